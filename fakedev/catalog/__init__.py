@@ -1,0 +1,1 @@
+"""Data, not code: device types and identities, as YAML."""

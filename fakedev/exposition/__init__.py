@@ -1,0 +1,1 @@
+"""State and identity to text: rows, families, labels, number formats. Pure."""

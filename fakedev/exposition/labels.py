@@ -1,0 +1,73 @@
+"""Label text of rows: templates over facts, and the escaping of the text format."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from fakedev.exposition.identity import LabelSpec
+
+_FIELD: Final = re.compile(r"\{(\w+)(?:\|(\w+))?\}")
+_CHANGES: Final[dict[str, Callable[[str], str]]] = {"": str, "upper": str.upper, "lower": str.lower}
+
+
+@dataclass(frozen=True)
+class Template:
+    """A label's value as text with ``{fact}``, ``{fact|upper}`` and ``{fact|lower}`` in it.
+
+    :ivar facts: the facts it needs.
+    """
+
+    text: str
+    facts: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Template:
+        """The template of a text.
+
+        :raises ValueError: for a brace that is no field, or an unknown change after the bar.
+        """
+        for match in _FIELD.finditer(text):
+            if (match[2] or "") not in _CHANGES:
+                raise ValueError(f"{match[0]}: {match[2]!r} is not upper or lower")
+        if "{" in _FIELD.sub("", text) or "}" in _FIELD.sub("", text):
+            raise ValueError(f"{text!r} has a brace that is no {{fact}}")
+        return cls(text, tuple(dict.fromkeys(match[1] for match in _FIELD.finditer(text))))
+
+    def value(self, facts: Mapping[str, str]) -> str:
+        """The text with the facts filled in; a fact that is missing is empty."""
+        return _FIELD.sub(lambda match: _CHANGES[match[2] or ""](facts.get(match[1], "")), self.text)
+
+    def is_empty(self, facts: Mapping[str, str]) -> bool:
+        """Whether a fact that it needs is missing or empty."""
+        return not all(facts.get(fact) for fact in self.facts)
+
+
+class Labels:
+    """The labels of a kind of row: one text per entity."""
+
+    def __init__(self, specs: Sequence[LabelSpec], sort: bool = False, leading: int = 0) -> None:
+        ordered = list(specs[:leading]) + (
+            sorted(specs[leading:], key=lambda spec: spec.name) if sort else list(specs[leading:])
+        )
+        self._labels = [(spec.name, Template.parse(spec.value), spec.optional) for spec in ordered]
+
+    def text(self, facts: Mapping[str, str]) -> str:
+        """``name="value",...`` of an entity with these facts; optional labels without a value left out."""
+        return ",".join(
+            f'{name}="{escaped(template.value(facts))}"'
+            for name, template, optional in self._labels
+            if not (optional and template.is_empty(facts))
+        )
+
+
+def escaped(value: str) -> str:
+    """A label value as the text format wants it."""
+    return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+
+
+def escaped_help(text: str) -> str:
+    """A HELP text as the text format wants it."""
+    return text.replace("\\", "\\\\").replace("\n", "\\n")

@@ -1,0 +1,39 @@
+"""Where pages get their entities from: groups whose label text is kept until their labels change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol, TypeVar
+
+from fakedev.sim.fleet import Fleet
+from fakedev.sim.roster import RosterNode
+
+Entity = tuple[int, Mapping[str, str]]
+Group_contra = TypeVar("Group_contra", contravariant=True)
+
+
+class Source(Protocol[Group_contra]):
+    """Entities of a page, in groups: each is an index into the arrays of its level, with its facts."""
+
+    def entities(self, level: str, group: Group_contra) -> Iterable[Entity]:
+        """The entities of a level in a group, in the order of their rows; none for a level it has not."""
+
+    def version(self, group: Group_contra) -> int:
+        """A number that changes whenever a fact, or the presence of a quantity, in the group does."""
+
+
+class DeviceSource:
+    """The devices of a fleet, a group a node."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+
+    def entities(self, level: str, group: RosterNode) -> Sequence[Entity]:
+        """The node's devices by index."""
+        if level != "device":
+            return []
+        return list(zip(group.devices, self._fleet.facts(group), strict=True))
+
+    def version(self, group: RosterNode) -> int:
+        """The version of the node's labels."""
+        return self._fleet.labels_version(group)

@@ -1,0 +1,1 @@
+"""The Twisted side: protocols, ticker, web resources. Thin."""

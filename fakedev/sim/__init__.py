@@ -1,0 +1,1 @@
+"""The fleet: specifications, state, workloads, events. Pure: no reactor, socket or clock."""

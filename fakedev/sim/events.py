@@ -1,0 +1,106 @@
+"""What may happen to a fleet. Nothing else changes it; each event is recorded and can be replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fakedev.sim.errors import Refused
+from fakedev.sim.spec import WorkloadSpec
+from fakedev.sim.workload_fields import fields_of_workload, workload_from_fields
+
+
+@dataclass(frozen=True)
+class StartWorkload:
+    """A workload arrives. Its id is made from the event's sequence number."""
+
+    workload: WorkloadSpec
+
+
+@dataclass(frozen=True)
+class StopWorkload:
+    """Somebody stops a workload: it ends with 0 and the reason."""
+
+    workload_id: str
+    reason: str = "stopped"
+
+
+@dataclass(frozen=True)
+class DropWorkload:
+    """A workload's peer is gone: it ends, and nobody is told."""
+
+    workload_id: str
+
+
+@dataclass(frozen=True)
+class ChangeClock:
+    """From here on ticks are due ``wall_per_tick`` seconds apart, counted from ``wall_seconds``.
+
+    Only the timestamps that some identities print depend on it; 0 while the clock is moved by hand.
+    """
+
+    wall_seconds: float
+    wall_per_tick: float
+    reason: str = ""
+
+
+Event = StartWorkload | StopWorkload | DropWorkload | ChangeClock
+
+
+@dataclass(frozen=True)
+class Stamped:
+    """An event with the tick in which it arrived and its place in the order of all events."""
+
+    tick: int
+    sequence: int
+    event: Event
+
+
+def event_to_fields(stamped: Stamped) -> dict[str, object]:
+    """A stamped event as plain values, for a record's line."""
+    fields: dict[str, object] = {"tick": stamped.tick, "seq": stamped.sequence}
+    match stamped.event:
+        case StartWorkload(workload):
+            fields |= {"event": "start", "workload": fields_of_workload(workload)}
+        case StopWorkload(workload_id, reason):
+            fields |= {"event": "stop", "id": workload_id, "reason": reason}
+        case DropWorkload(workload_id):
+            fields |= {"event": "drop", "id": workload_id}
+        case ChangeClock(wall_seconds, wall_per_tick, reason):
+            fields |= {"event": "clock", "wall": wall_seconds, "wall-per-tick": wall_per_tick, "reason": reason}
+    return fields
+
+
+def event_from_fields(fields: Mapping[str, object]) -> Stamped:
+    """The stamped event that :func:`event_to_fields` wrote.
+
+    :raises Refused: when the fields are not such a record.
+    """
+    try:
+        tick, sequence = _whole(fields["tick"]), _whole(fields["seq"])
+        match fields["event"]:
+            case "start" if isinstance(fields["workload"], Mapping):
+                return Stamped(tick, sequence, StartWorkload(workload_from_fields(fields["workload"])))
+            case "stop":
+                return Stamped(tick, sequence, StopWorkload(str(fields["id"]), str(fields["reason"])))
+            case "drop":
+                return Stamped(tick, sequence, DropWorkload(str(fields["id"])))
+            case "clock":
+                wall, step = _number(fields["wall"]), _number(fields["wall-per-tick"])
+                return Stamped(tick, sequence, ChangeClock(wall, step, str(fields.get("reason", ""))))
+            case other:
+                raise Refused("bad-argument", f"unknown event {other!r}", "event")
+    except KeyError as missing:
+        raise Refused("bad-argument", f"an event without {missing.args[0]!r}", str(missing.args[0])) from None
+
+
+def _whole(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise Refused("bad-argument", f"{value!r} is no tick or sequence number")
+    return value
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Refused("bad-argument", f"{value!r} is no number")
+    return float(value)

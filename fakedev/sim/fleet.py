@@ -1,0 +1,229 @@
+"""The fleet: one state, one door for whatever changes it, one tick at a time.
+
+A tick, in its order (each step is array operations over the whole fleet):
+1. workloads that came or went since the last tick begin or leave;
+2. the mean load of every device over the tick, from the workloads' profiles and noise;
+3. all quantities of the devices, from the load (:mod:`fakedev.sim.relations`);
+4. workloads whose end or limit fell into the tick get their verdict and leave.
+An event that arrives during tick n takes effect in tick n + 1, in order of arrival.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+
+from fakedev.sim.attribution import Attribution
+from fakedev.sim.errors import Refused
+from fakedev.sim.events import ChangeClock, DropWorkload, Event, Stamped, StartWorkload, StopWorkload
+from fakedev.sim.quantities import quantity_name
+from fakedev.sim.randomness import Floats
+from fakedev.sim.relations import Relations
+from fakedev.sim.roster import Roster, RosterNode
+from fakedev.sim.selectors import resolve
+from fakedev.sim.spec import FleetSpec, WorkloadSpec
+from fakedev.sim.state import Level, State
+from fakedev.sim.workloads import Verdict, Workload, Workloads
+
+#: Workloads that a fleet takes, whether they run or wait for the next tick.
+MOST_WORKLOADS: Final = 100_000
+#: Tick 0 shows the first instant: the mean over so many seconds.
+_INSTANT_SECONDS: Final = 1e-6
+
+
+def _nobody(stamped: Stamped) -> None:
+    """A journal that keeps nothing."""
+
+
+class Fleet:
+    """The simulated devices and the workloads on them.
+
+    :param journal: is told every event that was accepted, in order.
+    :param wall_per_tick: wall seconds between two ticks, for the timestamps of State.
+    :ivar state: what every page, limit and answer is made of; a new one each tick.
+    """
+
+    def __init__(
+        self,
+        spec: FleetSpec,
+        journal: Callable[[Stamped], None] = _nobody,
+        wall_per_tick: float | None = None,
+    ) -> None:
+        self.spec = spec
+        self.roster = Roster(spec.pools)
+        self._journal = journal
+        self._relations = Relations(self.roster, spec.epoch_seconds)
+        self.workloads = Workloads(spec.seed, self.roster.keys())
+        self._attribution = Attribution(self.roster)
+        self._clock = ChangeClock(spec.epoch_seconds, spec.tick_seconds if wall_per_tick is None else wall_per_tick)
+        self._clock_tick = 0
+        self._sequence = 0
+        self._starting: dict[str, Workload] = {}
+        self._ending: set[str] = set()
+        self._told: list[Verdict] = []
+        self._take_base(spec.base)
+        self.state = self._first_state()
+
+    def _take_base(self, base: Sequence[WorkloadSpec]) -> None:
+        for workload in base:
+            workload_id, again = f"base-{workload.name}", 1
+            while workload_id in self.workloads.by_id:
+                again += 1
+                workload_id = f"base-{workload.name}-{again}"
+            self._accept(workload_id, workload)
+
+    def _first_state(self) -> State:
+        self._let_in_and_out(0.0)
+        load = self.workloads.device_load(0, 0.0, _INSTANT_SECONDS)
+        level = self._relations.device_level(load, None, 0.0)
+        return self._shown(0, level)
+
+    def _shown(self, tick: int, level: Level) -> State:
+        seconds = tick * self.spec.tick_seconds
+        return State(tick, seconds, self.due_seconds(tick), {"device": level}, self._attribution.version)
+
+    def __getattr__(self, name: str) -> Floats:
+        """A quantity of the devices by its name, as ``fleet.power_watts``: shape (devices,)."""
+        state = self.__dict__.get("state")
+        if state is not None and name in state.levels["device"].arrays:
+            array: Floats = state.levels["device"].arrays[name]
+            return array
+        raise AttributeError(f"a fleet has no quantity or attribute {name!r}")
+
+    def due_seconds(self, tick: int) -> float:
+        """The wall time at which a tick is due, in seconds since 1970."""
+        return self._clock.wall_seconds + (tick - self._clock_tick) * self._clock.wall_per_tick
+
+    # -- the door ---------------------------------------------------------------------------------
+
+    def apply(self, event: Event) -> Stamped:
+        """Take an event; it takes effect in the next tick.
+
+        :raises Refused: when it cannot be; nothing is changed or recorded then.
+        """
+        sequence = self._sequence + 1
+        match event:
+            case StartWorkload(workload):
+                self._accept(workload_id_of(sequence), workload)
+            case StopWorkload(workload_id, reason):
+                self._stop(workload_id, reason)
+            case DropWorkload(workload_id):
+                self._known(workload_id)
+                self._leave(workload_id)
+            case ChangeClock():
+                self._clock, self._clock_tick = event, self.state.tick
+        self._sequence = sequence
+        stamped = Stamped(self.state.tick, sequence, event)
+        self._journal(stamped)
+        return stamped
+
+    def _accept(self, workload_id: str, spec: WorkloadSpec) -> None:
+        if len(self.workloads.by_id) + len(self._told) >= MOST_WORKLOADS:
+            raise Refused("full", f"there are {MOST_WORKLOADS} workloads already")
+        devices = resolve(spec.devices, self.roster, spec.node)
+        for metric, _ in spec.limits:
+            self._check_limit(metric)
+        workload = Workload(workload_id, spec, devices)
+        self.workloads.accept(workload)
+        self._starting[workload_id] = workload
+
+    def _check_limit(self, metric: str) -> None:
+        known = self._relations.quantities
+        if quantity_name(metric) not in known:
+            near = difflib.get_close_matches(metric, [*known, "memory", "power", "temperature", "frequency"], 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise Refused("unknown-name", f"no metric {metric!r} to limit{hint}", "limits")
+
+    def _known(self, workload_id: str) -> Workload:
+        workload = self.workloads.by_id.get(workload_id)
+        if workload is None:
+            raise Refused("unknown-name", f"no workload {workload_id!r}", "id")
+        return workload
+
+    def _stop(self, workload_id: str, reason: str) -> None:
+        workload = self._known(workload_id)
+        if workload_id in self._ending:
+            raise Refused("unknown-name", f"workload {workload_id!r} is stopped already", "id")
+        self._told.append(Verdict(workload_id, workload.spec.name, 0, reason))
+        self._leave(workload_id)
+
+    def _leave(self, workload_id: str) -> None:
+        if self._starting.pop(workload_id, None) is not None:
+            # It never ran: what it holds is freed now, and no tick will have seen it.
+            self.workloads.forget(workload_id)
+        else:
+            self._ending.add(workload_id)
+
+    # -- the tick ---------------------------------------------------------------------------------
+
+    def advance(self) -> list[Verdict]:
+        """Do one tick.
+
+        :returns: a verdict for each workload that was stopped or is over.
+        """
+        tick_seconds = self.spec.tick_seconds
+        start, end = self.state.seconds, (self.state.tick + 1) * tick_seconds
+        verdicts, self._told = self._told, []
+        self._let_in_and_out(start)
+        load = self.workloads.device_load(self.state.tick + 1, start, end)
+        level = self._relations.device_level(load, self.state.levels["device"], tick_seconds)
+        over = {verdict.workload_id: verdict for verdict in self.workloads.over(end)}
+        over |= {v.workload_id: v for v in self._limits_crossed(level) if v.workload_id not in over}
+        self._ending.update(over)
+        self._let_in_and_out(end)
+        self.state = self._shown(self.state.tick + 1, level)
+        return verdicts + list(over.values())
+
+    def _let_in_and_out(self, now_seconds: float) -> None:
+        if not self._starting and not self._ending:
+            return
+        started = list(self._starting.values())
+        for workload_id in self._ending:
+            self._attribution.remove(self.workloads.by_id[workload_id])
+        for workload in started:
+            self._attribution.add(workload)
+        self.workloads.change(started, self._ending, self.state.tick if "state" in self.__dict__ else 0, now_seconds)
+        self._starting, self._ending = {}, set()
+
+    def _limits_crossed(self, level: Level) -> list[Verdict]:
+        verdicts = []
+        for workload in self.workloads.limited():
+            for metric, limit in workload.spec.limits:
+                name = quantity_name(metric)
+                values = level.arrays[name][workload.devices]
+                if name in level.present:
+                    values = values[level.present[name][workload.devices]]
+                if np.any(values > limit):
+                    text = f"Limit {metric} reached, terminated"
+                    verdicts.append(Verdict(workload.workload_id, workload.spec.name, 1, text))
+                    break
+        return verdicts
+
+    # -- what others ask ----------------------------------------------------------------------------
+
+    def facts(self, node: RosterNode) -> list[dict[str, str]]:
+        """The facts of each device of a node, those that workloads bring (pod, ...) among them."""
+        facts = self.roster.facts(self.spec.seed, node)
+        for index, device in enumerate(facts):
+            device.update(self._attribution.facts(node.first + index))
+        return facts
+
+    def labels_version(self, node: RosterNode) -> int:
+        """A number that changes whenever a fact of one of the node's devices does."""
+        return self._attribution.node_version(node)
+
+    def is_starting(self, workload_id: str) -> bool:
+        """Whether a workload waits for the next tick."""
+        return workload_id in self._starting
+
+    def quantity_names(self) -> list[str]:
+        """Quantities that some device of the fleet has."""
+        return sorted(self._relations.quantities)
+
+
+def workload_id_of(sequence: int) -> str:
+    """The id of the workload that the event of that sequence number started."""
+    return f"w{sequence}"

@@ -1,0 +1,112 @@
+"""From the load of each device to all its quantities: the relations of one tick, in their order.
+
+1. Direct: each quantity follows the load, value = low + load x (high - low), as in the original
+   exporter; low and high are the device type's.
+2. Memory: used memory is a whole number of pages; free is what used and reserved leave of the total.
+3. Counters: energy is the integral of the power shown, PCIe bytes of the rates shown.
+Error counters stay at 0 until faults move them. A quantity that a device type gives no range for is
+absent on its devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fakedev.sim.quantities import ERROR_COUNTERS
+from fakedev.sim.randomness import Floats
+from fakedev.sim.roster import Roster
+from fakedev.sim.spec import DeviceType
+from fakedev.sim.state import Level, Mask
+
+#: Counter to the rate it integrates.
+INTEGRALS: Final = {
+    "energy_joules": "power_watts",
+    "pcie_tx_bytes": "pcie_tx_bytes_per_second",
+    "pcie_rx_bytes": "pcie_rx_bytes_per_second",
+}
+_MEMORY_SIZES: Final = ("memory_total_bytes", "memory_reserved_bytes", "memory_page_bytes")
+
+
+class Relations:
+    """The relations of a fleet's devices, their coefficients as arrays of shape (devices,)."""
+
+    def __init__(self, roster: Roster, epoch_seconds: float) -> None:
+        types = [node.pool.device_type for node in roster.nodes]
+        per_node = np.array([node.pool.devices_per_node for node in roster.nodes], dtype=np.int64)
+        self._count = roster.device_count
+
+        def spread(values: list[float]) -> Floats:
+            return np.repeat(np.array(values, dtype=np.float64), per_node)
+
+        def mask(has: list[bool]) -> Mask:
+            return np.repeat(np.array(has, dtype=np.bool_), per_node)
+
+        self._low: dict[str, Floats] = {}
+        self._span: dict[str, Floats] = {}
+        self._present: dict[str, Mask] = {}
+        for name in _names(types):
+            ranges = [each.ranges.get(name) for each in types]
+            self._low[name] = spread([each.low if each else 0.0 for each in ranges])
+            self._span[name] = spread([each.high - each.low if each else 0.0 for each in ranges])
+            self._present[name] = mask([each is not None for each in ranges])
+        sizes = {name: spread([getattr(each, name) for each in types]) for name in _MEMORY_SIZES}
+        self._total, self._reserved, self._page = (sizes[name] for name in _MEMORY_SIZES)
+        has_memory = (self._total > 0) & self._present.get("memory_used_bytes", np.zeros(self._count, np.bool_))
+        counts_errors = mask([each.counts_errors for each in types])
+        self._constant: dict[str, Floats] = {
+            "memory_total_bytes": self._total,
+            "memory_reserved_bytes": self._reserved,
+            "created_seconds": np.full(self._count, epoch_seconds),
+        } | {name: np.zeros(self._count) for name in ERROR_COUNTERS}
+        for name in ("memory_total_bytes", "memory_reserved_bytes", "memory_free_bytes", "memory_used_ratio"):
+            self._present[name] = has_memory
+        for name in ERROR_COUNTERS:
+            self._present[name] = counts_errors
+        for counter, rate in INTEGRALS.items():
+            if rate in self._present:
+                self._present[counter] = self._present[rate]
+        self._some_memory = bool(has_memory.any())
+        self._masks = {name: has for name, has in self._present.items() if not has.all()}
+
+    def device_level(self, load: Floats, before: Level | None, seconds: float) -> Level:
+        """All quantities of the devices for one tick.
+
+        :param load: share of 1, shape (devices,).
+        :param before: the level as it was a tick ago, for the counters; None at the start.
+        :param seconds: simulated seconds that the counters integrate over.
+        """
+        arrays = dict(self._constant)
+        for name, low in self._low.items():
+            arrays[name] = low + load * self._span[name]
+        if self._some_memory:
+            used = np.round(arrays["memory_used_bytes"] / self._page) * self._page
+            used = np.minimum(used, self._total - self._reserved)
+            arrays["memory_used_bytes"] = used
+            arrays["memory_free_bytes"] = self._total - self._reserved - used
+            arrays["memory_used_ratio"] = _divided(used, self._total)
+        for counter, rate in INTEGRALS.items():
+            if rate in arrays:
+                so_far: Floats | float = before.arrays[counter] if before else 0.0
+                arrays[counter] = so_far + arrays[rate] * seconds
+        return Level(self._count, arrays, self._masks)
+
+    @property
+    def quantities(self) -> Mapping[str, NDArray[np.bool_]]:
+        """Every quantity that some device has, with the devices that have it, shape (devices,)."""
+        return {name: has for name, has in self._present.items() if has.any()} | {
+            "created_seconds": np.ones(self._count, dtype=np.bool_)
+        }
+
+
+def _names(types: list[DeviceType]) -> list[str]:
+    """Quantities that some type gives a range for, in a stable order."""
+    return sorted({name for each in types for name in each.ranges})
+
+
+def _divided(part: Floats, whole: Floats) -> Floats:
+    """``part / whole``, 0 where the whole is 0."""
+    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)

@@ -1,0 +1,96 @@
+"""Who is in a fleet: nodes and devices in page order, and where each stands in the arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fakedev.sim.naming import device_facts
+from fakedev.sim.randomness import Keys, entity_key
+from fakedev.sim.spec import NodeSpec, PoolSpec
+
+
+@dataclass(frozen=True)
+class RosterNode:
+    """A node with its place: its devices are ``first`` up to ``first + pool.devices_per_node``."""
+
+    name: str
+    spec: NodeSpec
+    pool: PoolSpec
+    first: int
+
+    @property
+    def devices(self) -> range:
+        """Positions of the node's devices in arrays of the device level."""
+        return range(self.first, self.first + self.pool.devices_per_node)
+
+
+class Roster:
+    """The nodes and devices of some pools, found by name.
+
+    :ivar nodes: in order of the configuration.
+    :ivar device_count: devices of all nodes.
+    """
+
+    def __init__(self, pools: Sequence[PoolSpec]) -> None:
+        self.pools = tuple(pools)
+        nodes = []
+        first = 0
+        for pool in self.pools:
+            for spec in pool.nodes:
+                nodes.append(RosterNode(spec.name, spec, pool, first))
+                first += pool.devices_per_node
+        self.nodes = tuple(nodes)
+        self.device_count = first
+        self._by_name = {node.name: node for node in self.nodes}
+        self._files = {pool.name: {file: i for i, file in enumerate(device_files(pool))} for pool in self.pools}
+        self._firsts = np.array([node.first for node in self.nodes], dtype=np.int64)
+
+    def node(self, name: str) -> RosterNode | None:
+        """The node of that name, or None."""
+        return self._by_name.get(name)
+
+    def files(self, pool: PoolSpec) -> Mapping[str, int]:
+        """Device file to index, for the nodes of a pool."""
+        return self._files[pool.name]
+
+    def node_position(self, device: int) -> int:
+        """The position in ``nodes`` of the node that has the device."""
+        return int(np.searchsorted(self._firsts, device, side="right")) - 1
+
+    def node_positions(self, devices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """As :meth:`node_position`, for an array of devices: shape as ``devices``."""
+        return np.searchsorted(self._firsts, devices, side="right") - 1
+
+    def device_name(self, device: int) -> str:
+        """``node/index`` of a device."""
+        node = self.nodes[self.node_position(device)]
+        return f"{node.name}/{device - node.first}"
+
+    def keys(self) -> Keys:
+        """A key of randomness for each device: shape (devices,)."""
+        return np.array(
+            [entity_key(node.pool.name, node.name, str(i)) for node, i in self._each()], dtype=np.uint64
+        )
+
+    def _each(self) -> Iterator[tuple[RosterNode, int]]:
+        for node in self.nodes:
+            for index in range(node.pool.devices_per_node):
+                yield node, index
+
+    def facts(self, seed: int, node: RosterNode) -> list[dict[str, str]]:
+        """The facts of each device of a node, in order of index."""
+        return [device_facts(seed, node.pool, node.spec, index) for index in range(node.pool.devices_per_node)]
+
+
+def device_files(pool: PoolSpec) -> list[str]:
+    """The device file of each index of a pool's nodes, as workloads name them (``card0``)."""
+    names = []
+    for index in range(pool.devices_per_node):
+        device = pool.devices.get(index)
+        facts = device.facts if device else {}
+        names.append(facts.get("file") or facts.get("device_file") or f"card{index}")
+    return names

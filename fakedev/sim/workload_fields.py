@@ -1,0 +1,169 @@
+"""One way from the fields of a request to a workload: line ports, web and configuration share it."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Mapping
+from typing import Final
+
+from fakedev.sim.errors import FieldError
+from fakedev.sim.profile import checked_profile, format_profile, parse_profile
+from fakedev.sim.spec import Activity, WorkloadSpec
+from fakedev.sim.units import parse_duration
+
+#: The fields a workload may be given, as they are spelled everywhere.
+FIELDS: Final = (
+    "name", "devices", "profile", "repeat", "node", "pod", "namespace", "container",
+    "limits", "run-time-limit", "ttl",
+)  # fmt: skip
+_LONGEST_TEXT: Final = 1024
+_MOST_LIMITS: Final = 64
+
+
+def workload_from_fields(fields: Mapping[str, object]) -> WorkloadSpec:
+    """The workload that the fields describe (FIELDS; doc/protocol-workload.txt says what each takes).
+
+    :raises FieldError: naming the field at fault.
+    """
+    for field in fields:
+        if field not in FIELDS:
+            near = difflib.get_close_matches(field, FIELDS, 1)
+            raise FieldError(field, "is not a field of a workload" + (f"; did you mean {near[0]}?" if near else ""))
+    name = _text(fields, "name")
+    if not name:
+        raise FieldError("name", "a workload needs a name")
+    return WorkloadSpec(
+        name=name,
+        devices=_devices(fields.get("devices")),
+        activities=_profile(fields.get("profile")),
+        repeat=_repeat(fields.get("repeat", 1)),
+        node=_text(fields, "node"),
+        pod=_text(fields, "pod"),
+        namespace=_text(fields, "namespace"),
+        container=_text(fields, "container"),
+        limits=_limits(fields.get("limits")),
+        run_time_limit_seconds=_duration(fields, "run-time-limit"),
+        ttl_seconds=_duration(fields, "ttl"),
+    )
+
+
+def fields_of_workload(spec: WorkloadSpec) -> dict[str, object]:
+    """The fields that :func:`workload_from_fields` turns into just this workload; defaults left out."""
+    fields: dict[str, object] = {
+        "name": spec.name,
+        "devices": list(spec.devices),
+        "profile": format_profile(spec.activities),
+        "repeat": spec.repeat,
+    }
+    for field in ("node", "pod", "namespace", "container"):
+        if getattr(spec, field):
+            fields[field] = getattr(spec, field)
+    if spec.limits:
+        fields["limits"] = dict(spec.limits)
+    if spec.run_time_limit_seconds:
+        fields["run-time-limit"] = spec.run_time_limit_seconds
+    if spec.ttl_seconds:
+        fields["ttl"] = spec.ttl_seconds
+    return fields
+
+
+def _text(fields: Mapping[str, object], field: str) -> str:
+    value = fields.get(field, "")
+    if not isinstance(value, str):
+        raise FieldError(field, f"must be a text, not {_kind(value)}")
+    if len(value) > _LONGEST_TEXT:
+        raise FieldError(field, f"is longer than {_LONGEST_TEXT} characters")
+    if "\0" in value:
+        raise FieldError(field, "must not hold a NUL character")
+    return value
+
+
+def _devices(value: object) -> tuple[str, ...]:
+    words = value.split(",") if isinstance(value, str) else value
+    if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
+        raise FieldError("devices", "must be a list of device words, as card0 or dgx-[0-3]/*")
+    stripped = tuple(word.strip() for word in words)
+    if not stripped or not all(stripped):
+        raise FieldError("devices", "a workload needs at least one device, and no empty device word")
+    return stripped
+
+
+def _profile(value: object) -> tuple[Activity, ...]:
+    try:
+        if isinstance(value, str):
+            return parse_profile(value)
+        if not isinstance(value, list | tuple):
+            raise ValueError("must be load:fluctuation:seconds, or a list of activities")
+        return checked_profile([_activity(position, entry) for position, entry in enumerate(value, 1)])
+    except ValueError as error:
+        raise FieldError("profile", str(error)) from None
+
+
+def _activity(position: int, entry: object) -> tuple[float, float, float]:
+    names = ("load", "fluctuation", "seconds")
+    if isinstance(entry, Mapping):
+        unknown = [str(key) for key in entry if key not in names]
+        if unknown:
+            raise ValueError(f"activity {position}: unknown {unknown[0]!r}: an activity has load, fluctuation, seconds")
+        values = [entry.get(name, 0) for name in names]
+    elif isinstance(entry, list | tuple) and 1 <= len(entry) <= 3:
+        values = [*entry, 0, 0][:3]
+    else:
+        raise ValueError(f"activity {position}: must be [load, fluctuation, seconds]")
+    numbers = [_number(value) for value in values]
+    if None in numbers:
+        raise ValueError(f"activity {position}: load, fluctuation and seconds must be numbers")
+    load, fluctuation, seconds = (number or 0.0 for number in numbers)
+    return load, fluctuation, seconds
+
+
+def _repeat(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 2**53:
+        raise FieldError("repeat", "must be a whole number, 0 for ever")
+    return value
+
+
+def _limits(value: object) -> tuple[tuple[str, float], ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, Mapping) or len(value) > _MOST_LIMITS:
+        raise FieldError("limits", f"must be at most {_MOST_LIMITS} metrics, each with a number")
+    limits = []
+    for metric, limit in value.items():
+        number = _number(limit)
+        if not isinstance(metric, str) or number is None or not math.isfinite(number):
+            raise FieldError("limits", f"the limit of {metric!r} must be a finite number")
+        limits.append((metric, number))
+    return tuple(limits)
+
+
+def _duration(fields: Mapping[str, object], field: str) -> float:
+    value = fields.get(field, 0)
+    number = _number(value)
+    if number is not None:
+        if not 0 <= number <= 1e10:
+            raise FieldError(field, "must be a duration, as 90s or 5m, or seconds from 0 up")
+        return number
+    if not isinstance(value, str):
+        raise FieldError(field, f"must be a duration, as 90s or 5m, not {_kind(value)}")
+    try:
+        return parse_duration(value)
+    except ValueError as error:
+        raise FieldError(field, str(error)) from None
+
+
+def _number(value: object) -> float | None:
+    """A number as a float; None for anything else (True is no number here, nor is one past a float)."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None
+
+
+def _kind(value: object) -> str:
+    return {bool: "true or false", int: "a number", float: "a number", list: "a list", dict: "an object"}.get(
+        type(value), "nothing"
+    )

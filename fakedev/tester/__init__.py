@@ -1,0 +1,1 @@
+"""Load plans and request statistics. Pure. Empty until the tester is built."""

@@ -1,0 +1,1 @@
+"""Bytes to messages and back, for all line protocols. Pure, and imports nothing of ours."""
