@@ -37,6 +37,16 @@ class Lines:
     single: tuple[bytes, ...] = ()
 
     @classmethod
+    def sorted_of(cls, parts: Sequence[Lines]) -> Lines:
+        """The lines of several groups as one, sorted as text; each part must have its single lines."""
+        entries = [
+            entry
+            for part in parts
+            for entry in zip(part.single, part.rows.tolist(), part.positions.tolist(), strict=True)
+        ]
+        return cls.of(sorted(entries), keep_single=False)
+
+    @classmethod
     def of(cls, entries: Sequence[tuple[bytes, int, int]], keep_single: bool) -> Lines:
         """Lines from (text, row, position) of each."""
         single = tuple(entry[0] for entry in entries)
@@ -97,12 +107,12 @@ class Family:
         return template % tuple(formatted(values, self._number))
 
 
-def joined(parts: Sequence[Lines], sort: bool) -> Lines:
-    """The lines of several groups as one; sorted as text if the layout wants that."""
-    rows = np.concatenate([part.rows for part in parts])
-    positions = np.concatenate([part.positions for part in parts])
-    if not sort:
-        return Lines(b"".join([part.template for part in parts]), rows, positions)
-    single = [line for part in parts for line in part.single]
-    order = sorted(range(len(single)), key=single.__getitem__)
-    return Lines(b"".join([single[place] for place in order]), rows[order], positions[order])
+def joined(parts: Sequence[Lines]) -> Lines:
+    """The lines of several groups as one."""
+    if len(parts) == 1:
+        return parts[0]
+    return Lines(
+        b"".join([part.template for part in parts]),
+        np.concatenate([part.rows for part in parts]),
+        np.concatenate([part.positions for part in parts]),
+    )

@@ -6,6 +6,7 @@ Labels are templates over facts: ``nvidia{index}``, ``GPU-{uuid}``, ``0000{pci_a
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -97,3 +98,9 @@ class Identity:
     def title(self) -> str:
         """``name@version``, as the configuration names it."""
         return f"{self.name}@{self.version}" if self.version else self.name
+
+    def absent_families(self, quantities: Collection[str]) -> list[str]:
+        """Families that cannot be shown where only these quantities exist."""
+        return [
+            family.name for family in self.families if not any(row.quantity in quantities for row in family.rows)
+        ]

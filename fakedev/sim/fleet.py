@@ -145,7 +145,7 @@ class Fleet:
 
     def _stop(self, workload_id: str, reason: str) -> None:
         workload = self._known(workload_id)
-        if workload_id in self._ending:
+        if self.is_ending(workload_id):
             raise Refused("unknown-name", f"workload {workload_id!r} is stopped already", "id")
         self._told.append(Verdict(workload_id, workload.spec.name, 0, reason))
         self._leave(workload_id)
@@ -218,6 +218,15 @@ class Fleet:
     def is_starting(self, workload_id: str) -> bool:
         """Whether a workload waits for the next tick."""
         return workload_id in self._starting
+
+    @property
+    def starting_count(self) -> int:
+        """How many workloads wait for the next tick."""
+        return len(self._starting)
+
+    def is_ending(self, workload_id: str) -> bool:
+        """Whether a workload leaves with the next tick."""
+        return workload_id in self._ending
 
     def quantity_names(self) -> list[str]:
         """Quantities that some device of the fleet has."""

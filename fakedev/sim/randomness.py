@@ -63,4 +63,4 @@ def normal(seed: int, keys: Keys, quantity: str, tick: int) -> Floats:
             total += ((bits >> np.uint64(shift)) & np.uint64(0xFFFF)).astype(np.int64)
     mean = 8 * 65535 / 2
     deviation = math.sqrt(8 * (65536**2 - 1) / 12)
-    return (total - mean) / deviation
+    return (total.astype(np.float64) - mean) / deviation

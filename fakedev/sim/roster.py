@@ -49,6 +49,12 @@ class Roster:
         self._files = {pool.name: {file: i for i, file in enumerate(device_files(pool))} for pool in self.pools}
         self._firsts = np.array([node.first for node in self.nodes], dtype=np.int64)
 
+    @property
+    def summary(self) -> str:
+        """How much there is, in words: ``8 devices on 1 node``."""
+        devices, nodes = self.device_count, len(self.nodes)
+        return f"{devices} device{'s' * (devices != 1)} on {nodes} node{'s' * (nodes != 1)}"
+
     def node(self, name: str) -> RosterNode | None:
         """The node of that name, or None."""
         return self._by_name.get(name)

@@ -1,0 +1,99 @@
+"""fakedev-exporter: stands in for the original program of that name, with its options, files and manners."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+
+from fakedev.commands.go_flags import FlagSet, Values
+from fakedev.config.configuration import Configuration
+from fakedev.config.files import Files
+from fakedev.config.load import load
+from fakedev.config.problems import ConfigurationError
+
+
+class ExporterOptions:
+    """The original's options, and the configuration that they stand for."""
+
+    def __init__(self) -> None:
+        flags = FlagSet("fakedev-exporter", "simulates devices and shows their metrics")
+        self.flags = flags
+        self.address = flags.text("address", ":9999", "where metrics are served", "HOST:PORT")
+        self.count = flags.integer("count", 1, "how many devices of the list are simulated")
+        self.devtype = flags.text("devtype", "devtype.json", "device type: labels, metric ranges", "FILE")
+        self.devlist = flags.text("devlist", "devlist.json", "labels of each device", "FILE")
+        self.identity = flags.text("identity", "identity.json", "labels and metrics that are shown", "FILE")
+        self.socket = flags.text("socket", "/tmp/fakedev-exporter", "UNIX socket for workloads", "PATH")
+        self.base = {
+            group: flags.text(f"wl-{group}", "", f"base workload of {what}", "FILE")
+            for group, what in (("all", "all devices"), ("even", "even devices"), ("odd", "odd devices"))
+        }
+        self.record = flags.text("record", "", "record the run, to be run again (not in the original)", "FILE")
+
+    def configuration_text(self, values: Values) -> str:
+        """The configuration (YAML, for it is JSON) that the options stand for."""
+        base = [
+            {"file": values[flag], "devices": group} for group, flag in self.base.items() if values[flag]
+        ]
+        tree = {
+            "version": 1,
+            "fleet": {
+                "pools": [
+                    {
+                        "name": "exporter",
+                        "nodes": ["exporter"],
+                        "device": values[self.devtype],
+                        "devices": values[self.devlist],
+                        "devices-per-node": values[self.count],
+                        "identity": values[self.identity],
+                    }
+                ]
+            },
+            "web": [{"listen": _listen(values[self.address]), "serve": "metrics"}],
+            "workloads": {
+                "listen": [{"listen": os.path.abspath(values[self.socket]), "mode": "600"}],
+                "base": base,
+            },
+        }
+        # A dollar in a path is a dollar: options are not expanded.
+        return json.dumps(tree, indent=1).replace("$", "$$")
+
+
+def _listen(address: str) -> str:
+    """Go's ``:9999`` means all interfaces."""
+    return f"*{address}" if address.startswith(":") else address
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the exporter until SIGTERM, SIGINT or SIGHUP.
+
+    :returns: 0 after such an end.
+    """
+    options = ExporterOptions()
+    values = options.flags.parse_or_exit(sys.argv[1:] if arguments is None else arguments)
+    for flag in (options.devtype, options.identity, options.devlist):
+        if not values[flag]:
+            options.flags.refuse(f"-{flag.name} must name a file")
+    text = options.configuration_text(values)
+    files = Files(environ=os.environ)
+    try:
+        configuration = load(None, files, text=text)
+    except ConfigurationError as error:
+        print(error, file=sys.stderr)
+        return 2
+    _serve(configuration, files, text, values[options.record])
+    return 0
+
+
+def _serve(configuration: Configuration, files: Files, text: str, record: str) -> None:
+    from twisted.internet import reactor  # noqa: PLC0415 - importing it installs it
+
+    from fakedev.commands.serve import run_service  # noqa: PLC0415 - a usage error should not wait for Twisted
+    from fakedev.net.logs import begin_logging  # noqa: PLC0415
+    from fakedev.tap import Run, make_application, record_head  # noqa: PLC0415
+
+    begin_logging(reactor)
+    run = Run(record_head(configuration, files, text=text), record or None, drop_in=True)
+    run_service(make_application(configuration, run, reactor), reactor)

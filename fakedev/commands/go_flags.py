@@ -1,0 +1,182 @@
+"""Command-line options by the rules of Go's flag package: what the drop-in programs' users type.
+
+One dash or two; ``-x value`` or ``-x=value``; a boolean option stands alone or takes ``=value``,
+never the next argument; the first argument that is no option, or ``--``, ends the options; of an
+option given twice the last counts, unless it was declared with :meth:`FlagSet.each`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, NoReturn, TypeVar, cast
+
+from fakedev.commands.go_values import parse_boolean, parse_integer, parse_number, parse_unsigned
+
+T = TypeVar("T")
+
+
+class FlagError(Exception):
+    """The arguments cannot be used; the text says why, in one line."""
+
+
+class HelpAsked(Exception):
+    """``-h`` or ``-help`` was among the options."""
+
+
+@dataclass(frozen=True, eq=False)
+class Flag(Generic[T]):
+    """One option, and the key to its value in :class:`Values`.
+
+    :param kind: what stands for the value in the help; empty for a boolean option.
+    :param parse: argument to value; raises ValueError with what would be right.
+    :param repeated: whether the values of several occurrences are gathered into a tuple.
+    """
+
+    name: str
+    default: T
+    kind: str
+    text: str
+    parse: Callable[[str], object]
+    repeated: bool = False
+
+
+class Values:
+    """What the arguments said: ``values[flag]`` is the option's value, or its default.
+
+    :param operands: the arguments after the options.
+    """
+
+    def __init__(self, given: Mapping[str, object], operands: Sequence[str]) -> None:
+        self._given = dict(given)
+        self.operands = tuple(operands)
+
+    def __getitem__(self, flag: Flag[T]) -> T:
+        return cast(T, self._given.get(flag.name, flag.default))
+
+    def given(self, flag: Flag[T]) -> bool:
+        """Whether the option was among the arguments."""
+        return flag.name in self._given
+
+
+class FlagSet:
+    """The options of one program.
+
+    :param purpose: what the program is for, the first line of its help.
+    :param operands: how the help shows the arguments after the options; empty when none are
+        taken, and then there being any is an error.
+    """
+
+    def __init__(self, program: str, purpose: str, operands: str = "") -> None:
+        self.program = program
+        self._purpose = purpose
+        self._operands = operands
+        self._flags: dict[str, Flag[object]] = {}
+
+    def text(self, name: str, default: str, text: str, kind: str = "TEXT") -> Flag[str]:
+        """An option that takes any text."""
+        return self.value(name, default, text, kind, str)
+
+    def boolean(self, name: str, text: str) -> Flag[bool]:
+        """An option that is off until given."""
+        return self.value(name, False, text, "", parse_boolean)
+
+    def integer(self, name: str, default: int, text: str, kind: str = "N") -> Flag[int]:
+        """An option that takes a whole number."""
+        return self.value(name, default, text, kind, parse_integer)
+
+    def unsigned(self, name: str, default: int, text: str, kind: str = "N") -> Flag[int]:
+        """An option that takes a whole number from 0 up."""
+        return self.value(name, default, text, kind, parse_unsigned)
+
+    def number(self, name: str, default: float, text: str, kind: str = "NUMBER") -> Flag[float]:
+        """An option that takes a finite decimal number."""
+        return self.value(name, default, text, kind, parse_number)
+
+    def value(self, name: str, default: T, text: str, kind: str, parse: Callable[[str], T]) -> Flag[T]:
+        """An option whose argument ``parse`` turns into its value, or refuses by ValueError."""
+        return self._add(Flag(name, default, kind, text, parse))
+
+    def each(self, name: str, text: str, kind: str, parse: Callable[[str], T]) -> Flag[tuple[T, ...]]:
+        """An option that may be given several times: its value is the tuple of all."""
+        empty: tuple[T, ...] = ()
+        return self._add(Flag(name, empty, kind, text, parse, repeated=True))
+
+    def parse(self, arguments: Sequence[str]) -> Values:
+        """The values of these arguments (without the program's name).
+
+        :raises FlagError: naming the argument at fault.
+        :raises HelpAsked: when help was asked for.
+        """
+        given: dict[str, object] = {}
+        rest = list(arguments)
+        while rest and len(rest[0]) > 1 and rest[0].startswith("-"):
+            argument = rest.pop(0)
+            if argument == "--":
+                break
+            name, equals, value = argument.removeprefix("-").removeprefix("-").partition("=")
+            flag = self._find(name, argument)
+            if not equals and not flag.kind:
+                value = "true"
+            elif not equals:
+                if not rest:
+                    raise FlagError(f"-{name} needs a value: {flag.kind}")
+                value = rest.pop(0)
+            try:
+                parsed = flag.parse(value)
+            except ValueError as error:
+                raise FlagError(f"-{name}: {error}") from None
+            given[name] = (*cast("tuple[object, ...]", given.get(name, ())), parsed) if flag.repeated else parsed
+        if rest and not self._operands:
+            hint = f": options after it are not read, and a pattern needs quotes: {self.program} takes options only"
+            raise FlagError(f"unexpected argument {rest[0]!r}{hint}")
+        return Values(given, rest)
+
+    def parse_or_exit(self, arguments: Sequence[str]) -> Values:
+        """:meth:`parse` for a program's main: shows help and exits 0, or the error and exits 2."""
+        try:
+            return self.parse(arguments)
+        except HelpAsked:
+            print(self.help(), end="")
+            raise SystemExit(0) from None
+        except FlagError as error:
+            self.refuse(str(error))
+
+    def refuse(self, reason: str) -> NoReturn:
+        """Say on standard error what is wrong with the usage and exit 2."""
+        print(f"{self.program}: {reason}\n{self.program} -help lists the options", file=sys.stderr)
+        raise SystemExit(2)
+
+    def help(self) -> str:
+        """The text that ``-help`` shows: every option with its kind of value, meaning and default."""
+        usage = f"{self.program} [OPTIONS] {self._operands}".rstrip()
+        lines = [f"{usage}: {self._purpose}", "", "Options (one dash or two, -x VALUE or -x=VALUE):"]
+        for flag in sorted(self._flags.values(), key=lambda flag: flag.name):
+            lines += [f"  -{flag.name} {flag.kind}".rstrip(), f"        {flag.text}{_default_text(flag)}"]
+        return "\n".join([*lines, ""])
+
+    def _add(self, flag: Flag[T]) -> Flag[T]:
+        if flag.name in self._flags:
+            raise ValueError(f"option -{flag.name} is declared twice")
+        self._flags[flag.name] = cast("Flag[object]", flag)
+        return flag
+
+    def _find(self, name: str, argument: str) -> Flag[object]:
+        if not name or name.startswith("-"):
+            raise FlagError(f"{argument!r} is no option")
+        flag = self._flags.get(name)
+        if flag is not None:
+            return flag
+        if name in ("h", "help"):
+            raise HelpAsked
+        raise FlagError(f"there is no option -{name}")
+
+
+def _default_text(flag: Flag[object]) -> str:
+    """`` (default x)``; nothing for the empty defaults, which go without saying."""
+    if flag.repeated:
+        return " (may be repeated)"
+    if flag.default in ("", False, None):
+        return ""
+    return f" (default {flag.default})"

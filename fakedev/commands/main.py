@@ -1,0 +1,47 @@
+"""The ``fakedev`` command: its subcommands, each in a module of its own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from fakedev import __version__
+
+
+def _serve(arguments: Sequence[str]) -> int:
+    from fakedev.commands.serve import serve  # noqa: PLC0415 - each subcommand loads what it needs
+
+    return serve(arguments)
+
+
+def _render(arguments: Sequence[str]) -> int:
+    from fakedev.commands.render import render  # noqa: PLC0415 - each subcommand loads what it needs
+
+    return render(arguments)
+
+
+SUBCOMMANDS: Final[dict[str, tuple[Callable[[Sequence[str]], int], str]]] = {
+    "serve": (_serve, "start the simulator; the same as twistd -n fakedev, without a pid file"),
+    "render": (_render, "print pages of a simulated span of time, without any socket"),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a subcommand.
+
+    :returns: the exit code: 0 good, 1 run-time failure, 2 usage or configuration.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == ["--version"]:
+        print(f"fakedev {__version__}")
+        return 0
+    if given[:1] in ([], ["--help"], ["-h"], ["help"]):
+        print("usage: fakedev SUBCOMMAND [OPTIONS]\n\nsubcommands (each has --help):")
+        for name, (_, text) in SUBCOMMANDS.items():
+            print(f"  {name:8} {text}")
+        return 0 if given else 2
+    if given[0] not in SUBCOMMANDS:
+        print(f"fakedev: no subcommand {given[0]!r}; there are: {', '.join(SUBCOMMANDS)}", file=sys.stderr)
+        return 2
+    return SUBCOMMANDS[given[0]][0](given[1:])

@@ -1,0 +1,39 @@
+"""Where a program's server listens, as its user writes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a server listens: a UNIX socket's path (@name: an abstract one), or a TCP host and port.
+
+    :param shown: as the user gave it.
+    """
+
+    shown: str
+    path: str = ""
+    host: str = ""
+    port: int = 0
+
+    def __str__(self) -> str:
+        return self.shown
+
+
+def parse_address(text: str) -> Address:
+    """``/path``, ``name-of-file``, ``HOST:PORT``, ``:PORT`` (this machine) or ``[::1]:PORT``.
+
+    :raises ValueError: with what would be right.
+    """
+    if not text or "\0" in text:
+        raise ValueError(f"{text!r} is no socket: give a UNIX socket's path or HOST:PORT")
+    host, colon, port = text.rpartition(":")
+    if "/" in text or text.startswith("@") or not colon:
+        return Address(text, path=text)
+    if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+        raise ValueError(f"{text!r} is no socket: {port!r} is no port, 1 to 65535 (a file of this name is ./{text})")
+    bracketed = host.startswith("[") and host.endswith("]")
+    if ":" in host and not bracketed:
+        raise ValueError(f"{text!r} is no socket: an IPv6 address goes in brackets, as [::1]:9997")
+    return Address(text, host=(host[1:-1] if bracketed else host) or "localhost", port=int(port))

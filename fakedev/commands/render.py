@@ -1,0 +1,132 @@
+"""``fakedev render``: pages of a simulated span of time, without any socket: the bytes that the service would send."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from time import time
+
+from fakedev.config.configuration import Configuration
+from fakedev.config.files import Files
+from fakedev.config.load import load
+from fakedev.config.problems import ConfigurationError
+from fakedev.exposition.page import Page
+from fakedev.exposition.sources import DeviceSource
+from fakedev.sim.errors import Refused
+from fakedev.sim.fleet import Fleet
+from fakedev.sim.journal import RecordHead, Replay, read_record
+from fakedev.sim.roster import RosterNode
+from fakedev.sim.units import parse_duration
+
+
+def render(arguments: Sequence[str]) -> int:
+    """Print the pages.
+
+    :returns: 0; 1 when a page cannot be written; 2 when the options, configuration or record cannot be used.
+    """
+    options = _parser().parse_args(list(arguments))
+    try:
+        head, replay = _record(options.events)
+        configuration = _configuration(options, head)
+        fleet = _fleet(configuration, head)
+        pages = _pages(fleet, configuration, options.node)
+        for _ in _ticks(fleet, replay, options):
+            _write(fleet, b"".join(page.render(fleet.state) for page in pages), options.output)
+    except ConfigurationError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except (Refused, ValueError) as error:
+        print(f"fakedev render: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        # Whoever read the pages has enough of them.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        print(f"fakedev render: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("fakedev render", description=__doc__, allow_abbrev=False)
+    parser.add_argument("--config", "-c", metavar="FILE", help="configuration; else the record's, else the demo")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a value of the configuration")
+    parser.add_argument("--events", metavar="FILE", help="a record (serve --record), whose events are run again")
+    parser.add_argument("--for", dest="span", default="1m", metavar="DURATION", help="simulated time, default 1m")
+    parser.add_argument("--every", default="15s", metavar="DURATION", help="a page each so often, default 15s")
+    parser.add_argument("--node", default="", metavar="NODE", help="this node's page instead of the fleet's")
+    parser.add_argument("--output", metavar="FOLDER", help="a file per page, TICK.prom, instead of standard output")
+    return parser
+
+
+def _record(path: str | None) -> tuple[RecordHead | None, Replay]:
+    if path is None:
+        return None, Replay([])
+    try:
+        head, events = read_record(Path(path).read_bytes())
+    except Refused as refusal:
+        raise Refused(refusal.code, f"{path}: {refusal.text}", refusal.where) from None
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}") from None
+    return head, Replay(events)
+
+
+def _configuration(options: argparse.Namespace, head: RecordHead | None) -> Configuration:
+    if options.config is not None or head is None:
+        return load(options.config, Files(environ=os.environ), options.set)
+    files = Files(head.files, head.environment)
+    return load(head.config, files, [*head.overrides, *options.set], text=head.text)
+
+
+def _fleet(configuration: Configuration, head: RecordHead | None) -> Fleet:
+    if head is not None:
+        epoch = head.epoch_seconds
+    else:
+        epoch = time() if configuration.epoch_is_start else configuration.fleet.epoch_seconds
+    spec = replace(configuration.fleet, epoch_seconds=epoch)
+    return Fleet(spec, wall_per_tick=spec.tick_seconds / configuration.speed if configuration.speed else None)
+
+
+def _pages(fleet: Fleet, configuration: Configuration, name: str) -> list[Page[RosterNode]]:
+    nodes = list(fleet.roster.nodes)
+    if name:
+        node = fleet.roster.node(name)
+        if node is None:
+            raise ValueError(f"no node {name!r}")
+        nodes = [node]
+    source = DeviceSource(fleet)
+    grouped: dict[str, list[RosterNode]] = {}
+    for node in nodes:
+        grouped.setdefault(configuration.identities[node.pool.name].title, []).append(node)
+    return [Page(configuration.identities[group[0].pool.name], source, group) for group in grouped.values()]
+
+
+def _ticks(fleet: Fleet, replay: Replay, options: argparse.Namespace) -> Iterator[None]:
+    """Does the ticks of the span, and stops at each that has a page, tick 0 among them."""
+    tick_seconds = fleet.spec.tick_seconds
+    last = math.floor(round(parse_duration(options.span) / tick_seconds, 9))
+    every = max(1, math.ceil(round(parse_duration(options.every) / tick_seconds, 9)))
+    while True:
+        if fleet.state.tick % every == 0:
+            yield
+        if fleet.state.tick >= last:
+            return
+        replay.advance(fleet)
+
+
+def _write(fleet: Fleet, page: bytes, folder: str | None) -> None:
+    state = fleet.state
+    if folder is not None:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        Path(folder, f"{state.tick}.prom").write_bytes(page)
+        return
+    when = datetime.fromtimestamp(state.wall_seconds, UTC).isoformat(timespec="milliseconds")
+    sys.stdout.buffer.write(f"# page tick={state.tick} time={when}\n".encode() + page)
+    sys.stdout.buffer.flush()

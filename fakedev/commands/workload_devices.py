@@ -1,0 +1,69 @@
+"""Which devices fakedev-workload puts its load on: names given, or files that were mapped to its container."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+
+def indexed_names(names: str, max_index: int, environ: Mapping[str, str]) -> list[str]:
+    """Comma separated device names; with ``max_index`` INDEX in them becomes the Job's index modulo it.
+
+    :param environ: holds JOB_COMPLETION_INDEX, which Kubernetes sets in the pods of an indexed Job.
+    :raises ValueError: when the index is needed and missing, or a name is empty.
+    """
+    if max_index < 0:
+        raise ValueError(f"-max-index: {max_index} is negative")
+    if max_index:
+        index = environ.get("JOB_COMPLETION_INDEX", "")
+        if not (index.isascii() and index.isdigit()):
+            has = f"is {index!r}, no whole number from 0 up" if index else "is not set"
+            raise ValueError(f"-max-index: JOB_COMPLETION_INDEX {has}: is the Job's completionMode Indexed?")
+        names = names.replace("INDEX", str(int(index) % max_index))
+    split = [name.strip() for name in names.split(",")]
+    if not all(split):
+        raise ValueError(f"-devnames: {names!r} has an empty name")
+    return split
+
+
+def matched_names(pattern: str, expression: str, find: Callable[[str], Sequence[str]]) -> list[str]:
+    """Names of the devices whose files match a glob pattern.
+
+    Without an expression they are the files' base names. With one it is looked for in each base
+    name, or else in the whole path; its first group is the index N of device ``cardN``, and files
+    in which it is not found are left out.
+
+    :param find: glob pattern to paths.
+    :raises ValueError: when the expression is unusable or nothing is left.
+    """
+    paths = sorted(find(pattern))
+    if not paths:
+        raise ValueError(f"-devices: no file matches {pattern!r}")
+    if not expression:
+        return [_base_name(path) for path in paths]
+    try:
+        compiled = re.compile(expression)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ValueError(f"-devregex: {expression!r} is no regular expression: {error}") from None
+    if not compiled.groups:
+        raise ValueError(f"-devregex: {expression!r} has no group for the device index, as card([0-9]+) has")
+    names = [_card(compiled, path) for path in paths]
+    unique = list(dict.fromkeys(name for name in names if name))
+    if not unique:
+        raise ValueError(f"-devregex: {expression!r} is found in none of the {len(paths)} files of {pattern!r}")
+    return unique
+
+
+def _card(expression: re.Pattern[str], path: str) -> str:
+    """``cardN`` with the index found in a path; empty when the expression is not in it."""
+    match = expression.search(_base_name(path)) or expression.search(path)
+    if match is None:
+        return ""
+    index = match[1] or ""
+    if not (index.isascii() and index.isdigit()):
+        raise ValueError(f"-devregex: its first group gives {index!r} in {path!r}, no device index")
+    return f"card{int(index)}"
+
+
+def _base_name(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[2]

@@ -1,0 +1,83 @@
+"""What fakedev-workload puts on the wire: one message that our server and the original's both take.
+
+To ours it is a JSON line with ``op``. The original's Go server reads names in any letter case and
+skips those it does not know, so that to it the same bytes are the bare form it expects, as long
+as they fit its one read of 1024 bytes and activities are whole numbers. That read, too, is why
+the newline has to leave with the rest: a byte more, later, is a lost connection to it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from fakedev.sim.spec import FOREVER, Activity, WorkloadSpec
+
+#: The line length that the line protocols allow.
+LONGEST_MESSAGE: Final = 65536
+#: What the original's server reads of a message.
+ORIGINAL_READS: Final = 1024
+
+
+def run_message(workload: WorkloadSpec) -> bytes:
+    """The request to run a workload, as one line.
+
+    :raises ValueError: when no server would take it.
+    """
+    request: dict[str, object] = {
+        "op": "run",
+        "id": 1,
+        "name": workload.name,
+        "repeat": workload.repeat,
+        "profile": [_activity(activity) for activity in workload.activities],
+        "devices": list(workload.devices),
+        "node": workload.node,
+        "pod": workload.pod,
+        "namespace": workload.namespace,
+        "container": workload.container,
+        "limits": {metric: _plain(value) for metric, value in workload.limits},
+        "run-time-limit": _plain(workload.run_time_limit_seconds),
+        "ttl": _plain(workload.ttl_seconds),
+    }
+    kept = {key: value for key, value in request.items() if key == "repeat" or value}
+    try:
+        message = json.dumps(kept, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{error.object!r} is not UTF-8") from None
+    if len(message) > LONGEST_MESSAGE:
+        raise ValueError(f"the workload takes {len(message)} bytes on the wire: at most {LONGEST_MESSAGE} are possible")
+    return message
+
+
+def beyond_the_original(workload: WorkloadSpec, message: bytes) -> list[str]:
+    """What the original's server would refuse a workload for, each as a sentence's end."""
+    reasons = []
+    if len(message) > ORIGINAL_READS:
+        reasons.append(f"its message takes {len(message)} bytes, and the original reads {ORIGINAL_READS}")
+    if any(not value.is_integer() for a in workload.activities for value in (a.load, a.fluctuation, a.seconds)):
+        reasons.append("its activities have fractions, and the original takes whole numbers")
+    return reasons
+
+
+def unknown_to_the_original(workload: WorkloadSpec) -> list[str]:
+    """What the original's server would take and not act on."""
+    asked = {
+        "limits": workload.limits,
+        "run-time limit": workload.run_time_limit_seconds,
+        "ttl": workload.ttl_seconds,
+        "node": workload.node,
+        "pod": workload.pod or workload.namespace or workload.container,
+    }
+    return [name for name, value in asked.items() if value]
+
+
+def _activity(activity: Activity) -> dict[str, float]:
+    """One activity with its zeros left out, which both servers fill in: bytes are scarce."""
+    seconds = 0.0 if activity.seconds >= FOREVER else activity.seconds
+    numbers = {"load": activity.load, "fluctuation": activity.fluctuation, "seconds": seconds}
+    return {name: _plain(number) for name, number in numbers.items() if number}
+
+
+def _plain(number: float) -> float:
+    """A number that JSON writes without a fraction when it has none: Go reads integers only so."""
+    return int(number) if number.is_integer() else number

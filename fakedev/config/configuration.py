@@ -1,0 +1,86 @@
+"""The configuration as the program uses it: frozen values, checked as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fakedev.config.listen import ListenAddress
+from fakedev.config.values import Values
+from fakedev.exposition.identity import Identity
+from fakedev.sim.spec import FleetSpec
+
+
+@dataclass(frozen=True)
+class WebEndpoint:
+    """An address that HTTP is served on.
+
+    :param serve: ``metrics`` (pages that change nothing) or ``all``.
+    :param identity: how /metrics shows the devices there; None: as their pools say.
+    :param pool: the only pool shown by /metrics there; None: all.
+    :param token: what changes must carry; None: no token.
+    :param open: changes from other machines need no token: somebody said so.
+    :param hosts: names accepted in Host when something is changed, beyond loopback and addresses.
+    """
+
+    listen: ListenAddress
+    serve: str = "all"
+    identity: Identity | None = None
+    pool: str | None = None
+    token: str | None = None
+    open: bool = False
+    hosts: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class WorkloadListen:
+    """An address that workloads connect to.
+
+    :param allow: what its peers may do: ``workloads``, ``faults``, ``clock``.
+    :param node: the node that bare device names (``card0``) speak of there; empty for none.
+    """
+
+    listen: ListenAddress
+    allow: frozenset[str]
+    node: str = ""
+    open: bool = False
+
+
+@dataclass(frozen=True)
+class WorkloadPorts:
+    """The workload ports and what they bear."""
+
+    listen: tuple[WorkloadListen, ...] = ()
+    max_connections: int = 10_000
+    message_seconds: float = 10.0
+
+
+@dataclass(frozen=True)
+class Logging:
+    """What is logged (``debug``, ``info``, ``warn``, ``error``) and how (``text``, ``json``)."""
+
+    level: str = "info"
+    format: str = "text"
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """All that a service is made from.
+
+    :param epoch_is_start: the file names no epoch: ``fleet.epoch_seconds`` is 0 and whoever starts
+        the service puts the time of the start there.
+    :param speed: simulated seconds per real second; 0: the clock stands.
+    :param identities: the identity of each pool, by its name.
+    :param notes: what is worth knowing but forbids nothing, as ``file:line: text``.
+    :param source: what was said where, for :func:`fakedev.config.effective.effective_text`.
+    """
+
+    fleet: FleetSpec
+    epoch_is_start: bool
+    speed: float
+    identities: Mapping[str, Identity]
+    web: tuple[WebEndpoint, ...]
+    workloads: WorkloadPorts
+    logging: Logging
+    notes: tuple[str, ...]
+    source: Values

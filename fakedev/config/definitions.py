@@ -1,0 +1,78 @@
+"""The keys of the configuration: read, described and documented from here."""
+
+from __future__ import annotations
+
+from fakedev.config.base_keys import BASE
+from fakedev.config.endpoint_keys import WEB, WORKLOAD_LISTEN
+from fakedev.config.fleet_keys import FLEET
+from fakedev.config.scalars import Choice, Duration, Integer
+from fakedev.config.schema import Key, NotBuiltYet, Section
+from fakedev.config.shapes import ListOf
+
+WORKLOADS = Section(
+    "workloads",
+    (
+        Key(
+            "listen",
+            ListOf(WORKLOAD_LISTEN, words="list of addresses"),
+            "Where workloads connect.",
+            default_yaml='["runtime:workload.sock"]',
+            default_words="runtime:workload.sock",
+        ),
+        Key(
+            "base",
+            ListOf(BASE, words="list of workloads"),
+            "Workloads that are present from the first tick.",
+            default=(),
+            default_words="none",
+        ),
+        Key(
+            "max-connections",
+            Integer(1, 1_000_000),
+            "Connections on all ports together; more are told that it is busy.",
+            default=10_000,
+        ),
+        Key(
+            "message-timeout",
+            Duration(0.01, 3600),
+            "A message that was begun must be complete within this time.",
+            default=10.0,
+            default_words="10s",
+            unit="ms, s, m, h or d",
+        ),
+    ),
+    doc="Work for the devices.",
+)
+
+LOG = Section(
+    "log",
+    (
+        Key(
+            "level",
+            Choice(("debug", "info", "warn", "error")),
+            "The least important messages that are logged.",
+            default="info",
+        ),
+        Key("format", Choice(("text", "json")), "Lines for people or JSON objects.", default="text"),
+    ),
+    doc="Logging, to standard error.",
+)
+
+CONFIGURATION = Section(
+    "",
+    (
+        Key("version", Integer(1, 1), "Version of this format.", default=1),
+        Key("fleet", FLEET, "The simulated machines."),
+        Key(
+            "web",
+            ListOf(WEB, words="list of addresses"),
+            "HTTP endpoints.",
+            default_yaml='["127.0.0.1:9400", "runtime:metrics.sock"]',
+            default_words="127.0.0.1:9400 and runtime:metrics.sock",
+        ),
+        Key("workloads", WORKLOADS, "Work for the devices."),
+        Key("log", LOG, "Logging, to standard error."),
+        Key("queues", NotBuiltYet("work queues are"), "Work queues."),
+        Key("tester", NotBuiltYet("the scalability tester is"), "The scalability tester."),
+    ),
+)

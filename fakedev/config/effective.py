@@ -1,0 +1,90 @@
+"""``--print-config``: the effective configuration as YAML, with where each value comes from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from fakedev.config.configuration import Configuration
+from fakedev.config.nodes import Listing, Node, Scalar
+from fakedev.config.scalars import Duration
+from fakedev.config.schema import Key, NotBuiltYet
+from fakedev.config.values import Values
+from fakedev.sim.units import format_duration
+
+_PLAIN: Final = re.compile(r"[-+]?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?|[0-9]+[a-z]+|[A-Za-z_./][A-Za-z0-9_./@-]*")
+_ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+_HIDDEN: Final = "********"
+
+
+def effective_text(configuration: Configuration) -> str:
+    """The configuration as a file that says all of it; secrets are hidden."""
+    return "\n".join(_section(configuration.source, "")) + "\n"
+
+
+def _section(values: Values, indent: str) -> Iterator[str]:
+    for key in values.section.keys:
+        if not isinstance(key.type, NotBuiltYet):
+            yield from _key(key, values, indent)
+
+
+def _key(key: Key, values: Values, indent: str) -> Iterator[str]:
+    value = values[key.name]
+    origin = values.origin_of(key.name)
+    if isinstance(value, Values):
+        yield f"{indent}{key.name}:"
+        yield from _section(value, indent + "  ")
+    elif isinstance(value, tuple) and value and all(isinstance(each, Values) for each in value):
+        yield f"{indent}{key.name}:"
+        for each in value:
+            lines = list(_section(each, indent + "    "))
+            first = next(number for number, line in enumerate(lines) if not line.lstrip().startswith("#"))
+            lines.insert(0, f"{indent}  - {lines.pop(first).lstrip()}")
+            yield from lines
+    elif value is None or (not values.given(key.name) and key.default is None):
+        yield f"{indent}# {key.name}: {key.default_words or 'none'}  # {origin}"
+    elif key.secret:
+        yield f'{indent}{key.name}: "{_HIDDEN}"  # {origin}'
+    elif values.given(key.name):
+        yield f"{indent}{key.name}: {_written(values.nodes[key.name])}  # {origin}"
+    else:
+        yield f"{indent}{key.name}: {default_text(key)}  # {origin}"
+
+
+def _written(node: Node) -> str:
+    """A node in flow style."""
+    if isinstance(node, Scalar):
+        return "null" if node.is_null else _text(node.text)
+    if isinstance(node, Listing):
+        return f"[{', '.join(_written(item) for item in node.items)}]"
+    return f"{{{', '.join(f'{_text(key.text, in_value=False)}: {_written(value)}' for key, value in node.entries)}}}"
+
+
+def default_text(key: Key) -> str:
+    """A key's default as it would be written."""
+    value: Any = key.default
+    if isinstance(key.type, Duration):
+        return "none" if key.type.none and value == 0 else format_duration(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Mapping):
+        return "{}"
+    if isinstance(value, tuple):
+        return "[]"
+    return _text(f"{value:g}" if isinstance(value, float) else str(value))
+
+
+def _text(text: str, *, in_value: bool = True) -> str:
+    """A text as YAML reads it back: plain where that is safe, else in double quotes."""
+    if in_value:
+        text = text.replace("$", "$$")
+    if _PLAIN.fullmatch(text) and text.lower() != "null":
+        return text
+    return f'"{"".join(_escaped(character) for character in text)}"'
+
+
+def _escaped(character: str) -> str:
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    return character if character.isprintable() else f"\\U{ord(character):08x}"

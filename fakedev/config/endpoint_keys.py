@@ -1,0 +1,68 @@
+"""The keys of addresses: under ``web`` and ``workloads.listen``."""
+
+from __future__ import annotations
+
+from fakedev.config.names import token_text
+from fakedev.config.scalars import Boolean, Choice, Mode, Text
+from fakedev.config.schema import Key, Section
+from fakedev.config.shapes import ListOf
+
+_LISTEN_DOC = (
+    "Where: 9400 (loopback), *:9400, HOST:PORT, [::1]:9400, /path of a UNIX socket, runtime:NAME (a socket in the "
+    "default folder), or a Twisted endpoint string."
+)
+_MODE = Key("mode", Mode(), "Permissions of a UNIX socket.", default_words="600; with a group 660", unit="octal")
+_GROUP = Key("group", Text(), "Group that owns a UNIX socket.", default_words="that of the process")
+
+WEB = Section(
+    "web",
+    (
+        Key("listen", Text("address"), _LISTEN_DOC, required=True),
+        Key("serve", Choice(("metrics", "all")), "metrics: pages that change nothing; all: everything.", default="all"),
+        _MODE,
+        _GROUP,
+        Key(
+            "identity",
+            Text(),
+            "Show all devices as this exporter does, on this endpoint only.",
+            default_words="as the pools say",
+        ),
+        Key("pool", Text(), "Show only this pool on /metrics of this endpoint.", default_words="all pools"),
+        Key(
+            "token",
+            Text("text", token_text),
+            "What a request that changes something must carry.",
+            default_words="none",
+            secret=True,
+        ),
+        Key("open", Boolean(), "Let other machines change things without a token.", default=False),
+        Key(
+            "hosts",
+            ListOf(Text()),
+            "Names that may stand in Host when something is changed, beside localhost and addresses.",
+            default=(),
+            default_words="none",
+        ),
+    ),
+    doc="HTTP endpoints. An address alone is enough.",
+    shorthand="listen",
+)
+
+WORKLOAD_LISTEN = Section(
+    "workloads.listen",
+    (
+        Key("listen", Text("address"), _LISTEN_DOC, required=True),
+        _MODE,
+        _GROUP,
+        Key(
+            "allow",
+            ListOf(Choice(("workloads", "faults", "clock")), 1, words="list of workloads, faults, clock"),
+            "What peers may do.",
+            default_words="all of it on loopback and UNIX sockets, else workloads",
+        ),
+        Key("node", Text(), "The node whose devices are meant by bare names (card0).", default_words="none"),
+        Key("open", Boolean(), "Let other machines connect.", default=False),
+    ),
+    doc="Ports for workloads. An address alone is enough.",
+    shorthand="listen",
+)

@@ -1,0 +1,157 @@
+"""The addresses of the configuration, and who may do what there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from fakedev.config.catalog import Catalog
+from fakedev.config.checks import check_identity, check_unique_nodes
+from fakedev.config.configuration import WebEndpoint, WorkloadListen
+from fakedev.config.listen import ListenAddress, parse_listen, same_address
+from fakedev.config.pools import LoadedPool
+from fakedev.config.problems import DEFAULT, Place, Report
+from fakedev.config.schema import nearest_name
+from fakedev.config.values import Values
+from fakedev.exposition.identity import Identity
+from fakedev.sim.spec import NodeSpec, PoolSpec
+
+_EVERYTHING: Final = frozenset(("workloads", "faults", "clock"))
+
+
+class Endpoints:
+    """Builds web and workload endpoints; what is wrong is reported.
+
+    :param folder: where relative socket paths begin.
+    :param runtime_folder: the default socket folder.
+    """
+
+    def __init__(
+        self, catalog: Catalog, pools: list[LoadedPool], folder: str, runtime_folder: str, report: Report
+    ) -> None:
+        self._catalog = catalog
+        self._pools = {pool.spec.name: pool for pool in pools}
+        self._folder = folder
+        self._runtime_folder = runtime_folder
+        self._report = report
+        self._taken: list[tuple[ListenAddress, Place]] = []
+
+    def web(self, entries: Iterable[Values], *, complete: bool) -> tuple[WebEndpoint, ...]:
+        """The HTTP endpoints.
+
+        :param complete: all pools could be built, so that what is missing is really missing.
+        """
+        return tuple(found for values in entries if (found := self._web(values, complete)) is not None)
+
+    def workloads(
+        self, entries: Iterable[Values], nodes: Mapping[str, NodeSpec], *, complete: bool
+    ) -> tuple[WorkloadListen, ...]:
+        """The workload endpoints."""
+        return tuple(found for values in entries if (found := self._workload(values, nodes, complete)) is not None)
+
+    def _web(self, values: Values, complete: bool) -> WebEndpoint | None:
+        listen = self._listen(values)
+        identity = self._identity_of(values, complete)
+        token = values["token"]
+        if listen is None:
+            return None
+        if values["serve"] == "all" and not listen.local and not token and not values["open"]:
+            self._report.problem(
+                values.place_of("listen"),
+                f"{listen.display} lets other machines change things: give it a token, or serve: metrics, "
+                "or say that this is meant: open: true",
+            )
+        return WebEndpoint(
+            listen, values["serve"], identity, values["pool"], token, values["open"],
+            frozenset(host.lower() for host in values["hosts"]),
+        )  # fmt: skip
+
+    def _identity_of(self, values: Values, complete: bool) -> Identity | None:
+        """The identity of an endpoint's own; reports pages that could not be."""
+        pools = list(self._pools.values())
+        if values["pool"] is not None and complete:
+            if values["pool"] not in self._pools:
+                nearest = nearest_name(values["pool"], self._pools)
+                hint = f"did you mean {nearest!r}?" if nearest else f"there is {', '.join(self._pools)}"
+                self._report.problem(values.place_of("pool"), f"no pool {values['pool']!r}; {hint}")
+                return None
+            pools = [self._pools[values["pool"]]]
+        if values["identity"] is None:
+            if complete:
+                self._check_page(pools, values.place)
+            return None
+        place = values.place_of("identity")
+        loaded = self._catalog.identity(values["identity"], place)
+        if loaded is None:
+            return None
+        for pool in pools:
+            check_identity(loaded, pool.spec, place, self._report)
+        check_unique_nodes(loaded.identity, [pool.spec for pool in pools], place, self._report)
+        return loaded.identity
+
+    def _check_page(self, pools: list[LoadedPool], place: Place) -> None:
+        """Reports identities that cannot share a page, and nodes that cannot."""
+        groups: dict[Identity, list[LoadedPool]] = {}
+        for pool in pools:
+            groups.setdefault(pool.identity.identity, []).append(pool)
+        owners: dict[str, LoadedPool] = {}
+        for group in groups.values():
+            specs: list[PoolSpec] = [pool.spec for pool in group]
+            check_unique_nodes(group[0].identity.identity, specs, group[0].values.place_of("identity"), self._report)
+            for family in group[0].identity.identity.families:
+                other = owners.setdefault(family.name, group[0])
+                if other is not group[0]:
+                    own = group[0].values.place_of("identity")
+                    self._report.problem(
+                        own if place == DEFAULT else place,
+                        f"pools {other.spec.name} and {group[0].spec.name} both have the family {family.name}, as "
+                        f"{other.identity.identity.title} and {group[0].identity.identity.title}: give them one "
+                        "identity, or give this endpoint a pool: or an identity: of its own",
+                    )
+                    return
+
+    def _workload(self, values: Values, nodes: Mapping[str, NodeSpec], complete: bool) -> WorkloadListen | None:
+        listen = self._listen(values)
+        node = values["node"] or ""
+        if node and node not in nodes and complete:
+            nearest = nearest_name(node, nodes)
+            self._report.problem(
+                values.place_of("node"), f"no node {node!r}" + (f"; did you mean {nearest!r}?" if nearest else "")
+            )
+        if listen is None:
+            return None
+        if not listen.local and not values["open"]:
+            self._report.problem(
+                values.place_of("listen"),
+                f"{listen.display} lets other machines run workloads: listen on loopback or a UNIX socket, "
+                "or say that this is meant: open: true",
+            )
+        allow = values["allow"]
+        default = _EVERYTHING if listen.local else frozenset(("workloads",))
+        return WorkloadListen(listen, frozenset(allow) if allow else default, node, values["open"])
+
+    def _listen(self, values: Values) -> ListenAddress | None:
+        text = values["listen"]
+        if text is None:
+            return None
+        place = values.place_of("listen")
+        try:
+            listen = parse_listen(
+                text, folder=self._folder, runtime_folder=self._runtime_folder,
+                mode=values["mode"], group=values["group"],
+            )  # fmt: skip
+        except ValueError as error:
+            self._report.problem(place, f"listen: {error}")
+            return None
+        if not listen.path:
+            for key in ("mode", "group"):
+                if values.given(key):
+                    self._report.problem(
+                        values.place_of(key), f"{key}: is for UNIX sockets, and {listen.display} is none"
+                    )
+        for other, where in self._taken:
+            if same_address(listen, other):
+                self._report.problem(place, f"{listen.display} is listened on twice (first at {where})")
+                break
+        self._taken.append((listen, place))
+        return listen

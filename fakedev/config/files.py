@@ -1,0 +1,126 @@
+"""The only way in which the configuration reads: files, environment, the catalog.
+
+What was read is remembered, so that a record of a run can hold it and serve it again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from importlib import resources
+from typing import Final
+
+#: A larger file is refused.
+MOST_BYTES: Final = 4 * 2**20
+_CATALOG: Final = "catalog:"
+
+
+class Unreadable(Exception):
+    """A file that cannot be read as text; ``str`` of it is the reason."""
+
+    def __init__(self, reason: str, line: int = 0) -> None:
+        super().__init__(reason)
+        self.line = line
+
+
+class Files:
+    """Reads files and environment variables, or serves recorded ones.
+
+    :param recorded: ``texts`` of an earlier run: only these are served, nothing is read.
+    :param environ: the environment variables (or ``variables`` of an earlier run).
+    """
+
+    def __init__(self, recorded: Mapping[str, str] | None = None, environ: Mapping[str, str] | None = None) -> None:
+        self._recorded = recorded
+        self._environ = dict(environ or {})
+        self.texts: dict[str, str] = {}
+        self.variables: dict[str, str] = {}
+
+    def read(self, path: str) -> str:
+        """The text of a file, without its byte order mark.
+
+        :raises Unreadable: when there is none, or it is no text.
+        """
+        if self._recorded is not None:
+            if path not in self._recorded:
+                raise Unreadable("is not in the record")
+            text = self._recorded[path]
+        else:
+            text = _decoded(_bytes(path))
+        self.texts[path] = text
+        return text
+
+    def catalog_names(self, folder: str) -> tuple[str, ...]:
+        """File names (``h100-sxm5-80gb.yaml``) in a folder of the catalog, sorted."""
+        prefix = f"{_CATALOG}{folder}/"
+        if self._recorded is not None:
+            return tuple(sorted(name.removeprefix(prefix) for name in self._recorded if name.startswith(prefix)))
+        entries = resources.files("fakedev.catalog").joinpath(folder).iterdir()
+        return tuple(sorted(entry.name for entry in entries if entry.name.endswith(".yaml")))
+
+    def peek_catalog(self, folder: str, name: str) -> str:
+        """The text of a file of the catalog, for looking something up in it: not remembered."""
+        if self._recorded is not None:
+            return self._recorded[f"{_CATALOG}{folder}/{name}"]
+        return resources.files("fakedev.catalog").joinpath(folder, name).read_text(encoding="utf-8")
+
+    def read_catalog(self, folder: str, name: str) -> str:
+        """The text of a file of the catalog, remembered."""
+        text = self.peek_catalog(folder, name)
+        self.texts[f"{_CATALOG}{folder}/{name}"] = text
+        return text
+
+    def read_demo(self) -> str:
+        """The configuration that is used when none is given, remembered."""
+        key = "demo:demo.yaml"
+        if self._recorded is not None:
+            if key not in self._recorded:
+                raise Unreadable("is not in the record")
+            text = self._recorded[key]
+        else:
+            text = resources.files("fakedev.config").joinpath("demo.yaml").read_text(encoding="utf-8")
+        self.texts[key] = text
+        return text
+
+    def variable(self, name: str) -> str | None:
+        """An environment variable, remembered; None when it is not set."""
+        value = self._environ.get(name)
+        if value is not None:
+            self.variables[name] = value
+        return value
+
+    def variables_beginning(self, prefix: str) -> dict[str, str]:
+        """All environment variables whose names begin with ``prefix``, sorted, remembered."""
+        found = {name: self._environ[name] for name in sorted(self._environ) if name.startswith(prefix)}
+        self.variables.update(found)
+        return found
+
+
+def _bytes(path: str) -> bytes:
+    try:
+        with open(path, "rb") as stream:
+            data = stream.read(MOST_BYTES + 1)
+    except FileNotFoundError:
+        raise Unreadable("no such file") from None
+    except IsADirectoryError:
+        raise Unreadable("is a directory, not a file") from None
+    except PermissionError:
+        raise Unreadable("no permission to read it") from None
+    except (OSError, ValueError) as error:
+        raise Unreadable(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if len(data) > MOST_BYTES:
+        raise Unreadable(f"is larger than {MOST_BYTES // 2**20} MiB")
+    return data
+
+
+def _decoded(data: bytes) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise Unreadable(f"is not UTF-8 text (byte 0x{data[error.start]:02x})", line) from None
+
+
+def absolute(path: str, folder: str) -> str:
+    """A path as an absolute one: relative ones start at ``folder``, ``~`` is left alone."""
+    return os.path.normpath(os.path.join(os.path.abspath(folder), path))

@@ -1,0 +1,118 @@
+"""From files, environment and options to the one frozen configuration, or to all problems at once."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from typing import Final
+
+from fakedev.config.base import load_base
+from fakedev.config.catalog import Catalog
+from fakedev.config.checks import check_identity, note_unused_labels
+from fakedev.config.configuration import Configuration, Logging, WorkloadPorts
+from fakedev.config.definitions import CONFIGURATION
+from fakedev.config.documents import read_document
+from fakedev.config.endpoints import Endpoints
+from fakedev.config.files import Files, Unreadable
+from fakedev.config.nodes import Node, Scalar, Table
+from fakedev.config.overrides import with_environment, with_overrides
+from fakedev.config.pools import LoadedPool, Pools
+from fakedev.config.problems import Place, Report
+from fakedev.config.schema import INVALID
+from fakedev.config.values import Values
+from fakedev.config.variables import Variables
+from fakedev.sim.roster import Roster
+from fakedev.sim.spec import FleetSpec
+
+#: How problems name the configuration that is used when none is given.
+DEMO: Final = "demo.yaml"
+
+
+def load(path: str | None, files: Files, overrides: Sequence[str] = (), text: str | None = None) -> Configuration:
+    """The configuration of a file, with what the environment and options change in it.
+
+    :param path: of the YAML or JSON file; None: the built-in demo, or ``text``.
+    :param overrides: ``fleet.seed=7``, ``web.0.listen=9401``: as given to ``--set``.
+    :param text: used in place of the file's text; relative paths in it begin at the file's folder.
+    :raises ConfigurationError: with every problem.
+    """
+    report = Report()
+    tree = _tree(path, files, text, report)
+    tree = with_environment(tree, files, report)
+    tree = with_overrides(tree, overrides, report)
+    values = CONFIGURATION.read(tree, "", report)
+    if values is INVALID:
+        report.raise_if_any()
+    configuration = _built(values, path, files, report)
+    report.raise_if_any()
+    return configuration
+
+
+def runtime_folder(files: Files) -> str:
+    """The default folder of sockets: the service's, the user's, or a private one in the temporary folder."""
+    folder = (files.variable("RUNTIME_DIRECTORY") or "").split(":")[0]
+    if folder:
+        return folder
+    folder = files.variable("XDG_RUNTIME_DIR") or ""
+    if folder:
+        return os.path.join(folder, "fakedev")
+    return os.path.join(files.variable("TMPDIR") or tempfile.gettempdir(), f"fakedev-{os.getuid()}")
+
+
+def _tree(path: str | None, files: Files, text: str | None, report: Report) -> Node:
+    """What was written; an empty mapping when that cannot be read."""
+    file = path or (DEMO if text is None else "configuration")
+    empty = Table(Place(file, 1), ())
+    try:
+        if text is None:
+            text = files.read_demo() if path is None else files.read(os.path.abspath(path))
+    except Unreadable as error:
+        report.problem(Place(file, error.line), str(error))
+        return empty
+    node = read_document(text, file, report, Variables(files).expand)
+    if isinstance(node, Scalar) and node.is_null:
+        return empty
+    return empty if node is None else node
+
+
+def _built(values: Values, path: str | None, files: Files, report: Report) -> Configuration:
+    folder = os.path.dirname(os.path.abspath(path)) if path else os.getcwd()
+    catalog = Catalog(files, report, folder, os.path.dirname(path or ""))
+    fleet: Values = values["fleet"]
+    pools = Pools(catalog, report).load(fleet["pools"] or ())
+    complete = len(pools) == len(fleet["pools"] or ()) and bool(pools)
+    for pool in pools:
+        check_identity(pool.identity, pool.spec, pool.values.place_of("identity"), report)
+    specs = tuple(pool.spec for pool in pools)
+    nodes = {node.name: node for pool in specs for node in pool.nodes}
+    endpoints = Endpoints(catalog, pools, folder, runtime_folder(files), report)
+    web = endpoints.web(values["web"], complete=complete)
+    workloads: Values = values["workloads"]
+    listen = endpoints.workloads(workloads["listen"], nodes, complete=complete)
+    base = load_base(workloads["base"], catalog, Roster(specs) if complete else None, report)
+    _note_labels(pools, report)
+    return Configuration(
+        fleet=FleetSpec(specs, fleet["seed"], fleet["tick"], fleet["epoch"] or 0.0, base),
+        epoch_is_start=fleet["epoch"] is None,
+        speed=fleet["speed"],
+        identities={pool.spec.name: pool.identity.identity for pool in pools},
+        web=web,
+        workloads=WorkloadPorts(listen, workloads["max-connections"], workloads["message-timeout"]),
+        logging=Logging(values["log"]["level"], values["log"]["format"]),
+        notes=report.notes,
+        source=values,
+    )
+
+
+def _note_labels(pools: list[LoadedPool], report: Report) -> None:
+    """Notes labels that were given and that the pool's identity does not show."""
+    for pool in pools:
+        given = dict(pool.device.labels)
+        if pool.devices is not None:
+            given |= pool.devices.labels
+        table = pool.values.nodes.get("labels")
+        if isinstance(table, Table):
+            given |= {key.text: key.place for key, _ in table.entries}
+        identity = pool.identity.identity
+        note_unused_labels(given, [identity], identity.title, report)

@@ -1,0 +1,47 @@
+"""Device types and identities as loaded: the pure values, with the places they came from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from fakedev.config.problems import Place
+from fakedev.exposition.identity import Identity
+from fakedev.sim.spec import DeviceSpec, DeviceType
+
+
+@dataclass(frozen=True)
+class LoadedDevice:
+    """A device type.
+
+    :param labels: of the original's JSON: label to its place, so that unused ones can be told.
+    """
+
+    type: DeviceType
+    place: Place
+    labels: Mapping[str, Place] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LoadedDeviceList:
+    """The original's device list."""
+
+    devices: tuple[DeviceSpec, ...]
+    places: tuple[Place, ...]
+    labels: Mapping[str, Place] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LoadedIdentity:
+    """An identity.
+
+    :param strict: it is the original's JSON: every mapping must be filled by some device.
+    :param label_places: mapped label (the fact) or shown fact to its place.
+    :param quantity_places: quantity to its place.
+    """
+
+    identity: Identity
+    place: Place
+    strict: bool = False
+    label_places: Mapping[str, Place] = field(default_factory=dict)
+    quantity_places: Mapping[str, Place] = field(default_factory=dict)

@@ -1,0 +1,115 @@
+"""The names and small texts that people give: which can be used."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Final
+
+_NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
+_FACT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+_TEMPLATE: Final = re.compile(r"[^{}]*(\{(0[1-9])?\})?[^{}]*")
+_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_PCI: Final = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
+#: Facts that only the simulation knows.
+COMPUTED_FACTS: Final = ("index", "node", "pool", "pod", "namespace", "container")
+LONGEST_NODE_NAME: Final = 253
+LONGEST_POOL_NAME: Final = 63
+MOST_NODES: Final = 100_000
+MOST_DEVICES_PER_NODE: Final = 1024
+
+
+def pool_name(text: str) -> str:
+    """A pool's name.
+
+    :raises ValueError: for one that cannot be used.
+    """
+    return _checked_name(text, "pool", LONGEST_POOL_NAME)
+
+
+def node_name(text: str) -> str:
+    """A node's name: what a host may be called.
+
+    :raises ValueError: for one that cannot be used.
+    """
+    return _checked_name(text, "node", LONGEST_NODE_NAME)
+
+
+def fact_name(text: str) -> str:
+    """The name of a label that the user gives.
+
+    :raises ValueError: for one that cannot be used.
+    """
+    if not _FACT.fullmatch(text) or len(text) > 128:
+        raise ValueError(f"{text[:60]!r} is no label name: letters, digits and _ only, no digit first")
+    if text in COMPUTED_FACTS:
+        raise ValueError(f"the label {text!r} is computed and cannot be given")
+    return text
+
+
+def _checked_name(text: str, what: str, longest: int) -> str:
+    if len(text) > longest or not _NAME.fullmatch(text):
+        raise ValueError(
+            f"{text[:60]!r} is no {what} name: at most {longest} letters, digits, '.', '_' and '-', "
+            "the first and the last no sign"
+        )
+    return text
+
+
+def uuid_text(text: str) -> str:
+    """A UUID.
+
+    :raises ValueError: for one that cannot be used.
+    """
+    if not _UUID.fullmatch(text):
+        raise ValueError(f"{text!r} is no UUID of 36 characters, as 927d7444-b45a-7c49-8402-5e686e46a026")
+    return text.lower()
+
+
+def pci_address(text: str) -> str:
+    """A PCI address.
+
+    :raises ValueError: for one that cannot be used.
+    """
+    if not _PCI.fullmatch(text):
+        raise ValueError(f"{text!r} is no PCI address, as 0000:1b:00.0")
+    return text
+
+
+def epoch_seconds(text: str) -> float | None:
+    """Seconds since 1970 of ``start`` (None), an ISO 8601 time or a number.
+
+    :raises ValueError: for one that cannot be used.
+    """
+    if text == "start":
+        return None
+    if re.fullmatch(r"[0-9]{1,11}(\.[0-9]{1,6})?", text):
+        return float(text)
+    try:
+        moment = datetime.fromisoformat(text)
+        seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        raise ValueError(f"{text!r} is no time: give start, 2026-01-31T12:00:00Z or seconds since 1970") from None
+    if seconds < 0:
+        raise ValueError(f"{text!r} is before 1970")
+    return seconds
+
+
+def node_pattern(text: str) -> str:
+    """A pattern of node names.
+
+    :raises ValueError: for one that cannot be used.
+    """
+    if not _TEMPLATE.fullmatch(text):
+        raise ValueError(f"{text!r} must have one {{}} where the number goes ({{03}} for three digits), as dgx-{{}}")
+    return text
+
+
+def token_text(text: str) -> str:
+    """A token that is worth having.
+
+    :raises ValueError: for one that cannot be used.
+    """
+    if len(text) < 8 or not re.fullmatch(r"[!-~]+", text):
+        raise ValueError("a token is at least 8 printable ASCII characters without blanks")
+    return text

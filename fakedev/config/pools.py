@@ -1,0 +1,128 @@
+"""The pools of the configuration: nodes, devices, identities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from fakedev.config.catalog import Catalog
+from fakedev.config.models import LoadedDevice, LoadedDeviceList, LoadedIdentity
+from fakedev.config.nodes import Table
+from fakedev.config.pool_nodes import Names, PoolNodes
+from fakedev.config.problems import Place, Report
+from fakedev.config.values import Values
+from fakedev.sim.spec import DeviceSpec, PoolSpec
+
+#: Devices a fleet may have.
+MOST_DEVICES: Final = 1_000_000
+#: Facts of single devices: said of many alike they would make these the same.
+_SINGLE: Final = ("uuid", "serial", "pci_address", "device_file", "addr", "file")
+_DEVICES_PER_NODE: Final = 8
+
+
+@dataclass(frozen=True)
+class LoadedPool:
+    """A pool with what it was made from."""
+
+    spec: PoolSpec
+    values: Values
+    device: LoadedDevice
+    identity: LoadedIdentity
+    devices: LoadedDeviceList | None
+
+
+class Pools:
+    """Builds the pools; what is wrong is reported."""
+
+    def __init__(self, catalog: Catalog, report: Report) -> None:
+        self._catalog = catalog
+        self._report = report
+        self._names = Names("pool", report)
+        self._nodes = PoolNodes(catalog, report)
+        self._devices = 0
+
+    def load(self, pools: Iterable[Values]) -> list[LoadedPool]:
+        """All pools that could be built."""
+        return [pool for values in pools if (pool := self._pool(values)) is not None]
+
+    def _pool(self, values: Values) -> LoadedPool | None:
+        device = self._catalog.device(values["device"], values.place_of("device"))
+        identity = self._catalog.identity(values["identity"], values.place_of("identity"))
+        listed = self._device_list(values)
+        count = self._device_count(values, listed)
+        devices = self._listed_devices(values, listed, count) if listed else self._devices_given(values, count)
+        nodes = self._nodes.load(values)
+        name = values["name"]
+        if name is None:
+            return None
+        self._names.add(name, values.place_of("name"))
+        fits = self._fits(len(nodes) * count, values.place_of("nodes"))
+        if device is None or identity is None or not nodes or not fits:
+            return None
+        for label in _SINGLE:
+            if label in values["labels"] and (count > 1 or len(nodes) > 1):
+                self._report.problem(
+                    _label_place(values, label),
+                    f"labels: {label!r} differs from device to device: give it under devices, for one index",
+                )
+        spec = PoolSpec(name, tuple(nodes), device.type, count, devices, dict(values["labels"]))
+        return LoadedPool(spec, values, device, identity, listed)
+
+    def _device_list(self, values: Values) -> LoadedDeviceList | None:
+        if not isinstance(values["devices"], str):
+            return None
+        return self._catalog.device_list(values["devices"], values.place_of("devices"))
+
+    def _device_count(self, values: Values, listed: LoadedDeviceList | None) -> int:
+        count: int | None = values["devices-per-node"]
+        if count is not None:
+            return count
+        return len(listed.devices) if listed else _DEVICES_PER_NODE
+
+    def _listed_devices(self, values: Values, listed: LoadedDeviceList, count: int) -> dict[int, DeviceSpec]:
+        if len(listed.devices) < max(count, 1):
+            self._report.problem(
+                values.place_of("devices-per-node"),
+                f"{max(count, 1)} devices are asked for, and the list {values['devices']} has {len(listed.devices)}: "
+                "ask for fewer, or list more",
+            )
+        return {device.index: device for device in listed.devices[:count]}
+
+    def _devices_given(self, values: Values, count: int) -> dict[int, DeviceSpec]:
+        devices: dict[int, DeviceSpec] = {}
+        unique: dict[tuple[str, str], Place] = {}
+        for each in values["devices"] if not isinstance(values["devices"], str) else ():
+            index = each["index"]
+            if index is None:
+                continue
+            if index in devices:
+                self._report.problem(each.place_of("index"), f"device {index} is there twice: put both into one")
+            if index >= count:
+                place = each.place_of("index")
+                self._report.problem(place, f"device {index}: a node has {count} devices, 0 to {count - 1}")
+            facts = dict(each["labels"])
+            for key, fact in (("uuid", "uuid"), ("serial", "serial"), ("pci", "pci_address"), ("file", "device_file")):
+                if each[key] is not None:
+                    facts[fact] = each[key]
+                    first = unique.setdefault((key, each[key]), each.place_of(key))
+                    if first is not each.place_of(key):
+                        self._report.problem(
+                            each.place_of(key), f"{key}: {each[key]!r} is there twice (first in line {first.line})"
+                        )
+            devices[index] = DeviceSpec(index, facts)
+        return devices
+
+    def _fits(self, devices: int, place: Place) -> bool:
+        """Whether the fleet may have so many devices more; reported once when not."""
+        before, self._devices = self._devices, self._devices + devices
+        if before <= MOST_DEVICES < self._devices:
+            self._report.problem(place, f"the fleet has {self._devices} devices so far: at most {MOST_DEVICES}")
+        return self._devices <= MOST_DEVICES
+
+
+def _label_place(values: Values, label: str) -> Place:
+    table = values.nodes.get("labels")
+    if isinstance(table, Table):
+        return next((key.place for key, _ in table.entries if key.text == label), table.place)
+    return values.place

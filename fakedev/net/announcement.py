@@ -1,0 +1,95 @@
+"""Says where everything is, once it is there: in the log, and to a file for programs that wait."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+
+from twisted.application.service import Service
+from twisted.logger import Logger
+
+from fakedev.net.listening import ListeningService
+
+
+class Announcement(Service):
+    """The last service to start: all addresses are known and answer.
+
+    :param summary: what is simulated, in a line.
+    :param notes: what the configuration's reader should know.
+    :param web: services of HTTP addresses, each with what is served there (``all``, ``metrics``).
+    :param workloads: services of workload ports.
+    :param ready_file: is written when all is ready: JSON with the real addresses; empty for none.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        summary: str,
+        notes: Sequence[str],
+        web: Sequence[tuple[ListeningService, str]],
+        workloads: Sequence[ListeningService],
+        ready_file: str = "",
+    ) -> None:
+        self.setName("announcement")
+        self._summary = summary
+        self._notes = tuple(notes)
+        self._web = tuple(web)
+        self._workloads = tuple(workloads)
+        self._ready_file = ready_file
+
+    def startService(self) -> None:
+        """Tell."""
+        super().startService()
+        self.log.info("{summary}", summary=self._summary)
+        for note in self._notes:
+            self.log.info("note: {note}", note=note)
+        for service, serve in self._web:
+            what = "metrics, API and control" if serve == "all" else "metrics only"
+            self.log.info("{what}: {where} {open}", what=what, where=_url(service), open=_reach(service))
+        for service in self._workloads:
+            self.log.info("workloads: {where} {open}", where=service.display, open=_reach(service))
+        if self._ready_file:
+            self._write_ready_file()
+
+    def stopService(self) -> None:
+        """Nobody need wait any more."""
+        super().stopService()
+        if self._ready_file and os.path.exists(self._ready_file):
+            os.unlink(self._ready_file)
+
+    def _write_ready_file(self) -> None:
+        content = {
+            "pid": os.getpid(),
+            "web": [service.display for service, _ in self._web],
+            "workloads": [service.display for service in self._workloads],
+        }
+        # Renamed into place: whoever waits for the file finds it whole.
+        unfinished = f"{self._ready_file}.{os.getpid()}"
+        try:
+            with open(unfinished, "w", encoding="utf-8") as file:
+                json.dump(content, file)
+            os.replace(unfinished, self._ready_file)
+        except OSError as error:
+            self.log.error("the ready file cannot be written: {error}", error=str(error))
+            raise SystemExit(1) from None
+
+
+def _url(service: ListeningService) -> str:
+    if service.display.startswith("/"):
+        return f"{service.display} (curl --unix-socket {service.display} http://localhost/metrics)"
+    return f"http://{service.display.replace('*', 'localhost')}/metrics"
+
+
+def _reach(service: ListeningService) -> str:
+    """Who can connect, in a few words."""
+    address = service.address
+    if address.kind == "unix":
+        mode = address.mode if address.mode is not None else 0o660
+        others = "everybody on this machine" if mode & 0o006 else "its owner and group" if mode & 0o060 else "its owner"
+        return f"[open to {others}]"
+    if address.kind == "endpoint":
+        return ""
+    local = address.host in ("localhost", "::1") or address.host.startswith("127.")
+    return "[open to this machine]" if local else "[open to the network]"

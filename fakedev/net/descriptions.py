@@ -1,0 +1,73 @@
+"""Workloads, devices and nodes as plain values, for the API and for answers on the line ports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fakedev.sim.fleet import Fleet
+from fakedev.sim.roster import RosterNode
+from fakedev.sim.workload_fields import fields_of_workload
+from fakedev.sim.workloads import Workload
+
+
+def describe_workload(fleet: Fleet, workload: Workload, loads: dict[str, float]) -> dict[str, Any]:
+    """A workload: its id and state, what it was started with, and how it is doing.
+
+    :param loads: load of each running workload, as ``fleet.workloads.load_percents()`` gives it.
+    """
+    begun = workload.start_seconds
+    lasts, _, _ = workload.end_seconds
+    run_seconds = 0.0 if begun is None else round(fleet.state.seconds - begun, 6)
+    return {
+        "id": workload.workload_id,
+        "state": "starting" if begun is None else "running",
+        **fields_of_workload(workload.spec),
+        "device-count": len(workload.devices),
+        "load-percent": loads.get(workload.workload_id, 0.0),
+        "run-seconds": run_seconds,
+        "remaining-seconds": None if lasts > 1e12 else round(max(lasts - run_seconds, 0.0), 6),
+    }
+
+
+def describe_device(fleet: Fleet, node: RosterNode, index: int, facts: dict[str, str]) -> dict[str, Any]:
+    """A device: names, labels and all its quantities at the present tick.
+
+    :param facts: the device's own, from ``fleet.facts(node)``.
+    """
+    level = fleet.state.levels["device"]
+    position = node.first + index
+    quantities = {
+        name: array[position].item()
+        for name, array in sorted(level.arrays.items())
+        if name not in level.present or level.present[name][position]
+    }
+    return {
+        "device": f"{node.name}/{index}",
+        "type": node.pool.device_type.name,
+        "facts": facts,
+        "quantities": quantities,
+    }
+
+
+def describe_node(node: RosterNode, identity_title: str) -> dict[str, Any]:
+    """A node: its pool, its devices, how it is seen."""
+    return {
+        "node": node.name,
+        "pool": node.pool.name,
+        "device-type": node.pool.device_type.name,
+        "devices": node.pool.devices_per_node,
+        "identity": identity_title,
+        "metrics": f"/nodes/{node.name}/metrics",
+    }
+
+
+def describe_clock(fleet: Fleet, speed: float) -> dict[str, Any]:
+    """Where the simulated clock stands."""
+    return {
+        "tick": fleet.state.tick,
+        "tick-seconds": fleet.spec.tick_seconds,
+        "seconds": fleet.state.seconds,
+        "speed": speed,
+        "epoch-seconds": fleet.spec.epoch_seconds,
+        "due-seconds": fleet.state.wall_seconds,
+    }

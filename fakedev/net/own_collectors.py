@@ -1,0 +1,162 @@
+"""The groups of our own metrics: each reads plain numbers that its subject keeps, and yields metric families."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.utils import floatToGoString
+
+from fakedev.net.page_statistics import Durations, ScrapeStatistics
+
+#: Upper bounds in seconds of the time that a tick takes.
+TICK_BUCKETS: Final = (1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
+
+
+class Group(Protocol):
+    """A group of metric families."""
+
+    def collect(self) -> Iterable[Metric]:
+        """The families, as they are now."""
+
+
+class TickerStatistics(Protocol):
+    """What a ticker counts.
+
+    :ivar ticks: ticks done since the start.
+    :ivar missed: ticks dropped because the clock was too far behind.
+    :ivar failures: ticks that raised.
+    :ivar lag_seconds: how late the last tick began.
+    :ivar durations: how long ticks took; its bounds should be TICK_BUCKETS.
+    """
+
+    ticks: int
+    missed: int
+    failures: int
+    lag_seconds: float
+    durations: Durations
+
+
+@dataclass
+class ReloadStatistics:
+    """How the configuration was loaded last.
+
+    :ivar succeeded_at: seconds since the Unix epoch.
+    """
+
+    successful: bool = True
+    succeeded_at: float = 0.0
+
+
+class BuildMetrics:
+    """Which program this is."""
+
+    def __init__(self, version: str) -> None:
+        self._version = version
+
+    def collect(self) -> Iterable[Metric]:
+        """See Group."""
+        family = GaugeMetricFamily("fakedev_build_info", "The version of fakedev, always 1.", labels=["version"])
+        family.add_metric([self._version], 1)
+        yield family
+
+
+class TickMetrics:
+    """The simulated clock.
+
+    :param tick: the number of the tick that is shown now.
+    """
+
+    def __init__(self, ticker: TickerStatistics, tick: Callable[[], int]) -> None:
+        self._ticker = ticker
+        self._tick = tick
+
+    def collect(self) -> Iterable[Metric]:
+        """See Group."""
+        ticker = self._ticker
+        yield GaugeMetricFamily("fakedev_tick", "The number of the tick that is shown.", self._tick())
+        yield CounterMetricFamily("fakedev_ticks", "Ticks done since the start.", ticker.ticks)
+        yield CounterMetricFamily(
+            "fakedev_ticks_missed", "Ticks dropped because the clock was too far behind.", ticker.missed
+        )
+        yield CounterMetricFamily("fakedev_tick_failures", "Ticks that failed by an error of ours.", ticker.failures)
+        yield GaugeMetricFamily("fakedev_tick_lag_seconds", "How late the last tick began.", ticker.lag_seconds)
+        durations = HistogramMetricFamily("fakedev_tick_duration_seconds", "How long ticks took.", labels=[])
+        _add_histogram(durations, [], ticker.durations)
+        yield durations
+
+
+class ScrapeMetrics:
+    """Requests to our pages."""
+
+    def __init__(self, scrapes: ScrapeStatistics) -> None:
+        self._scrapes = scrapes
+
+    def collect(self) -> Iterable[Metric]:
+        """See Group."""
+        total = CounterMetricFamily(
+            "fakedev_scrapes", "Requests answered; 499: the client left first.", labels=["page", "code"]
+        )
+        in_flight = GaugeMetricFamily("fakedev_scrapes_in_flight", "Requests being answered.", labels=["page"])
+        durations = HistogramMetricFamily(
+            "fakedev_scrape_duration_seconds", "From the request to the last byte written.", labels=["page"]
+        )
+        for page, statistics in sorted(self._scrapes.pages.items()):
+            for code, count in sorted(statistics.codes.items()):
+                total.add_metric([page, str(code)], count)
+            in_flight.add_metric([page], statistics.in_flight)
+            _add_histogram(durations, [page], statistics.durations)
+        yield from (total, in_flight, durations)
+
+
+class WorkloadMetrics:
+    """Workloads and their connections.
+
+    :param by_state: how many workloads are in each state.
+    :param connections: how many connections the workload ports have.
+    """
+
+    def __init__(self, by_state: Callable[[], Mapping[str, int]], connections: Callable[[], int]) -> None:
+        self._by_state = by_state
+        self._connections = connections
+
+    def collect(self) -> Iterable[Metric]:
+        """See Group."""
+        states = GaugeMetricFamily("fakedev_workloads", "Workloads by state.", labels=["state"])
+        for state, count in sorted(self._by_state().items()):
+            states.add_metric([state], count)
+        yield states
+        yield GaugeMetricFamily(
+            "fakedev_workload_connections", "Connections on the workload ports.", self._connections()
+        )
+
+
+class ReloadMetrics:
+    """The configuration in use."""
+
+    def __init__(self, reload: ReloadStatistics) -> None:
+        self._reload = reload
+
+    def collect(self) -> Iterable[Metric]:
+        """See Group."""
+        yield GaugeMetricFamily(
+            "fakedev_config_last_reload_successful",
+            "Whether the configuration was good when it was read last.",
+            int(self._reload.successful),
+        )
+        yield GaugeMetricFamily(
+            "fakedev_config_last_reload_success_timestamp_seconds",
+            "When a good configuration was read last.",
+            self._reload.succeeded_at,
+        )
+
+
+def _add_histogram(family: HistogramMetricFamily, labels: list[str], durations: Durations) -> None:
+    buckets: list[tuple[str, float]] = []
+    sofar = 0
+    for bound, count in zip((*durations.bounds, float("inf")), durations.counts, strict=True):
+        sofar += count
+        buckets.append((floatToGoString(bound), sofar))
+    family.add_metric(labels, buckets, durations.total)

@@ -1,0 +1,122 @@
+"""The pages of a fleet: each rendered at most once a tick, only when asked, shared by all who ask."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from typing import Final
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.python.failure import Failure
+
+from fakedev.exposition.identity import Identity
+from fakedev.exposition.page import Page
+from fakedev.exposition.sources import DeviceSource
+from fakedev.net.http_body import Body
+from fakedev.net.http_response import Response
+from fakedev.sim.fleet import Fleet
+from fakedev.sim.roster import RosterNode
+from fakedev.sim.state import State
+
+#: The tick that a page shows, for those who compare pages.
+TICK_HEADER: Final = "X-Fakedev-Tick"
+#: Pages with more lines are made piece by piece, one a reactor turn.
+_LINES_AT_ONCE: Final = 10_000
+#: Lines that a device has on a page, or about.
+_LINES_A_DEVICE: Final = 25
+
+
+class CachedPage:
+    """What an address shows, of one tick, as a Response.
+
+    :param parts: pages one after the other: several where pools have several identities.
+    :param devices: how many devices it shows, to know beforehand whether it is large.
+    """
+
+    def __init__(self, fleet: Fleet, clock: IReactorTime, parts: Sequence[Page[RosterNode]], devices: int) -> None:
+        self._fleet = fleet
+        self._clock = clock
+        self._parts = tuple(parts)
+        self._content_type = parts[0].identity.content_type
+        self._is_large = devices * _LINES_A_DEVICE > _LINES_AT_ONCE
+        self._tick = -1
+        self._response: Response | None = None
+        self._waiting: list[Deferred[Response]] = []
+
+    def response(self) -> Response | Deferred[Response]:
+        """The page at the present tick; a large one a little later."""
+        if self._response is not None and self._tick == self._fleet.state.tick:
+            return self._response
+        if not self._is_large:
+            return self._made(b"".join([part.render(self._fleet.state) for part in self._parts]), self._fleet.state)
+        waiter: Deferred[Response] = Deferred()
+        self._waiting.append(waiter)
+        if len(self._waiting) == 1:
+            self._work(self._pieces(), [])
+        return waiter
+
+    def _pieces(self) -> Generator[bytes, None, State]:
+        """The page's pieces, some of them empty; all show the state that is returned."""
+        while not all(part.compile(self._fleet.state) for part in self._parts):
+            yield b""
+        state = self._fleet.state
+        for pieces in [part.slices(state) for part in self._parts]:
+            yield from pieces
+        return state
+
+    def _work(self, pieces: Generator[bytes, None, State], made: list[bytes]) -> None:
+        """One piece a reactor turn, then tell all who wait."""
+        outcome: Response | Failure
+        try:
+            made.append(next(pieces))
+        except StopIteration as done:
+            outcome = self._made(Body(*made), done.value)
+        except Exception:
+            outcome = Failure()
+        else:
+            self._clock.callLater(0, self._work, pieces, made)
+            return
+        waiting, self._waiting = self._waiting, []
+        for waiter in waiting:
+            waiter.callback(outcome)
+
+    def _made(self, body: bytes | Body, state: State) -> Response:
+        self._tick = state.tick
+        self._response = Response(200, body, self._content_type, [(TICK_HEADER, str(state.tick))])
+        return self._response
+
+
+class Pages:
+    """Every page that can be asked for, made when it first is.
+
+    :param identities: the identity of each pool, by its name.
+    """
+
+    def __init__(self, fleet: Fleet, identities: Mapping[str, Identity], clock: IReactorTime) -> None:
+        self._fleet = fleet
+        self.identities = identities
+        self._clock = clock
+        self._source = DeviceSource(fleet)
+        self._kept: dict[tuple[str, str], CachedPage] = {}
+
+    def fleet_page(self, pool: str | None = None, identity: Identity | None = None) -> CachedPage:
+        """All nodes, or a pool's; as their pools' identities say, or in another one."""
+        nodes = [node for node in self._fleet.roster.nodes if pool is None or node.pool.name == pool]
+        return self._page(f"pool {pool or ''}", nodes, identity)
+
+    def node_page(self, node: RosterNode, identity: Identity | None = None) -> CachedPage:
+        """One node, as its own exporter prints it."""
+        return self._page(f"node {node.name}", [node], identity)
+
+    def _page(self, key: str, nodes: Sequence[RosterNode], identity: Identity | None) -> CachedPage:
+        kept = self._kept.get((key, identity.title if identity else ""))
+        if kept is not None:
+            return kept
+        by_identity: dict[str, tuple[Identity, list[RosterNode]]] = {}
+        for node in nodes:
+            shown = identity or self.identities[node.pool.name]
+            by_identity.setdefault(shown.title, (shown, []))[1].append(node)
+        parts = [Page(shown, self._source, group) for shown, group in by_identity.values()]
+        page = CachedPage(self._fleet, self._clock, parts, sum(len(node.devices) for node in nodes))
+        self._kept[key, identity.title if identity else ""] = page
+        return page

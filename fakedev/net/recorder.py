@@ -1,0 +1,39 @@
+"""Writes the record of a run to a file, event by event."""
+
+from __future__ import annotations
+
+from twisted.logger import Logger
+
+from fakedev.sim.events import Stamped
+from fakedev.sim.journal import RecordHead, event_line, head_line
+
+
+class Recorder:
+    """A journal in a file: what is needed to run the same history again.
+
+    :raises OSError: when the file cannot be written.
+    :ivar failed: nothing more is written: writing failed, or the run is over.
+    """
+
+    log = Logger()
+
+    def __init__(self, path: str, head: RecordHead) -> None:
+        self._path = path
+        self.failed = False
+        self._file = open(path, "wb", buffering=0)  # noqa: SIM115 - it lives as long as the service
+        self._file.write(head_line(head))
+
+    def record(self, stamped: Stamped) -> None:
+        """Write one event; it is in the file when this returns."""
+        if self.failed:
+            return
+        try:
+            self._file.write(event_line(stamped))
+        except OSError as error:
+            self.failed = True
+            self.log.error("the record {path} ends here: {error}", path=self._path, error=str(error))
+
+    def close(self) -> None:
+        """The run is over."""
+        self.failed = True
+        self._file.close()

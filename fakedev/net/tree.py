@@ -1,0 +1,215 @@
+"""The web tree: what is found at which path, for the service and for the drop-ins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from html import escape
+
+from twisted.internet.defer import Deferred
+from twisted.web.resource import Resource
+
+from fakedev import __version__
+from fakedev.exposition.identity import Identity
+from fakedev.exposition.workload_series import WorkloadPage
+from fakedev.net.api import make_api
+from fakedev.net.http_negotiation import choose_exposition
+from fakedev.net.http_request import GuardedRequest
+from fakedev.net.http_resource import Folder, GuardedResource
+from fakedev.net.http_response import HttpError, Response, json_response
+from fakedev.net.own_metrics import OwnMetrics, OwnMetricsResource
+from fakedev.net.page_statistics import PageStatistics, ScrapeStatistics
+from fakedev.net.pages import CachedPage, Pages
+from fakedev.net.ticker import Ticker
+from fakedev.net.workload_hub import WorkloadHub
+from fakedev.sim.fleet import Fleet
+from fakedev.sim.roster import RosterNode
+
+#: Why the service is not well; None when it is.
+Health = Callable[[], str | None]
+
+
+class MetricsPage(GuardedResource):
+    """An impersonated page."""
+
+    isLeaf = True
+
+    def __init__(self, page: CachedPage, statistics: PageStatistics, allow_head: bool = True) -> None:
+        super().__init__()
+        self._page = page
+        self.statistics = statistics
+        self.allow_head = allow_head
+
+    def get(self, request: GuardedRequest) -> Response | Deferred[Response]:
+        """The page at the present tick."""
+        return self._page.response()
+
+
+class NodePages(GuardedResource):
+    """/nodes: a page for each node, as its own exporter prints it."""
+
+    def __init__(
+        self, fleet: Fleet, pages: Pages, statistics: PageStatistics, pool: str | None, identity: Identity | None
+    ) -> None:
+        super().__init__()
+        self._fleet = fleet
+        self._pages = pages
+        self._statistics = statistics
+        self._pool = pool
+        self._identity = identity
+
+    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
+        """A node by name."""
+        node = self._fleet.roster.node(path.decode("utf-8", "replace"))
+        if node is None or self._pool not in (None, node.pool.name):
+            return super().getChild(path, request)
+        page = self._pages.node_page(node, self._identity)
+        return Folder(metrics=MetricsPage(page, self._statistics))
+
+
+class WorkloadMetrics(GuardedResource):
+    """/workloads/metrics: our own series of each workload."""
+
+    isLeaf = True
+
+    def __init__(self, fleet: Fleet, statistics: PageStatistics) -> None:
+        super().__init__()
+        self._fleet = fleet
+        self._page = WorkloadPage(fleet)
+        self._tick = -1
+        self._text = b""
+        self.statistics = statistics
+
+    def get(self, request: GuardedRequest) -> Response:
+        """The page, as text 0.0.4 or OpenMetrics."""
+        if self._tick != self._fleet.state.tick:
+            self._tick, self._text = self._fleet.state.tick, self._page.render()
+        form = choose_exposition(request.header(b"accept"))
+        # Only gauges, so that OpenMetrics is the same but for its last line.
+        return Response(200, self._text + (b"# EOF\n" if form.openmetrics else b""), form.content_type)
+
+
+class Discovery(GuardedResource):
+    """/sd: HTTP service discovery, a target per node."""
+
+    isLeaf = True
+
+    def __init__(self, fleet: Fleet, pool: str | None) -> None:
+        super().__init__()
+        self._fleet = fleet
+        self._pool = pool
+
+    def get(self, request: GuardedRequest) -> Response:
+        """All targets, or those of ``?pool=``; they are reached where this request came to."""
+        host = (request.header(b"host") or b"localhost").decode("latin-1")
+        wanted = self._pool or request.args.get(b"pool", [b""])[0].decode("utf-8", "replace")
+        return json_response([
+            _target(node, host) for node in self._fleet.roster.nodes if wanted in ("", node.pool.name)
+        ])  # fmt: skip
+
+
+def _target(node: RosterNode, host: str) -> dict[str, object]:
+    return {
+        "targets": [host],
+        "labels": {
+            "__metrics_path__": f"/nodes/{node.name}/metrics",
+            "instance": f"{node.name}:9400",
+            "node": node.name,
+            "pool": node.pool.name,
+        },
+    }
+
+
+class HealthPage(GuardedResource):
+    """/health and its aliases: 200, or 503 with the reason."""
+
+    isLeaf = True
+
+    def __init__(self, health: Health) -> None:
+        super().__init__()
+        self._health = health
+
+    def get(self, request: GuardedRequest) -> Response:
+        """How the service is."""
+        reason = self._health()
+        if reason is None:
+            return json_response({"status": "healthy"})
+        return json_response({"status": "unhealthy", "reason": reason}, 503)
+
+
+class Reload(GuardedResource):
+    """/-/reload: not yet."""
+
+    isLeaf = True
+
+    def post(self, request: GuardedRequest, body: bytes) -> Response:
+        """Reload is not built yet, and says so."""
+        raise HttpError(501, "reload is not built yet: restart fakedev to use another configuration")
+
+
+class StartPage(GuardedResource):
+    """/: what is where."""
+
+    def __init__(self, fleet: Fleet, is_full: bool) -> None:
+        super().__init__()
+        nodes = fleet.roster.nodes
+        paths = ["/metrics", f"/nodes/{nodes[0].name}/metrics", "/sd", "/health"]
+        if is_full:
+            api = ("workloads", "devices", "nodes", "identities", "clock")
+            paths += ["/workloads/metrics", "/-/metrics", *(f"/api/v1/{name}" for name in api)]
+        links = "".join(f'<li><a href="{escape(path)}">{escape(path)}</a></li>' for path in paths)
+        self._html = (
+            f"<!doctype html><html lang=en><meta charset=utf-8><title>fakedev</title>"
+            f"<style>body{{font:16px/1.5 system-ui,sans-serif;max-width:40em;margin:2em auto;padding:0 1em;"
+            f"color-scheme:light dark}}</style>"
+            f"<h1>fakedev {escape(__version__)}</h1>"
+            f"<p><strong>Everything here is simulated:</strong> {fleet.roster.summary}, "
+            f"none of which exist.</p><ul>{links}</ul>"
+        ).encode()
+
+    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
+        """The start page itself has the empty name."""
+        return self if not path else super().getChild(path, request)
+
+    def get(self, request: GuardedRequest) -> Response:
+        """The page."""
+        return Response(200, self._html, "text/html; charset=utf-8")
+
+
+def make_root(
+    hub: WorkloadHub,
+    pages: Pages,
+    ticker: Ticker,
+    own_metrics: OwnMetrics,
+    scrapes: ScrapeStatistics,
+    health: Health,
+    *,
+    is_full: bool = True,
+    pool: str | None = None,
+    identity: Identity | None = None,
+) -> Resource:
+    """The tree of one address.
+
+    :param is_full: with what changes the simulation, and with what tells of fakedev itself.
+    :param pool: the only pool that is shown.
+    :param identity: how all devices are shown.
+    """
+    fleet = hub.fleet
+    root = StartPage(fleet, is_full)
+    root.putChild(b"metrics", MetricsPage(pages.fleet_page(pool, identity), scrapes.page("/metrics")))
+    root.putChild(b"nodes", NodePages(fleet, pages, scrapes.page("/nodes/NODE/metrics"), pool, identity))
+    root.putChild(b"sd", Discovery(fleet, pool))
+    for name in (b"health", b"healthz", b"livez", b"readyz"):
+        root.putChild(name, HealthPage(health))
+    ours = Folder(healthy=HealthPage(health), ready=HealthPage(health))
+    root.putChild(b"-", ours)
+    if is_full:
+        ours.putChild(b"metrics", OwnMetricsResource(own_metrics))
+        ours.putChild(b"reload", Reload())
+        root.putChild(b"workloads", Folder(metrics=WorkloadMetrics(fleet, scrapes.page("/workloads/metrics"))))
+        root.putChild(b"api", make_api(hub, pages, ticker))
+    return root
+
+
+def make_exporter_root(pages: Pages, scrapes: ScrapeStatistics) -> Resource:
+    """The tree of ``fakedev-exporter``: /metrics by GET, and nothing else, as the original's."""
+    return Folder(metrics=MetricsPage(pages.fleet_page(), scrapes.page("/metrics"), allow_head=False))

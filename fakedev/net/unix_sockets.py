@@ -1,0 +1,179 @@
+"""UNIX sockets without lock files: the path is made ready, the rights are never too wide, the end is clean."""
+
+from __future__ import annotations
+
+import errno
+import grp
+import os
+import socket
+import stat
+from dataclasses import dataclass
+
+from twisted.internet import tcp, unix
+from twisted.internet.interfaces import IProtocolFactory, IReactorCore
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+#: Read and write for the owner and the group, unless told otherwise.
+DEFAULT_MODE = 0o660
+#: The longest path in bytes (sockaddr_un without its final NUL).
+LONGEST_PATH = 107
+
+
+class SocketPathError(Exception):
+    """A UNIX socket cannot be made at this path; the text says why and what would help."""
+
+
+@dataclass(frozen=True)
+class FileMark:
+    """What tells one file from another that later bears the same name."""
+
+    device: int
+    inode: int
+
+    @classmethod
+    def of(cls, path: str) -> FileMark | None:
+        """The mark of the file that now has the path, or None when there is none."""
+        try:
+            status = os.lstat(path)
+        except OSError:
+            return None
+        return cls(status.st_dev, status.st_ino)
+
+
+def group_number(name: str) -> int:
+    """The number of a group given by name or number."""
+    try:
+        return int(name) if name.isdecimal() else grp.getgrnam(name).gr_gid
+    except KeyError:
+        raise SocketPathError(f"there is no group {name!r} on this machine") from None
+
+
+def prepare_path(path: str, make_folder: bool = False) -> None:
+    """Make a path free for a new socket, or say why it cannot be had.
+
+    A socket that nobody answers on is what an earlier run left behind: it is removed.
+
+    :param make_folder: make the folder, for this user alone, when it is missing.
+    """
+    if len(os.fsencode(path)) > LONGEST_PATH:
+        raise SocketPathError(f"the path is longer than the {LONGEST_PATH} bytes that a UNIX socket may have")
+    folder = os.path.dirname(path) or "."
+    if make_folder:
+        _make_private_folder(folder)
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        if not os.path.isdir(folder):
+            raise SocketPathError(f"there is no folder {folder}: make it first") from None
+        return
+    except NotADirectoryError:
+        raise SocketPathError(f"{folder} is not a folder") from None
+    except OSError as reason:
+        raise SocketPathError(_text_of(reason)) from None
+    if not stat.S_ISSOCK(status.st_mode):
+        raise SocketPathError("there is a file of this name which is not a socket: it is left alone")
+    _refuse_if_answered(path)
+    # Somebody else may have removed the old socket and made theirs since we looked.
+    if FileMark.of(path) == FileMark(status.st_dev, status.st_ino):
+        try:
+            os.unlink(path)
+        except OSError as reason:
+            raise SocketPathError(f"the socket of an earlier run cannot be removed: {_text_of(reason)}") from None
+
+
+def remove_own(path: str, mark: FileMark | None) -> bool:
+    """Remove a socket file if it is still the one that was marked; True when it is gone."""
+    if mark is None or FileMark.of(path) != mark:
+        return False
+    try:
+        os.unlink(path)
+    except OSError:
+        return False
+    return True
+
+
+class OwnedUnixPort(unix.Port):
+    """A UNIX port with exact rights, which at its end removes its own socket file and no other.
+
+    Twisted's own port sets the rights before it listens, but not the group, and at the end it removes whatever has
+    the path by then (or fails and stays open when nothing has). Here the socket is the owner's alone until the group
+    is set, and only then opened to what was asked.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        path: str,
+        factory: IProtocolFactory,
+        *,
+        backlog: int,
+        mode: int,
+        group: int | None,
+        reactor: IReactorCore,
+    ) -> None:
+        super().__init__(path, factory, backlog, mode & 0o600, reactor)
+        self._path = path
+        self._asked_mode = mode
+        self._group = group
+        self._mark: FileMark | None = None
+
+    def startListening(self) -> None:
+        """Bind, listen, then give the file its group and rights."""
+        # The mask belongs to the whole process: no thread of ours makes files.
+        mask = os.umask(0o177)
+        try:
+            super().startListening()
+        finally:
+            os.umask(mask)
+        self._mark = FileMark.of(self._path)
+        try:
+            if self._group is not None:
+                os.chown(self._path, -1, self._group)
+            os.chmod(self._path, self._asked_mode)
+        except OSError as reason:
+            self.remove_file()
+            self.stopListening()
+            raise SocketPathError(f"the group and rights cannot be set: {_text_of(reason)}") from None
+
+    def remove_file(self) -> None:
+        """Remove the socket file if it is still ours; connections go on."""
+        if not remove_own(self._path, self._mark) and self._mark is not None:
+            self.log.debug("the socket file {path} was replaced or removed by somebody else", path=self._path)
+        self._mark = None
+
+    def connectionLost(self, reason: Failure) -> None:
+        """Close for good (called by Twisted)."""
+        if self._mark is not None:
+            self.remove_file()
+        tcp.Port.connectionLost(self, reason)
+
+
+def _make_private_folder(folder: str) -> None:
+    """Make a folder that only this user can enter; one that is already there must be ours alone to write in."""
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        status = os.stat(folder)
+    except OSError as reason:
+        raise SocketPathError(f"the folder {folder} cannot be made: {_text_of(reason)}") from None
+    if status.st_uid not in (os.geteuid(), 0) or status.st_mode & stat.S_IWOTH:
+        raise SocketPathError(f"the folder {folder} belongs to another user or anybody may write in it")
+
+
+def _refuse_if_answered(path: str) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(path)
+        except (ConnectionRefusedError, FileNotFoundError):
+            return
+        except OSError as reason:
+            # EAGAIN: somebody listens, with a full queue; EPROTOTYPE: a socket of another kind is bound there.
+            if reason.errno not in (errno.EAGAIN, errno.EINPROGRESS, errno.EPROTOTYPE):
+                raise SocketPathError(f"whether the socket is in use cannot be told: {_text_of(reason)}") from None
+    raise SocketPathError("the socket is in use: another program answers on it")
+
+
+def _text_of(reason: OSError) -> str:
+    return (reason.strerror or str(reason)).lower()

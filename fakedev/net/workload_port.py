@@ -1,0 +1,215 @@
+"""The workload port: what peers ask in words, JSON lines and bare JSON becomes events of the fleet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from fakedev.net.descriptions import describe_clock, describe_workload
+from fakedev.net.line_factory import LinePeerFactory
+from fakedev.net.line_peer import LinePeer
+from fakedev.net.ticker import Ticker
+from fakedev.net.workload_hub import WorkloadHub
+from fakedev.sim.errors import Refused
+from fakedev.sim.selectors import resolve
+from fakedev.sim.units import parse_duration
+from fakedev.sim.workload_fields import workload_from_fields
+from fakedev.sim.workloads import Verdict
+from fakedev.wire.bare import parse_bare_workload
+from fakedev.wire.errors import ProtocolError
+from fakedev.wire.replies import Reply, bare_digit, printable
+from fakedev.wire.verbs import Request
+from fakedev.wire.words import quote_word
+from fakedev.wire.workload_verbs import WORKLOAD_GRAMMAR, workload_ended
+
+#: Lines of one longer answer: what `devices` and `list` say of a large fleet is cut there, and says so.
+MOST_LINES = 1000
+
+
+class WorkloadPeer(LinePeer):
+    """A peer of the workload port; the workloads it starts live as long as it stays."""
+
+    log = Logger()
+    factory: WorkloadPortFactory
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._running: set[str] = set()
+
+    def requestReceived(self, request: Request) -> Reply | None:
+        """Do what a request in words or JSON lines asks."""
+        act: Callable[[Request], Reply | None] = getattr(self, f"do_{request.verb}")
+        return act(request)
+
+    def bareReceived(self, message: bytes) -> None:
+        """Start the workload of a client of the original; it is told one digit when that ends."""
+        described = parse_bare_workload(message)
+        for note in described.notes:
+            self.log.info("{peer}: {note}", peer=self.describe(), note=printable(note))
+        self._start(described.arguments(), self._tell_bare)
+
+    def peerLeft(self) -> None:
+        """The workloads of the peer go with it."""
+        for workload_id in sorted(self._running):
+            self.factory.hub.drop(workload_id)
+        self._running.clear()
+
+    def is_working(self) -> bool:
+        """Whether a workload of the peer runs."""
+        return bool(self._running)
+
+    # -- the verbs ---------------------------------------------------------------------------------
+
+    def do_run(self, request: Request) -> Reply:
+        """Start a workload."""
+        fields = dict(request.arguments)
+        if fields.pop("detach", False):
+            workload_id = self.factory.start(fields, None)
+        else:
+            workload_id = self._start(fields, self._tell)
+        return Reply(workload_id, data={"workload": workload_id})
+
+    def do_stop(self, request: Request) -> Reply:
+        """Stop a workload, or all of a name."""
+        self.factory.check_allowed("workloads", "start or stop workloads")
+        stopped = self.factory.hub.stop(str(request.arguments["workload"]))
+        return Reply(f"stopped {len(stopped)}", data={"stopped": stopped})
+
+    def do_list(self, request: Request) -> Reply:
+        """A line for each workload."""
+        fleet = self.factory.hub.fleet
+        every = list(fleet.workloads.by_id.values())
+        loads = fleet.workloads.load_percents()
+        shown = [describe_workload(fleet, workload, loads) for workload in every[:MOST_LINES]]
+        lines = [_workload_line(each) for each in shown]
+        return Reply(lines=_cut(lines, len(every)), data={"workloads": shown, "total": len(every)})
+
+    def do_show(self, request: Request) -> Reply:
+        """All about one workload, a line for each thing known."""
+        described = self._found(str(request.arguments["workload"]))
+        lines = [f"{key}: {_shown(value)}" for key, value in described.items()]
+        return Reply(lines=lines, data={"workload": described})
+
+    def do_devices(self, request: Request) -> Reply:
+        """A line for each device."""
+        fleet = self.factory.hub.fleet
+        words = request.arguments.get("devices") or ["all"]
+        places = resolve([str(word) for word in _as_list(words)], fleet.roster, self.factory.node).tolist()
+        level = fleet.state.levels["device"]
+        shown = []
+        for place in places[:MOST_LINES]:
+            node = fleet.roster.nodes[fleet.roster.node_position(place)]
+            device: dict[str, Any] = {"device": fleet.roster.device_name(place), "type": node.pool.device_type.name}
+            for quantity in ("usage_ratio", "power_watts", "temperature_celsius"):
+                has = quantity in level.arrays and (
+                    quantity not in level.present or bool(level.present[quantity][place])
+                )
+                if has:
+                    device[quantity] = round(level.arrays[quantity][place].item(), 6)
+            shown.append(device)
+        lines = [" ".join([d["device"], *(f"{k}={_shown(v)}" for k, v in d.items() if k != "device")]) for d in shown]
+        return Reply(lines=_cut(lines, len(places)), data={"devices": shown, "total": len(places)})
+
+    def do_advance(self, request: Request) -> None:
+        """Move the clock on; answered when it has got there."""
+        self.factory.check_allowed("clock", "move the clock")
+        duration = request.arguments["duration"]
+        try:
+            seconds = float(duration) if isinstance(duration, int | float) else parse_duration(str(duration))
+        except ValueError as error:
+            raise ProtocolError("bad-argument", f"duration: {error}") from None
+        done = self.factory.ticker.advance(seconds)
+        done.addCallbacks(partial(self._advanced, request), partial(self._not_advanced, request))
+
+    # -- what follows ------------------------------------------------------------------------------
+
+    def _start(self, fields: Mapping[str, object], tell: Callable[[Verdict], None]) -> str:
+        workload_id = self.factory.start(fields, tell)
+        self._running.add(workload_id)
+        return workload_id
+
+    def _tell(self, verdict: Verdict) -> None:
+        self._running.discard(verdict.workload_id)
+        self.tell(workload_ended(verdict.workload_id, verdict.name, verdict.code, verdict.text))
+
+    def _tell_bare(self, verdict: Verdict) -> None:
+        self._running.discard(verdict.workload_id)
+        self.answer_bare(bare_digit(verdict.code))
+
+    def _found(self, word: str) -> dict[str, Any]:
+        fleet = self.factory.hub.fleet
+        found = fleet.workloads.find(word)
+        if not found:
+            raise Refused("unknown-name", f"no workload {word!r}", "workload")
+        return describe_workload(fleet, fleet.workloads.by_id[found[0]], fleet.workloads.load_percents())
+
+    def _advanced(self, request: Request, tick: int) -> None:
+        clock = describe_clock(self.factory.hub.fleet, self.factory.ticker.speed)
+        self.reply(request, Reply(f"tick {tick} seconds {clock['seconds']:g}", data=clock))
+
+    def _not_advanced(self, request: Request, failure: Failure) -> None:
+        failure.trap(Refused)
+        refusal: Any = failure.value
+        self.reply(request, ProtocolError(refusal.code, refusal.text))
+
+
+class WorkloadPortFactory(LinePeerFactory):
+    """The peers of one workload port.
+
+    :param allow: what they may do: ``workloads``, ``clock``.
+    :param node: the node that their bare device words speak of; empty for none.
+    """
+
+    protocol = WorkloadPeer
+
+    def __init__(
+        self, hub: WorkloadHub, ticker: Ticker, clock: Any, *, allow: frozenset[str], node: str = "", **limits: Any
+    ) -> None:
+        super().__init__(WORKLOAD_GRAMMAR, clock, **limits)
+        self.hub = hub
+        self.ticker = ticker
+        self.allow = allow
+        self.node = node
+
+    def start(self, fields: Mapping[str, object], tell: Callable[[Verdict], None] | None) -> str:
+        """Start the workload that the fields describe, on this port's node unless they name another."""
+        self.check_allowed("workloads", "start or stop workloads")
+        spec = workload_from_fields({name: value for name, value in fields.items() if value is not None})
+        return self.hub.start(spec if spec.node or not self.node else replace(spec, node=self.node), tell)
+
+    def check_allowed(self, what: str, doing: str) -> None:
+        """Nothing, when the port may do it.
+
+        :raises Refused: when the configuration does not allow it here.
+        """
+        if what not in self.allow:
+            raise Refused("bad-argument", f"this port may not {doing}: its allow: does not name {what}")
+
+
+def _workload_line(described: Mapping[str, Any]) -> str:
+    keys = ("state", "device-count", "load-percent", "run-seconds", "remaining-seconds", "profile", "repeat", "pod")
+    parts = [f"{key}={_shown(described[key])}" for key in keys if described.get(key) is not None]
+    return " ".join([described["id"], quote_word(described["name"]), *parts])
+
+
+def _cut(lines: list[str], total: int) -> list[str]:
+    return lines if len(lines) == total else [*lines, f"... and {total - len(lines)} more"]
+
+
+def _as_list(value: object) -> list[object]:
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    if isinstance(value, dict):
+        return ",".join(f"{key}:{_shown(each)}" for key, each in value.items())
+    return quote_word(str(value)) if isinstance(value, str) else str(value)

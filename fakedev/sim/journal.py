@@ -1,0 +1,142 @@
+"""The record of a run: what it was made from and every event, as JSON Lines; and its replay.
+
+The first line holds all that decides a history: the configuration's files as they were read, the
+environment variables they used, the overrides of the command line, and the epoch. Each line after
+it is one stamped event. Replaying them gives the same state at each tick, to the byte of a page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import orjson
+
+from fakedev.sim.errors import Refused
+from fakedev.sim.events import Stamped, event_from_fields, event_to_fields
+from fakedev.sim.fleet import Fleet
+from fakedev.sim.workloads import Verdict
+
+_FORMAT: Final = 1
+
+
+@dataclass(frozen=True)
+class RecordHead:
+    """What a record begins with.
+
+    :ivar config: path of the configuration, or None for the built-in demo.
+    :ivar text: the configuration itself where a command made it; else None.
+    :ivar files: path to text of every file that was read.
+    :ivar environment: variables that the files used.
+    :ivar overrides: ``key=value`` of the command line.
+    """
+
+    version: str
+    epoch_seconds: float
+    config: str | None = None
+    text: str | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    overrides: Sequence[str] = ()
+
+
+def head_line(head: RecordHead) -> bytes:
+    """The first line of a record."""
+    return orjson.dumps(
+        {
+            "fakedev-record": _FORMAT,
+            "version": head.version,
+            "epoch": head.epoch_seconds,
+            "config": head.config,
+            "text": head.text,
+            "files": dict(head.files),
+            "environment": dict(head.environment),
+            "overrides": list(head.overrides),
+        },
+        option=orjson.OPT_APPEND_NEWLINE,
+    )
+
+
+def event_line(stamped: Stamped) -> bytes:
+    """A record's line for one event."""
+    return orjson.dumps(event_to_fields(stamped), option=orjson.OPT_APPEND_NEWLINE)
+
+
+def read_record(text: bytes) -> tuple[RecordHead, list[Stamped]]:
+    """A record's head and events.
+
+    :raises Refused: naming the line that is no part of a record.
+    """
+    lines = text.splitlines()
+    if not lines:
+        raise Refused("bad-argument", "line 1: the record is empty")
+    head = _head(_fields(1, lines[0]))
+    events: list[Stamped] = []
+    for number, line in enumerate(lines[1:], 2):
+        try:
+            stamped = event_from_fields(_fields(number, line))
+        except Refused as refusal:
+            raise Refused(refusal.code, f"line {number}: {refusal.text}", refusal.where) from None
+        if events and (stamped.tick < events[-1].tick or stamped.sequence != events[-1].sequence + 1):
+            raise Refused("bad-argument", f"line {number}: tick or sequence number is out of order")
+        events.append(stamped)
+    return head, events
+
+
+def _fields(number: int, line: bytes) -> dict[str, object]:
+    try:
+        fields = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise Refused("bad-argument", f"line {number}: not JSON: {error}") from None
+    if not isinstance(fields, dict):
+        raise Refused("bad-argument", f"line {number}: not a JSON object")
+    return fields
+
+
+def _head(fields: Mapping[str, object]) -> RecordHead:
+    if fields.get("fakedev-record") != _FORMAT:
+        raise Refused("bad-argument", f"line 1: not a record of format {_FORMAT}: no \"fakedev-record\": {_FORMAT}")
+    try:
+        config, text = fields["config"], fields["text"]
+        files, environment, overrides = fields["files"], fields["environment"], fields["overrides"]
+        epoch = fields["epoch"]
+        if not isinstance(files, dict) or not isinstance(environment, dict) or not isinstance(overrides, list):
+            raise Refused("bad-argument", "line 1: files and environment must be objects, overrides a list")
+        if isinstance(epoch, bool) or not isinstance(epoch, int | float):
+            raise Refused("bad-argument", "line 1: epoch must be a number")
+        return RecordHead(
+            version=str(fields["version"]),
+            epoch_seconds=float(epoch),
+            config=None if config is None else str(config),
+            text=None if text is None else str(text),
+            files={str(path): str(content) for path, content in files.items()},
+            environment={str(name): str(value) for name, value in environment.items()},
+            overrides=[str(override) for override in overrides],
+        )
+    except KeyError as missing:
+        raise Refused("bad-argument", f"line 1: no {missing.args[0]!r}") from None
+
+
+class Replay:
+    """Events of a record, given to a fleet again at the ticks in which they arrived."""
+
+    def __init__(self, events: Sequence[Stamped]) -> None:
+        self._events: Iterator[Stamped] = iter(events)
+        self._next = next(self._events, None)
+
+    def advance(self, fleet: Fleet) -> list[Verdict]:
+        """Apply the events of the fleet's tick, then do the next tick.
+
+        :raises Refused: when an event does not fit the fleet: the record is of another configuration.
+        """
+        self.apply_due(fleet)
+        return fleet.advance()
+
+    def apply_due(self, fleet: Fleet) -> None:
+        """Apply the events that arrived during the fleet's present tick."""
+        while self._next is not None and self._next.tick <= fleet.state.tick:
+            stamped = self._next
+            if fleet.apply(stamped.event) != stamped:
+                raise Refused("bad-argument", f"event {stamped.sequence} of the record does not fit this fleet")
+            self._next = next(self._events, None)

@@ -1,0 +1,271 @@
+"""Options and composition: the only place where the services of fakedev are put together."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from time import time
+from typing import Any, ClassVar, Final
+
+from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.logger import ILogObserver, Logger
+from twisted.python.usage import Options as UsageOptions
+from twisted.python.usage import UsageError
+
+from fakedev import __version__
+from fakedev.config.configuration import Configuration, WorkloadListen
+from fakedev.config.effective import effective_text
+from fakedev.config.files import Files
+from fakedev.config.load import load
+from fakedev.config.problems import ConfigurationError
+from fakedev.net.announcement import Announcement
+from fakedev.net.descriptors import raise_descriptor_limit
+from fakedev.net.hangup import HangupService
+from fakedev.net.http_head import DROP_IN_LIMITS, HttpLimits
+from fakedev.net.http_origin import ChangeGuard
+from fakedev.net.http_site import GuardedSite
+from fakedev.net.listening import Listeners, ListeningService
+from fakedev.net.logs import LoggedService, twistd_log
+from fakedev.net.own_collectors import (
+    ReloadMetrics,
+    ReloadStatistics,
+    ScrapeMetrics,
+    TickMetrics,
+)
+from fakedev.net.own_collectors import WorkloadMetrics as WorkloadCounts
+from fakedev.net.own_metrics import OwnMetrics
+from fakedev.net.page_statistics import ScrapeStatistics
+from fakedev.net.pages import Pages
+from fakedev.net.recorder import Recorder
+from fakedev.net.ticker import Ticker
+from fakedev.net.tree import make_exporter_root, make_root
+from fakedev.net.workload_hub import WorkloadHub
+from fakedev.net.workload_port import WorkloadPortFactory
+from fakedev.sim.events import Stamped
+from fakedev.sim.fleet import Fleet
+from fakedev.sim.journal import RecordHead
+
+#: How long the original waits for the rest of a message before it gives the peer up.
+ORIGINAL_PATIENCE_SECONDS: Final = 0.15
+
+_log = Logger()
+
+
+class Options(UsageOptions):
+    """What ``twistd fakedev`` and ``fakedev serve`` are told; loads the configuration."""
+
+    optParameters: ClassVar[list[list[Any]]] = [
+        ["config", "c", None, "configuration file; without one the built-in demo starts"],
+        ["record", None, None, "write seed, configuration and events to this file, to be run again"],
+        ["ready-file", None, "", "write the real addresses to this file, as JSON, when all is ready"],
+    ]
+    optFlags: ClassVar[list[list[Any]]] = [
+        ["check", None, "only check the configuration: exit 0 or 2"],
+        ["print-config", None, "only print the effective configuration, with where each value comes from"],
+    ]
+
+    configuration: Configuration
+    head: RecordHead
+
+    def __init__(self) -> None:
+        super().__init__()
+        self["set"] = []
+
+    def opt_set(self, assignment: str) -> None:
+        """KEY=VALUE: a value of the configuration, as fleet.seed=7; may be repeated"""
+        self["set"].append(assignment)
+
+    def opt_version(self) -> None:
+        """print the version"""
+        sys.stdout.write(f"fakedev {__version__}\n")
+        raise SystemExit(0)
+
+    def parseOptions(self, options: Sequence[str] | None = None) -> None:
+        """Parse; a mistake is one line and exit code 2."""
+        try:
+            super().parseOptions(options)
+        except UsageError as error:
+            sys.stderr.write(f"fakedev: {error}; --help tells what there is\n")
+            raise SystemExit(2) from None
+
+    def parseArgs(self, *operands: str) -> None:
+        """There are none."""
+        if operands:
+            raise UsageError(f"unexpected {operands[0]!r}")
+
+    def postOptions(self) -> None:
+        """Load the configuration; whatever is wrong with it is told at once, and ends the program with 2."""
+        files = Files(environ=os.environ)
+        try:
+            self.configuration = load(self["config"], files, self["set"])
+        except ConfigurationError as error:
+            sys.stderr.write(f"{error}\n")
+            raise SystemExit(2) from None
+        if self["print-config"]:
+            sys.stdout.write(effective_text(self.configuration))
+            raise SystemExit(0)
+        if self["check"]:
+            for note in self.configuration.notes:
+                sys.stderr.write(f"note: {note}\n")
+            sys.stdout.write(f"{self['config'] or 'the built-in demo'}: good\n")
+            raise SystemExit(0)
+        self.head = record_head(self.configuration, files, config=self["config"], overrides=self["set"])
+        # twistd changes the folder when it becomes a daemon.
+        for option in ("record", "ready-file"):
+            if self[option]:
+                self[option] = os.path.abspath(self[option])
+
+
+def record_head(
+    configuration: Configuration,
+    files: Files,
+    *,
+    config: str | None = None,
+    text: str | None = None,
+    overrides: Sequence[str] = (),
+) -> RecordHead:
+    """What a record of a run of this configuration begins with; the run begins now, unless the file says when."""
+    epoch = time() if configuration.epoch_is_start else configuration.fleet.epoch_seconds
+    return RecordHead(__version__, epoch, config, text, dict(files.texts), dict(files.variables), list(overrides))
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one run of the program is told beyond its configuration.
+
+    :param record: where the events are written; None for nowhere.
+    :param drop_in: behave as the original ``fakedev-exporter``: its pages alone, its impatience with
+        peers, and SIGHUP ends it.
+    """
+
+    head: RecordHead
+    record: str | None = None
+    ready_file: str = ""
+    drop_in: bool = False
+
+
+class Application(LoggedService):
+    """All services; they stop in the order that loses nothing: ports, then the clock, then the record."""
+
+    def __init__(self, listeners: Listeners, recorder: Recorder | None, observer: ILogObserver | None = None) -> None:
+        super().__init__(observer)
+        self.listeners = listeners
+        self._recorder = recorder
+
+    def stopService(self) -> Deferred[None]:
+        """Stop all; fires when the last connection is closed and the record is complete."""
+        return Deferred.fromCoroutine(self._stop())
+
+    async def _stop(self) -> None:
+        await maybeDeferred(self.listeners.disownServiceParent)
+        await maybeDeferred(super().stopService)
+        if self._recorder is not None:
+            self._recorder.close()
+
+
+def makeService(options: Options, reactor: Any = None) -> Application:
+    """The service of ``twistd fakedev`` (called by twistd)."""
+    if reactor is None:
+        from twisted.internet import reactor  # noqa: PLC0415 - importing it installs it
+    logging = options.configuration.logging
+    twistd_options = getattr(options, "parent", None)
+    observer = twistd_log(twistd_options, reactor, logging.level, logging.format) if twistd_options else None
+    run = Run(options.head, options["record"], options["ready-file"])
+    return make_application(options.configuration, run, reactor, observer)
+
+
+def make_application(
+    configuration: Configuration, run: Run, reactor: Any, observer: ILogObserver | None = None
+) -> Application:
+    """The application of a configuration.
+
+    :raises SystemExit: 1, with a line of explanation, when the record cannot be written.
+    """
+    raise_descriptor_limit()
+    spec = replace(configuration.fleet, epoch_seconds=run.head.epoch_seconds)
+    recorder = _recorder(run)
+    wall_per_tick = spec.tick_seconds / configuration.speed if configuration.speed else 0.0
+    fleet = Fleet(spec, recorder.record if recorder else _keep_nothing, wall_per_tick)
+    hub = WorkloadHub(fleet)
+    ticker = Ticker(fleet, configuration.speed, reactor, hub.tell)
+    scrapes = ScrapeStatistics()
+    pages = Pages(fleet, configuration.identities, reactor)
+    ports = [
+        _workload_listener(configuration, listen, hub, ticker, reactor, run.drop_in)
+        for listen in configuration.workloads.listen
+    ]
+    own = _own_metrics(fleet, ticker, scrapes, [port for port, _ in ports], run.head.epoch_seconds)
+    web = []
+    for endpoint in configuration.web:
+        if run.drop_in:
+            root = make_exporter_root(pages, scrapes)
+        else:
+            root = make_root(
+                hub, pages, ticker, own, scrapes, ticker.trouble,
+                is_full=endpoint.serve == "all", pool=endpoint.pool, identity=endpoint.identity,
+            )  # fmt: skip
+        guard = ChangeGuard(endpoint.hosts, endpoint.token)
+        limits = DROP_IN_LIMITS if run.drop_in else HttpLimits()
+        site = GuardedSite(root, reactor, changes=guard, limits=limits)
+        web.append((ListeningService(endpoint.listen, site, reactor, make_folder=True), endpoint.serve))
+    listeners = Listeners([service for service, _ in web] + [service for _, service in ports])
+    application = Application(listeners, recorder, observer)
+    ticker.setServiceParent(application)
+    listeners.setServiceParent(application)
+    HangupService(reactor, reactor.stop if run.drop_in else _say_no_reload).setServiceParent(application)
+    titles = ", ".join(dict.fromkeys(identity.title for identity in configuration.identities.values()))
+    summary = f"fakedev {__version__}: {fleet.roster.summary}, simulated, shown as {titles}"
+    notes = configuration.notes
+    Announcement(summary, notes, web, [service for _, service in ports], run.ready_file).setServiceParent(application)
+    return application
+
+
+def _workload_listener(
+    configuration: Configuration, listen: WorkloadListen, hub: WorkloadHub, ticker: Ticker, reactor: Any, drop_in: bool
+) -> tuple[WorkloadPortFactory, ListeningService]:
+    factory = WorkloadPortFactory(
+        hub,
+        ticker,
+        reactor,
+        allow=listen.allow,
+        node=listen.node,
+        max_connections=configuration.workloads.max_connections,
+        message_seconds=configuration.workloads.message_seconds,
+        idle_answer_seconds=ORIGINAL_PATIENCE_SECONDS if drop_in else None,
+    )
+    return factory, ListeningService(listen.listen, factory, reactor, make_folder=True)
+
+
+def _own_metrics(
+    fleet: Fleet, ticker: Ticker, scrapes: ScrapeStatistics, ports: Sequence[WorkloadPortFactory], loaded_at: float
+) -> OwnMetrics:
+    def by_state() -> dict[str, int]:
+        starting = fleet.starting_count
+        return {"starting": starting, "running": len(fleet.workloads.by_id) - starting}
+
+    return OwnMetrics({
+        "ticks": TickMetrics(ticker, lambda: fleet.state.tick),
+        "scrapes": ScrapeMetrics(scrapes),
+        "workloads": WorkloadCounts(by_state, lambda: sum(len(port.peers) for port in ports)),
+        "reload": ReloadMetrics(ReloadStatistics(True, loaded_at)),
+    })  # fmt: skip
+
+
+def _recorder(run: Run) -> Recorder | None:
+    if run.record is None:
+        return None
+    try:
+        return Recorder(run.record, run.head)
+    except OSError as error:
+        sys.stderr.write(f"fakedev: the record cannot be written: {error}\n")
+        raise SystemExit(1) from None
+
+
+def _keep_nothing(stamped: Stamped) -> None:
+    """A journal for runs that are not recorded."""
+
+
+def _say_no_reload() -> None:
+    _log.warn("SIGHUP: reload is not built yet; restart fakedev to use another configuration")

@@ -1,0 +1,130 @@
+"""The arguments that verbs take: their kinds, and how a text or a JSON value becomes one."""
+
+from __future__ import annotations
+
+import enum
+import math
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from fakedev.wire.errors import ProtocolError
+from fakedev.wire.strict_json import kind_of
+
+_WHOLE: Final = re.compile(r"-?[0-9]{1,30}")
+_NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+class Kind(enum.Enum):
+    """What an argument is made of. What its text means is for the rules to say."""
+
+    TEXT = "a text"
+    LIST = "a list of texts"  # commas between them in words
+    SERIES = "a text or a list"  # passed on as it is, as a profile
+    DURATION = "a duration, as 90s or 5m"  # in JSON also a number of seconds
+    WHOLE = "a whole number"
+    NUMBER = "a finite number"
+    MAPPING = "names, each with a finite number"  # in words NAME:NUMBER, repeated
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of a verb.
+
+    :param shown: what stands for its value in a usage line, as ``N``.
+    :param word: its name in words, where it differs from that in JSON (``limit`` for ``limits``).
+    """
+
+    name: str
+    kind: Kind
+    shown: str
+    summary: str = ""
+    required: bool = False
+    word: str = ""
+
+    @property
+    def said(self) -> str:
+        """Its name in words."""
+        return self.word or self.name
+
+
+def from_text(argument: Argument, text: str, earlier: object = None) -> object:
+    """The value of an argument said in words.
+
+    :param earlier: the value that the same argument got before in this message.
+    :raises ProtocolError: ``bad-argument``, naming the argument.
+    """
+    name = argument.said
+    if argument.kind is Kind.MAPPING:
+        return _with_entry(name, text, earlier)
+    if earlier is not None:
+        raise ProtocolError("bad-argument", f"{name}: given twice")
+    match argument.kind:
+        case Kind.LIST:
+            return text.split(",")
+        case Kind.WHOLE:
+            if not _WHOLE.fullmatch(text):
+                raise _wrong(argument, name, repr(text[:100]))
+            return int(text)
+        case Kind.NUMBER:
+            return _number(name, text)
+    return text
+
+
+def from_json(argument: Argument, value: object) -> object:
+    """The value of an argument given as JSON.
+
+    :raises ProtocolError: ``bad-argument``, naming the argument.
+    """
+    match argument.kind:
+        case Kind.TEXT:
+            fits = isinstance(value, str)
+        case Kind.LIST:
+            if isinstance(value, str):
+                return value.split(",")
+            fits = isinstance(value, list) and all(isinstance(entry, str) for entry in value)
+        case Kind.SERIES:
+            fits = isinstance(value, str | list)
+        case Kind.DURATION:
+            fits = isinstance(value, str) or _is_number(value)
+        case Kind.WHOLE:
+            fits = isinstance(value, int) and not isinstance(value, bool)
+        case Kind.NUMBER:
+            fits = _is_number(value)
+        case Kind.MAPPING:
+            fits = isinstance(value, dict) and all(_is_number(entry) for entry in value.values())
+    if not fits:
+        raise _wrong(argument, argument.name, kind_of(value))
+    return value
+
+
+def _wrong(argument: Argument, name: str, found: str) -> ProtocolError:
+    return ProtocolError("bad-argument", f"{name}: must be {argument.kind.value}, not {found}")
+
+
+def _with_entry(name: str, text: str, earlier: object) -> dict[str, object]:
+    entries = dict(earlier) if isinstance(earlier, dict) else {}
+    key, colon, number = text.rpartition(":")
+    if not colon or not key:
+        raise ProtocolError("bad-argument", f"{name}: {text[:100]!r} is not NAME:NUMBER")
+    if key in entries:
+        raise ProtocolError("bad-argument", f"{name}: {key[:100]!r} is given twice")
+    entries[key] = _number(name, number)
+    return entries
+
+
+def _number(name: str, text: str) -> float:
+    number = float(text) if _NUMBER.fullmatch(text) else math.nan
+    if not math.isfinite(number):
+        raise ProtocolError("bad-argument", f"{name}: {text[:100]!r} is no finite number")
+    return number
+
+
+def _is_number(value: object) -> bool:
+    """Whether it is a number that a float can hold; true and false are none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return math.isfinite(float(value))
+    except OverflowError:
+        return False

@@ -1,0 +1,67 @@
+"""JSON lines: for programs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fakedev.wire.arguments import from_json
+from fakedev.wire.errors import ProtocolError
+from fakedev.wire.strict_json import kind_of, load_object
+from fakedev.wire.verbs import Grammar, Request, Verb, did_you_mean
+
+_LONGEST_ID: Final = 256
+_LARGEST_ID: Final = 2**63
+
+
+def parse_json_line(line: bytes, grammar: Grammar) -> Request:
+    """The request that an object says; its arguments have the names that words use.
+
+    :raises ProtocolError: ``unknown-verb`` or ``bad-argument``, with the request's id when it could be read.
+    """
+    fields = load_object(line)
+    request_id = _request_id(fields.get("id"))
+    try:
+        verb = _verb(fields, grammar)
+        return Request(verb.name, verb.checked(_arguments(verb, fields)), request_id)
+    except ProtocolError as error:
+        error.request_id = request_id
+        raise
+
+
+def _request_id(value: object) -> str | int | None:
+    match value:
+        case None:
+            return None
+        case str() if len(value) <= _LONGEST_ID:
+            return value
+        case int() if not isinstance(value, bool) and -_LARGEST_ID <= value < _LARGEST_ID:
+            return value
+    raise ProtocolError("bad-argument", f"id: must be a text of at most {_LONGEST_ID} characters or a 64-bit integer")
+
+
+def _verb(fields: dict[str, object], grammar: Grammar) -> Verb:
+    name = fields.get("op")
+    if not isinstance(name, str):
+        raise ProtocolError("bad-argument", f"op: must be a text, not {kind_of(name)}" if name else "op: missing")
+    return grammar.find(name)
+
+
+def _arguments(verb: Verb, fields: dict[str, object]) -> dict[str, object]:
+    by_name = {argument.name: argument for argument in verb.arguments}
+    flags = {flag.name for flag in verb.flags}
+    found: dict[str, object] = {}
+    for name, value in fields.items():
+        if name in ("op", "id"):
+            continue
+        if name in flags:
+            if not isinstance(value, bool | None):
+                raise ProtocolError("bad-argument", f"{name}: must be true or false, not {kind_of(value)}")
+            if value:
+                found[name] = True
+        elif name in by_name:
+            if value is not None:
+                found[name] = from_json(by_name[name], value)
+        else:
+            hint = did_you_mean(name, [*by_name, *flags])
+            raise ProtocolError("bad-argument", f"{name[:100]}: not an argument of {verb.name}{hint}")
+    return found

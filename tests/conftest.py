@@ -1,0 +1,38 @@
+"""What all tests share: markers for real programs, and a fixture that starts them and always ends them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from tests.real import Program, require_program
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the markers known."""
+    config.addinivalue_line(
+        "markers",
+        "requires_program(name, ...): needs programs of the system; skipped without them, "
+        "or failed when FAKEDEV_REQUIRE_REAL is set",
+    )
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip or fail what needs a program that is not there."""
+    for marker in item.iter_markers("requires_program"):
+        for name in marker.args:
+            require_program(name)
+
+
+@pytest.fixture
+def start_program() -> Iterator[Callable[..., Program]]:
+    """Starts real programs, as ``tests.real.Program(command, ...)``; all are ended with the test."""
+    with ExitStack() as running:
+
+        def start(command: list[str], **options: Any) -> Program:
+            return running.enter_context(Program(command, **options))
+
+        yield start

@@ -1,0 +1,276 @@
+"""The catalog's YAML files, read by themselves: complete, consistent, and each value with its source."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import fakedev.catalog
+from fakedev.exposition.identity import UNITS, Layout, NumberFormat
+from fakedev.sim.quantities import DIRECT_QUANTITIES, KNOWN_QUANTITIES
+from fakedev.sim.units import parse_size
+
+CATALOG = Path(fakedev.catalog.__file__).parent
+DEVICES = sorted((CATALOG / "devices").glob("*.yaml"))
+IDENTITIES = sorted((CATALOG / "identities").glob("*.yaml"))
+
+DEVICE_KEYS = {"name", "aliases", "facts", "memory", "ranges", "sources"}
+DEVICE_FACTS = {"product_name", "vendor", "pci_device_id", "driver_version", "architecture", "memory_type"}
+IDENTITY_KEYS = {
+    "name", "version", "default", "content-type", "openmetrics", "layout", "sort-labels", "leading-labels",
+    "timestamps", "labels", "families", "not-covered",
+}  # fmt: skip
+COMPUTED_FACTS = {
+    "index", "uuid", "serial", "pci_address", "device_file", "node", "pool", "pod", "namespace", "container",
+}  # fmt: skip
+METRIC_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+TEMPLATE = re.compile(r"(?:[^{}]|\{[a-z_]+(?:\|(?:upper|lower))?\})*")
+SOURCE = re.compile(r"\[(?:C|S|P|D|F|V|X|M)\]|derived|by definition|not known")
+
+#: What the facts that this project was built on say of the boards: PCI device, memory in MiB.
+BOARDS = {
+    "a100-sxm4-40gb": (0x20B0, 40960),
+    "a100-sxm4-80gb": (0x20B2, 81920),
+    "amd-mi300x": (0x74A1, 196608),
+    "h100-sxm5-80gb": (0x2330, 81559),
+    "h200-sxm-141gb": (0x2335, 143771),
+    "intel-dg1": (0x4905, 3822),
+    "intel-flex-170": (0x56C0, 14248),
+    "intel-max-1550": (0x0BD5, 131072),
+    "l40s-48gb": (0x26B9, 46068),
+    "t4-16gb": (0x1EB8, 15360),
+    "v100-sxm2-16gb": (0x1DB1, 16384),
+}
+SHORT_NAMES = {
+    "h100", "a100", "h200", "l40s", "t4", "v100", "dg1", "0x4905", "max-1550", "flex-170", "mi300x",
+}  # fmt: skip
+
+
+def load(path: Path) -> dict[str, Any]:
+    """One YAML file as it stands."""
+    data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert isinstance(data, dict)
+    return data
+
+
+def number(quantity: str, value: object) -> float:
+    """A bound of a range as a number; sizes may be written with a unit."""
+    if isinstance(value, str):
+        assert quantity.endswith("_bytes"), f"{quantity}: {value!r} is no number"
+        return float(parse_size(value))
+    assert isinstance(value, int | float)
+    assert not isinstance(value, bool)
+    return float(value)
+
+
+def rows_of(family: dict[str, Any]) -> list[dict[str, Any]]:
+    """The rows of a family; the short form is one row."""
+    return list(family["rows"]) if "rows" in family else [family]
+
+
+def templates_of(identity: dict[str, Any]) -> list[dict[str, Any]]:
+    """Every label of an identity, of all rows too."""
+    labels = list(identity["labels"])
+    for family in identity["families"]:
+        for row in rows_of(family):
+            labels.extend(row.get("labels", []))
+    return labels
+
+
+@pytest.fixture(params=DEVICES, ids=lambda path: path.stem)
+def device(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Each device type in turn."""
+    return load(request.param)
+
+
+@pytest.fixture(params=IDENTITIES, ids=lambda path: path.stem)
+def identity(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Each identity in turn."""
+    return load(request.param)
+
+
+class TestCatalog:
+    """What is in the folders."""
+
+    def test_devices(self) -> None:
+        """The device types are those of the issue, in files of their names."""
+        assert [path.stem for path in DEVICES] == sorted(BOARDS)
+        assert all(load(path)["name"] == path.stem for path in DEVICES)
+
+    def test_aliases(self) -> None:
+        """The short names are there, are texts, and no name means two device types."""
+        names = [name for path in DEVICES for name in (path.stem, *load(path)["aliases"])]
+        assert all(isinstance(name, str) for name in names)
+        assert len(names) == len(set(names))
+        assert set(names) >= SHORT_NAMES
+
+    def test_identities(self) -> None:
+        """Files are NAME@VERSION.yaml, and each name has one default version."""
+        loaded = [load(path) for path in IDENTITIES]
+        assert [f"{data['name']}@{data['version']}" for data in loaded] == [path.stem for path in IDENTITIES]
+        defaults = [data["name"] for data in loaded if data["default"]]
+        assert sorted(defaults) == ["collectd", "dcgm", "xpumanager"]
+
+
+class TestDevices:
+    """One device type."""
+
+    def test_keys(self, device: dict[str, Any]) -> None:
+        """All keys are there and no others, and facts are texts."""
+        assert set(device) == DEVICE_KEYS
+        assert set(device["memory"]) == {"total", "reserved", "page"}
+        assert set(device["facts"]) >= DEVICE_FACTS
+        assert not set(device["facts"]) & COMPUTED_FACTS
+        assert all(isinstance(value, str) and value for value in device["facts"].values())
+
+    def test_board(self, device: dict[str, Any]) -> None:
+        """PCI device and memory are the board's."""
+        pci, total_mib = BOARDS[device["name"]]
+        text = device["facts"]["pci_device_id"]
+        assert re.fullmatch(r"0x[0-9a-f]{3,4}", text)
+        assert int(text, 16) == pci
+        assert parse_size(device["memory"]["total"]) == total_mib * 2**20
+
+    def test_intel_drops_leading_zeros(self, device: dict[str, Any]) -> None:
+        """Intel's exporters print the PCI device as C's %#x does."""
+        text = device["facts"]["pci_device_id"]
+        if device["facts"]["vendor"].startswith("Intel"):
+            assert text == f"{int(text, 16):#x}"
+        else:
+            assert len(text) == 6
+
+    def test_ranges(self, device: dict[str, Any]) -> None:
+        """Ranges are of known quantities, from low to high, ratios within 0 to 1, nothing negative."""
+        assert list(device["ranges"]) == [name for name in DIRECT_QUANTITIES if name in device["ranges"]]
+        for quantity, bounds in device["ranges"].items():
+            low, high = (number(quantity, bound) for bound in bounds)
+            assert 0 <= low <= high, quantity
+            assert not quantity.endswith("_ratio") or high <= 1, quantity
+
+    def test_has_the_ranges_of_every_board(self, device: dict[str, Any]) -> None:
+        """Usage, memory, clock, power and temperature exist on all boards."""
+        assert set(device["ranges"]) >= {
+            "usage_ratio", "memory_used_bytes", "core_frequency_mhz", "power_watts", "temperature_celsius",
+        }  # fmt: skip
+        assert device["ranges"]["usage_ratio"] == [0, 1]
+
+    def test_memory(self, device: dict[str, Any]) -> None:
+        """Reserved and used memory fit into the total at load 100; bounds are whole pages."""
+        total, reserved, page = (parse_size(device["memory"][key]) for key in ("total", "reserved", "page"))
+        used = [number("memory_used_bytes", bound) for bound in device["ranges"]["memory_used_bytes"]]
+        assert reserved + used[1] <= total
+        assert all(bound % page == 0 for bound in used)
+
+    def test_memory_kind(self, device: dict[str, Any]) -> None:
+        """GDDR boards of NVIDIA show no memory temperature and drop the memory clock, HBM ones neither."""
+        if device["facts"]["vendor"] != "NVIDIA":
+            return
+        low, high = device["ranges"]["memory_frequency_mhz"]
+        hbm = device["facts"]["memory_type"] == "HBM"
+        assert hbm == ("memory_temperature_celsius" in device["ranges"])
+        assert hbm == (low == high)
+
+    def test_sources(self, device: dict[str, Any]) -> None:
+        """Each fact, size and range says where it is from, and no source is of nothing."""
+        values = {*device["facts"], *device["memory"], *device["ranges"]}
+        assert set(device["sources"]) == values
+        for name, text in device["sources"].items():
+            assert SOURCE.search(text), f"{name}: {text}"
+
+
+class TestDocumentation:
+    """doc/devices.md says what the files say."""
+
+    columns = (
+        "power_watts", "temperature_celsius", "memory_temperature_celsius", "core_frequency_mhz",
+        "memory_frequency_mhz", "memory_used_bytes", "memory_bandwidth_ratio",
+        "pcie_tx_bytes_per_second", "pcie_rx_bytes_per_second",
+    )  # fmt: skip
+
+    def test_tables(self, device: dict[str, Any]) -> None:
+        """Both tables have the device's row, with its values."""
+        lines = (CATALOG.parent.parent / "doc" / "devices.md").read_text(encoding="utf-8").splitlines()
+        facts = device["facts"]
+        total, reserved = (device["memory"][key].removesuffix("MiB") for key in ("total", "reserved"))
+        names = [device["name"], ", ".join(device["aliases"]), facts["product_name"], facts["pci_device_id"]]
+        assert f"| {' | '.join([*names, f'{total} ({reserved})', facts['driver_version']])} |" in lines
+        ranges = [
+            " .. ".join(str(bound).removesuffix("MiB") for bound in device["ranges"].get(column, [])) or "-"
+            for column in self.columns
+        ]
+        assert f"| {' | '.join([device['name'], *ranges])} |" in lines
+
+
+class TestIdentities:
+    """One identity."""
+
+    def test_keys(self, identity: dict[str, Any]) -> None:
+        """All keys are there with values of their types."""
+        assert set(identity) == IDENTITY_KEYS
+        assert isinstance(identity["version"], str)
+        assert identity["layout"] in {layout.value for layout in Layout}
+        for key in ("default", "openmetrics", "sort-labels", "timestamps"):
+            assert isinstance(identity[key], bool)
+        assert 0 <= identity["leading-labels"] <= len(identity["labels"])
+        assert identity["content-type"].startswith("text/")
+
+    def test_families(self, identity: dict[str, Any]) -> None:
+        """Names are valid and unique, types and formats known, counters named as such."""
+        names = [family["name"] for family in identity["families"]]
+        assert len(names) == len(set(names))
+        for family in identity["families"]:
+            assert METRIC_NAME.fullmatch(family["name"])
+            assert family["type"] in {"gauge", "counter"}
+            assert family["help"].strip() == family["help"] != ""
+            assert family["format"] in {kind.value for kind in NumberFormat}
+            short = {"name", "type", "help", "format", "quantity", "unit"}
+            assert set(family) in (short, {"name", "type", "help", "format", "rows"}), family["name"]
+
+    def test_rows(self, identity: dict[str, Any]) -> None:
+        """Rows show known quantities of devices in known units, each with labels of its own."""
+        for family in identity["families"]:
+            rows = rows_of(family)
+            for row in rows:
+                assert row["quantity"] in KNOWN_QUANTITIES, family["name"]
+                assert row["unit"] in UNITS, family["name"]
+                assert row.get("level", "device") == "device"
+            told_apart = [tuple((label["name"], label["value"]) for label in row.get("labels", [])) for row in rows]
+            assert len(told_apart) == len(set(told_apart)), family["name"]
+
+    def test_labels(self, identity: dict[str, Any]) -> None:
+        """Labels have valid names, and templates of facts that every catalog device has."""
+        facts = COMPUTED_FACTS | DEVICE_FACTS
+        for label in templates_of(identity):
+            assert set(label) <= {"name", "value", "optional"}
+            assert LABEL_NAME.fullmatch(label["name"])
+            assert not label["name"].startswith("__")
+            assert isinstance(label["value"], str)
+            assert TEMPLATE.fullmatch(label["value"]), label
+            assert set(re.findall(r"\{([a-z_]+)", label["value"])) <= facts, label
+
+    def test_a_row_repeats_no_label(self, identity: dict[str, Any]) -> None:
+        """No row adds a label that all rows have."""
+        common = [label["name"] for label in identity["labels"]]
+        assert len(common) == len(set(common))
+        for family in identity["families"]:
+            for row in rows_of(family):
+                assert not {label["name"] for label in row.get("labels", [])} & set(common), family["name"]
+
+    def test_pod_labels_are_optional(self, identity: dict[str, Any]) -> None:
+        """A device without a pod prints no empty pod labels."""
+        for label in identity["labels"]:
+            of_a_pod = bool(re.search(r"\{(pod|namespace|container)\b", label["value"]))
+            assert label.get("optional", False) == of_a_pod, label
+
+    def test_not_covered(self, identity: dict[str, Any]) -> None:
+        """What is left out is said in words, and is not also covered."""
+        names = {family["name"] for family in identity["families"]}
+        for text in identity["not-covered"]:
+            head, _, reason = text.partition(": ")
+            assert reason, text
+            assert not set(head.split(", ")) & names, text
