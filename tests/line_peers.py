@@ -12,7 +12,7 @@ from fakedev.net.line_factory import LinePeerFactory
 from fakedev.net.line_peer import LinePeer
 from fakedev.wire.bare import parse_bare_workload
 from fakedev.wire.errors import ProtocolError
-from fakedev.wire.replies import News, Reply, bare_digit
+from fakedev.wire.replies import Reply
 from fakedev.wire.verbs import Request
 from fakedev.wire.workload_verbs import WORKLOAD_GRAMMAR
 
@@ -36,7 +36,7 @@ class RecordingPeer(LinePeer):
         self.asked.append((request.verb, dict(request.arguments), request.id))
         match request.verb:
             case "stop":
-                raise ProtocolError("unknown-name", f"workload: no {request.arguments['workload']!r}")
+                raise ProtocolError("unknown-name", f"workload: no {request.arguments['workload'][:20]!r}")
             case "advance":
                 self.waiting.append(request)
                 return None
@@ -58,6 +58,17 @@ class RecordingPeer(LinePeer):
 
     def is_working(self) -> bool:
         return self.working
+
+
+class TurnClock(Clock):
+    """A clock that can run the calls of one reactor turn: those they make are for the next."""
+
+    def turn(self) -> None:
+        due = [call for call in self.calls if call.getTime() <= self.seconds()]
+        for call in due:
+            self.calls.remove(call)
+            call.called = 1
+            call.func(*call.args, **call.kw)
 
 
 class WritesTransport(StringTransport):
@@ -86,6 +97,7 @@ class Descriptor(abstract.FileDescriptor):
         self.reading = True
         self.writing = False
         self.aborted = False
+        self.half_closed = False
 
     def addReader(self, _):
         self.reading = True
@@ -147,6 +159,3 @@ def connect_descriptor(factory: LinePeerFactory, room: float) -> tuple[Recording
     transport = Descriptor(factory.clock, peer, room)
     peer.makeConnection(transport)
     return peer, transport
-
-
-__all__ = ["Descriptor", "News", "RecordingPeer", "bare_digit", "connect", "connect_descriptor", "make_factory"]

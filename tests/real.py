@@ -111,7 +111,7 @@ class Program:
         return self._texts["stderr"]
 
     def wait_for_text(self, text: str, seconds: float = PATIENCE_SECONDS) -> str:
-        """Wait until it has written a text; the line that holds it."""
+        """Wait until it has written a line that holds a text; that line."""
         self._wait_until(lambda: self._line_with(text) is not None, f"the text {text!r}", seconds)
         return self._line_with(text) or ""
 
@@ -168,9 +168,10 @@ class Program:
 
     def _line_with(self, text: str) -> str | None:
         for written in self._texts.values():
-            for line in written.splitlines():
-                if text in line:
-                    return line
+            # A line that has not ended may lack its rest.
+            for line in written.splitlines(keepends=True):
+                if text in line and line.endswith("\n"):
+                    return line.rstrip("\r\n")
         return None
 
     def _said(self) -> str:

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+_IMPORTERS = ("import_module", "__import__")
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,9 @@ class Module:
                 known |= {name.asname or name.name: f"{node.module}.{name.name}" for name in node.names}
         found = []
         for node in ast.walk(self.tree):
-            if isinstance(node, (ast.Attribute, ast.Name)) and (dotted := _dotted(node)):
+            # A name that is given a value here is not what the world calls so.
+            read = isinstance(node, (ast.Attribute, ast.Name)) and isinstance(node.ctx, ast.Load)
+            if read and (dotted := _dotted(node)):
                 head, dot, rest = dotted.partition(".")
                 found.append(Import(known.get(head, head) + dot + rest, node.lineno))
         return found
@@ -62,7 +65,7 @@ class Module:
             elif isinstance(node, ast.ImportFrom):
                 base = self._base(node)
                 yield from (Import(f"{base}.{name.name}", node.lineno) for name in node.names)
-            elif isinstance(node, ast.Call) and (_dotted(node.func) or "").split(".")[-1] in ("import_module", "__import__"):
+            elif isinstance(node, ast.Call) and (_dotted(node.func) or "").rpartition(".")[2] in _IMPORTERS:
                 for argument in node.args[:1]:
                     if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
                         yield Import(argument.value, node.lineno)

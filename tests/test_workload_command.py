@@ -192,6 +192,15 @@ def test_log_lines_are_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert re.fullmatch(r"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d a\\n\\x1b\[2Jé\\udcff\n", capsys.readouterr().err)
 
 
+@pytest.mark.parametrize("how", ["-help >&-", "-help | true", "-help >/dev/full", "-x 2>&-", "-x 2>&1 | true"])
+def test_nobody_reads(how: str) -> None:
+    """A closed or full stream changes neither the exit code nor, by a trace, the other stream."""
+    command = f"{sys.executable} -m fakedev.commands.workload {how}; exit ${{PIPESTATUS[0]}}"
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(["bash", "-c", command], env=environ, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (2 if how.startswith("-x") else 0, "", "")
+
+
 # The whole program
 
 

@@ -18,6 +18,8 @@ from fakedev.commands.workload_options import Order, WorkloadOptions, find_files
 from fakedev.sim.profile import parse_profile
 from fakedev.sim.spec import FOREVER, Activity, WorkloadSpec
 from fakedev.sim.workload_fields import workload_from_fields
+from fakedev.wire.json_lines import parse_json_line
+from fakedev.wire.workload_verbs import WORKLOAD_GRAMMAR
 
 ORIGINALS = Path(__file__).resolve().parents[2] / "shared" / "facts" / "originals"
 
@@ -265,9 +267,13 @@ def test_expressions_that_give_no_index(arguments: list[str], part: str) -> None
 def test_the_pod_comes_from_the_environment() -> None:
     """Node, pod, namespace and container have variables as defaults; an option wins, empty too."""
     environ = {"NODE_NAME": "n", "POD_NAME": "p", "POD_NAMESPACE": "s", "CONTAINER_NAME": "c"}
-    workload = order(environ=environ).workload
+    asked = order(environ=environ)
+    workload = asked.workload
     assert (workload.node, workload.pod, workload.namespace, workload.container) == ("n", "p", "s", "c")
-    workload = order("-node=", "-pod", "q", environ=environ).workload
+    assert asked.remarks == ("Node 'n' is from NODE_NAME; -node= for none",)
+    asked = order("-node=", "-pod", "q", environ=environ)
+    workload = asked.workload
+    assert asked.remarks == ()
     assert (workload.node, workload.pod, workload.namespace, workload.container) == ("", "q", "s", "c")
 
 
@@ -370,9 +376,9 @@ def test_the_message_is_compact() -> None:
 def test_all_fields_reach_the_server() -> None:
     """Our server reads back the workload with its pod, limits and run-time limit."""
     asked = order("-node=n", "-pod=p", "-namespace=s", "-container=c", "-limit=memory=1GiB", "-runtime-limit=1.5")
-    fields = json.loads(asked.message)
-    del fields["op"], fields["id"]
-    assert workload_from_fields(fields) == asked.workload
+    request = parse_json_line(asked.message.rstrip(), WORKLOAD_GRAMMAR)
+    assert request.verb == "run"
+    assert workload_from_fields(request.arguments) == asked.workload
     assert unknown_to_the_original(asked.workload) == ["limits", "run-time limit", "node", "pod"]
 
 

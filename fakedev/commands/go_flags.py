@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Generic, NoReturn, TypeVar, cast
 
 from fakedev.commands.go_values import parse_boolean, parse_integer, parse_number, parse_unsigned
+from fakedev.commands.streams import write_text
 
 T = TypeVar("T")
 
@@ -138,14 +139,14 @@ class FlagSet:
         try:
             return self.parse(arguments)
         except HelpAsked:
-            print(self.help(), end="")
+            write_text(sys.stdout, self.help())
             raise SystemExit(0) from None
         except FlagError as error:
             self.refuse(str(error))
 
     def refuse(self, reason: str) -> NoReturn:
         """Say on standard error what is wrong with the usage and exit 2."""
-        print(f"{self.program}: {reason}\n{self.program} -help lists the options", file=sys.stderr)
+        write_text(sys.stderr, f"{self.program}: {reason}\n{self.program} -help lists the options\n")
         raise SystemExit(2)
 
     def help(self) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import time
 
+from fakedev.commands.streams import write_text
+
 _LONGEST_TEXT = 2000
 
 
@@ -14,11 +16,4 @@ def log(text: str) -> None:
     The text may come from a peer: it stays one line, without control characters.
     """
     shown = "".join(char if char.isprintable() else repr(char)[1:-1] for char in text[:_LONGEST_TEXT])
-    stream = sys.stderr
-    if stream is None:  # started with the descriptor closed
-        return
-    try:
-        stream.write(f"{time.strftime('%Y/%m/%d %H:%M:%S')} {shown}\n")
-        stream.flush()
-    except (OSError, ValueError):
-        return
+    write_text(sys.stderr, f"{time.strftime('%Y/%m/%d %H:%M:%S')} {shown}\n")

@@ -159,6 +159,8 @@ class WorkloadOptions:
         except ValueError as error:
             raise FlagError(str(error)) from None
         remarks = [f"{path}: {key!r} means nothing here" for key in unknown]
+        if workload.node and "node" not in from_file and not values.given(self._where["node"]):
+            remarks.append(f"Node {workload.node!r} is from {_VARIABLES['node']}; -node= for none")
         return Order(values[self._socket], workload, message, tuple(remarks))
 
     def _from_options(self, values: Values) -> dict[str, object]:

@@ -85,6 +85,7 @@ class PoolNodes:
         text, shown = found
         reader = csv.DictReader(text.splitlines(), strict=True)
         nodes: list[NodeSpec] = []
+        rows = 0
         try:
             columns = [column.strip() for column in reader.fieldnames or ()]
             reader.fieldnames = columns
@@ -94,14 +95,16 @@ class PoolNodes:
                 )
                 return []
             for row in reader:
+                rows += 1
                 node = self._csv_node(row, Place(shown, reader.line_num))
                 if node is not None:
                     nodes.append(node)
         except csv.Error as error:
-            self._report.problem(Place(shown, reader.line_num), f"is not CSV: {error}")
+            rows += 1
+            self._report.problem(Place(shown, reader.reader.line_num), f"is not CSV: {error}")
         if len(nodes) > MOST_NODES:
             self._report.problem(Place(shown, 1), f"has {len(nodes)} nodes: at most {MOST_NODES}")
-        elif not nodes:
+        elif not rows:
             self._report.problem(Place(shown, 1), "has no node: give at least one line below the first")
         return nodes
 

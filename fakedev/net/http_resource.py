@@ -25,8 +25,8 @@ class GuardedResource(Resource):
 
     A subclass implements any of ``get(request)``, ``post(request, body)``, ``delete(request)``; each gives a Response,
     or a coroutine or Deferred of one (its own: the result is used up), or raises HttpError. HEAD is answered as GET
-    without the body, so ``get`` must change nothing. Children are added by ``putChild`` or found by ``getChild``; a resource that implements nothing, and
-    every path below that nobody claims, is 404.
+    without the body, so ``get`` must change nothing. Children are added by ``putChild`` or found by ``getChild``; a
+    resource that implements nothing, and every path below that nobody claims, is 404.
 
     :ivar allow_head: whether HEAD is allowed where GET is.
     :ivar errors_as_json: whether errors are the API's JSON objects instead of a line of text.

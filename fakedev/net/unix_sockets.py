@@ -151,14 +151,15 @@ class OwnedUnixPort(unix.Port):
 
 
 def _make_private_folder(folder: str) -> None:
-    """Make a folder that only this user can enter; one that is already there must be ours alone to write in."""
+    """Make a folder that only this user can enter; refuse one that somebody else made first where anybody may."""
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        status = os.stat(folder)
+        owner = os.stat(folder).st_uid
+        is_open_place = os.stat(os.path.dirname(os.path.abspath(folder))).st_mode & stat.S_IWOTH
     except OSError as reason:
         raise SocketPathError(f"the folder {folder} cannot be made: {_text_of(reason)}") from None
-    if status.st_uid not in (os.geteuid(), 0) or status.st_mode & stat.S_IWOTH:
-        raise SocketPathError(f"the folder {folder} belongs to another user or anybody may write in it")
+    if is_open_place and owner not in (os.geteuid(), 0):
+        raise SocketPathError(f"the folder {folder} belongs to another user, who could replace the socket")
 
 
 def _refuse_if_answered(path: str) -> None:

@@ -1,0 +1,47 @@
+"""/api/v1/clock: look at the simulated clock, move it on."""
+
+from __future__ import annotations
+
+from twisted.internet.defer import Deferred
+
+from fakedev.net.api_base import ApiResource, as_http_error, json_body
+from fakedev.net.descriptions import describe_clock
+from fakedev.net.http_request import GuardedRequest
+from fakedev.net.http_response import HttpError, Response, json_response
+from fakedev.net.ticker import Ticker
+from fakedev.sim.errors import Refused
+from fakedev.sim.fleet import Fleet
+from fakedev.sim.units import parse_duration
+
+
+class Clock(ApiResource):
+    """The simulated clock: look at it, move it on."""
+
+    isLeaf = True
+
+    def __init__(self, fleet: Fleet, ticker: Ticker) -> None:
+        super().__init__()
+        self._fleet = fleet
+        self._ticker = ticker
+
+    def get(self, request: GuardedRequest) -> Response:
+        """Where the clock stands."""
+        return json_response(describe_clock(self._fleet, self._ticker.speed))
+
+    def post(self, request: GuardedRequest, body: bytes) -> Deferred[Response]:
+        """``{"advance": "15m"}``: answered when the clock has got there."""
+        fields = json_body(body)
+        if set(fields) != {"advance"} or not isinstance(fields["advance"], str | int | float):
+            raise HttpError(400, 'the body must be {"advance": DURATION}, as "15m"', "bad-argument", "advance")
+        try:
+            seconds = parse_duration(fields["advance"]) if isinstance(fields["advance"], str) else fields["advance"]
+        except ValueError as error:
+            raise HttpError(400, str(error), "bad-argument", "advance") from None
+        return Deferred.fromCoroutine(self._moved(float(seconds)))
+
+    async def _moved(self, seconds: float) -> Response:
+        try:
+            await self._ticker.advance(seconds)
+        except Refused as refusal:
+            raise as_http_error(refusal) from None
+        return json_response(describe_clock(self._fleet, self._ticker.speed))

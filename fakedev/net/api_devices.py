@@ -1,0 +1,77 @@
+"""/api/v1/devices: every device with all its quantities."""
+
+from __future__ import annotations
+
+import re
+
+from twisted.web.resource import Resource
+
+from fakedev.net.api_base import ApiResource, page_of
+from fakedev.net.descriptions import describe_device
+from fakedev.net.http_request import GuardedRequest
+from fakedev.net.http_response import HttpError, Response, json_response
+from fakedev.sim.fleet import Fleet
+from fakedev.sim.roster import RosterNode
+
+
+class Devices(ApiResource):
+    """The devices with all their quantities; ``node``, ``limit`` and ``offset`` choose some."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        super().__init__()
+        self._fleet = fleet
+
+    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
+        """The devices of a node, one of them below it."""
+        node = self._fleet.roster.node(path.decode("utf-8", "replace"))
+        if not path:
+            return self
+        return super().getChild(path, request) if node is None else NodeDevices(self._fleet, node)
+
+    def get(self, request: GuardedRequest) -> Response:
+        """The devices in the order of the pages."""
+        roster = self._fleet.roster
+        wanted = request.args.get(b"node", [b""])[0].decode("utf-8", "replace")
+        node = roster.node(wanted)
+        if wanted and node is None:
+            raise HttpError(404, f"no node {wanted!r}", "unknown-name", "node")
+        places = node.devices if node else range(roster.device_count)
+        shown, facts, of_node = [], [], None
+        for position in (places[place] for place in page_of(request, len(places))):
+            holder = roster.nodes[roster.node_position(position)]
+            if holder is not of_node:
+                facts, of_node = self._fleet.facts(holder), holder
+            index = position - holder.first
+            shown.append(describe_device(self._fleet, holder, index, facts[index]))
+        return json_response({"tick": self._fleet.state.tick, "devices": shown, "total": len(places)})
+
+
+class NodeDevices(ApiResource):
+    """The devices of one node, by index."""
+
+    def __init__(self, fleet: Fleet, node: RosterNode) -> None:
+        super().__init__()
+        self._fleet = fleet
+        self._node = node
+
+    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
+        """The device of that index."""
+        text = path.decode("utf-8", "replace")
+        if re.fullmatch(r"[0-9]{1,6}", text) and int(text) < len(self._node.devices):
+            return DeviceItem(self._fleet, self._node, int(text))
+        return super().getChild(path, request)
+
+
+class DeviceItem(ApiResource):
+    """One device."""
+
+    isLeaf = True
+
+    def __init__(self, fleet: Fleet, node: RosterNode, index: int) -> None:
+        super().__init__()
+        self._of = fleet, node, index
+
+    def get(self, request: GuardedRequest) -> Response:
+        """The device with all its quantities."""
+        fleet, node, index = self._of
+        return json_response(describe_device(fleet, node, index, fleet.facts(node)[index]))

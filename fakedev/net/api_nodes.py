@@ -1,0 +1,81 @@
+"""/api/v1/nodes and /api/v1/identities: who there is, and how they are shown."""
+
+from __future__ import annotations
+
+from twisted.web.resource import Resource
+
+from fakedev.net.api_base import ApiResource, page_of
+from fakedev.net.descriptions import describe_node
+from fakedev.net.http_request import GuardedRequest
+from fakedev.net.http_response import Response, json_response
+from fakedev.net.pages import Pages
+from fakedev.sim.fleet import Fleet
+from fakedev.sim.roster import RosterNode
+
+
+class Nodes(ApiResource):
+    """The nodes; ``pool``, ``limit`` and ``offset`` choose some."""
+
+    def __init__(self, fleet: Fleet, pages: Pages) -> None:
+        super().__init__()
+        self._fleet = fleet
+        self._pages = pages
+
+    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
+        """A node by name."""
+        node = self._fleet.roster.node(path.decode("utf-8", "replace"))
+        if not path:
+            return self
+        return super().getChild(path, request) if node is None else NodeItem(node, self._title(node))
+
+    def get(self, request: GuardedRequest) -> Response:
+        """The nodes in the order of the configuration."""
+        pool = request.args.get(b"pool", [b""])[0].decode("utf-8", "replace")
+        nodes = [node for node in self._fleet.roster.nodes if pool in ("", node.pool.name)]
+        shown = [describe_node(nodes[place], self._title(nodes[place])) for place in page_of(request, len(nodes))]
+        return json_response({"nodes": shown, "total": len(nodes)})
+
+    def _title(self, node: RosterNode) -> str:
+        return self._pages.identities[node.pool.name].title
+
+
+class NodeItem(ApiResource):
+    """One node."""
+
+    isLeaf = True
+
+    def __init__(self, node: RosterNode, title: str) -> None:
+        super().__init__()
+        self._node = node
+        self._title = title
+
+    def get(self, request: GuardedRequest) -> Response:
+        """The node."""
+        return json_response(describe_node(self._node, self._title))
+
+
+class Identities(ApiResource):
+    """The identities that the fleet shows, and what they lack."""
+
+    isLeaf = True
+
+    def __init__(self, fleet: Fleet, pages: Pages) -> None:
+        super().__init__()
+        self._fleet = fleet
+        self._pages = pages
+
+    def get(self, request: GuardedRequest) -> Response:
+        """Each identity with its families, those that no device fills, and what it does not cover."""
+        quantities = self._fleet.quantity_names()
+        unique = {identity.title: identity for identity in self._pages.identities.values()}
+        shown = [
+            {
+                "identity": title,
+                "content-type": identity.content_type,
+                "families": [family.name for family in identity.families],
+                "absent": identity.absent_families(quantities),
+                "not-covered": list(identity.not_covered),
+            }
+            for title, identity in unique.items()
+        ]
+        return json_response({"identities": shown})

@@ -1,0 +1,71 @@
+"""/api/v1/workloads: list them, start one, look at one, stop it."""
+
+from __future__ import annotations
+
+from twisted.web.resource import Resource
+
+from fakedev.net.api_base import ApiResource, as_http_error, json_body, page_of
+from fakedev.net.descriptions import describe_workload
+from fakedev.net.http_request import GuardedRequest
+from fakedev.net.http_response import HttpError, Response, json_response
+from fakedev.net.workload_hub import WorkloadHub
+from fakedev.sim.errors import Refused
+from fakedev.sim.workload_fields import workload_from_fields
+
+
+class Workloads(ApiResource):
+    """The workloads: list them, start one (which lives until it is stopped, ended or its ttl is over)."""
+
+    def __init__(self, hub: WorkloadHub) -> None:
+        super().__init__()
+        self._hub = hub
+
+    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
+        """A workload, by id or name."""
+        return WorkloadItem(self._hub, path.decode("utf-8", "replace")) if path else self
+
+    def get(self, request: GuardedRequest) -> Response:
+        """All workloads, oldest first; ``limit`` and ``offset`` choose some."""
+        fleet = self._hub.fleet
+        every = list(fleet.workloads.by_id.values())
+        loads = fleet.workloads.load_percents()
+        shown = [describe_workload(fleet, every[place], loads) for place in page_of(request, len(every))]
+        return json_response({"workloads": shown, "total": len(every)})
+
+    def post(self, request: GuardedRequest, body: bytes) -> Response:
+        """Start the workload that the body describes."""
+        fleet = self._hub.fleet
+        try:
+            workload_id = self._hub.start(workload_from_fields(json_body(body)))
+        except Refused as refusal:
+            raise as_http_error(refusal) from None
+        described = describe_workload(fleet, fleet.workloads.by_id[workload_id], {})
+        return json_response(described, 201, [("Location", f"/api/v1/workloads/{workload_id}")])
+
+
+class WorkloadItem(ApiResource):
+    """One workload: look at it, stop it."""
+
+    isLeaf = True
+
+    def __init__(self, hub: WorkloadHub, word: str) -> None:
+        super().__init__()
+        self._hub = hub
+        self._word = word
+
+    def get(self, request: GuardedRequest) -> Response:
+        """The workload of that id, or the oldest of that name."""
+        workloads = self._hub.fleet.workloads
+        found = workloads.find(self._word)
+        if not found:
+            raise HttpError(404, f"no workload {self._word!r}", "unknown-name", "workload")
+        return json_response(
+            describe_workload(self._hub.fleet, workloads.by_id[found[0]], workloads.load_percents())
+        )
+
+    def delete(self, request: GuardedRequest) -> Response:
+        """Stop it, or all of that name."""
+        try:
+            return json_response({"stopped": self._hub.stop(self._word)})
+        except Refused as refusal:
+            raise as_http_error(refusal, is_item=True) from None

@@ -1,0 +1,32 @@
+"""Brings what is generated from the configuration's definitions up to date.
+
+Run it at the root of the project: ``PYTHONPATH=. python tests/config_documents.py``.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from fakedev.config.json_schema import json_schema
+from fakedev.config.reference import with_reference
+
+ROOT = Path(__file__).parent.parent
+REFERENCE = ROOT / "doc" / "configuration.md"
+SCHEMA = ROOT / "doc" / "fakedev.schema.json"
+HOW = "is out of date: run PYTHONPATH=. python tests/config_documents.py"
+
+
+def current_reference() -> str:
+    """The documentation with the tables that belong into it."""
+    return with_reference(REFERENCE.read_text(encoding="utf-8"))
+
+
+def current_schema() -> str:
+    """The JSON Schema as it should be."""
+    return json.dumps(json_schema(), indent=2) + "\n"
+
+
+if __name__ == "__main__":
+    REFERENCE.write_text(current_reference(), encoding="utf-8")
+    SCHEMA.write_text(current_schema(), encoding="utf-8")
