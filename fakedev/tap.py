@@ -27,7 +27,7 @@ from fakedev.net.http_head import DROP_IN_LIMITS, HttpLimits
 from fakedev.net.http_origin import ChangeGuard
 from fakedev.net.http_site import GuardedSite
 from fakedev.net.listening import Listeners, ListeningService
-from fakedev.net.logs import LoggedService, twistd_log
+from fakedev.net.logs import LoggedService, begin_logging, twistd_log
 from fakedev.net.own_collectors import (
     ReloadMetrics,
     ReloadStatistics,
@@ -58,7 +58,7 @@ class Options(UsageOptions):
 
     optParameters: ClassVar[list[list[Any]]] = [
         ["config", "c", None, "configuration file; without one the built-in demo starts"],
-        ["record", None, None, "write seed, configuration and events to this file, to be run again"],
+        ["record", None, "", "write seed, configuration and events to this file, to be run again"],
         ["ready-file", None, "", "write the real addresses to this file, as JSON, when all is ready"],
     ]
     optFlags: ClassVar[list[list[Any]]] = [
@@ -67,7 +67,7 @@ class Options(UsageOptions):
     ]
 
     configuration: Configuration
-    head: RecordHead
+    run: Run
 
     def __init__(self) -> None:
         super().__init__()
@@ -111,11 +111,10 @@ class Options(UsageOptions):
                 sys.stderr.write(f"note: {note}\n")
             sys.stdout.write(f"{self['config'] or 'the built-in demo'}: good\n")
             raise SystemExit(0)
-        self.head = record_head(self.configuration, files, config=self["config"], overrides=self["set"])
+        head = record_head(self.configuration, files, config=self["config"], overrides=self["set"])
         # twistd changes the folder when it becomes a daemon.
-        for option in ("record", "ready-file"):
-            if self[option]:
-                self[option] = os.path.abspath(self[option])
+        record, ready_file = (self[option] and os.path.abspath(self[option]) for option in ("record", "ready-file"))
+        self.run = Run(head, record, ready_file)
 
 
 def record_head(
@@ -135,13 +134,13 @@ def record_head(
 class Run:
     """What one run of the program is told beyond its configuration.
 
-    :param record: where the events are written; None for nowhere.
+    :param record: where the events are written; empty for nowhere.
     :param drop_in: behave as the original ``fakedev-exporter``: its pages alone, its impatience with
         peers, and SIGHUP ends it.
     """
 
     head: RecordHead
-    record: str | None = None
+    record: str = ""
     ready_file: str = ""
     drop_in: bool = False
 
@@ -172,8 +171,22 @@ def makeService(options: Options, reactor: Any = None) -> Application:
     logging = options.configuration.logging
     twistd_options = getattr(options, "parent", None)
     observer = twistd_log(twistd_options, reactor, logging.level, logging.format) if twistd_options else None
-    run = Run(options.head, options["record"], options["ready-file"])
-    return make_application(options.configuration, run, reactor, observer)
+    return make_application(options.configuration, options.run, reactor, observer)
+
+
+def run_program(configuration: Configuration, run: Run) -> None:
+    """Be the program: log to standard error, serve until a signal comes, end in good order.
+
+    :raises SystemExit: 1, after a line of explanation, when it cannot start.
+    """
+    from twisted.internet import reactor  # noqa: PLC0415 - importing it installs it
+
+    begin_logging(reactor, configuration.logging.level, configuration.logging.format)
+    application = make_application(configuration, run, reactor)
+    application.privilegedStartService()
+    application.startService()
+    reactor.addSystemEventTrigger("before", "shutdown", application.stopService)
+    reactor.run()
 
 
 def make_application(
@@ -254,7 +267,7 @@ def _own_metrics(
 
 
 def _recorder(run: Run) -> Recorder | None:
-    if run.record is None:
+    if not run.record:
         return None
     try:
         return Recorder(run.record, run.head)

@@ -163,7 +163,7 @@ def test_aliases_cannot_grow_without_bound() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
     (fault,) = faults("\n".join(lines))
-    assert fault == "f.yaml:5: has more than 200000 values (aliases count as often as they are used)"
+    assert fault == "f.yaml:6: has more than 200000 values (aliases count as often as they are used)"
 
 
 def test_aliases_count_with_their_depth() -> None:

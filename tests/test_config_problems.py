@@ -146,6 +146,7 @@ def test_devices_that_would_be_the_same_series() -> None:
         ("name,labels\nx,a=1;b", ["nodes.csv:2: the label 'b' has no =, as rack=a1;row=3"]),
         ("name\nx\nx", ["nodes.csv:3: the node 'x' is there twice (first at nodes.csv:2): names are unique"]),
         ("name\nx,y", ["nodes.csv:2: has more values than the first line has columns"]),
+        ("name\nx\ny\x00", ["nodes.csv:3: has the character U+0000, which no text file may hold"]),
         ('name\n"x', ["nodes.csv:2: is not CSV: unexpected end of data"]),
     ],
 )  # fmt: skip

@@ -6,12 +6,15 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from typing import Final
 
 from fakedev.commands.go_flags import FlagSet, Values
-from fakedev.config.configuration import Configuration
 from fakedev.config.files import Files
 from fakedev.config.load import load
 from fakedev.config.problems import ConfigurationError
+
+#: The one node of a drop-in; no page shows its name.
+NODE: Final = "exporter"
 
 
 class ExporterOptions:
@@ -43,7 +46,7 @@ class ExporterOptions:
                 "pools": [
                     {
                         "name": "exporter",
-                        "nodes": ["exporter"],
+                        "nodes": [NODE],
                         "device": values[self.devtype],
                         "devices": values[self.devlist],
                         "devices-per-node": values[self.count],
@@ -53,7 +56,7 @@ class ExporterOptions:
             },
             "web": [{"listen": _listen(values[self.address]), "serve": "metrics"}],
             "workloads": {
-                "listen": [{"listen": os.path.abspath(values[self.socket]), "mode": "600"}],
+                "listen": [{"listen": os.path.abspath(values[self.socket]), "mode": "600", "node": NODE}],
                 "base": base,
             },
         }
@@ -83,17 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ConfigurationError as error:
         print(error, file=sys.stderr)
         return 2
-    _serve(configuration, files, text, values[options.record])
+    from fakedev.tap import Run, record_head, run_program  # noqa: PLC0415 - a usage error need not wait for Twisted
+
+    run_program(configuration, Run(record_head(configuration, files, text=text), values[options.record], drop_in=True))
     return 0
-
-
-def _serve(configuration: Configuration, files: Files, text: str, record: str) -> None:
-    from twisted.internet import reactor  # noqa: PLC0415 - importing it installs it
-
-    from fakedev.commands.serve import run_service  # noqa: PLC0415 - a usage error should not wait for Twisted
-    from fakedev.net.logs import begin_logging  # noqa: PLC0415
-    from fakedev.tap import Run, make_application, record_head  # noqa: PLC0415
-
-    begin_logging(reactor)
-    run = Run(record_head(configuration, files, text=text), record or None, drop_in=True)
-    run_service(make_application(configuration, run, reactor), reactor)

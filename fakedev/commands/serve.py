@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from twisted.application.service import IService
-from twisted.internet.defer import Deferred
-
-from fakedev.net.logs import begin_logging
-from fakedev.tap import Options, makeService
+from fakedev.tap import Options, run_program
 
 
 def serve(arguments: Sequence[str]) -> int:
@@ -20,25 +15,5 @@ def serve(arguments: Sequence[str]) -> int:
     options = Options()
     options.synopsis = "Usage: fakedev serve [options]"
     options.parseOptions(list(arguments))
-    from twisted.internet import reactor  # noqa: PLC0415 - importing it installs it
-
-    logging = options.configuration.logging
-    begin_logging(reactor, logging.level, logging.format)
-    run_service(makeService(options, reactor), reactor)
+    run_program(options.configuration, options.run)
     return 0
-
-
-def run_service(service: IService, reactor: Any) -> None:
-    """Run a service until the reactor is stopped, and stop it well.
-
-    :raises SystemExit: 1, after a line in the log, when it cannot listen.
-    """
-    service.privilegedStartService()
-    service.startService()
-
-    def stop() -> Deferred[Any] | None:
-        stopped: Deferred[Any] | None = service.stopService()
-        return stopped
-
-    reactor.addSystemEventTrigger("before", "shutdown", stop)
-    reactor.run()

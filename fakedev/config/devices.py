@@ -16,6 +16,9 @@ from fakedev.sim.spec import DeviceType, Range
 
 _QUANTITY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
+#: Stands for a range that was reported, so that nothing else is said of the quantity.
+_UNKNOWN: Final = Range(0.0, 0.0)
+
 
 def load_device(node: Node, report: Report) -> LoadedDevice | None:
     """The device type of a document; None when it cannot be used (the problems are reported)."""
@@ -65,6 +68,7 @@ def _ranges(values: Values, report: Report) -> dict[str, Range]:
     for key, node in table.entries:
         pair = (values["ranges"] or {}).get(key.text)
         if pair is None:
+            ranges.setdefault(quantity_name(key.text), _UNKNOWN)
             continue
         try:
             name = _range_name(key.text, key.place, report)
@@ -72,6 +76,7 @@ def _ranges(values: Values, report: Report) -> dict[str, Range]:
                 raise ValueError(f"{key.text}: must be two numbers, at load 0 and at load 100, as [3, 35]")
             ranges[name] = checked_range(name, *pair)
         except ValueError as error:
+            ranges.setdefault(quantity_name(key.text), _UNKNOWN)
             report.problem(node.place, f"ranges: {error}")
     return ranges
 

@@ -20,16 +20,23 @@ def read_document(text: str, file: str, report: Report, expand: Expand | None = 
     :param file: its name, as problems shall show it; one that ends in ``.json`` is JSON.
     :param expand: fills in variables; None leaves texts alone.
     """
-    forbidden = _FORBIDDEN.search(text)
-    if forbidden is not None:
-        line = text.count("\n", 0, forbidden.start()) + 1
-        report.problem(Place(file, line), f"has the character U+{ord(forbidden[0]):04X}, which no text file may hold")
+    if not is_clean(text, file, report):
         return None
     try:
         return _parsed(text, file, report, expand)
     except SyntaxProblem as problem:
         report.problem(Place(file, problem.line), str(problem))
         return None
+
+
+def is_clean(text: str, file: str, report: Report) -> bool:
+    """Whether a text holds only what a text file may; what it should not is reported."""
+    forbidden = _FORBIDDEN.search(text)
+    if forbidden is None:
+        return True
+    line = text.count("\n", 0, forbidden.start()) + 1
+    report.problem(Place(file, line), f"has the character U+{ord(forbidden[0]):04X}, which no text file may hold")
+    return False
 
 
 def is_json(text: str, file: str) -> bool:

@@ -11,7 +11,6 @@ from operator import itemgetter
 from pathlib import PurePath
 from typing import Any, Final
 
-from fakedev.config.devices import checked_range
 from fakedev.config.identities import check_rows, checked_label, checked_metric
 from fakedev.config.models import LoadedDevice, LoadedDeviceList, LoadedIdentity
 from fakedev.config.nodes import Listing, Node, Table
@@ -32,6 +31,9 @@ _KINDS: Final[Mapping[str, Section]] = {
     "identity": ORIGINAL_IDENTITY,
     "workload": ORIGINAL_WORKLOAD,
 }
+
+#: Stands for a range that was reported, so that nothing else is said of the metric.
+_UNKNOWN: Final = Range(0.0, 0.0)
 
 
 def original_kind(node: Node) -> str:
@@ -66,18 +68,18 @@ def load_original_device(node: Node, report: Report) -> LoadedDevice | None:
     ranges: dict[str, Range] = {}
     for key, entry in limits.entries:
         limit = values["MetricLimits"].get(key.text)
+        name = quantity_name(key.text)
         if limit is None:
+            ranges.setdefault(name, _UNKNOWN)
             continue
         try:
-            name = quantity_name(key.text)
             if limit["Min"] > limit["Max"]:
                 raise ValueError(f"{key.text}: Min {limit['Min']:g} is over Max {limit['Max']:g}")
             if name in ranges:
                 raise ValueError(f"{key.text}: is there twice, under two names")
-            if name in KNOWN_QUANTITIES:
-                checked_range(name, limit["Min"], limit["Max"])
             ranges[name] = Range(limit["Min"], limit["Max"])
         except ValueError as error:
+            ranges.setdefault(name, _UNKNOWN)
             report.problem(entry.place, f"MetricLimits.{error}")
     memory = ranges.get("memory_used_bytes")
     ranges.setdefault("usage_ratio", Range(0.0, 1.0))

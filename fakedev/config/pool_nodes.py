@@ -6,6 +6,7 @@ import csv
 import re
 
 from fakedev.config.catalog import Catalog
+from fakedev.config.documents import is_clean
 from fakedev.config.names import MOST_NODES, fact_name, node_name
 from fakedev.config.problems import Place, Report
 from fakedev.config.values import Values
@@ -83,7 +84,9 @@ class PoolNodes:
         if found is None:
             return []
         text, shown = found
-        reader = csv.DictReader(text.splitlines(), strict=True)
+        if not is_clean(text, shown, self._report):
+            return []
+        reader = csv.DictReader(text.splitlines(keepends=True), strict=True)
         nodes: list[NodeSpec] = []
         rows = 0
         try:

@@ -22,50 +22,61 @@ class TakesTurns(Protocol):
 
 
 class Turns:
-    """Gives turns: at once while there is time, else in the next reactor turns, each waiting peer one slice."""
+    """Gives turns: at once while there is time, else in the next reactor turns.
+
+    Who asks comes before those who had a slice and were not done, so that a short request does not wait for the
+    long work of others; but one of these is served in each reactor turn.
+    """
 
     log = Logger()
 
     def __init__(self, clock: IReactorTime, turn_seconds: float = TURN_SECONDS) -> None:
         self._clock = clock
         self._turn_seconds = turn_seconds
-        self._waiting: dict[TakesTurns, None] = {}
+        self._asking: dict[TakesTurns, None] = {}
+        self._unfinished: dict[TakesTurns, None] = {}
         self._taking: TakesTurns | None = None
         self._spent = 0.0
         self._call: IDelayedCall | None = None
 
     def ask(self, peer: TakesTurns) -> None:
         """Let the peer take a turn: now, or as soon as the others have had theirs."""
-        if peer in self._waiting:
+        if peer in self._asking or peer in self._unfinished:
             return
-        if self._taking is None and not self._waiting and self._spent < self._turn_seconds:
+        if self._taking is None and not self._asking and self._spent < self._turn_seconds:
             self._give(peer)
         else:
-            self._waiting[peer] = None
+            self._asking[peer] = None
         self._schedule()
 
     def _schedule(self) -> None:
         # Time spent is forgotten in the next reactor turn; only when it is used up somebody has to see to that.
-        if self._call is None and (self._waiting or self._spent >= self._turn_seconds):
+        wanted = self._asking or self._unfinished or self._spent >= self._turn_seconds
+        if wanted and self._call is None:
             self._call = self._clock.callLater(0, self._next_turn)
 
     def _next_turn(self) -> None:
         self._call = None
         self._spent = 0.0
-        for _ in range(len(self._waiting)):
-            if self._spent >= self._turn_seconds:
-                break
-            peer = next(iter(self._waiting))
-            del self._waiting[peer]
-            self._give(peer)
+        self._serve(self._asking, len(self._asking))
+        self._serve(self._unfinished, len(self._unfinished), at_least=1)
         self._schedule()
+
+    def _serve(self, waiting: dict[TakesTurns, None], most: int, at_least: int = 0) -> None:
+        """Give each that waits a turn, while there is time."""
+        for served in range(most):
+            if served >= at_least and self._spent >= self._turn_seconds:
+                break
+            peer = next(iter(waiting))
+            del waiting[peer]
+            self._give(peer)
 
     def _give(self, peer: TakesTurns) -> None:
         began = self._clock.seconds()
         self._taking = peer
         try:
             if peer.take_turn():
-                self._waiting[peer] = None
+                self._unfinished[peer] = None
         except Exception:
             self.log.failure("a turn of {peer}", peer=peer)
         self._taking = None

@@ -177,10 +177,16 @@ class WorkloadPortFactory(LinePeerFactory):
         self.node = node
 
     def start(self, fields: Mapping[str, object], tell: Callable[[Verdict], None] | None) -> str:
-        """Start the workload that the fields describe, on this port's node unless they name another."""
+        """Start the workload that the fields describe.
+
+        On a port of one node that is the node, unless they name another of the fleet: the host that a
+        peer runs on has a name of its own.
+        """
         self.check_allowed("workloads", "start or stop workloads")
         spec = workload_from_fields({name: value for name, value in fields.items() if value is not None})
-        return self.hub.start(spec if spec.node or not self.node else replace(spec, node=self.node), tell)
+        if self.node and self.hub.fleet.roster.node(spec.node) is None:
+            spec = replace(spec, node=self.node)
+        return self.hub.start(spec, tell)
 
     def check_allowed(self, what: str, doing: str) -> None:
         """Nothing, when the port may do it.

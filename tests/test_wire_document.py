@@ -1,0 +1,50 @@
+"""doc/protocol-workload.txt says what the code does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from fakedev.wire.bare import parse_bare_workload
+from fakedev.wire.braces import MOST_BYTES
+from fakedev.wire.errors import CODES
+from fakedev.wire.json_lines import parse_json_line
+from fakedev.wire.strict_json import MOST_LEVELS
+from fakedev.wire.workload_verbs import WORKLOAD_GRAMMAR, WORKLOAD_VERBS
+
+TEXT = (Path(__file__).parents[1] / "doc" / "protocol-workload.txt").read_text(encoding="utf-8")
+COMMANDS = TEXT[TEXT.index("\nCommands\n") : TEXT.index("\nBare JSON\n")]
+
+
+@pytest.mark.parametrize("verb", WORKLOAD_VERBS, ids=lambda verb: verb.name)
+def test_every_verb_and_argument(verb):
+    """Each verb has its section, which names its arguments, in words and in JSON."""
+    section = re.search(rf"\n\n({verb.name}\b.*?)(?=\n\n[a-z]|\Z)", COMMANDS, re.DOTALL)[1]
+    for argument in verb.options:
+        assert f"{argument.said}=" in section
+    for flag in verb.flags:
+        assert f"[{flag.name}]" in section
+    json_form = re.search(r'^\{"op".*?\}$', section, re.DOTALL | re.MULTILINE)[0]
+    request = parse_json_line(json_form.encode(), WORKLOAD_GRAMMAR)
+    assert request.verb == verb.name
+    assert set(request.arguments) == {a.name for a in verb.arguments} | {flag.name for flag in verb.flags}
+
+
+def test_every_code():
+    """The table of errors is the closed list, in its order."""
+    table = TEXT[TEXT.index("CODE is one of") : TEXT.index("Every verb may be answered")]
+    assert tuple(re.findall(r"^   ([a-z-]+) {2,}", table, re.MULTILINE)) == CODES
+
+
+def test_the_limits():
+    """The numbers of the document are those of the code."""
+    assert f"{MOST_BYTES} bytes" in TEXT
+    assert f"{MOST_LEVELS} levels" in TEXT
+
+
+def test_the_bare_example():
+    """It is a workload."""
+    example = TEXT[TEXT.index('{ "Name"') : TEXT.index('"Limits": null }') + 16]
+    assert parse_bare_workload(example.encode()).devices == ("card0", "card1")
