@@ -1,5 +1,6 @@
 """Device types and identities in YAML: the catalog's and a user's own."""
 
+# ruff: noqa: E501 - the tables hold whole messages
 from __future__ import annotations
 
 import pytest
@@ -157,7 +158,12 @@ def test_a_known_quantity_that_no_device_has_is_absent_not_wrong() -> None:
 def test_facts_of_the_pool_of_nodes_and_of_devices_count() -> None:
     """What the type lacks may come from the pool, from all nodes, or from all devices."""
     identity = IDENTITY.replace("{node}", "{rack}")
-    files = {"dev.yaml": DEVICE, "id.yaml": identity, "n.csv": "name,labels\nx,rack=1\n", "m.csv": "name,labels\nx,rack=1\ny,\n"}
+    files = {
+        "dev.yaml": DEVICE,
+        "id.yaml": identity,
+        "n.csv": "name,labels\nx,rack=1\n",
+        "m.csv": "name,labels\nx,rack=1\ny,\n",
+    }
     assert problems(pool(device="dev.yaml", identity="id.yaml", labels="{rack: r1}"), files) == []
     assert problems(pool(device="dev.yaml", identity="id.yaml", nodes="n.csv"), files) == []
     assert len(problems(pool(device="dev.yaml", identity="id.yaml", nodes="m.csv"), files)) == 1
@@ -173,4 +179,6 @@ def test_a_name_near_a_known_quantity_is_noted() -> None:
         pool(device="dev.yaml", identity="id.yaml"),
         {"dev.yaml": device, "id.yaml": IDENTITY.replace("warp,", "power_wats,")},
     )
-    assert found.notes == ("/conf/dev.yaml:8: ranges: 'power_wats' is taken as a quantity of your own; did you mean 'power_watts'?",)
+    assert found.notes == (
+        "/conf/dev.yaml:8: ranges: 'power_wats' is taken as a quantity of your own; did you mean 'power_watts'?",
+    )

@@ -68,7 +68,10 @@ def test_mode_and_group() -> None:
         ("", "'' is no address: give 9400, *:9400, HOST:PORT, [::1]:9400, /path or a Twisted endpoint string"),
         ("a b", "'a b' is no address: give 9400, *:9400, HOST:PORT, [::1]:9400, /path or a Twisted endpoint string"),
         ("host", "'host' is no address: give 9400, *:9400, HOST:PORT, [::1]:9400, /path or a Twisted endpoint string"),
-        ("host:", "'host:' is no address: give 9400, *:9400, HOST:PORT, [::1]:9400, /path or a Twisted endpoint string"),
+        (
+            "host:",
+            "'host:' is no address: give 9400, *:9400, HOST:PORT, [::1]:9400, /path or a Twisted endpoint string",
+        ),
         ("65536", "65536 is no port: from 0 (any free one) to 65535"),
         ("1.2.3:80", "'1.2.3:80': 1.2.3 is no IPv4 address, as 127.0.0.1"),
         ("::1:9400", "'::1:9400' is no address: an IPv6 address is put in brackets, as [::1]:9400"),

@@ -1,5 +1,6 @@
 """Texts to nodes: places, YAML without guesses, strict JSON, limits."""
 
+# ruff: noqa: E501 - the tables hold whole messages
 from __future__ import annotations
 
 import json
@@ -38,7 +39,9 @@ def plain(node: Node) -> object:
     return {key.text: plain(value) for key, value in node.entries}
 
 
-@pytest.mark.parametrize("text", ["98:1:0", "1:30", "on", "no", "2024-01-01", "0x10", "1_000", "0o17", "~x", "=", "0777"])
+@pytest.mark.parametrize(
+    "text", ["98:1:0", "1:30", "on", "no", "2024-01-01", "0x10", "1_000", "0o17", "~x", "=", "0777"]
+)
 def test_plain_scalars_stay_as_they_are_written(text: str) -> None:
     """Nothing guesses base 60, yes and no, times or other bases."""
     node = parsed(f"a: {text}")
@@ -66,7 +69,7 @@ def test_json_with_tabs_escapes_and_surrogates() -> None:
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("ab/\\\"é", max_size=3), inner, max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text('ab/\\"é', max_size=3), inner, max_size=3),
     max_leaves=12,
 )
 
@@ -114,7 +117,10 @@ def test_json_is_accepted_only_if_the_standard_library_does(text: str) -> None:
         ("[\n'a']", "f.json:2: is not JSON: expected a value"),
         ('{"a": 1,\n"a": 2}', "f.json:2: 'a' is given twice (first in line 1): remove one"),
         ("[" * 65, "f.json:1: is nested deeper than 64 levels"),
-        ("[" + "1," * 200_000 + "1]", "f.json:1: has more than 200000 values (aliases count as often as they are used)"),
+        (
+            "[" + "1," * 200_000 + "1]",
+            "f.json:1: has more than 200000 values (aliases count as often as they are used)",
+        ),
     ],
 )
 def test_json_faults(text: str, problem: str) -> None:

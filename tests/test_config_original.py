@@ -1,5 +1,6 @@
 """The original exporter's JSON: read as its own server reads it, and held to what can be shown."""
 
+# ruff: noqa: E501 - the tables hold whole messages
 from __future__ import annotations
 
 import json
@@ -72,15 +73,23 @@ def test_identity_with_type_and_help() -> None:
     labels = (LabelSpec("location", "gpu"), LabelSpec("type", "actual"))
     known, power, fan, memory = identity.families
     assert known.help == "Avg (GPU) frequency (in MHz), per GPU tile"
-    assert (known.kind, known.number, known.rows) == ("gauge", NumberFormat.GO, (RowSpec("core_frequency_mhz", labels=labels),))
-    assert power == FamilySpec("acme_power_watts", "gauge", "Power drawn by the board", NumberFormat.GO, (RowSpec("power_watts"),))
+    assert (known.kind, known.number, known.rows) == (
+        "gauge",
+        NumberFormat.GO,
+        (RowSpec("core_frequency_mhz", labels=labels),),
+    )
+    assert power == FamilySpec(
+        "acme_power_watts", "gauge", "Power drawn by the board", NumberFormat.GO, (RowSpec("power_watts"),)
+    )
     assert fan == FamilySpec("acme_fan_turns_total", "counter", "Fan of the device", NumberFormat.GO, (RowSpec("fan"),))
     assert (memory.name, memory.rows) == ("memory", (RowSpec("memory_used_bytes"),))
 
 
 def test_labels_that_are_left_out_are_noted() -> None:
     """A label of the device that the identity does not map is worth a note."""
-    assert of_data().notes == (f"{DATA}/original-device.json:4: the label 'name' is left out: original-identity does not show it",)
+    assert of_data().notes == (
+        f"{DATA}/original-device.json:4: the label 'name' is left out: original-identity does not show it",
+    )
 
 
 def test_workload_repeats_for_ever_and_stays_where_it_is_put() -> None:
@@ -95,7 +104,12 @@ def test_workload_repeats_for_ever_and_stays_where_it_is_put() -> None:
 
 def test_names_in_any_letter_case() -> None:
     """Keys of the format match whatever their case; labels and metrics are names of the user's own."""
-    upper = json.dumps(DEVICE).replace("DeviceLabels", "DEVICELABELS").replace('"Min"', '"min"').replace("MetricLimits", "metriclimits")
+    upper = (
+        json.dumps(DEVICE)
+        .replace("DeviceLabels", "DEVICELABELS")
+        .replace('"Min"', '"min"')
+        .replace("MetricLimits", "metriclimits")
+    )
     assert loaded(TEXT, files(dev=upper)).fleet == loaded(TEXT, files()).fleet
 
 
@@ -177,7 +191,9 @@ def test_the_originals_own_files(identity: str, count: int) -> None:
     """The example configuration of the original works as it is."""
     text = pool(
         device="dg1-4905.json", devices="devlist.json", devices_per_node=str(count), identity=f"{identity}.json"
-    ).replace("listen: []", "listen: [], base: [load-10.json, load-10-exact.json, load-40-loop-60s.json, load-50-30s.json]")
+    ).replace(
+        "listen: []", "listen: [], base: [load-10.json, load-10-exact.json, load-40-loop-60s.json, load-50-30s.json]"
+    )
     found = load(str(ORIGINALS / "f.yaml"), Files(), text=text)
     prefix = {"collectd": "collectd_gpu_sysman_", "xpu-manager": "xpum_"}[identity]
     assert [family.name.removeprefix(prefix) for family in found.identities["a"].families] == [

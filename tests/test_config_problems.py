@@ -1,5 +1,6 @@
 """What is wrong with a configuration: each class of error with its text and line."""
 
+# ruff: noqa: E501 - the tables hold whole messages
 from __future__ import annotations
 
 import pytest
@@ -72,7 +73,7 @@ SAFE = "web: []\nworkloads: {listen: []}\n"
         ("web: [/a]\nworkloads: {listen: [/a]}", ["f.yaml:2: /a is listened on twice (first at f.yaml:1)"]),
         ("web: [{listen: 9400, mode: 660}]", ["f.yaml:1: mode: is for UNIX sockets, and 127.0.0.1:9400 is none"]),
         ("web: [{listen: 9400, pool: dg}]", ["f.yaml:1: no pool 'dg'; did you mean 'dgx'?"]),
-        ("web: [{listen: 9400, identity: xpu}]", ["f.yaml:1: no identity 'xpu'; the catalog has collectd@6, collectd, dcgm@4.8.2, dcgm, xpumanager@1.3, xpumanager A file of your own is named by its path."]),
+        ("web: [{listen: 9400, identity: xpu}]", ["f.yaml:1: no identity 'xpu'; the catalog has collectd@6, collectd, dcgm@4.8.2, dcgm, xpumanager@1.3, xpumanager. A file of your own is named by its path."]),
         ("workloads: {listen: ['*:9998']}", ["f.yaml:1: *:9998 lets other machines run workloads: listen on loopback or a UNIX socket, or say that this is meant: open: true"]),
         ("workloads: {listen: [{listen: /a, node: dgx-1}]}", ["f.yaml:1: no node 'dgx-1'; did you mean 'dgx-0'?"]),
         ("workloads: {listen: [{listen: /a, allow: [fault]}]}", ["f.yaml:1: workloads.listen.0.allow.0: must be one of workloads, faults, clock, not 'fault'; did you mean faults?"]),
@@ -152,7 +153,9 @@ def test_devices_that_would_be_the_same_series() -> None:
 )  # fmt: skip
 def test_csv_problems(text: str, expected: list[str]) -> None:
     """A CSV file of nodes has its own lines."""
-    assert [line for line in problems(pool(nodes="nodes.csv"), {"nodes.csv": text}) if "series" not in line][:1] == expected
+    assert [line for line in problems(pool(nodes="nodes.csv"), {"nodes.csv": text}) if "series" not in line][
+        :1
+    ] == expected
 
 
 def test_csv_nodes() -> None:

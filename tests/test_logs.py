@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -268,8 +269,9 @@ class TwistdTests(SynchronousTestCase):
 
     def test_a_log_file(self) -> None:
         """``--logfile`` gets our lines."""
-        path = Path(self.mktemp())
-        path.parent.mkdir(parents=True, exist_ok=True)
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = Path(folder.name, "fakedev.log")
         observer = twistd_log({"logfile": str(path), "nodaemon": True}, MemoryReactorClock())
         assert observer is not None
         observer(event(peer="é"))

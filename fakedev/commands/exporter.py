@@ -15,6 +15,8 @@ from fakedev.config.problems import ConfigurationError
 
 #: The one node of a drop-in; no page shows its name.
 NODE: Final = "exporter"
+#: How the configuration calls the text that the options stand for.
+_OPTIONS: Final = "options"
 
 
 class ExporterOptions:
@@ -38,7 +40,7 @@ class ExporterOptions:
     def configuration_text(self, values: Values) -> str:
         """The configuration (YAML, for it is JSON) that the options stand for."""
         base = [
-            {"file": values[flag], "devices": group} for group, flag in self.base.items() if values[flag]
+            {"file": _file(values[flag]), "devices": group} for group, flag in self.base.items() if values[flag]
         ]
         tree = {
             "version": 1,
@@ -47,10 +49,10 @@ class ExporterOptions:
                     {
                         "name": "exporter",
                         "nodes": [NODE],
-                        "device": values[self.devtype],
-                        "devices": values[self.devlist],
+                        "device": _file(values[self.devtype]),
+                        "devices": _file(values[self.devlist]),
                         "devices-per-node": values[self.count],
-                        "identity": values[self.identity],
+                        "identity": _file(values[self.identity]),
                     }
                 ]
             },
@@ -62,6 +64,11 @@ class ExporterOptions:
         }
         # A dollar in a path is a dollar: options are not expanded.
         return json.dumps(tree, indent=1).replace("$", "$$")
+
+
+def _file(path: str) -> str:
+    """A path that cannot be taken for a name of the catalog."""
+    return path if "/" in path or "." in path else f"./{path}"
 
 
 def _listen(address: str) -> str:
@@ -82,11 +89,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     text = options.configuration_text(values)
     files = Files(environ=os.environ)
     try:
-        configuration = load(None, files, text=text)
+        configuration = load(_OPTIONS, files, text=text)
     except ConfigurationError as error:
-        print(error, file=sys.stderr)
+        for problem in error.problems:
+            print(f"fakedev-exporter: {problem.text}" if problem.file == _OPTIONS else problem, file=sys.stderr)
         return 2
     from fakedev.tap import Run, record_head, run_program  # noqa: PLC0415 - a usage error need not wait for Twisted
 
-    run_program(configuration, Run(record_head(configuration, files, text=text), values[options.record], drop_in=True))
+    head = record_head(configuration, files, config=_OPTIONS, text=text)
+    run_program(configuration, Run(head, values[options.record], drop_in=True))
     return 0

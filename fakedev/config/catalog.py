@@ -71,7 +71,7 @@ class Catalog:
 
     def text(self, path: str, place: Place, what: str) -> tuple[str, str] | None:
         """The text of a file, and its name for people; None when it cannot be read, which was reported."""
-        shown = os.path.join(self._shown_folder, path)
+        shown = os.path.normpath(os.path.join(self._shown_folder, path))
         try:
             return self._files.read(absolute(path, self._folder)), shown
         except Unreadable as error:
@@ -128,7 +128,7 @@ class Catalog:
         file = names.get(name) or names.get(name.casefold())
         if file is None:
             nearest = nearest_name(name, names)
-            hint = f"did you mean {nearest!r}?" if nearest else f"the catalog has {', '.join(names)}"
+            hint = f"did you mean {nearest!r}?" if nearest else f"the catalog has {', '.join(names)}."
             self._report.problem(place, f"no {what} {name!r}; {hint} A file of your own is named by its path.")
             return None
         return read_document(self._files.read_catalog(folder, file), f"catalog/{folder}/{file}", self._report)

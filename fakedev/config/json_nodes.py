@@ -121,7 +121,9 @@ class _Reader:
 
     def _peek(self) -> str:
         if self._at >= len(self._text):
-            raise self._fault("is not complete: it ends in the middle of its JSON value" if self._at else "is empty")
+            raise self._fault(
+                "is not complete: it ends in the middle of its JSON value" if self._text.strip() else "is empty"
+            )
         return self._text[self._at]
 
     def _skip(self, length: int) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from fakedev.config.problems import DEFAULT, Place, Report
+from fakedev.config.problems import Place, Report
 
 #: Levels of nesting a document may have.
 DEEPEST: Final = 64
@@ -91,18 +91,22 @@ class Growth:
     """Builds nodes and holds them to the limits.
 
     :param expand: None: texts are taken as they are.
+    :param lines: False: all of it is one place without lines (an option, a default).
     """
 
-    def __init__(self, file: str, report: Report, expand: Expand | None = None, *, json: bool = False) -> None:
+    def __init__(
+        self, file: str, report: Report, expand: Expand | None = None, *, json: bool = False, lines: bool = True
+    ) -> None:
         self.file = file
         self._report = report
         self._expand = expand
         self._json = json
+        self._lines = lines
         self._written = 0
 
     def place(self, line: int) -> Place:
         """A line of this document."""
-        return DEFAULT if self.file == DEFAULT.file else Place(self.file, line)
+        return Place(self.file, line if self._lines else 0)
 
     def entered(self, level: int, line: int) -> None:
         """A list or mapping begins, ``level`` deep.

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from fakedev.config.definitions import CONFIGURATION
-from fakedev.config.documents import read_document
+from fakedev.config.documents import is_clean
 from fakedev.config.files import Files
-from fakedev.config.nodes import Listing, Node, Scalar, Table
+from fakedev.config.nodes import Growth, Listing, Node, Scalar, SyntaxProblem, Table
 from fakedev.config.problems import Place, Report
 from fakedev.config.schema import Key, Section, Type, default_node, nearest_name
 from fakedev.config.shapes import ListOf, MapOf, OneOf
+from fakedev.config.yaml_nodes import parse_yaml
 
 #: Environment variables that stand for a key: FAKEDEV__WORKLOADS__MAX_CONNECTIONS, FAKEDEV__WEB__0__LISTEN.
 PREFIX: Final = "FAKEDEV__"
@@ -41,7 +42,7 @@ def _with(tree: Node, path: list[str], text: str, origin: str, report: Report, *
     place = Place(origin)
     value: Node | None = Scalar(place, text, origin=origin)
     if text.lstrip().startswith(("[", "{", '"', "'")):
-        value = read_document(text, origin, report)
+        value = _read(text, origin, report)
     if value is None:
         return tree
     try:
@@ -51,6 +52,17 @@ def _with(tree: Node, path: list[str], text: str, origin: str, report: Report, *
     except ValueError as error:
         report.problem(place, str(error))
         return tree
+
+
+def _read(text: str, origin: str, report: Report) -> Node | None:
+    """A value in brackets or quotes, all of it at one place."""
+    if not is_clean(text, origin, report):
+        return None
+    try:
+        return parse_yaml(text, Growth(origin, report, lines=False))
+    except SyntaxProblem as problem:
+        report.problem(Place(origin), str(problem))
+        return None
 
 
 class _Setter:

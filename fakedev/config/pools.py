@@ -78,13 +78,13 @@ class Pools:
         count: int | None = values["devices-per-node"]
         if count is not None:
             return count
-        return len(listed.devices) if listed else _DEVICES_PER_NODE
+        return max(len(listed.devices), 1) if listed else _DEVICES_PER_NODE
 
     def _listed_devices(self, values: Values, listed: LoadedDeviceList, count: int) -> dict[int, DeviceSpec]:
-        if len(listed.devices) < max(count, 1):
+        if len(listed.devices) < count:
             self._report.problem(
                 values.place_of("devices-per-node"),
-                f"{max(count, 1)} devices are asked for, and the list {values['devices']} has {len(listed.devices)}: "
+                f"{count} devices are asked for, and the list {values['devices']} has {len(listed.devices)}: "
                 "ask for fewer, or list more",
             )
         return {device.index: device for device in listed.devices[:count]}

@@ -202,7 +202,7 @@ def default_of(key: Key, place: Place) -> Any:
 
 def default_node(key: Key) -> Node:
     """A key's default, as if somebody had written it."""
-    return parse_yaml(key.default_yaml, Growth(DEFAULT.file, Report()))
+    return parse_yaml(key.default_yaml, Growth(DEFAULT.file, Report(), lines=False))
 
 
 def nearest_name(name: str, names: Iterable[str]) -> str:

@@ -1,8 +1,8 @@
-"""One metric family on a page: its rows as a template, and the numbers of a tick in it."""
+"""One metric family on a page: its rows as templates, and the numbers of a tick in them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,23 +12,32 @@ from numpy.typing import NDArray
 from fakedev.exposition.identity import UNITS, FamilySpec, LabelSpec
 from fakedev.exposition.labels import escaped_help
 from fakedev.exposition.numbers import formatted
+from fakedev.sim.randomness import Floats
 from fakedev.sim.state import State
 
 #: Stands for a line's timestamp in templates: a byte that no UTF-8 text can hold.
 _TIMESTAMP: Final = b"\xff"
+#: A template's size, about: what is made of it is still in the processor's cache when it is used.
+_TEMPLATE_BYTES: Final = 40 * 1024
+#: Lines whose numbers are formatted by one call.
+_LINES_AT_ONCE: Final = 4096
 
-#: (level, a row's own labels) to (index into the level's arrays, label text) of each entity.
-RowTexts = Callable[[str, tuple[LabelSpec, ...]], Sequence[tuple[int, str]]]
+#: What kind of row it is: its entity level, and its own labels.
+RowKind = tuple[str, tuple[LabelSpec, ...]]
+#: For each kind of row, of each entity: its index into the level's arrays, and the text between name and number.
+RowTexts = Mapping[RowKind, Sequence[tuple[int, bytes]]]
+#: A line as template, which of the family's rows it shows, and the index of its entity.
+Entry = tuple[bytes, int, int]
 
 
 @dataclass(frozen=True)
 class Lines:
-    """Rows of one family: N lines.
+    """Some lines of one family: N of them.
 
-    :ivar template: all lines, ``%b`` for each number; empty when there are none.
+    :ivar template: all lines, ``%b`` for each number.
     :ivar rows: which of the family's row specifications each line shows, shape (N,).
     :ivar positions: each line's index into the arrays of its level, shape (N,).
-    :ivar single: the lines one by one, for layouts that sort them across groups; else empty.
+    :ivar single: the lines one by one, for layouts that sort them; else empty.
     """
 
     template: bytes
@@ -37,18 +46,30 @@ class Lines:
     single: tuple[bytes, ...] = ()
 
     @classmethod
-    def sorted_of(cls, parts: Sequence[Lines]) -> Lines:
-        """The lines of several groups as one, sorted as text; each part must have its single lines."""
+    def sorted_of(cls, parts: Sequence[Lines]) -> list[Lines]:
+        """All lines sorted as text; each part must have its single lines."""
         entries = [
             entry
             for part in parts
             for entry in zip(part.single, part.rows.tolist(), part.positions.tolist(), strict=True)
         ]
-        return cls.of(sorted(entries), keep_single=False)
+        return cls.cut(sorted(entries), keep_single=False)
 
     @classmethod
-    def of(cls, entries: Sequence[tuple[bytes, int, int]], keep_single: bool) -> Lines:
-        """Lines from (text, row, position) of each."""
+    def cut(cls, entries: Sequence[Entry], keep_single: bool) -> list[Lines]:
+        """Lines from their entries, in parts of a good size; none when there are no entries."""
+        parts = []
+        first = size = 0
+        for place, entry in enumerate(entries):
+            if size + len(entry[0]) > _TEMPLATE_BYTES and place > first:
+                parts.append(cls.of(entries[first:place], keep_single))
+                first, size = place, 0
+            size += len(entry[0])
+        return [*parts, cls.of(entries[first:], keep_single)] if entries else []
+
+    @classmethod
+    def of(cls, entries: Sequence[Entry], keep_single: bool) -> Lines:
+        """Lines from their entries, as one part."""
         single = tuple(entry[0] for entry in entries)
         rows = np.array([entry[1] for entry in entries], dtype=np.int64)
         positions = np.array([entry[2] for entry in entries], dtype=np.int64)
@@ -66,53 +87,65 @@ class Family:
         self.header = f"# HELP {spec.name} {escaped_help(spec.help)}\n# TYPE {spec.name} {spec.kind}\n".encode()
         self._rows = spec.rows
         self._number = spec.number
+        self._line_begin = spec.name.encode().replace(b"%", b"%%")
         self._line_end = b" %b" + (_TIMESTAMP if timestamps else b"") + b"\n"
 
-    def compiled(self, texts: RowTexts, state: State, keep_single: bool) -> Lines:
+    def entries(self, texts: RowTexts, state: State) -> list[Entry]:
         """The lines of some entities: entity by entity, each with its rows in order."""
-        entries: list[tuple[int, tuple[bytes, int, int]]] = []
+        begin, end = self._line_begin, self._line_end
+        found: list[tuple[int, int, Entry]] = []
         for number, row in enumerate(self._rows):
             level = state.levels.get(row.level)
             if level is None or row.quantity not in level.arrays:
                 continue
             present = level.present.get(row.quantity)
-            for order, (position, text) in enumerate(texts(row.level, row.labels)):
-                if present is None or present[position]:
-                    labels = f"{{{text}}}" if text else ""
-                    line = f"{self.name}{labels}".replace("%", "%%").encode() + self._line_end
-                    entries.append((order, (line, number, position)))
+            found += [
+                (order, number, (begin + text + end, number, position))
+                for order, (position, text) in enumerate(texts[row.level, row.labels])
+                if present is None or present[position]
+            ]
         if len(self._rows) > 1:
-            entries.sort(key=lambda entry: (entry[0], entry[1][1]))
-        return Lines.of([entry for _, entry in entries], keep_single)
+            found.sort(key=lambda each: each[:2])
+        return [entry for _, _, entry in found]
 
-    def rendered(self, lines: Lines, state: State, timestamp: bytes) -> bytes:
-        """The lines with the numbers of a tick; without the header.
+    def rendered(self, parts: Sequence[Lines], state: State, timestamp: bytes) -> Iterator[bytes]:
+        """Each part with the numbers of a tick; without the header.
 
         :param timestamp: what ends each line of an identity with timestamps.
         """
-        values = np.empty(len(lines.rows))
-        for number, row in enumerate(self._rows):
-            level = state.levels.get(row.level)
-            if level is None or row.quantity not in level.arrays:
-                continue
-            array, factor = level.arrays[row.quantity], UNITS[row.unit]
-            if len(self._rows) == 1:
-                values = array[lines.positions] * factor
-            else:
-                chosen = np.flatnonzero(lines.rows == number)
-                values[chosen] = array[lines.positions[chosen]] * factor
-        template = lines.template
-        if _TIMESTAMP in self._line_end:
-            template = template.replace(_TIMESTAMP, b" " + timestamp)
-        return template % tuple(formatted(values, self._number))
+        for some in _spans(parts):
+            values = self._values(some, state)
+            numbers = formatted(values, self._number)
+            first = 0
+            for lines in some:
+                template = lines.template
+                if _TIMESTAMP in self._line_end:
+                    template = template.replace(_TIMESTAMP, b" " + timestamp)
+                last = first + len(lines.rows)
+                yield template % tuple(numbers[first:last])
+                first = last
+
+    def _values(self, parts: Sequence[Lines], state: State) -> Floats:
+        """What each line shows, in the unit that it is shown in: shape (all their lines,)."""
+        positions = parts[0].positions if len(parts) == 1 else np.concatenate([part.positions for part in parts])
+        if len(self._rows) == 1:
+            row = self._rows[0]
+            only: Floats = state.levels[row.level].arrays[row.quantity][positions] * UNITS[row.unit]
+            return only
+        rows = np.concatenate([part.rows for part in parts])
+        values = np.empty(len(rows))
+        for number in np.unique(rows).tolist():
+            row = self._rows[number]
+            chosen = np.flatnonzero(rows == number)
+            values[chosen] = state.levels[row.level].arrays[row.quantity][positions[chosen]] * UNITS[row.unit]
+        return values
 
 
-def joined(parts: Sequence[Lines]) -> Lines:
-    """The lines of several groups as one."""
-    if len(parts) == 1:
-        return parts[0]
-    return Lines(
-        b"".join([part.template for part in parts]),
-        np.concatenate([part.rows for part in parts]),
-        np.concatenate([part.positions for part in parts]),
-    )
+def _spans(parts: Sequence[Lines]) -> Iterator[Sequence[Lines]]:
+    """Parts together, so many that they have 4096 lines or a little more."""
+    first = count = 0
+    for place, part in enumerate(parts, 1):
+        count += len(part.rows)
+        if count >= _LINES_AT_ONCE or place == len(parts):
+            yield parts[first:place]
+            first, count = place, 0

@@ -18,10 +18,14 @@ class Template:
     """A label's value as text with ``{fact}``, ``{fact|upper}`` and ``{fact|lower}`` in it.
 
     :ivar facts: the facts it needs.
+    :ivar fields: the fact of each field, and the change it is shown with.
+    :ivar pattern: the text with ``%s`` for each field.
     """
 
     text: str
     facts: tuple[str, ...]
+    fields: tuple[tuple[str, Callable[[str], str]], ...]
+    pattern: str
 
     @classmethod
     def parse(cls, text: str) -> Template:
@@ -34,11 +38,13 @@ class Template:
                 raise ValueError(f"{match[0]}: {match[2]!r} is not upper or lower")
         if "{" in _FIELD.sub("", text) or "}" in _FIELD.sub("", text):
             raise ValueError(f"{text!r} has a brace that is no {{fact}}")
-        return cls(text, tuple(dict.fromkeys(match[1] for match in _FIELD.finditer(text))))
+        fields = tuple((match[1], _CHANGES[match[2] or ""]) for match in _FIELD.finditer(text))
+        pattern = _FIELD.sub("%s", text.replace("%", "%%"))
+        return cls(text, tuple(dict.fromkeys(fact for fact, _ in fields)), fields, pattern)
 
     def value(self, facts: Mapping[str, str]) -> str:
         """The text with the facts filled in; a fact that is missing is empty."""
-        return _FIELD.sub(lambda match: _CHANGES[match[2] or ""](facts.get(match[1], "")), self.text)
+        return self.pattern % tuple([change(facts.get(fact, "")) for fact, change in self.fields])
 
     def is_empty(self, facts: Mapping[str, str]) -> bool:
         """Whether a fact that it needs is missing or empty."""

@@ -15,6 +15,13 @@ from fakedev.sim.randomness import Floats
 #: From here up, and below the second, Go and prometheus_client write an exponent and Ryu may not.
 _LARGE: Final = 1e6
 _SMALL: Final = 1e-4
+_PAST_INT64: Final = 2.0**63
+
+
+#: Whole numbers up to here have at most 15 digits, and so survive a division by a power of ten.
+_EXACT: Final = 1e15
+#: For whole numbers from 1e6 on: powers of ten above it.
+_POWERS: Final = 10.0 ** np.arange(7, 16)
 
 
 def formatted(values: Floats, number: NumberFormat) -> list[bytes]:
@@ -25,18 +32,35 @@ def formatted(values: Floats, number: NumberFormat) -> list[bytes]:
         return _split(orjson.dumps(np.rint(values).astype(np.int64), option=orjson.OPT_SERIALIZE_NUMPY))
     if number is NumberFormat.FIXED6:
         return [b"%.6f" % value for value in values.tolist()]
-    text = orjson.dumps(np.ascontiguousarray(values), option=orjson.OPT_SERIALIZE_NUMPY)
-    write = go_number
-    if number is NumberFormat.PYTHON:
-        write = floatToGoString
-    else:
-        text = text.replace(b".0,", b",").replace(b".0]", b"]")
-    numbers = _split(text)
+    numbers = _shortest(values, number)
     magnitude = np.abs(values)
-    unusual = np.flatnonzero((magnitude >= _LARGE) | ((magnitude < _SMALL) & (magnitude > 0)))
-    for position, value in zip(unusual.tolist(), values[unusual].tolist(), strict=True):
-        numbers[position] = write(value).encode()
+    is_unusual = (magnitude >= _LARGE) | ((magnitude < _SMALL) & (magnitude > 0))
+    if is_unusual.any():
+        is_large = (values >= _LARGE) & (values < _EXACT) & (np.rint(values) == values)
+        _write_exponents(numbers, values, np.flatnonzero(is_large))
+        write = floatToGoString if number is NumberFormat.PYTHON else go_number
+        for position in np.flatnonzero(is_unusual & ~is_large).tolist():
+            numbers[position] = write(float(values[position])).encode()
     return numbers
+
+
+def _shortest(values: Floats, number: NumberFormat) -> list[bytes]:
+    """The shortest text that reads as the value, without exponent where Ryu writes none."""
+    text = orjson.dumps(np.ascontiguousarray(values), option=orjson.OPT_SERIALIZE_NUMPY)
+    if number is not NumberFormat.PYTHON:
+        text = text.replace(b".0,", b",").replace(b".0]", b"]")
+    return _split(text)
+
+
+def _write_exponents(numbers: list[bytes], values: Floats, where: NDArray[np.int64]) -> None:
+    """Write whole numbers from 1e6 to 1e15 with their exponent: those of one exponent by one call."""
+    exponents = 6 + np.searchsorted(_POWERS, values[where], side="right")
+    for exponent in np.unique(exponents).tolist():
+        chosen = where[exponents == exponent]
+        end = b"e+%02d" % exponent
+        significands = _shortest(values[chosen] / 10.0**exponent, NumberFormat.GO)
+        for position, text in zip(chosen.tolist(), significands, strict=True):
+            numbers[position] = text + end
 
 
 def _split(array: bytes) -> list[bytes]:

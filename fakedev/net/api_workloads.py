@@ -35,8 +35,10 @@ class Workloads(ApiResource):
     def post(self, request: GuardedRequest, body: bytes) -> Response:
         """Start the workload that the body describes."""
         fleet = self._hub.fleet
+        # As on the line ports: null is the same as a field that is not given.
+        fields = {name: value for name, value in json_body(body).items() if value is not None}
         try:
-            workload_id = self._hub.start(workload_from_fields(json_body(body)))
+            workload_id = self._hub.start(workload_from_fields(fields))
         except Refused as refusal:
             raise as_http_error(refusal) from None
         described = describe_workload(fleet, fleet.workloads.by_id[workload_id], {})

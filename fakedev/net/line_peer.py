@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from twisted.internet.address import UNIXAddress
 from twisted.internet.interfaces import IHalfCloseableProtocol
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -112,7 +113,10 @@ class LinePeer(LineInput):
 
     def describe(self) -> str:
         """Who the peer is, for the log."""
-        return str(self.transport.getPeer())
+        peer = self.transport.getPeer()
+        if isinstance(peer, UNIXAddress):
+            return "a peer on a UNIX socket"
+        return f"{peer.host}:{peer.port}" if hasattr(peer, "host") else str(peer)
 
     # What Twisted calls
 

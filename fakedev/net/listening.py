@@ -72,6 +72,18 @@ class CannotListen(Exception):
     """An address cannot be listened on; the text is a whole sentence for people."""
 
 
+class CannotStart(Exception, SystemExit):
+    """Ends the program with code 1, after the reason was logged.
+
+    Two in one, because of twistd: only on an ordinary exception does it remove its pid file and tell the program that
+    waits for the daemon; only a SystemExit ends without a traceback.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.code = 1
+
+
 class ListeningService(Service):
     """Listens on one address from the start to the stop of the application.
 
@@ -261,7 +273,7 @@ class Listeners(MultiService):
             for service in self:
                 service.abandon()
             self.log.critical("{text}", text=str(reason))
-            raise SystemExit(1) from None
+            raise CannotStart(str(reason)) from None
 
 
 def _plain(reason: BaseException) -> str:

@@ -20,8 +20,10 @@ from fakedev.sim.state import State
 
 #: The tick that a page shows, for those who compare pages.
 TICK_HEADER: Final = "X-Fakedev-Tick"
-#: Pages with more lines are made piece by piece, one a reactor turn.
+#: Pages with more lines are made over several reactor turns.
 _LINES_AT_ONCE: Final = 10_000
+#: How long each of these turns may take, about.
+_TURN_SECONDS: Final = 0.004
 #: Lines that a device has on a page, or about.
 _LINES_A_DEVICE: Final = 25
 
@@ -48,7 +50,7 @@ class CachedPage:
         if self._response is not None and self._tick == self._fleet.state.tick:
             return self._response
         if not self._is_large:
-            return self._made(b"".join([part.render(self._fleet.state) for part in self._parts]), self._fleet.state)
+            return self._made([part.render(self._fleet.state) for part in self._parts], self._fleet.state)
         waiter: Deferred[Response] = Deferred()
         self._waiting.append(waiter)
         if len(self._waiting) == 1:
@@ -65,12 +67,15 @@ class CachedPage:
         return state
 
     def _work(self, pieces: Generator[bytes, None, State], made: list[bytes]) -> None:
-        """One piece a reactor turn, then tell all who wait."""
+        """Some milliseconds of work a reactor turn, then tell all who wait."""
         outcome: Response | Failure
+        seconds = self._clock.seconds
+        until = seconds() + _TURN_SECONDS
         try:
-            made.append(next(pieces))
+            while seconds() < until:
+                made.append(next(pieces))
         except StopIteration as done:
-            outcome = self._made(Body(*made), done.value)
+            outcome = self._made(made, done.value)
         except Exception:
             outcome = Failure()
         else:
@@ -80,8 +85,9 @@ class CachedPage:
         for waiter in waiting:
             waiter.callback(outcome)
 
-    def _made(self, body: bytes | Body, state: State) -> Response:
+    def _made(self, pieces: Sequence[bytes], state: State) -> Response:
         self._tick = state.tick
+        body = Body(*filter(None, pieces))
         self._response = Response(200, body, self._content_type, [(TICK_HEADER, str(state.tick))])
         return self._response
 

@@ -50,7 +50,7 @@ class Ticker(Service):
         self._tell = tell
         self.speed = speed
         self._wall_per_tick = fleet.spec.tick_seconds / speed if speed else 0.0
-        self._loop = LoopingCall(self._beat)
+        self._loop = LoopingCall(self._on_time)
         self._loop.clock = clock
         self._loop_done: Deferred[object] | None = None
         self._catching_up = False
@@ -99,7 +99,7 @@ class Ticker(Service):
         """
         ticks = math.ceil(round(seconds / self._fleet.spec.tick_seconds, 9))
         if not 1 <= ticks <= MOST_TICKS:
-            text = f"{seconds:g} seconds are {ticks} ticks: give a time that is 1 to {MOST_TICKS} ticks"
+            text = f"{seconds:g} seconds are {ticks:.7g} ticks: give a time that is 1 to {MOST_TICKS} ticks"
             return fail(Refused("bad-argument", text, "duration"))
         if self._advance is not None:
             return fail(Refused("busy", "the clock is being moved already", "duration"))
@@ -128,6 +128,11 @@ class Ticker(Service):
         if self._loop.running:
             self._loop.reset()
 
+    def _on_time(self) -> None:
+        """The loop's call. While ticks are made up it is for those calls to go on: one tick a reactor turn."""
+        if not self._catching_up:
+            self._beat()
+
     def _beat(self) -> None:
         """Do a tick if one is due; when several are, the others follow, one a reactor turn."""
         self._catching_up = False
@@ -148,7 +153,7 @@ class Ticker(Service):
             behind = 0.0
         self.lag_seconds = behind
         self._tick()
-        if behind >= self._wall_per_tick and not self._catching_up:
+        if behind >= self._wall_per_tick:
             self._catching_up = True
             self._clock.callLater(0, self._beat)
 

@@ -48,6 +48,8 @@ class WorkloadPeer(LinePeer):
 
     def bareReceived(self, message: bytes) -> None:
         """Start the workload of a client of the original; it is told one digit when that ends."""
+        if self._running:
+            raise ProtocolError("bad-argument", "a connection of the original carries one workload", fatal=True)
         described = parse_bare_workload(message)
         for note in described.notes:
             self.log.info("{peer}: {note}", peer=self.describe(), note=printable(note))

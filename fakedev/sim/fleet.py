@@ -19,7 +19,7 @@ import numpy as np
 from fakedev.sim.attribution import Attribution
 from fakedev.sim.errors import Refused
 from fakedev.sim.events import ChangeClock, DropWorkload, Event, Stamped, StartWorkload, StopWorkload
-from fakedev.sim.quantities import quantity_name
+from fakedev.sim.quantities import QUANTITY_ALIASES, quantity_name
 from fakedev.sim.randomness import Floats
 from fakedev.sim.relations import Relations
 from fakedev.sim.roster import Roster, RosterNode
@@ -133,7 +133,8 @@ class Fleet:
     def _check_limit(self, metric: str) -> None:
         known = self._relations.quantities
         if quantity_name(metric) not in known:
-            near = difflib.get_close_matches(metric, [*known, "memory", "power", "temperature", "frequency"], 1)
+            short = [alias for alias, name in QUANTITY_ALIASES.items() if name in known]
+            near = difflib.get_close_matches(metric, [*known, *short], 1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise Refused("unknown-name", f"no metric {metric!r} to limit{hint}", "limits")
 
@@ -181,7 +182,7 @@ class Fleet:
         if not self._starting and not self._ending:
             return
         started = list(self._starting.values())
-        for workload_id in self._ending:
+        for workload_id in sorted(self._ending):
             self._attribution.remove(self.workloads.by_id[workload_id])
         for workload in started:
             self._attribution.add(workload)

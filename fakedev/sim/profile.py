@@ -10,6 +10,7 @@ from fakedev.sim.spec import FOREVER, Activity
 
 #: Activities a workload may have.
 MOST_ACTIVITIES: Final = 10_000
+_SHORTEST_SECONDS: Final = 1e-6  # far shorter ones repeat more often than a float can count
 _LONGEST_SECONDS: Final = 1e10
 
 
@@ -24,11 +25,17 @@ def parse_profile(text: str) -> tuple[Activity, ...]:
         if not 1 <= len(numbers) <= 3:
             raise ValueError(f"activity {position}: {part.strip()!r} is not load:fluctuation:seconds, as 98:1:0")
         try:
-            values = [float(number) for number in numbers]
+            values = [_parsed(number) for number in numbers]
         except ValueError:
             raise ValueError(f"activity {position}: {part.strip()!r} has something that is no number") from None
         activities.append([*values, 0.0, 0.0][:3])
     return checked_profile([(load, fluctuation, seconds) for load, fluctuation, seconds in activities])
+
+
+def _parsed(text: str) -> float:
+    if "_" in text:
+        raise ValueError("Python takes 1_000 for a number, nobody else does")
+    return float(text)
 
 
 def checked_profile(activities: Sequence[tuple[float, float, float]]) -> tuple[Activity, ...]:
@@ -63,6 +70,8 @@ def _fault(load: float, fluctuation: float, seconds: float, *, last: bool) -> st
         return f"load {load:g} + fluctuation {fluctuation:g} is over 100"
     if not 0 <= seconds <= _LONGEST_SECONDS:
         return f"{seconds:g} seconds is not within 0 to {_LONGEST_SECONDS:g}"
+    if 0 < seconds < _SHORTEST_SECONDS:
+        return f"{seconds:g} seconds is less than a microsecond"
     if seconds == 0 and not last:
         return "0 seconds (until stopped) is for the last activity only"
     return ""

@@ -56,6 +56,7 @@ class Relations:
         sizes = {name: spread([getattr(each, name) for each in types]) for name in _MEMORY_SIZES}
         self._total, self._reserved, self._page = (sizes[name] for name in _MEMORY_SIZES)
         has_memory = (self._total > 0) & self._present.get("memory_used_bytes", np.zeros(self._count, np.bool_))
+        self._most_used = np.where(has_memory, self._total - self._reserved, np.inf)
         counts_errors = mask([each.counts_errors for each in types])
         self._constant: dict[str, Floats] = {
             "memory_total_bytes": self._total,
@@ -84,7 +85,7 @@ class Relations:
             arrays[name] = low + load * self._span[name]
         if self._some_memory:
             used = np.round(arrays["memory_used_bytes"] / self._page) * self._page
-            used = np.minimum(used, self._total - self._reserved)
+            used = np.minimum(used, self._most_used)
             arrays["memory_used_bytes"] = used
             arrays["memory_free_bytes"] = self._total - self._reserved - used
             arrays["memory_used_ratio"] = _divided(used, self._total)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,10 @@ from fakedev.sim.randomness import Floats
 from fakedev.sim.spec import FOREVER, Activity
 
 Positions = NDArray[np.int64]
+
+#: Means are rounded to this, in percent. They are differences of integrals that grow with time: without it
+#: a constant load would show a last digit that dances, in ticks whose length no float holds exactly.
+_DECIMALS: Final = 6
 
 
 @dataclass(frozen=True)
@@ -85,7 +90,8 @@ class Profiles:
         """
         load_0, fluctuation_0 = self._integrals(start)
         load_1, fluctuation_1 = self._integrals(end)
-        return (load_1 - load_0) / seconds, (fluctuation_1 - fluctuation_0) / seconds
+        load = np.round((load_1 - load_0) / seconds, _DECIMALS)
+        return load, np.round((fluctuation_1 - fluctuation_0) / seconds, _DECIMALS)
 
     def _integrals(self, time: Floats) -> tuple[Floats, Floats]:
         """Integrals of load and fluctuation from each workload's start to ``time``, shape (W,)."""

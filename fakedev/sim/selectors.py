@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fakedev.sim.errors import Refused
 from fakedev.sim.roster import Roster, RosterNode
 
-_TOKEN: Final = re.compile(r"\[(\d{1,9})-(\d{1,9})\]|\*|\?")
+_TOKEN: Final = re.compile(r"\[(\d{1,9})-(\d{1,9})\]|\*+|\?")
 _GROUPS: Final = ("all", "even", "odd")
 #: Words with wildcards in one selection: each may have to look at every node.
 MOST_PATTERNS: Final = 64
@@ -75,7 +75,8 @@ def _on_nodes(part: str, device: str, roster: Roster, *, is_whole_fleet: bool) -
     nodes = _nodes(part, roster)
     if not nodes:
         raise _no_node(part, roster, "devices")
-    indices = {node.pool.name: _indices(device, roster.files(node.pool)) for node in nodes}
+    pools = {node.pool.name: node.pool for node in nodes}
+    indices = {name: _indices(device, roster.files(pool)) for name, pool in pools.items()}
     found = [node.first + index for node in nodes for index in indices[node.pool.name]]
     if not found:
         known = [file for node in nodes[:100] for file in roster.files(node.pool)]
@@ -136,7 +137,7 @@ def _matcher(pattern: str) -> Callable[[str], bool]:
             continue
         if token[1] is not None:
             ranges.append((int(token[1]), int(token[2])))
-        regex.append({"*": ".*", "?": "."}.get(token[0], r"(\d{1,9})"))
+        regex.append({"*": ".*", "?": ".", "[": r"(\d{1,9})"}[token[0][0]])
         position = token.end()
     compiled = re.compile("".join(regex), re.DOTALL)
 

@@ -76,6 +76,8 @@ def _text(fields: Mapping[str, object], field: str) -> str:
         raise FieldError(field, f"is longer than {_LONGEST_TEXT} characters")
     if "\0" in value:
         raise FieldError(field, "must not hold a NUL character")
+    if any("\ud800" <= character <= "\udfff" for character in value):
+        raise FieldError(field, "must not hold half a surrogate pair")
     return value
 
 

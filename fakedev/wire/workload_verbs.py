@@ -48,7 +48,7 @@ WORKLOAD_VERBS: Final = (
     ),
     Verb(
         "advance",
-        "Move a clock that stands (speed: 0).",
+        "Move the simulated clock on.",
         positionals=[Argument("duration", Kind.DURATION, "DURATION", "as 15m or 90s", required=True)],
         answers=["ok TEXT, when it has got there"],
     ),
