@@ -177,7 +177,7 @@ def makeService(options: Options, reactor: Any = None) -> Application:
 def run_program(configuration: Configuration, run: Run) -> None:
     """Be the program: log to standard error, serve until a signal comes, end in good order.
 
-    :raises SystemExit: 1, after a line of explanation, when it cannot start.
+    :raises SystemExit: 1, after a line of explanation, when an address cannot be had.
     """
     from twisted.internet import reactor  # noqa: PLC0415 - importing it installs it
 
@@ -187,6 +187,8 @@ def run_program(configuration: Configuration, run: Run) -> None:
     application.startService()
     reactor.addSystemEventTrigger("before", "shutdown", application.stopService)
     reactor.run()
+    if application.listeners.failure is not None:
+        raise SystemExit(1)
 
 
 def make_application(

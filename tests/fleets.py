@@ -61,6 +61,12 @@ def stop(fleet: Fleet, workload_id: str) -> None:
     fleet.apply(StopWorkload(workload_id))
 
 
+def advance(fleet: Fleet, ticks: int) -> None:
+    """Do some ticks."""
+    for _ in range(ticks):
+        fleet.advance()
+
+
 def loads(fleet: Fleet) -> list[float]:
     """The load that each device shows, in percent."""
     return [round(usage * 100, 9) for usage in fleet.usage_ratio.tolist()]

@@ -88,7 +88,7 @@ def test_what_is_refused(text: str, message: str) -> None:
 
 def test_no_activities_at_all() -> None:
     """A profile from a list may be empty; that is refused too."""
-    with pytest.raises(ValueError, match="^a profile needs at least one activity$"):
+    with pytest.raises(ValueError, match=r"^a profile needs at least one activity$"):
         checked_profile([])
 
 

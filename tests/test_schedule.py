@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -104,7 +105,7 @@ class TestMeans:
     ) -> None:
         """One long tick is the sum of the short ones it is made of: no load is lost or seen twice."""
         # A tick of one second: what comes out is percent seconds.
-        parts = np.array([means(profile, begin, end, 1) for begin, end in zip(times, times[1:], strict=False)])
+        parts = np.array([means(profile, begin, end, 1) for begin, end in pairwise(times)])
         assert parts.sum(axis=0) == pytest.approx(means(profile, times[0], times[-1], 1), abs=len(times) * ROUNDING)
 
     @given(activities_of(), st.floats(0, 1e6))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -106,7 +107,7 @@ class TestFaults:
             ("dgx-0/card7", "no device 'card7'; did you mean card3?"),
             ("dgx-0/[7-9]", "no device '[7-9]'"),
             ("dgx-5/0", "no node 'dgx-5'; did you mean dgx-1?"),
-            ("dgx-[5-9]/0", "no node 'dgx-[5-9]'; did you mean dgx-1?"),
+            ("dgx-[5-9]/0", "no node 'dgx-[5-9]'"),
             ("dgx-[1-0]/0", "no node 'dgx-[1-0]'; did you mean dgx-1?"),
             ("zzz*/0", "no node 'zzz*'"),
             ("/3", "no node ''"),
@@ -155,10 +156,8 @@ class TestTime:
     def seconds(self, words: Sequence[str]) -> float:
         """How long it takes."""
         begun = time.perf_counter()
-        try:
+        with suppress(Refused):
             resolve(words, self.roster)
-        except Refused:
-            pass
         return time.perf_counter() - begun
 
     def test_words_that_make_a_matcher_try_for_long(self) -> None:

@@ -100,7 +100,7 @@ class TickerTests(SynchronousTestCase):
         self.fleet.cost_seconds = 0.004
         self.clock.advance(1)
         assert sum(self.ticker.durations.counts) == 1
-        assert self.ticker.durations.total == pytest.approx(0.004)
+        assert self.ticker.durations.total == pytest.approx(0.004, rel=1e-3)
 
     # -- stalls ----------------------------------------------------------------------------------------
 

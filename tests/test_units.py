@@ -44,7 +44,7 @@ def test_no_durations(text: str) -> None:
 def test_durations_end_after_300_years() -> None:
     """Beyond 1e10 seconds a float would lose the milliseconds."""
     assert parse_duration("10000000000s") == 1e10
-    with pytest.raises(ValueError, match="^'10000000001s' is too long: at most 10000000000 seconds$"):
+    with pytest.raises(ValueError, match=r"^'10000000001s' is too long: at most 10000000000 seconds$"):
         parse_duration("10000000001s")
 
 

@@ -32,35 +32,44 @@ def formatted(values: Floats, number: NumberFormat) -> list[bytes]:
         return _split(orjson.dumps(np.rint(values).astype(np.int64), option=orjson.OPT_SERIALIZE_NUMPY))
     if number is NumberFormat.FIXED6:
         return [b"%.6f" % value for value in values.tolist()]
-    numbers = _shortest(values, number)
-    magnitude = np.abs(values)
-    is_unusual = (magnitude >= _LARGE) | ((magnitude < _SMALL) & (magnitude > 0))
-    if is_unusual.any():
-        is_large = (values >= _LARGE) & (values < _EXACT) & (np.rint(values) == values)
-        _write_exponents(numbers, values, np.flatnonzero(is_large))
-        write = floatToGoString if number is NumberFormat.PYTHON else go_number
-        for position in np.flatnonzero(is_unusual & ~is_large).tolist():
-            numbers[position] = write(float(values[position])).encode()
-    return numbers
+    return _shortest(values, number)
 
 
 def _shortest(values: Floats, number: NumberFormat) -> list[bytes]:
-    """The shortest text that reads as the value, without exponent where Ryu writes none."""
-    text = orjson.dumps(np.ascontiguousarray(values), option=orjson.OPT_SERIALIZE_NUMPY)
-    if number is not NumberFormat.PYTHON:
-        text = text.replace(b".0,", b",").replace(b".0]", b"]")
-    return _split(text)
-
-
-def _write_exponents(numbers: list[bytes], values: Floats, where: NDArray[np.int64]) -> None:
-    """Write whole numbers from 1e6 to 1e15 with their exponent: those of one exponent by one call."""
-    exponents = 6 + np.searchsorted(_POWERS, values[where], side="right")
+    """The shortest text that reads as the value, with an exponent where the format wants one."""
+    magnitude = np.abs(values)
+    unusual = np.flatnonzero((magnitude >= _LARGE) | ((magnitude < _SMALL) & (magnitude > 0)))
+    if not len(unusual):
+        return _split(_without_exponents(values, number))
+    candidates = values[unusual]
+    is_whole = (candidates >= _LARGE) & (candidates < _EXACT) & (np.rint(candidates) == candidates)
+    exponents = np.zeros(len(values), dtype=np.int64)
+    exponents[unusual[is_whole]] = 6 + np.searchsorted(_POWERS, candidates[is_whole], side="right")
+    numbers = np.empty(len(values), dtype=object)
     for exponent in np.unique(exponents).tolist():
-        chosen = where[exponents == exponent]
-        end = b"e+%02d" % exponent
-        significands = _shortest(values[chosen] / 10.0**exponent, NumberFormat.GO)
-        for position, text in zip(chosen.tolist(), significands, strict=True):
-            numbers[position] = text + end
+        chosen = np.flatnonzero(exponents == exponent)
+        numbers[chosen] = _with_exponent(values[chosen], exponent, number)
+    write = go_number if number is NumberFormat.GO else floatToGoString
+    for position in unusual[~is_whole].tolist():
+        numbers[position] = write(float(values[position])).encode()
+    texts: list[bytes] = numbers.tolist()
+    return texts
+
+
+def _with_exponent(values: Floats, exponent: int, number: NumberFormat) -> list[bytes]:
+    """Whole numbers below 1e15 as significand and exponent; any numbers without one when it is 0."""
+    if not exponent:
+        return _split(_without_exponents(values, number))
+    end = b"e+%02d" % exponent
+    significands = _without_exponents(values / 10.0**exponent, NumberFormat.GO)
+    return _split(significands.replace(b",", end + b",").replace(b"]", end + b"]"))
+
+
+def _without_exponents(values: Floats, number: NumberFormat) -> bytes:
+    text = orjson.dumps(np.ascontiguousarray(values), option=orjson.OPT_SERIALIZE_NUMPY)
+    if number is NumberFormat.GO and (np.rint(values) == values).any():
+        text = text.replace(b".0,", b",").replace(b".0]", b"]")
+    return text
 
 
 def _split(array: bytes) -> list[bytes]:

@@ -42,14 +42,14 @@ class Announcement(Service):
     def startService(self) -> None:
         """Tell."""
         super().startService()
-        self.log.info("{summary}", summary=self._summary)
-        for note in self._notes:
-            self.log.info("note: {note}", note=note)
+        lines = [self._summary, *(f"note: {note}" for note in self._notes)]
         for service, serve in self._web:
             what = "metrics, API and control" if serve == "all" else "metrics only"
-            self.log.info("{what}: {where} {open}", what=what, where=_url(service), open=_reach(service))
-        for service in self._workloads:
-            self.log.info("workloads: {where} {open}", where=service.display, open=_reach(service))
+            lines.append(f"{what}: {_url(service)} {_reach(service)}")
+        lines += [f"workloads: {service.display} {_reach(service)}" for service in self._workloads]
+        for line in lines:
+            # Each line is a format of its own: they are no repeats of each other, however many.
+            self.log.info(line.replace("{", "{{").replace("}", "}}"))
         if self._ready_file:
             self._write_ready_file()
 

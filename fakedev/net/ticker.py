@@ -153,7 +153,8 @@ class Ticker(Service):
             behind = 0.0
         self.lag_seconds = behind
         self._tick()
-        if behind >= self._wall_per_tick:
+        # A tick that failed is tried again with the next beat: at once it would only fail again.
+        if behind >= self._wall_per_tick and not self._last_failed:
             self._catching_up = True
             self._clock.callLater(0, self._beat)
 

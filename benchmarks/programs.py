@@ -1,0 +1,138 @@
+"""Starting, asking and measuring the programs of a benchmark, each a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from time import perf_counter, sleep
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+_SERVE = "from fakedev.commands.main import main; raise SystemExit(main())"
+_WORKLOAD = "from fakedev.commands.workload import main; raise SystemExit(main())"
+
+
+class Program:
+    """A program that serves, and how to look at it.
+
+    :ivar folder: of its own, for its files and sockets.
+    :ivar start_seconds: from its start until it said that it was ready.
+    """
+
+    def __init__(self, arguments: Sequence[str], folder: Path) -> None:
+        self.folder = folder
+        ready = folder / "ready.json"
+        began = perf_counter()
+        self._process = subprocess.Popen(
+            [sys.executable, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=HERE.parent
+        )
+        while not ready.exists():
+            if self._process.poll() is not None or perf_counter() - began > 60:
+                self._process.kill()
+                raise RuntimeError(f"{arguments} did not start: {self._process.communicate()[1].decode()}")
+            sleep(0.002)
+        self.start_seconds = perf_counter() - began
+        self.ready: Mapping[str, Any] = json.loads(ready.read_text())
+        # What it logs goes nowhere from now on, and never makes it wait.
+        self._drain = subprocess.Popen(["cat"], stdin=self._process.stderr, stdout=subprocess.DEVNULL)
+
+    @property
+    def web(self) -> str:
+        """HOST:PORT of its first web address."""
+        return str(self.ready["web"][0])
+
+    def get(self, path: str = "/metrics") -> bytes:
+        """What it answers at a path."""
+        with urllib.request.urlopen(f"http://{self.web}{path}") as answer:
+            return bytes(answer.read())
+
+    def cpu_seconds(self) -> float:
+        """Processor time that all its threads have used so far."""
+        tasks = Path(f"/proc/{self._process.pid}/task").glob("*/schedstat")
+        return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
+
+    def resident_bytes(self) -> int:
+        """Its memory that is really there."""
+        return _resident_bytes(self._process.pid)
+
+    def end(self) -> None:
+        """End it."""
+        self._process.terminate()
+        self._process.wait()
+        self._drain.wait()
+        if self._process.stderr:
+            self._process.stderr.close()
+
+
+def _resident_bytes(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.split("VmRSS:")[1].split()[0]) * 1024
+
+
+@contextmanager
+def fakedev(configuration: str, count: int = 1) -> Iterator[list[Program]]:
+    """Some ``fakedev serve`` of one configuration; {folder} in it is a folder of each."""
+    with ExitStack() as stack:
+        programs = []
+        for _ in range(count):
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fakedev-bench-")))
+            config = folder / "config.yaml"
+            config.write_text(configuration.replace("{folder}", str(folder)))
+            arguments = ["-c", _SERVE, "serve", "--config", str(config), "--ready-file", str(folder / "ready.json")]
+            program = Program(arguments, folder)
+            stack.callback(program.end)
+            programs.append(program)
+        yield programs
+
+
+@contextmanager
+def reference(body: bytes) -> Iterator[Program]:
+    """A twisted.web server of a fixed body."""
+    with tempfile.TemporaryDirectory(prefix="fakedev-bench-") as name:
+        folder = Path(name)
+        (folder / "body").write_bytes(body)
+        script = str(HERE / "reference_server.py")
+        program = Program([script, str(folder / "body"), str(folder / "ready.json")], folder)
+        try:
+            yield program
+        finally:
+            program.end()
+
+
+@contextmanager
+def workload_client(socket_path: Path, load_file: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A ``fakedev-workload`` that is connected and waits for the end of its workload."""
+    arguments = ["-socket", str(socket_path), "-json", str(load_file), "-devices", "card0"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", _WORKLOAD, *arguments], cwd=HERE.parent, stderr=subprocess.DEVNULL
+    )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def resident_bytes(process: subprocess.Popen[bytes]) -> int:
+    """The memory of a process that is really there."""
+    return _resident_bytes(process.pid)
+
+
+def load(
+    program: Program, path: str = "/metrics", connections: int = 1, seconds: float = 1.0, interval: float = 0.0
+) -> dict[str, float]:
+    """What the load client measures; with ``cpu``: the program's processor seconds for each request."""
+    arguments = [program.web, path, f"--connections={connections}", f"--seconds={seconds}", f"--interval={interval}"]
+    before = program.cpu_seconds()
+    run = subprocess.run(
+        [sys.executable, "-S", str(HERE / "load_client.py"), *arguments], check=True, stdout=subprocess.PIPE
+    )
+    measured: dict[str, float] = json.loads(run.stdout)
+    measured["cpu"] = (program.cpu_seconds() - before) / measured["requests"]
+    return measured

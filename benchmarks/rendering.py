@@ -1,0 +1,151 @@
+"""How fast one large page is rendered: from a state to bytes, without any socket."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import median
+from time import perf_counter, process_time
+
+from fleets import dcgm, original
+from prometheus_client import generate_latest
+from prometheus_client.core import CollectorRegistry, Metric
+from prometheus_client.parser import text_string_to_metric_families
+from results import Section, Target
+
+_DEVICES = 10_000
+#: For generate_latest, which is slow: enough for its time per sample.
+_FEW_DEVICES = 1_000
+_ROUNDS = 9
+_GO_NANOSECONDS = 1020.0
+
+
+class Parsed:
+    """A page as prometheus_client's own metrics."""
+
+    def __init__(self, page: bytes) -> None:
+        self._families = list(text_string_to_metric_families(page.decode()))
+
+    def collect(self) -> Iterator[Metric]:
+        """The metrics, as they are."""
+        yield from self._families
+
+
+class Subject:
+    """A fleet whose page is rendered."""
+
+    def __init__(self, configuration: str) -> None:
+        # Only the process that measures needs all of it.
+        from fakedev.config.files import Files  # noqa: PLC0415
+        from fakedev.config.load import load  # noqa: PLC0415
+        from fakedev.exposition.page import Page  # noqa: PLC0415
+        from fakedev.exposition.sources import DeviceSource  # noqa: PLC0415
+        from fakedev.sim.fleet import Fleet  # noqa: PLC0415
+
+        loaded = load(None, Files(environ={}), text=configuration.replace("{folder}", "/nowhere"))
+        self.fleet = Fleet(loaded.fleet)
+        identity = next(iter(loaded.identities.values()))
+        self.page = Page(identity, DeviceSource(self.fleet), self.fleet.roster.nodes)
+        began = perf_counter()
+        self.page.render(self.fleet.state)
+        self.first_seconds = perf_counter() - began
+
+    def pieces(self) -> list[bytes]:
+        """The page as the service makes it: in pieces, all of them kept."""
+        while not self.page.compile(self.fleet.state):
+            pass
+        return list(self.page.slices(self.fleet.state))
+
+
+def measure(configuration: str, few: str) -> dict[str, float]:
+    """Nanoseconds a sample, and what else is told of one identity."""
+    subject = Subject(configuration)
+    page = subject.page.render(subject.fleet.state)
+    lines = [line for line in page.splitlines(keepends=True) if not line.startswith(b"#")]
+    cut = [line.rpartition(b" ") for line in lines]
+    template = b"".join([text.replace(b"%", b"%%") + b" %b\n" for text, _, _ in cut])
+    numbers = [number.rstrip() for _, _, number in cut]
+    thousand = range(0, len(cut), 128)
+    small = [b"".join([text.replace(b"%", b"%%") + b" %b\n" for text, _, _ in cut[n : n + 128]]) for n in thousand]
+    registry = CollectorRegistry()
+    few_subject = Subject(few)
+    few_page = few_subject.page.render(few_subject.fleet.state)
+    registry.register(Parsed(few_page))
+    few_lines = sum(not line.startswith(b"#") for line in few_page.splitlines())
+    del page, lines, cut
+
+    ways: dict[str, tuple[Callable[[], object], int]] = {
+        "pieces": (subject.pieces, len(numbers)),
+        "render": (lambda: subject.page.render(subject.fleet.state), len(numbers)),
+        "bare": (lambda: template % tuple(numbers), len(numbers)),
+        "bare_small": (
+            lambda: [each % tuple(numbers[n : n + 128]) for each, n in zip(small, thousand, strict=True)],
+            len(numbers),
+        ),
+        "latest": (lambda: generate_latest(registry), few_lines),
+    }
+    wall: dict[str, list[float]] = {name: [] for name in ways}
+    processor: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(_ROUNDS):
+        subject.fleet.advance()
+        for name, (way, count) in ways.items():
+            began, used = perf_counter(), process_time()
+            made = way()
+            wall[name].append((perf_counter() - began) / count * 1e9)
+            processor[name].append((process_time() - used) / count * 1e9)
+            del made
+    found = {name: median(figures) for name, figures in wall.items()}
+    found |= {f"{name}_cpu": median(figures) for name, figures in processor.items()}
+    return found | {"samples": len(numbers), "bytes": len(template), "first": subject.first_seconds}
+
+
+def large_pages() -> Section:
+    """One page of 10,000 devices, in two identities."""
+    section = Section(
+        "Rendering one page of 10,000 devices",
+        f"""
+Nanoseconds a sample, medians of {_ROUNDS} rounds that do each way once; a tick of the fleet between rounds, so that
+all numbers are new. *In pieces* is what the service does: the texts are checked, numbers formatted, and the page kept
+as pieces of up to 64 KiB. *As one* (`Page.render`, for `fakedev render`) joins them. *Bare* is one template of all
+lines `%` a tuple of numbers that are bytes already, so without reading or formatting any number: the same work that
+is left when everything else is free; it makes one piece of memory that the system hands out page by page each time,
+which smaller pieces avoid. *Bare, small* is the same in templates of 128 lines. generate_latest of prometheus_client
+is measured on {_FEW_DEVICES:,} devices with the same labels, and has its samples ready made. *First* is the first page
+of all, with the texts of all labels.
+""",
+        ["samples", "MB", "in pieces", "CPU", "as one", "bare", "bare, small", "ratio to bare", "generate_latest",
+         "ahead of it", "ahead of Go's 1,020 ns", "first"],
+    )  # fmt: skip
+    for title, kind in (("dcgm, with pod labels", "dcgm"), ("original's JSON, 4 metrics", "original")):
+        run = subprocess.run([sys.executable, __file__, kind], check=True, stdout=subprocess.PIPE)
+        found: dict[str, float] = json.loads(run.stdout)
+        ratio = found["pieces"] / found["bare"]
+        section.add(
+            title, f"{found['samples']:,.0f}", f"{found['bytes'] / 1e6:.1f}",
+            f"{found['pieces']:.0f} ns", f"{found['pieces_cpu']:.0f} ns", f"{found['render']:.0f} ns",
+            f"{found['bare']:.0f} ns", f"{found['bare_small']:.0f} ns", f"{ratio:.2f}", f"{found['latest']:,.0f} ns",
+            f"{found['latest'] / found['pieces']:.0f}x", f"{_GO_NANOSECONDS / found['pieces']:.1f}x",
+            f"{found['first']:.2f} s",
+            judged=ratio, target=Target(1.5),
+        )  # fmt: skip
+    return section
+
+
+def main() -> None:
+    """Measure one identity, in this process."""
+    with tempfile.TemporaryDirectory(prefix="fakedev-bench-") as name:
+        if sys.argv[1] == "dcgm":
+            found = measure(dcgm(_DEVICES), dcgm(_FEW_DEVICES))
+        else:
+            few = Path(name, "few")
+            few.mkdir()
+            found = measure(original(_DEVICES, Path(name)), original(_FEW_DEVICES, few))
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""What is added to a fleet changes nobody's history, and nobody's page."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fakedev.sim.fleet import Fleet
+from fakedev.sim.spec import DeviceType, Range
+from tests.fleets import labels_of, make_fleet, pool_of, start, stop
+
+
+def arrays(fleet: Fleet) -> dict[str, np.ndarray]:
+    """All that the devices of a fleet show."""
+    return dict(fleet.state.levels["device"].arrays)
+
+
+class TestNeighbours:
+    """What is added to a fleet changes nobody's history."""
+
+    def run(self, *pools: str) -> Fleet:
+        """A fleet of pools with nodes, where the same things happen on dgx-0."""
+        specs = {
+            "dgx": pool_of("dgx"),
+            "more nodes": pool_of("dgx", nodes=3),
+            "before": pool_of("aaa", nodes=2, device_type=DeviceType("tiny", {"power_watts": Range(1, 2)})),
+            "after": pool_of("zzz", device_type=DeviceType("none", {"memory_used_bytes": Range(1, 2)})),
+        }
+        fleet = make_fleet(*(specs[name] for name in pools), seed=5)
+        for tick in range(30):
+            if tick % 10 == 0:
+                start(fleet, "dgx-0/all", "50:30:3,40:20:5", repeat=0, name=f"at {tick}", pod=f"p{tick}")
+            if tick == 25:
+                stop(fleet, "w2")
+            fleet.advance()
+        return fleet
+
+    @pytest.mark.parametrize("pools", [("more nodes",), ("before", "dgx"), ("dgx", "after"), ("before", "more nodes")])
+    def test_added_pools_and_nodes(self, pools: tuple[str, ...]) -> None:
+        """All arrays and labels of the common node are the same, to the last bit."""
+        alone, among = self.run("dgx"), self.run(*pools)
+        node = among.roster.node("dgx-0")
+        assert node is not None
+        for name, values in arrays(alone).items():
+            assert np.array_equal(getattr(among, name)[node.devices], values), name
+        assert among.facts(node) == alone.facts(alone.roster.nodes[0])
+
+    def test_what_happens_elsewhere(self) -> None:
+        """Workloads on other devices do not touch a device's noise."""
+        quiet, busy = make_fleet(), make_fleet()
+        for fleet in (quiet, busy):
+            start(fleet, "card0", "50:30:0")
+        start(busy, "card1,card2", "50:50:0")
+        for _ in range(20):
+            quiet.advance()
+            busy.advance()
+            assert quiet.usage_ratio[0] == busy.usage_ratio[0]
+
+    def test_another_seed_is_another_history(self) -> None:
+        """In noise and in names."""
+        one, other = make_fleet(seed=1), make_fleet(seed=2)
+        for fleet in (one, other):
+            start(fleet, profile="50:30:0")
+            fleet.advance()
+        assert one.usage_ratio[0] != other.usage_ratio[0]
+        assert labels_of(one, "dgx-0", ["uuid"]) != labels_of(other, "dgx-0", ["uuid"])
