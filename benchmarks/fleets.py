@@ -25,7 +25,7 @@ log: {{level: warn}}
 
 
 def original(devices: int, folder: Path) -> str:
-    """A device type, identity and device list in the JSON of the original exporter: 4 metrics; nodes of 1000 at most."""
+    """4 metrics in the JSON of the original exporter: device type, identity and device list; nodes of 1000 at most."""
     nodes = -(-devices // 1000)
     files = {
         "type.json": {

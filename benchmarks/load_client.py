@@ -100,7 +100,7 @@ def _ask_together(connections: list[Connection], until: float) -> None:
 
 
 def _ask_in_turn(connections: list[Connection], until: float, interval: float) -> None:
-    """One after the other, a request each interval. One that must wait for a late answer is late from when it was due."""
+    """A request each interval. One that must wait for a late answer counts from when it was due."""
     buffer = bytearray(1 << 20)
     due = perf_counter()
     while due < until:

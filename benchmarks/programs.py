@@ -108,7 +108,7 @@ def reference(body: bytes) -> Iterator[Program]:
 @contextmanager
 def workload_client(socket_path: Path, load_file: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A ``fakedev-workload`` that is connected and waits for the end of its workload."""
-    arguments = ["-socket", str(socket_path), "-json", str(load_file), "-devices", "card0"]
+    arguments = ["-socket", str(socket_path), "-json", str(load_file), "-devnames", "dgx-0/0"]
     process = subprocess.Popen(
         [sys.executable, "-c", _WORKLOAD, *arguments], cwd=HERE.parent, stderr=subprocess.DEVNULL
     )

@@ -7,12 +7,16 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.real import Program, require_program
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the markers known."""
+    """Make the markers known, and give property tests the time they need."""
+    # How long an example takes says nothing on a machine that is busy with other things.
+    settings.register_profile("fakedev", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("fakedev")
     config.addinivalue_line(
         "markers",
         "requires_program(name, ...): needs programs of the system; skipped without them, "

@@ -178,4 +178,4 @@ class AnyHistory(RuleBasedStateMachine):
 
 
 TestAnyHistory = AnyHistory.TestCase
-TestAnyHistory.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+TestAnyHistory.settings = settings(max_examples=100, stateful_step_count=30)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, Layout, NumberFormat, RowSpec
+from fakedev.exposition.page import Page
+from fakedev.exposition.sources import DeviceSource
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.spec import DeviceType, Range
 from tests.fleets import labels_of, make_fleet, pool_of, start, stop
@@ -44,6 +47,22 @@ class TestNeighbours:
         for name, values in arrays(alone).items():
             assert np.array_equal(getattr(among, name)[node.devices], values), name
         assert among.facts(node) == alone.facts(alone.roster.nodes[0])
+
+    @pytest.mark.parametrize("pools", [("more nodes",), ("before", "dgx"), ("dgx", "after"), ("before", "more nodes")])
+    @pytest.mark.parametrize("layout", Layout)
+    def test_pages(self, pools: tuple[str, ...], layout: Layout) -> None:
+        """The common node's page is the same, byte for byte."""
+        labels = (LabelSpec("node", "{node}"), LabelSpec("uuid", "{uuid}"), LabelSpec("pod", "{pod}", optional=True))
+        names = ("power_watts", "energy_joules")
+        families = tuple(FamilySpec(name, "gauge", name, NumberFormat.GO, (RowSpec(name),)) for name in names)
+        identity = Identity("test", "", families, labels, layout=layout, timestamps=True)
+        pages = []
+        for fleet in (self.run("dgx"), self.run(*pools)):
+            node = fleet.roster.node("dgx-0")
+            assert node is not None
+            pages.append(Page(identity, DeviceSource(fleet), [node]).render(fleet.state))
+        assert pages[0] == pages[1]
+        assert pages[0].count(b"\n") == 4 + 2 * 4
 
     def test_what_happens_elsewhere(self) -> None:
         """Workloads on other devices do not touch a device's noise."""

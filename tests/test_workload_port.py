@@ -239,7 +239,8 @@ class WordsTests(PortTests):
     def test_list(self) -> None:
         """A line each, oldest first; `workloads` is the same."""
         assert self.peer.say("list") == ["ok 0 lines"]
-        self.peer.say("run x devices=a/0,a/1 profile=50:0:10,20:0:10 pod=p", 'run "y z" devices=b/0 profile=30 repeat=0')
+        self.peer.say("run x devices=a/0,a/1 profile=50:0:10,20:0:10 pod=p")
+        self.peer.say('run "y z" devices=b/0 profile=30 repeat=0')
         self.app.tick()
         listed = [
             "ok 2 lines",
@@ -328,13 +329,13 @@ class WordsTests(PortTests):
         clock = self.app.connect(CLOCK_ONLY)
         not_workloads = refused.format("start or stop workloads", "workloads")
         assert clock.say("run y devices=a/0 profile=10", "stop x") == [not_workloads, not_workloads]
-        assert clock.say("advance 5s", "show x")[:2] == ["ok tick 5 seconds 5", "ok 11 lines"]
+        assert clock.say("advance 5s", "show x")[:2] == ["ok tick 5 seconds 5", "ok 9 lines"]
         clock = self.app.connect(CLOCK_ONLY)
         clock.send(bare())
         assert (clock.heard(), clock.closed) == (b"1", True)
         workloads = self.app.connect(WORKLOADS_ONLY)
         assert workloads.say("advance 5s") == [refused.format("move the clock", "clock")]
-        assert workloads.say("run y devices=a/0 profile=10", "stop y") == ["ok w4", "ok stopped 1"]
+        assert workloads.say("run y devices=a/0 profile=10", "stop y") == ["ok w5", "ok stopped 1"]
         assert self.app.json("/api/v1/clock")["tick"] == 5
 
     def test_a_port_of_a_node(self) -> None:
@@ -376,7 +377,8 @@ class JsonTests(PortTests):
         nothing: dict[str, Any] = dict.fromkeys(
             ("repeat", "node", "pod", "namespace", "container", "limits", "run-time-limit", "ttl", "detach")
         )
-        assert self.peer.ask(op="run", name="x", devices="a/0", profile="5", **nothing) == {"ok": True, "workload": "w2"}
+        answer = self.peer.ask(op="run", name="x", devices="a/0", profile="5", **nothing)
+        assert answer == {"ok": True, "workload": "w2"}
 
     def test_errors(self) -> None:
         """With the id when there is one, never costing the connection."""
@@ -390,13 +392,12 @@ class JsonTests(PortTests):
             ({"devices": ["a/9"]}, "unknown-name", "no device '9'"),
             ({"profile": [[101]]}, "bad-argument", "profile: activity 1: load 101"),
             ({"profile": [[60, 50]]}, "bad-argument", "profile: activity 1: load 60 + fluctuation 50"),
-            ({"profile": [["60"]]}, "bad-argument", "profile: activity 1: load, fluctuation and seconds must be numbers"),
+            ({"profile": [["60"]]}, "bad-argument", "profile: activity 1: load, fluctuation and seconds must be"),
             ({"profile": [{"load": 1, "weight": 2}]}, "bad-argument", "profile: activity 1: unknown 'weight'"),
             ({"profile": {"load": 5}}, "bad-argument", "profile: must be a text or a list"),
             ({"profile": []}, "bad-argument", "profile: a profile needs at least one activity"),
             ({"name": 5}, "bad-argument", "name: must be a text"),
             ({"name": "a\0b"}, "bad-argument", "name: must not hold a NUL"),
-            ({"name": "\ud800"}, "bad-argument", "name: must not hold half a surrogate"),
             ({"name": None}, "bad-argument", "name: missing"),
             ({"repeat": True}, "bad-argument", "repeat: must be a whole number"),
             ({"repeat": -1}, "bad-argument", "repeat: must be a whole number"),
@@ -416,7 +417,8 @@ class JsonTests(PortTests):
     def test_not_json(self) -> None:
         """In a connection of JSON lines: an error without an id; the connection lives."""
         self.peer.ask(op="list")
-        for line in (b"{", b"[]", b"5", b"NaN", b'{"op":"list","op":"list"}', b'{"op":"list","x":NaN}', b"list", b"\xff"):
+        lines = (b"{", b"[]", b"5", b"NaN", b'{"op":"list","op":"list"}', b'{"op":"list","x":NaN}', b"list", b"\xff")
+        for line in (*lines, b'{"op":"stop","workload":"\\ud800"}'):
             self.peer.send(line + b"\n")
             (answer,) = self.peer.told()
             assert (answer["ok"], answer["error"]["code"], "id" in answer) == (False, "bad-argument", False), line
@@ -470,6 +472,8 @@ class JsonTests(PortTests):
         fleet.advance = slow
         self.peer.send(b'{"op":"advance","duration":"20s","id":1}\n{"op":"advance","duration":"1s","id":2}\n')
         self.peer.send(b'{"op":"devices","devices":["a/0"],"id":3}\n')
+        clock.turn()
+        clock.turn()
         first = [json.loads(line) for line in self.peer.transport.value().splitlines()]
         assert [(each["id"], each["ok"]) for each in first] == [(2, False), (3, True)]
         assert first[0]["error"]["code"] == "busy"

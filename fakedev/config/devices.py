@@ -40,6 +40,7 @@ def load_device(node: Node, report: Report) -> LoadedDevice | None:
             memory_reserved_bytes=memory["reserved"],
             memory_page_bytes=max(memory["page"], 1.0),
             counts_errors=values["counts-errors"],
+            lacks=values["lacks"],
         ),
         values.place,
     )

@@ -12,6 +12,7 @@ from fakedev.config.scalars import Boolean, Choice, Integer, Number, Size, Text
 from fakedev.config.schema import INVALID, Key, Section, Type
 from fakedev.config.shapes import ListOf, MapOf
 from fakedev.exposition.identity import UNITS, Layout, NumberFormat
+from fakedev.sim.quantities import ERROR_COUNTERS
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,7 @@ DEVICE_TYPE = Section(
             required=True,
         ),
         Key("counts-errors", Boolean(), "Whether it has error counters.", default=True),
+        Key("lacks", ListOf(Choice(ERROR_COUNTERS)), "Error counters it has not.", default=(), default_words="none"),
         Key("sources", Anything(), "Where the values come from: for readers only.", default_words="none"),
     ),
     doc="A model of device.",
@@ -121,6 +123,9 @@ LABEL = Section(
 )
 _LABELS: Final = ListOf(LABEL, words="list of labels")
 _QUANTITY_DOC = "The quantity it shows."
+_REQUIRES: Final = Key(
+    "requires", Text(), "Another quantity that an entity must have to be shown.", default="", default_words="none"
+)
 _UNIT: Final = Key("unit", Choice(tuple(UNITS)), "Unit in which it is shown.", default="same")
 
 ROW = Section(
@@ -129,6 +134,7 @@ ROW = Section(
         Key("quantity", Text(), _QUANTITY_DOC, required=True),
         _UNIT,
         Key("level", Text(), "The level of entities that have a row.", default="device"),
+        _REQUIRES,
         Key("labels", _LABELS, "Labels of this row, after the identity's.", default=(), default_words="none"),
     ),
     doc="A row of a family for each entity.",
@@ -145,6 +151,7 @@ FAMILY = Section(
             "quantity", Text(), "The quantity it shows, when it has one row for each device.", default_words="see rows"
         ),
         _UNIT,
+        _REQUIRES,
         Key("labels", _LABELS, "Labels of that row, after the identity's.", default=(), default_words="none"),
         Key(
             "rows",

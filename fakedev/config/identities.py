@@ -115,7 +115,10 @@ def _row(values: Values, quantities: dict[str, Place], report: Report) -> RowSpe
     level = values.get("level", "device")
     if level not in _LEVELS:
         report.problem(values.place_of("level"), f"level: {level!r} is none of {', '.join(_LEVELS)}")
-    return RowSpec(quantity, values["unit"], _labels(values["labels"], "labels", report), level)
+    requires = quantity_name(values["requires"])
+    if requires:
+        quantities.setdefault(requires, values.place_of("requires"))
+    return RowSpec(quantity, values["unit"], _labels(values["labels"], "labels", report), level, requires)
 
 
 def _labels(entries: Iterable[Values], where: str, report: Report) -> tuple[LabelSpec, ...]:
@@ -126,7 +129,7 @@ def _labels(entries: Iterable[Values], where: str, report: Report) -> tuple[Labe
         _reported(Template.parse, template, values.place_of("value"), report)
         labels.append(LabelSpec(name, template, values["optional"]))
     for name, times in Counter(label.name for label in labels).items():
-        if times > 1:
+        if name and times > 1:
             place = next(values.place for values in entries if values["name"] == name)
             report.problem(place, f"{where}: {name!r} is given {times} times: remove one")
     return tuple(labels)

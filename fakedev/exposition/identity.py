@@ -31,6 +31,7 @@ class NumberFormat(Enum):
     FIXED6 = "fixed6"  # 69.850000
     GO = "go"  # shortest, exponent from 1e6: 12.5, 1.048576e+06
     PYTHON = "python"  # prometheus_client's: 55.0, 1.048576e+06
+    DIGITS15 = "digits15"  # C's %.15g: 55, 1234567.5
 
 
 class Layout(Enum):
@@ -51,12 +52,16 @@ class LabelSpec:
 
 @dataclass(frozen=True)
 class RowSpec:
-    """One row for each entity of ``level`` that has ``quantity``, in ``unit`` (a key of UNITS)."""
+    """One row for each entity of ``level`` that has ``quantity``, in ``unit`` (a key of UNITS).
+
+    :param requires: another quantity that the entity must have; empty for none.
+    """
 
     quantity: str
     unit: str = "same"
     labels: tuple[LabelSpec, ...] = ()
     level: str = "device"
+    requires: str = ""
 
 
 @dataclass(frozen=True)

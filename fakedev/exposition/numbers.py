@@ -15,9 +15,8 @@ from fakedev.sim.randomness import Floats
 #: From here up, and below the second, Go and prometheus_client write an exponent and Ryu may not.
 _LARGE: Final = 1e6
 _SMALL: Final = 1e-4
+#: From here up int64 cannot hold a number.
 _PAST_INT64: Final = 2.0**63
-
-
 #: Whole numbers up to here have at most 15 digits, and so survive a division by a power of ten.
 _EXACT: Final = 1e15
 #: For whole numbers from 1e6 on: powers of ten above it.
@@ -29,9 +28,13 @@ def formatted(values: Floats, number: NumberFormat) -> list[bytes]:
     if not np.isfinite(values).all():
         return _with_special_values(values, number)
     if number is NumberFormat.INT:
+        if (np.abs(values) >= _PAST_INT64).any():
+            return [b"%d" % round(value) for value in values.tolist()]
         return _split(orjson.dumps(np.rint(values).astype(np.int64), option=orjson.OPT_SERIALIZE_NUMPY))
     if number is NumberFormat.FIXED6:
         return [b"%.6f" % value for value in values.tolist()]
+    if number is NumberFormat.DIGITS15:
+        return [b"%.15g" % value for value in values.tolist()]
     return _shortest(values, number)
 
 
@@ -92,5 +95,9 @@ def go_number(value: float) -> str:
     """
     if value == 0 or _SMALL <= abs(value) < _LARGE:
         return repr(value).removesuffix(".0")
-    significant = repr(abs(value)).split("e")[0].replace(".", "").strip("0")
-    return f"{value:.{len(significant) - 1}e}"
+    # The digits are repr's: they read as the value. Rounding to as many digits may give others.
+    written, _, power = repr(abs(value)).partition("e")
+    whole, _, fraction = written.partition(".")
+    digits = (whole + fraction).rstrip("0")
+    point = "." if len(digits) > 1 else ""
+    return f"{'-' if value < 0 else ''}{digits[0]}{point}{digits[1:]}e{int(power or 0) + len(whole) - 1:+03d}"

@@ -24,7 +24,7 @@ class Devices(ApiResource):
     def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
         """The devices of a node, one of them below it."""
         node = self._fleet.roster.node(path.decode("utf-8", "replace"))
-        if not path:
+        if not path and not request.postpath:
             return self
         return super().getChild(path, request) if node is None else NodeDevices(self._fleet, node)
 

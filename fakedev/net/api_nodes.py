@@ -24,7 +24,7 @@ class Nodes(ApiResource):
     def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
         """A node by name."""
         node = self._fleet.roster.node(path.decode("utf-8", "replace"))
-        if not path:
+        if not path and not request.postpath:
             return self
         return super().getChild(path, request) if node is None else NodeItem(node, self._title(node))
 

@@ -22,7 +22,9 @@ class Workloads(ApiResource):
 
     def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
         """A workload, by id or name."""
-        return WorkloadItem(self._hub, path.decode("utf-8", "replace")) if path else self
+        if not path and not request.postpath:
+            return self
+        return WorkloadItem(self._hub, path.decode("utf-8", "replace"))
 
     def get(self, request: GuardedRequest) -> Response:
         """All workloads, oldest first; ``limit`` and ``offset`` choose some."""

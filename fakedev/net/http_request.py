@@ -73,7 +73,9 @@ class GuardedRequest(Request):
     @cached_property
     def args(self) -> dict[bytes, list[bytes]]:
         """The arguments after the ``?``."""
-        return parse_qs(self._query, keep_blank_values=True)
+        # By way of Latin-1, in which every byte is a character: parse_qs fails on bytes beyond ASCII.
+        found = parse_qs(self._query.decode("latin-1"), keep_blank_values=True, encoding="latin-1")
+        return {name.encode("latin-1"): [each.encode("latin-1") for each in values] for name, values in found.items()}
 
     @cached_property
     def client(self) -> Any:

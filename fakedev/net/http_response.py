@@ -62,7 +62,8 @@ class Response:
 
     def _make_block(self, length: int, gzip: bool) -> bytes:
         fields = list(self.headers)
-        if self.body.length:
+        # Prometheus refuses a page without a Content-Type, also one that happens to be empty.
+        if self.body.length or self.status == 200:
             fields.append(("Content-Type", self.content_type))
             fields.append(("Vary", "Accept-Encoding"))
         if gzip:

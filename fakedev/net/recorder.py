@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from twisted.logger import Logger
 
 from fakedev.sim.events import Stamped
@@ -20,7 +22,9 @@ class Recorder:
     def __init__(self, path: str, head: RecordHead) -> None:
         self._path = path
         self.failed = False
-        self._file = open(path, "wb", buffering=0)  # noqa: SIM115 - it lives as long as the service
+        # For its owner alone: the configuration's tokens are in it.
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        self._file = os.fdopen(descriptor, "wb", buffering=0)
         self._file.write(head_line(head))
 
     def record(self, stamped: Stamped) -> None:

@@ -168,7 +168,7 @@ class StartPage(GuardedResource):
 
     def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
         """The start page itself has the empty name."""
-        return self if not path else super().getChild(path, request)
+        return super().getChild(path, request) if path or request.postpath else self
 
     def get(self, request: GuardedRequest) -> Response:
         """The page."""

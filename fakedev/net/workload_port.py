@@ -94,7 +94,7 @@ class WorkloadPeer(LinePeer):
     def do_show(self, request: Request) -> Reply:
         """All about one workload, a line for each thing known."""
         described = self._found(str(request.arguments["workload"]))
-        lines = [f"{key}: {_shown(value)}" for key, value in described.items()]
+        lines = [f"{key}: {_shown(value)}" for key, value in described.items() if value is not None]
         return Reply(lines=lines, data={"workload": described})
 
     def do_devices(self, request: Request) -> Reply:

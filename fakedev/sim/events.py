@@ -79,8 +79,8 @@ def event_from_fields(fields: Mapping[str, object]) -> Stamped:
     try:
         tick, sequence = _whole(fields["tick"]), _whole(fields["seq"])
         match fields["event"]:
-            case "start" if isinstance(fields["workload"], Mapping):
-                return Stamped(tick, sequence, StartWorkload(workload_from_fields(fields["workload"])))
+            case "start":
+                return Stamped(tick, sequence, StartWorkload(_workload(fields["workload"])))
             case "stop":
                 return Stamped(tick, sequence, StopWorkload(str(fields["id"]), str(fields["reason"])))
             case "drop":
@@ -92,6 +92,12 @@ def event_from_fields(fields: Mapping[str, object]) -> Stamped:
                 raise Refused("bad-argument", f"unknown event {other!r}", "event")
     except KeyError as missing:
         raise Refused("bad-argument", f"an event without {missing.args[0]!r}", str(missing.args[0])) from None
+
+
+def _workload(value: object) -> WorkloadSpec:
+    if not isinstance(value, Mapping):
+        raise Refused("bad-argument", "workload: must be an object", "workload")
+    return workload_from_fields(value)
 
 
 def _whole(value: object) -> int:

@@ -74,8 +74,9 @@ def read_record(text: bytes) -> tuple[RecordHead, list[Stamped]]:
     head = _head(_fields(1, lines[0]))
     events: list[Stamped] = []
     for number, line in enumerate(lines[1:], 2):
+        fields = _fields(number, line)
         try:
-            stamped = event_from_fields(_fields(number, line))
+            stamped = event_from_fields(fields)
         except Refused as refusal:
             raise Refused(refusal.code, f"line {number}: {refusal.text}", refusal.where) from None
         if events and (stamped.tick < events[-1].tick or stamped.sequence != events[-1].sequence + 1):
@@ -137,6 +138,11 @@ class Replay:
         """Apply the events that arrived during the fleet's present tick."""
         while self._next is not None and self._next.tick <= fleet.state.tick:
             stamped = self._next
-            if fleet.apply(stamped.event) != stamped:
+            try:
+                fits = fleet.apply(stamped.event) == stamped
+            except Refused as refusal:
+                text = f"event {stamped.sequence} of the record does not fit this fleet: {refusal.text}"
+                raise Refused(refusal.code, text, refusal.where) from None
+            if not fits:
                 raise Refused("bad-argument", f"event {stamped.sequence} of the record does not fit this fleet")
             self._next = next(self._events, None)

@@ -57,7 +57,6 @@ class Relations:
         self._total, self._reserved, self._page = (sizes[name] for name in _MEMORY_SIZES)
         has_memory = (self._total > 0) & self._present.get("memory_used_bytes", np.zeros(self._count, np.bool_))
         self._most_used = np.where(has_memory, self._total - self._reserved, np.inf)
-        counts_errors = mask([each.counts_errors for each in types])
         self._constant: dict[str, Floats] = {
             "memory_total_bytes": self._total,
             "memory_reserved_bytes": self._reserved,
@@ -66,7 +65,7 @@ class Relations:
         for name in ("memory_total_bytes", "memory_reserved_bytes", "memory_free_bytes", "memory_used_ratio"):
             self._present[name] = has_memory
         for name in ERROR_COUNTERS:
-            self._present[name] = counts_errors
+            self._present[name] = mask([each.counts_errors and name not in each.lacks for each in types])
         for counter, rate in INTEGRALS.items():
             if rate in self._present:
                 self._present[counter] = self._present[rate]

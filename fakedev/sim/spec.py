@@ -26,6 +26,7 @@ class DeviceType:
     :param facts: texts for labels (``product_name``, ``vendor``, ``pci_device_id``, ...).
     :param counts_errors: whether the error counters exist. False for a type that was described
         by the original's JSON only: it has what the file names.
+    :param lacks: error counters that this model does not have.
     """
 
     name: str
@@ -35,6 +36,7 @@ class DeviceType:
     memory_reserved_bytes: float = 0.0
     memory_page_bytes: float = 1.0
     counts_errors: bool = True
+    lacks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

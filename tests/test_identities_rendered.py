@@ -1,0 +1,235 @@
+"""The built-in identities over all built-in devices, rendered: good pages, as those of the exporters.
+
+test_identity_golden.py compares the identities as data; here it is their pages. The reference texts
+are no part of the project: they lie in a folder beside it on the developers' machines.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from fakedev.config.files import Files
+from fakedev.config.load import load
+from fakedev.exposition.identity import UNITS, Identity, Layout
+from fakedev.exposition.page import Page
+from fakedev.exposition.sources import DeviceSource
+from fakedev.sim.events import StartWorkload
+from fakedev.sim.fleet import Fleet
+from fakedev.sim.workload_fields import workload_from_fields
+
+GOLDEN = Path(__file__).resolve().parent.parent.parent / "shared" / "facts" / "golden"
+DEVICES = tuple(name.removesuffix(".yaml") for name in Files(environ={}).catalog_names("devices"))
+IDENTITIES = tuple(name.removesuffix(".yaml") for name in Files(environ={}).catalog_names("identities"))
+#: Numbers that the formats hold to so many digits: what is read again may differ by half of the last.
+DIGITS = {"int": 0.5, "fixed6": 5e-7, "go": 0, "python": 0, "digits15": 1e-6}
+
+needs_golden = pytest.mark.skipif(not GOLDEN.is_dir(), reason=f"the reference texts are not at hand ({GOLDEN})")
+
+
+def made(pools: str, busy: str = "odd", namespace: str = "ml") -> tuple[Fleet, Identity]:
+    """A fleet of configured pools after two ticks, with a pod on some devices; and the identity of its first pool."""
+    text = f"fleet: {{epoch: 1700000000, pools: [{pools}]}}\nweb: []\nworkloads: {{listen: []}}"
+    configuration = load(None, Files(environ={}), text=text)
+    fleet = Fleet(configuration.fleet)
+    fields = {"name": "train", "devices": f"*/{busy}", "profile": "70:20:0"}
+    fields |= {"pod": "train-0", "namespace": namespace, "container": "main"}
+    fleet.advance()
+    fleet.apply(StartWorkload(workload_from_fields(fields)))
+    fleet.advance()
+    return fleet, configuration.identities[configuration.fleet.pools[0].name]
+
+
+@cache
+def every_device(title: str) -> tuple[Fleet, Identity]:
+    """Two nodes of each built-in device type, in one identity."""
+    return made(", ".join(
+        f"{{name: {name}, nodes: 2, device: {name}, devices-per-node: 2, identity: {title}}}" for name in DEVICES
+    ))  # fmt: skip
+
+
+def page_of(fleet: Fleet, identity: Identity) -> str:
+    """The page of a whole fleet."""
+    return Page(identity, DeviceSource(fleet), fleet.roster.nodes).render(fleet.state).decode()
+
+
+@pytest.mark.parametrize("title", IDENTITIES)
+class TestEveryDevice:
+    """Each identity works on each device."""
+
+    def test_the_page_parses_and_has_no_series_twice(self, title: str) -> None:
+        """With the declared types; a family is declared once."""
+        page = page_of(*every_device(title))
+        seen = [
+            (sample.name, *sorted(sample.labels.items()))
+            for family in text_string_to_metric_families(page)
+            for sample in family.samples
+        ]
+        assert len(seen) == len(set(seen)) > len(DEVICES) * 4 * 5
+        for word in ("HELP", "TYPE"):
+            names = re.findall(rf"^# {word} (\S+) ", page, re.MULTILINE)
+            assert len(names) == len(set(names))
+
+    def test_the_numbers_are_the_arrays(self, title: str) -> None:
+        """Each row shows its quantity of its device, in its unit, to the digits of its format; there are no others."""
+        fleet, identity = every_device(title)
+        level = fleet.state.levels["device"]
+        lines = iter(page_of(fleet, replace(identity, layout=Layout.FAMILIES)).splitlines())
+        for family in identity.families:
+            expected = [
+                level.arrays[row.quantity][device] * UNITS[row.unit]
+                for device in range(level.count)
+                for row in family.rows
+                if row.quantity in level.arrays and level.present.get(row.quantity, np.ones(level.count))[device]
+            ]
+            if not expected:
+                continue
+            assert next(lines).startswith(f"# HELP {family.name} ")
+            assert next(lines) == f"# TYPE {family.name} {family.kind}"
+            for value in expected:
+                name, _, rest = next(lines).partition("{")
+                number = float(rest.rpartition("} ")[2].split()[0])
+                assert name == family.name
+                assert abs(number - value) <= DIGITS[family.number.value]
+        assert list(lines) == []
+
+    def test_absent_families_are_known(self, title: str) -> None:
+        """What is not on the page of one device type is what was said beforehand, and nothing else."""
+        for name in DEVICES:
+            fleet, identity = made(f"{{name: p, nodes: 1, device: {name}, devices-per-node: 2, identity: {title}}}")
+            shown = set(re.findall(r"^# TYPE (\S+) ", page_of(fleet, identity), re.MULTILINE))
+            absent = set(identity.absent_families(fleet.quantity_names()))
+            assert shown == {family.name for family in identity.families} - absent
+
+    def test_pods(self, title: str) -> None:
+        """Labels of the pod only on devices that one has, where the exporter shows them at all."""
+        fleet, identity = every_device(title)
+        shows_pods = any("{pod}" in label.value for label in identity.labels)
+        rows = [line for line in page_of(fleet, identity).splitlines() if not line.startswith("#")]
+        with_pod = [line for line in rows if '"train-0"' in line]
+        assert len(with_pod) == (len(rows) // 2 if shows_pods else 0)
+        files = {"card0": False, "card1": shows_pods, 'gpu="0"': False, 'gpu="1"': shows_pods}
+        for text, has_pod in files.items():
+            assert {line in with_pod for line in rows if text in line} <= {has_pod}
+
+
+def lines_without_numbers(page: str, names: set[str]) -> list[str]:
+    """The lines of some families, each number replaced by the kind of number it is."""
+    found = []
+    for line in page.splitlines():
+        name = line.split(" ")[2] if line.startswith("#") else line.partition("{")[0]
+        if name not in names:
+            continue
+        text, separator, numbers = line.rpartition("} ")
+        if not separator:
+            found.append(line)
+            continue
+        kinds = [re.sub(r"^-?\d+$", "INT", re.sub(r"^-?\d+\.\d{6}$", "FIXED6", number)) for number in numbers.split()]
+        found.append(f"{text}}} {' '.join(kind if kind.isalnum() else 'FLOAT' for kind in kinds)}")
+    return found
+
+
+def declared(page: str) -> set[str]:
+    """The families of a page."""
+    return set(re.findall(r"^# TYPE (\S+) ", page, re.MULTILINE))
+
+
+@needs_golden
+class TestDcgm:
+    """dcgm@4.8.2 over the two H100s of the reference page."""
+
+    golden = "dcgm-exporter-4.8.2.DERIVED-default-2xH100.prom"
+
+    def test_all_but_the_numbers_is_the_page_of_the_exporter(self) -> None:
+        """Families in their order, HELP, TYPE, labels with their values, formats of numbers: byte for byte."""
+        ours = page_of(*made(
+            "{name: p, nodes: [node-1], device: h100, identity: dcgm@4.8.2, devices: ["
+            "{index: 0, uuid: 927d7444-b45a-7c49-8402-5e686e46a026, pci: '0000:1b:00.0'}, "
+            "{index: 1, uuid: 11111111-2222-3333-4444-555555555555, pci: '0000:43:00.0'}], devices-per-node: 2}"
+        ))  # fmt: skip
+        theirs = (GOLDEN / self.golden).read_text(encoding="utf-8")
+        names = declared(ours)
+        assert len(names) > 15
+        assert names <= declared(theirs)
+        assert lines_without_numbers(ours, names) == lines_without_numbers(theirs, names)
+
+
+@needs_golden
+class TestCollectd:
+    """collectd@6 over the DG1 of the reference page."""
+
+    def test_lines(self) -> None:
+        """Job, an empty instance, then labels by name, the number, and the time in milliseconds."""
+        ours = page_of(*made(
+            "{name: p, nodes: [node-1], device: dg1, identity: collectd@6, devices-per-node: 1, "
+            "devices: [{index: 0, pci: '0000:03:00.0'}]}",
+            busy="all",
+        ))  # fmt: skip
+        theirs = (GOLDEN / "collectd-gpu-sysman.DERIVED.prom").read_text(encoding="utf-8")
+        names = declared(theirs)
+        assert names <= declared(ours)
+
+        def shape(page: str) -> set[str]:
+            # Any number will do: the reference has fractions, an idle DG1 has whole watts.
+            return {re.sub(r"\} \S+ \d{13}$", "} N T", line) for line in lines_of(page, names)}
+
+        assert shape(ours) == shape(theirs)
+        times = {line.rpartition(" ")[2] for line in ours.splitlines() if not line.startswith("#")}
+        assert times == {"1700000002000"}
+
+
+def lines_of(page: str, names: set[str]) -> list[str]:
+    """The lines of some families as they are."""
+    return [
+        line
+        for line in page.splitlines()
+        if (line.split(" ")[2] if line.startswith("#") else line.partition("{")[0]) in names
+    ]
+
+
+@needs_golden
+class TestXpumanager:
+    """xpumanager@1.3 over the Max 1550 of the reference page, which shows its two tiles one by one."""
+
+    def series(self, page: str, names: set[str]) -> set[tuple[str, ...]]:
+        """Names with their labels, but for what tells tiles from the whole (and the random UUID)."""
+        found = set()
+        for line in lines_of(page, names):
+            if not line.startswith("#"):
+                name, _, labels = line.rpartition("} ")[0].partition("{")
+                labels = re.sub(r'sub_dev="\d",', "", labels)
+                labels = re.sub(r'src="\w+"', 'src="direct"', labels)
+                found.add((name, labels))
+        return found
+
+    def test_series(self) -> None:
+        """Those of the exporter, in the families that we cover, but two that the identity says it lacks."""
+        ours = page_of(*made(
+            "{name: p, nodes: [node-1], device: max-1550, identity: xpumanager@1.3, devices-per-node: 2, devices: ["
+            "{index: 1, pci: '0000:4d:00.0', uuid: 01000000-0000-0000-0000-004d00000000}]}",
+            namespace="default",
+        ))  # fmt: skip
+        ours = "\n".join(line for line in ours.splitlines() if 'dev_file="card0"' not in line)
+        theirs = (GOLDEN / "intel-xpumanager-1.3.DERIVED.prom").read_text(encoding="utf-8")
+        names = declared(ours) & declared(theirs)
+        assert len(names) > 15
+        lacking = self.series(theirs, names) - self.series(ours, names)
+        missing = {(name, re.findall(r'type="\w+"', labels)[0]) for name, labels in lacking}
+        assert missing == {("xpum_frequency_mhz", 'type="request"'), ("xpum_engine_group_ratio", 'type="media"')}
+        more = self.series(ours, names) - self.series(theirs, names)
+        assert all('location="mem"' in labels for _, labels in more), more
+        declarations = [line for line in lines_of(ours, names) if line.startswith("#")]
+        assert set(declarations) <= set(theirs.splitlines())
+
+    def test_declarations_first_and_lines_sorted(self) -> None:
+        """As the exporter of this version does."""
+        lines = page_of(*every_device("xpumanager@1.3")).splitlines()
+        first = next(number for number, line in enumerate(lines) if not line.startswith("#"))
+        assert not any(line.startswith("#") for line in lines[first:])
+        assert lines[first:] == sorted(lines[first:])

@@ -1,0 +1,115 @@
+"""Label texts: templates over facts, their order, and the escaping of the text format."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+from fakedev.exposition.identity import LabelSpec
+from fakedev.exposition.labels import Labels, Template, escaped, escaped_help
+
+FACTS = {"index": "3", "pci_address": "0000:1b:00.0", "vendor": "Maker", "pod": ""}
+
+
+class TestTemplate:
+    """A label's value as text with facts in it."""
+
+    @pytest.mark.parametrize(
+        ("text", "value"),
+        [
+            ("", ""),
+            ("direct", "direct"),
+            ("{index}", "3"),
+            ("nvidia{index}", "nvidia3"),
+            ("0000{pci_address|upper}", "00000000:1B:00.0"),
+            ("{vendor|lower} {vendor|upper} {vendor}", "maker MAKER Maker"),
+            ("{pod}{nothing}", ""),
+            ("100 % of {vendor}: %s %d %(x)s %%", "100 % of Maker: %s %d %(x)s %%"),
+            ("a\\{index}\n", "a\\3\n"),
+        ],
+    )
+    def test_values(self, text: str, value: str) -> None:
+        """A fact that is missing is empty; percent signs and backslashes mean nothing."""
+        assert Template.parse(text).value(FACTS) == value
+
+    def test_a_fact_is_not_a_template(self) -> None:
+        """What stands in a fact is shown as it is."""
+        assert Template.parse("<{vendor}>").value({"vendor": "{index} %s"}) == "<{index} %s>"
+
+    def test_facts(self) -> None:
+        """Those that it needs, each once."""
+        assert Template.parse("{a}{b|upper}{a|lower}").facts == ("a", "b")
+
+    def test_empty(self) -> None:
+        """When a fact that it needs is missing or empty; plain text never is."""
+        for text, is_empty in (("{pod}", True), ("x{pod}", True), ("{index}{nothing}", True), ("{index}", False)):
+            assert Template.parse(text).is_empty(FACTS) is is_empty, text
+        assert not Template.parse("").is_empty(FACTS)
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("{index|title}", "{index|title}: 'title' is not upper or lower"),
+            ("{", "'{' has a brace that is no {fact}"),
+            ("{}", "'{}' has a brace that is no {fact}"),
+            ("{index|}", "'{index|}' has a brace that is no {fact}"),
+            ("{in dex}", "'{in dex}' has a brace that is no {fact}"),
+            ("{{index}}", "'{{index}}' has a brace that is no {fact}"),
+        ],
+    )
+    def test_what_is_refused(self, text: str, message: str) -> None:
+        """A brace that means nothing would be shown as it stands, and nobody would notice."""
+        with pytest.raises(ValueError) as caught:
+            Template.parse(text)
+        assert str(caught.value) == message
+
+
+class TestLabels:
+    """The labels of a row."""
+
+    SPECS = (
+        LabelSpec("zone", "{vendor}"),
+        LabelSpec("job", "{index}"),
+        LabelSpec("pod", "{pod}", optional=True),
+        LabelSpec("alpha", ""),
+    )
+
+    def test_in_the_order_given(self) -> None:
+        """An optional one is left out when it has no value, another is there and empty."""
+        assert Labels(self.SPECS).text(FACTS) == 'zone="Maker",job="3",alpha=""'
+        assert Labels(self.SPECS).text(FACTS | {"pod": "p"}) == 'zone="Maker",job="3",pod="p",alpha=""'
+
+    def test_sorted(self) -> None:
+        """By name, where the exporter does that."""
+        assert Labels(self.SPECS, sort=True).text(FACTS) == 'alpha="",job="3",zone="Maker"'
+
+    def test_sorted_behind_leading_ones(self) -> None:
+        """The first stay in front in their own order."""
+        assert Labels(self.SPECS, sort=True, leading=1).text(FACTS) == 'zone="Maker",alpha="",job="3"'
+        assert Labels(self.SPECS, leading=2).text(FACTS) == Labels(self.SPECS).text(FACTS)
+
+    def test_none(self) -> None:
+        """No labels, no text."""
+        assert Labels([]).text(FACTS) == ""
+        assert Labels([LabelSpec("pod", "{pod}", optional=True)]).text(FACTS) == ""
+
+
+class TestEscaping:
+    """What the text format cannot hold as it is."""
+
+    def test_label_values(self) -> None:
+        """Backslash, line feed and quote."""
+        assert escaped('a\\b\n"c"') == 'a\\\\b\\n\\"c\\"'
+
+    def test_help(self) -> None:
+        """A quote means nothing there."""
+        assert escaped_help('a\\b\n"c"') == 'a\\\\b\\n"c"'
+
+    @given(st.text(st.characters(exclude_categories=("Cs",))))
+    def test_a_parser_reads_what_was_meant(self, value: str) -> None:
+        """Any text at all comes back, whatever quotes and backslashes it has."""
+        line = f'x{{{Labels([LabelSpec("a", "{v}"), LabelSpec("b", "{w}")]).text({"v": value, "w": "w"})}}} 1\n'
+        (family,) = text_string_to_metric_families(line)
+        assert family.samples[0].labels == {"a": value, "b": "w"}
