@@ -29,9 +29,9 @@ def large_neighbours() -> Section:
 {DEVICES:,} H100s with pod labels. One connection asks for one node's page (8 devices, 44 kB) every
 {_INTERVAL * 1000:.0f} ms for {_SECONDS:.0f} s; a request that had to wait for a late answer counts from when it was
 due. Once nobody else asks; then another client asks for the whole fleet's page (55 MB), waits {_PAUSE * 1000:.0f} ms
-and asks again, so that it is rendered each tick and sent more often; the same by gzip; the same without any pause, which
-moves about 1 GB/s through a server's core and the one core that both clients share; then 50 clients ask for it at once
-and never read. p99 is judged.
+and asks again, so that it is rendered each tick and sent more often; the same by gzip; the same without any pause,
+which moves about 1 GB/s through a server's core and the one core that both clients share; then 50 clients ask for it
+at once and never read. p99 is judged.
 """,
         ["p50", "p99", "worst", "large pages meanwhile"],
     )
@@ -106,7 +106,8 @@ def silent_peers() -> Section:
         f"""
 128 devices in the original's JSON; one connection asks for /metrics every {_INTERVAL * 1000:.0f} ms for 3 s.
 Then with 1000 connections to the workload port that never say anything, and with 1000 that have sent half an object.
-Asked when all are connected, which takes as long as attaching that many. With 100 of them the Go program's next scrape takes 1,031 ms.
+Asked when all are connected, which takes as long as attaching that many.
+With 100 of them the Go program's next scrape takes 1,031 ms.
 """,
         ["p50", "p99", "worst"],
     )

@@ -192,6 +192,9 @@ class TestLoad:
             fleet = make_fleet(tick_seconds=tick)
             start(fleet, profile="80:0:0.1", repeat=10)
             assert [verdict[0] for verdict in ended(fleet, 12)] == [round(1 / tick)]
+        fleet = make_fleet(tick_seconds=0.1)
+        start(fleet, profile="80:0:0.1,70:0:0.1,60:0:0.1", repeat=10)
+        assert [verdict[0] for verdict in ended(fleet, 35)] == [30]
 
     def test_several_workloads_add_up(self) -> None:
         """On the devices that they share."""

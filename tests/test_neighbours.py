@@ -65,15 +65,19 @@ class TestNeighbours:
         assert pages[0].count(b"\n") == 4 + 2 * 4
 
     def test_what_happens_elsewhere(self) -> None:
-        """Workloads on other devices do not touch a device's noise."""
+        """Workloads on other devices do not touch a device's noise, not even when they leave."""
         quiet, busy = make_fleet(), make_fleet()
-        for fleet in (quiet, busy):
+        for fleet, devices, profile in ((quiet, "card1", "50:0:0"), (busy, "card1,card2", "50:50:0")):
+            start(fleet, devices, profile)
             start(fleet, "card0", "50:30:0")
-        start(busy, "card1,card2", "50:50:0")
-        for _ in range(20):
+        for tick in range(30):
             quiet.advance()
             busy.advance()
             assert quiet.usage_ratio[0] == busy.usage_ratio[0]
+            if tick == 10:
+                stop(busy, "w1")
+            if tick == 20:
+                start(busy, "card3", "50:50:0")
 
     def test_another_seed_is_another_history(self) -> None:
         """In noise and in names."""
