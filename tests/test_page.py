@@ -271,6 +271,16 @@ class TestLayouts:
         assert len(lines) == 10 + len(names) * 72
         assert lines[10:] == sorted(lines[10:])
 
+    def test_declarations_first_without_labels(self) -> None:
+        """A name that is the beginning of another then comes before it, and behind it with labels: so text sorts."""
+        shown = identity(
+            *[family(name, RowSpec("power", level="board")) for name in ("a_b", "a", "aa")],
+            layout=Layout.DECLARATIONS_FIRST,
+        )
+        for labels in (LABELS, ()):
+            lines = text(replace(shown, labels=labels), Boards(1), state_of(1)).splitlines()[6:]
+            assert lines == sorted(lines)
+
     def test_both_layouts_say_the_same(self) -> None:
         """They differ in the order alone."""
         source, state = Boards(2, 1), state_of(3, present={"usage": [False, True, True]})

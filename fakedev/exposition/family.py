@@ -9,11 +9,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fakedev.exposition.identity import UNITS, FamilySpec, LabelSpec
+from fakedev.exposition.identity import UNITS, FamilySpec, LabelSpec, RowSpec
 from fakedev.exposition.labels import escaped_help
 from fakedev.exposition.numbers import formatted
 from fakedev.sim.randomness import Floats
-from fakedev.sim.state import State
+from fakedev.sim.state import Level, State
 
 #: Stands for a line's timestamp in templates: a byte that no UTF-8 text can hold.
 _TIMESTAMP: Final = b"\xff"
@@ -79,12 +79,14 @@ class Lines:
 class Family:
     """A family of an identity, ready to be compiled for some entities and rendered.
 
+    :param openmetrics: as OpenMetrics instead of text 0.0.4.
     :ivar header: its HELP and TYPE lines.
     """
 
-    def __init__(self, spec: FamilySpec, timestamps: bool) -> None:
+    def __init__(self, spec: FamilySpec, timestamps: bool, openmetrics: bool = False) -> None:
         self.name = spec.name
-        self.header = f"# HELP {spec.name} {escaped_help(spec.help)}\n# TYPE {spec.name} {spec.kind}\n".encode()
+        declared, kind = _as_openmetrics(spec) if openmetrics else (spec.name, spec.kind)
+        self.header = f"# HELP {declared} {escaped_help(spec.help)}\n# TYPE {declared} {kind}\n".encode()
         self._rows = spec.rows
         self._number = spec.number
         self._line_begin = spec.name.encode().replace(b"%", b"%%")
@@ -98,7 +100,7 @@ class Family:
             level = state.levels.get(row.level)
             if level is None or row.quantity not in level.arrays:
                 continue
-            present = level.present.get(row.quantity)
+            present = _present(level, row)
             found += [
                 (order, number, (begin + text + end, number, position))
                 for order, (position, text) in enumerate(texts[row.level, row.labels])
@@ -149,3 +151,20 @@ def _spans(parts: Sequence[Lines]) -> Iterator[Sequence[Lines]]:
         if count >= _LINES_AT_ONCE or place == len(parts):
             yield parts[first:place]
             first, count = place, 0
+
+
+def _present(level: Level, row: RowSpec) -> NDArray[np.bool_] | None:
+    """Which entities have a row, shape (entities,); None for all."""
+    if row.requires and row.requires not in level.arrays:
+        return np.zeros(level.count, dtype=np.bool_)
+    masks = [level.present[name] for name in (row.quantity, row.requires) if name in level.present]
+    return np.logical_and.reduce(masks) if masks else None
+
+
+def _as_openmetrics(spec: FamilySpec) -> tuple[str, str]:
+    """Name and kind of a family in OpenMetrics: a counter ends in _total and is declared without it."""
+    if spec.kind != "counter":
+        return spec.name, "unknown" if spec.kind == "untyped" else spec.kind
+    if spec.name.endswith("_total"):
+        return spec.name.removesuffix("_total"), "counter"
+    return spec.name, "unknown"

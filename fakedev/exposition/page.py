@@ -42,13 +42,17 @@ class Page(Generic[Group]):
     """One page, for as long as its groups exist.
 
     :param groups: whose entities it shows, in order.
+    :param openmetrics: as OpenMetrics instead of text 0.0.4; whoever sends it adds the ``# EOF``.
     """
 
-    def __init__(self, identity: Identity, source: Source[Group], groups: Sequence[Group]) -> None:
+    def __init__(
+        self, identity: Identity, source: Source[Group], groups: Sequence[Group], openmetrics: bool = False
+    ) -> None:
         self.identity = identity
+        self._openmetrics = openmetrics
         self._source = source
         self._sorts = identity.layout is Layout.DECLARATIONS_FIRST
-        self._families = [Family(family, identity.timestamps) for family in identity.families]
+        self._families = [Family(family, identity.timestamps, openmetrics) for family in identity.families]
         kinds = dict.fromkeys((row.level, row.labels) for family in identity.families for row in family.rows)
         self._labels: dict[RowKind, Labels] = {
             (level, own): Labels([*identity.labels, *own], identity.sort_labels, identity.leading_labels)
@@ -92,10 +96,11 @@ class Page(Generic[Group]):
         return b"".join(self.slices(state))
 
     def _rendered(self, shown: list[tuple[Family, list[Lines]]], state: State) -> Iterator[bytes]:
-        timestamp = b"%d" % round(state.wall_seconds * 1000)
+        milliseconds = round(state.wall_seconds * 1000)
+        timestamp = b"%d.%03d" % divmod(milliseconds, 1000) if self._openmetrics else b"%d" % milliseconds
         if self._sorts:
             yield from [family.header for family, _ in shown]
-            shown = sorted(shown, key=lambda each: each[0].name + "{")
+            shown = sorted(shown, key=lambda each: each[1][0].template)
         for family, lines in shown:
             if not self._sorts:
                 yield family.header

@@ -13,6 +13,7 @@ from fakedev.exposition.identity import Identity
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource
 from fakedev.net.http_body import Body
+from fakedev.net.http_negotiation import OPENMETRICS
 from fakedev.net.http_response import Response
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.roster import RosterNode
@@ -32,18 +33,29 @@ class CachedPage:
     """What an address shows, of one tick, as a Response.
 
     :param parts: pages one after the other: several where pools have several identities.
+    :param openmetrics: the parts are OpenMetrics.
+    :ivar as_openmetrics: the same page as OpenMetrics, where all its identities negotiate that.
     :param devices: how many devices it shows, to know beforehand whether it is large.
     """
 
-    def __init__(self, fleet: Fleet, clock: IReactorTime, parts: Sequence[Page[RosterNode]], devices: int) -> None:
+    def __init__(
+        self,
+        fleet: Fleet,
+        clock: IReactorTime,
+        parts: Sequence[Page[RosterNode]],
+        devices: int,
+        openmetrics: bool = False,
+    ) -> None:
         self._fleet = fleet
         self._clock = clock
         self._parts = tuple(parts)
-        self._content_type = parts[0].identity.content_type
+        self._end = b"# EOF\n" if openmetrics else b""
+        self._content_type = OPENMETRICS.content_type if openmetrics else parts[0].identity.content_type
         self._is_large = devices * _LINES_A_DEVICE > _LINES_AT_ONCE
         self._tick = -1
         self._response: Response | None = None
         self._waiting: list[Deferred[Response]] = []
+        self.as_openmetrics: CachedPage | None = None
 
     def response(self) -> Response | Deferred[Response]:
         """The page at the present tick; a large one a little later."""
@@ -87,7 +99,7 @@ class CachedPage:
 
     def _made(self, pieces: Sequence[bytes], state: State) -> Response:
         self._tick = state.tick
-        body = Body(*filter(None, pieces))
+        body = Body(*filter(None, pieces), self._end)
         self._response = Response(200, body, self._content_type, [(TICK_HEADER, str(state.tick))])
         return self._response
 
@@ -103,7 +115,7 @@ class Pages:
         self.identities = identities
         self._clock = clock
         self._source = DeviceSource(fleet)
-        self._kept: dict[tuple[str, str], CachedPage] = {}
+        self._kept: dict[tuple[str, int], CachedPage] = {}
 
     def fleet_page(self, pool: str | None = None, identity: Identity | None = None) -> CachedPage:
         """All nodes, or a pool's; as their pools' identities say, or in another one."""
@@ -114,15 +126,25 @@ class Pages:
         """One node, as its own exporter prints it."""
         return self._page(f"node {node.name}", [node], identity)
 
-    def _page(self, key: str, nodes: Sequence[RosterNode], identity: Identity | None) -> CachedPage:
-        kept = self._kept.get((key, identity.title if identity else ""))
-        if kept is not None:
-            return kept
-        by_identity: dict[str, tuple[Identity, list[RosterNode]]] = {}
+    def _page(self, name: str, nodes: Sequence[RosterNode], identity: Identity | None) -> CachedPage:
+        key = (name, id(identity))
+        if key not in self._kept:
+            self._kept[key] = self._made(nodes, identity)
+        return self._kept[key]
+
+    def _made(self, nodes: Sequence[RosterNode], identity: Identity | None) -> CachedPage:
+        by_identity: dict[int, tuple[Identity, list[RosterNode]]] = {}
         for node in nodes:
             shown = identity or self.identities[node.pool.name]
-            by_identity.setdefault(shown.title, (shown, []))[1].append(node)
-        parts = [Page(shown, self._source, group) for shown, group in by_identity.values()]
-        page = CachedPage(self._fleet, self._clock, parts, sum(len(node.devices) for node in nodes))
-        self._kept[key, identity.title if identity else ""] = page
-        return page
+            by_identity.setdefault(id(shown), (shown, []))[1].append(node)
+        groups = list(by_identity.values())
+        devices = sum(len(node.devices) for node in nodes)
+
+        def page(openmetrics: bool) -> CachedPage:
+            parts = [Page(shown, self._source, group, openmetrics) for shown, group in groups]
+            return CachedPage(self._fleet, self._clock, parts, devices, openmetrics)
+
+        text = page(openmetrics=False)
+        if all(shown.openmetrics for shown, _ in groups):
+            text.as_openmetrics = page(openmetrics=True)
+        return text

@@ -41,7 +41,10 @@ class MetricsPage(GuardedResource):
 
     def get(self, request: GuardedRequest) -> Response | Deferred[Response]:
         """The page at the present tick."""
-        return self._page.response()
+        page = self._page
+        if page.as_openmetrics is not None and choose_exposition(request.header(b"accept")).openmetrics:
+            page = page.as_openmetrics
+        return page.response()
 
 
 class NodePages(GuardedResource):

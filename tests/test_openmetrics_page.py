@@ -1,0 +1,76 @@
+"""Pages as OpenMetrics, for identities whose exporter negotiates it; and rows that require another quantity."""
+
+from __future__ import annotations
+
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from twisted.internet.task import Clock
+
+from fakedev.config.configuration import Configuration
+from fakedev.config.files import Files
+from fakedev.config.load import load
+from fakedev.net.pages import Pages
+from fakedev.sim.fleet import Fleet
+
+IDENTITY = """
+name: own
+version: "1"
+openmetrics: {openmetrics}
+timestamps: true
+labels: [{{name: gpu, value: "{{index}}"}}]
+families:
+  - {{name: own_energy_joules_total, type: counter, help: Energy., quantity: energy_joules, format: go}}
+  - {{name: own_replays, type: counter, help: Replays., quantity: pcie_replays, format: go}}
+  - {{name: own_celsius, type: gauge, help: Heat., quantity: temperature_celsius, format: go}}
+  - name: own_created
+    type: gauge
+    help: Created.
+    quantity: created_seconds
+    requires: memory_temperature_celsius
+    format: go
+"""
+
+
+def pages(tmp_path, openmetrics: str = "true", devices: tuple[str, ...] = ("h100",)) -> Pages:
+    """The pages of a pool for each device type, shown as the identity above."""
+    identity = tmp_path / "own.yaml"
+    identity.write_text(IDENTITY.format(openmetrics=openmetrics))
+    pools = ", ".join(
+        f"{{name: {name}, nodes: 1, device: {name}, devices-per-node: 2, identity: {identity}}}" for name in devices
+    )
+    text = f"fleet: {{epoch: 1700000000, pools: [{pools}]}}\nweb: []\nworkloads: {{listen: []}}"
+    configuration: Configuration = load(None, Files(environ={}), text=text)
+    return Pages(Fleet(configuration.fleet), configuration.identities, Clock())
+
+
+def test_a_page_as_openmetrics(tmp_path):
+    """Counters are declared without _total, or as unknown where they have none; times are seconds; the end is marked."""
+    page = pages(tmp_path).fleet_page().as_openmetrics
+    assert page is not None
+    response = page.response()
+    text = bytes(response.body).decode()
+    assert response.content_type.startswith("application/openmetrics-text; version=1.0.0")
+    assert text.endswith("# EOF\n")
+    kinds = {family.name: family.type for family in text_string_to_metric_families(text)}
+    assert kinds == {"own_energy_joules": "counter", "own_replays": "unknown", "own_celsius": "gauge", "own_created": "gauge"}
+    assert 'own_celsius{gpu="0"} 41 1700000000.000\n' in text
+
+
+def test_text_stays_text(tmp_path):
+    """The same page as text 0.0.4 declares families by their full names, with times in milliseconds."""
+    text = bytes(pages(tmp_path).fleet_page().response().body).decode()
+    assert "# TYPE own_energy_joules_total counter\n" in text
+    assert 'own_celsius{gpu="0"} 41 1700000000000\n' in text
+    assert "# EOF" not in text
+
+
+def test_an_exporter_that_does_not_negotiate(tmp_path):
+    """Such an identity has no page as OpenMetrics."""
+    assert pages(tmp_path, openmetrics="false").fleet_page().as_openmetrics is None
+
+
+def test_a_row_that_requires_a_quantity(tmp_path):
+    """It is there for boards with a memory sensor, and for no others, though all have the quantity it shows."""
+    both = pages(tmp_path, devices=("h100",))
+    assert b"own_created{" in bytes(both.fleet_page().response().body)
+    without = pages(tmp_path, devices=("t4",))
+    assert b"own_created" not in bytes(without.fleet_page().response().body)
