@@ -86,7 +86,10 @@ class TestEveryDevice:
                 level.arrays[row.quantity][device] * UNITS[row.unit]
                 for device in range(level.count)
                 for row in family.rows
-                if row.quantity in level.arrays and level.present.get(row.quantity, np.ones(level.count))[device]
+                if all(
+                    name in level.arrays and level.present.get(name, np.ones(level.count))[device]
+                    for name in (row.quantity, row.requires or row.quantity)
+                )
             ]
             if not expected:
                 continue

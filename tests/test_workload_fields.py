@@ -81,7 +81,7 @@ DURATION = "ttl: must be a duration, as 90s or 5m, or seconds from 0 up"
         ("name", None, "name: must be a text, not nothing"),
         ("name", "x" * 1025, "name: is longer than 1024 characters"),
         ("name", "a\0b", "name: must not hold a NUL character"),
-        ("name", "a\ud800b", "name: must not hold half a surrogate pair"),
+        ("name", "a\ud800b", "name: is not UTF-8: it holds half a surrogate pair"),
         ("pod", ["p"], "pod: must be a text, not a list"),
         ("namespace", True, "namespace: must be a text, not true or false"),
         ("container", {}, "container: must be a text, not an object"),

@@ -297,7 +297,7 @@ def test_limits_and_run_time() -> None:
         (["-name", ""], "-name: "),
         (["-pod", "x" * 1025], "-pod: "),
         (["-devnames", "card0,,card1"], "empty name"),
-        (["-name", "\udcff"], "is not UTF-8"),
+        (["-name", "\udcff"], "half a surrogate pair"),
         (["-devnames", ",".join(f"card{n}" for n in range(9000))], "bytes on the wire"),
     ],
 )

@@ -107,5 +107,7 @@ class Identity:
     def absent_families(self, quantities: Collection[str]) -> list[str]:
         """Families that cannot be shown where only these quantities exist."""
         return [
-            family.name for family in self.families if not any(row.quantity in quantities for row in family.rows)
+            family.name
+            for family in self.families
+            if not any({row.quantity, row.requires or row.quantity} <= set(quantities) for row in family.rows)
         ]

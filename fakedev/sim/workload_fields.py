@@ -77,7 +77,7 @@ def _text(fields: Mapping[str, object], field: str) -> str:
     if "\0" in value:
         raise FieldError(field, "must not hold a NUL character")
     if any("\ud800" <= character <= "\udfff" for character in value):
-        raise FieldError(field, "must not hold half a surrogate pair")
+        raise FieldError(field, "is not UTF-8: it holds half a surrogate pair")
     return value
 
 
