@@ -43,7 +43,7 @@ def pages(tmp_path, openmetrics: str = "true", devices: tuple[str, ...] = ("h100
 
 
 def test_a_page_as_openmetrics(tmp_path):
-    """Counters are declared without _total, or as unknown where they have none; times are seconds; the end is marked."""
+    """Counters are declared without _total, or as unknown without it; times are seconds; the end is marked."""
     page = pages(tmp_path).fleet_page().as_openmetrics
     assert page is not None
     response = page.response()
