@@ -127,7 +127,8 @@ def record_head(
 ) -> RecordHead:
     """What a record of a run of this configuration begins with; the run begins now, unless the file says when."""
     epoch = time() if configuration.epoch_is_start else configuration.fleet.epoch_seconds
-    return RecordHead(__version__, epoch, config, text, dict(files.texts), dict(files.variables), list(overrides))
+    path = None if config is None else os.path.abspath(config)
+    return RecordHead(__version__, epoch, path, text, dict(files.texts), dict(files.variables), list(overrides))
 
 
 @dataclass(frozen=True)

@@ -150,6 +150,25 @@ class TestFixed6:
         assert written(value, NumberFormat.FIXED6) == text
 
 
+class TestDigits15:
+    """As C's %.15g writes."""
+
+    @given(st.lists(FINITE, max_size=20))
+    def test_fifteen_digits(self, values: list[float]) -> None:
+        """Whatever the number: what is read again is at most half a digit off."""
+        texts = formatted(np.array(values, dtype=np.float64), NumberFormat.DIGITS15)
+        assert texts == [f"{value:.15g}".encode() for value in values]
+
+    @pytest.mark.parametrize(
+        ("value", "text"),
+        [(55, "55"), (0, "0"), (12.5, "12.5"), (1234567.5, "1234567.5"), (0.1 + 0.2, "0.3"), (1e15, "1e+15"),
+         (999999999999999, "999999999999999"), (0.00001, "1e-05")],
+    )  # fmt: skip
+    def test_examples(self, value: float, text: str) -> None:
+        """An exponent only from 1e15 on and below 1e-4."""
+        assert written(value, NumberFormat.DIGITS15) == text
+
+
 class TestAll:
     """What is so in every format."""
 

@@ -159,6 +159,15 @@ class TestRows:
         page = text(identity(POWER), Boards(3), state)
         assert samples(page) == {("power_watts", "0", "0"): 100, ("power_watts", "0", "2"): 102}
 
+    def test_a_row_may_require_another_quantity(self) -> None:
+        """As the time of creation that is printed beside a counter: only where there is the counter."""
+        for mask, boards in (([True, False, True], {"0", "2"}), ([False] * 3, set()), ([True] * 3, {"0", "1", "2"})):
+            state = state_of(3, present={"usage": mask})
+            page = text(identity(family("x", RowSpec("power", level="board", requires="usage"))), Boards(3), state)
+            assert {key[2] for key in samples(page)} == boards
+        page = text(identity(family("x", RowSpec("power", level="board", requires="volts"))), Boards(1), state_of(1))
+        assert page == ""
+
     def test_a_family_is_absent_when_no_entity_of_the_page_has_it(self) -> None:
         """Though others of the fleet do."""
         state = state_of(3, present={"power": [True, False, False]})

@@ -98,6 +98,14 @@ class TestQuantities:
         names = make_fleet(pool_of(device_type=bare)).quantity_names()
         assert names == ["created_seconds", "energy_joules", "power_watts"]
 
+    def test_a_type_that_lacks_some_counters(self) -> None:
+        """Boards before Ampere have no remapped rows: absent, not 0; beside others that have them."""
+        old = DeviceType("old", {"power_watts": Range(1, 2)}, lacks=("remapped_rows_correctable",))
+        assert "remapped_rows_correctable" not in make_fleet(pool_of(device_type=old)).quantity_names()
+        fleet = make_fleet(pool_of("old", device_type=old, devices_per_node=1), pool_of(devices_per_node=1))
+        assert fleet.state.levels["device"].present["remapped_rows_correctable"].tolist() == [False, True]
+        assert "pcie_replays" not in fleet.state.levels["device"].present
+
     def test_quantities_of_ones_own(self) -> None:
         """A name that the simulation does not know follows the load too."""
         own = DeviceType("own", {"happiness": Range(-5, 5)})

@@ -22,6 +22,7 @@ _GROUPS: Final = ("all", "even", "odd")
 #: Words with wildcards in one selection: each may have to look at every node.
 MOST_PATTERNS: Final = 64
 _MOST_WILDCARDS: Final = 4
+_MOST_HINTS: Final = 500
 
 
 def resolve(words: Sequence[str], roster: Roster, node: str = "") -> NDArray[np.int64]:
@@ -115,7 +116,8 @@ def _indices(part: str, files: Mapping[str, int]) -> list[int]:
 
 
 def _nearest(word: str, names: Sequence[str]) -> str:
-    near = difflib.get_close_matches(word, names, 1)
+    # Looking at ten thousand names would hold the reactor for some 60 ms.
+    near = difflib.get_close_matches(word[:100], names[:_MOST_HINTS], 1)
     return f"; did you mean {near[0]}?" if near else ""
 
 
