@@ -45,6 +45,8 @@ class AnswerReader:
     def feed(self, data: bytes) -> list[Accepted | Verdict]:
         """The news in these bytes and what came before."""
         news: list[Accepted | Verdict] = []
+        if self._over:
+            return news
         self._buffer += data
         while not self._over:
             if not self._heard_a_line:

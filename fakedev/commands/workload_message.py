@@ -31,6 +31,7 @@ def run_message(workload: WorkloadSpec) -> bytes:
         "repeat": workload.repeat,
         "profile": [_activity(activity) for activity in workload.activities],
         "devices": list(workload.devices),
+        "kind": "" if workload.kind == "compute" else workload.kind,
         "node": workload.node,
         "pod": workload.pod,
         "namespace": workload.namespace,
@@ -65,6 +66,7 @@ def unknown_to_the_original(workload: WorkloadSpec) -> list[str]:
         "limits": workload.limits,
         "run-time limit": workload.run_time_limit_seconds,
         "ttl": workload.ttl_seconds,
+        "kind of work": workload.kind != "compute",
         "node": workload.node,
         "pod": workload.pod or workload.namespace or workload.container,
     }

@@ -126,6 +126,7 @@ class WorkloadOptions:
             parse_address,
         )
         self._json = flags.text("json", "", "JSON file with name, repeat, profile; it wins over the options", "FILE")
+        self._kind = flags.text("kind", "compute", "kind of work: compute, tensor, memory, transfer", "KIND")
         self._where = {
             name: flags.text(name, "", f"the workload's {name}{where} (default ${_VARIABLES[name]})", "NAME")
             for name, where in (("node", ", for device names"), ("pod", ""), ("namespace", ""), ("container", ""))
@@ -169,6 +170,7 @@ class WorkloadOptions:
             "name": values[self._name],
             "repeat": values[self._repeat],
             "profile": values[self._activity],
+            "kind": values[self._kind],
             "limits": dict(limits),
             "run-time-limit": values[self._run_time],
         }

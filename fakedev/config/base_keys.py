@@ -68,6 +68,12 @@ BASE = Section(
             "How often the profile runs; 0: for ever.",
             default_words="from the file, else 0",
         ),
+        Key(
+            "kind",
+            Text(),
+            "Kind of work: compute, tensor, memory, transfer, or one that a device type adds.",
+            default="compute",
+        ),
         Key("node", Text(), "The node whose devices are meant by bare names.", default_words="none"),
         Key("pod", Text(), "Pod shown on its devices.", default_words="none"),
         Key("namespace", Text(), "Namespace of the pod.", default_words="none"),

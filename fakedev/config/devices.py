@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from fakedev.config.dynamics import read_dynamics
 from fakedev.config.formats import DEVICE_TYPE
 from fakedev.config.models import LoadedDevice
 from fakedev.config.nodes import Node, Table
@@ -41,6 +42,7 @@ def load_device(node: Node, report: Report) -> LoadedDevice | None:
             memory_page_bytes=max(memory["page"], 1.0),
             counts_errors=values["counts-errors"],
             lacks=values["lacks"],
+            dynamics=read_dynamics(values, ranges, report),
         ),
         values.place,
     )

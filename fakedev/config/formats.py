@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, Final
 
 from fakedev.config.names import fact_name
@@ -13,6 +13,7 @@ from fakedev.config.schema import INVALID, Key, Section, Type
 from fakedev.config.shapes import ListOf, MapOf
 from fakedev.exposition.identity import UNITS, Layout, NumberFormat
 from fakedev.sim.quantities import ERROR_COUNTERS
+from fakedev.sim.spec import Dynamics, WorkKind
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,60 @@ class Anything(Type):
 
 
 _TEXTS: Final = MapOf(Text(), check=fact_name, words="mapping of fact names to texts")
+
+
+def _number(name: str, doc: str, unit: str = "") -> Key:
+    """A coefficient of the dynamics: its default is that of the specification."""
+    default = next(field.default for field in fields(Dynamics) if field.name == name)
+    required = default is MISSING
+    key = name.replace("_", "-")
+    return Key(key, Number(), doc, required=required, default=None if required else default, unit=unit)
+
+
+WORK = Section(
+    "device type.dynamics.work",
+    tuple(
+        Key(field.name.replace("_", "-"), Number(), doc, default=field.default)
+        for field, doc in zip(
+            fields(WorkKind),
+            (
+                "How busy the board says it is.",
+                "How much of what the ranges say of tensor pipes, memory bandwidth and PCIe goes with it.",
+                "Share of the tensor pipes beyond that.",
+                "Share of the memory bandwidth beyond that.",
+                "Share of the PCIe link, each way, beyond that.",
+                "Dynamic power, by that of plain full load.",
+                "Power goes with load to this power.",
+            ),
+            strict=True,
+        )
+    ),
+    doc="What a full load of one kind of work does; shares of 1.",
+)
+
+DYNAMICS = Section(
+    "device type.dynamics",
+    (
+        _number("power_limit_watts", "The power cap: clocks are taken away to stay within it.", "watts"),
+        _number("clocked_power_share", "Share of the dynamic power that raised clocks draw without work."),
+        _number("clock_power_exponent", "The power of work goes with the clock to this power."),
+        _number("clock_step_mhz", "Throttled clocks are a whole number of these.", "MHz"),
+        _number("clock_fall_seconds", "From the highest clock to idle when work ends.", "seconds"),
+        _number("thermal_seconds", "Time constant of the temperature.", "seconds"),
+        _number("memory_thermal_seconds", "Time constant of the memory temperature.", "seconds"),
+        _number("slowdown_celsius", "From here up heat takes clock away.", "degrees Celsius"),
+        _number("resume_celsius", "Under this it comes back.", "degrees Celsius"),
+        _number("pcie_bytes_per_second", "What the PCIe link can carry, each way.", "bytes per second"),
+        Key(
+            "work",
+            MapOf(WORK, words="mapping of kinds of work to shares"),
+            "Kinds of work that differ from the built-in ones, or are added.",
+            default={},
+            default_words="none",
+        ),
+    ),
+    doc="How clocks, power and heat act on each other. A type without it follows the load directly.",
+)
 
 DEVICE_TYPE = Section(
     "device type",
@@ -105,6 +160,7 @@ DEVICE_TYPE = Section(
             "Quantity to its values at load 0 and at load 100; those of bytes may be sizes (19818MiB).",
             required=True,
         ),
+        Key("dynamics", DYNAMICS, "How clocks, power and heat act on each other.", default=None, default_words="none"),
         Key("counts-errors", Boolean(), "Whether it has error counters.", default=True),
         Key("lacks", ListOf(Choice(ERROR_COUNTERS)), "Error counters it has not.", default=(), default_words="none"),
         Key("sources", Anything(), "Where the values come from: for readers only.", default_words="none"),

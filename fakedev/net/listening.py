@@ -228,10 +228,9 @@ class ListeningService(Service):
         await defer.maybeDeferred(port.stopListening)
         for transport in self._connected():
             transport.loseConnection()
-        looks = int(self.closing_seconds / _LOOK_AGAIN_SECONDS)
-        while looks and self._connected():
+        until = self._reactor.seconds() + self.closing_seconds
+        while self._connected() and self._reactor.seconds() < until:
             await deferLater(self._reactor, _LOOK_AGAIN_SECONDS)
-            looks -= 1
         for transport in self._connected():
             transport.abortConnection()
 

@@ -54,7 +54,8 @@ class CachedPage:
         self._is_large = devices * _LINES_A_DEVICE > _LINES_AT_ONCE
         self._tick = -1
         self._response: Response | None = None
-        self._waiting: list[Deferred[Response]] = []
+        self._waiting: list[tuple[int, Deferred[Response]]] = []
+        self._is_making = False
         self.as_openmetrics: CachedPage | None = None
 
     def response(self) -> Response | Deferred[Response]:
@@ -64,10 +65,15 @@ class CachedPage:
         if not self._is_large:
             return self._made([part.render(self._fleet.state) for part in self._parts], self._fleet.state)
         waiter: Deferred[Response] = Deferred()
-        self._waiting.append(waiter)
-        if len(self._waiting) == 1:
-            self._work(self._pieces(), [])
+        self._waiting.append((self._fleet.state.tick, waiter))
+        self._make()
         return waiter
+
+    def _make(self) -> None:
+        """Begin to make the page, if somebody waits for it and that is not under way."""
+        if self._waiting and not self._is_making:
+            self._is_making = True
+            self._work(self._pieces(), [])
 
     def _pieces(self) -> Generator[bytes, None, State]:
         """The page's pieces, some of them empty; all show the state that is returned."""
@@ -93,9 +99,13 @@ class CachedPage:
         else:
             self._clock.callLater(0, self._work, pieces, made)
             return
-        waiting, self._waiting = self._waiting, []
-        for waiter in waiting:
+        self._is_making = False
+        # Whoever asked after a tick had passed in the making is owed the page of that tick.
+        served = [waiter for tick, waiter in self._waiting if isinstance(outcome, Failure) or tick <= self._tick]
+        self._waiting = [(tick, waiter) for tick, waiter in self._waiting if waiter not in served]
+        for waiter in served:
             waiter.callback(outcome)
+        self._make()
 
     def _made(self, pieces: Sequence[bytes], state: State) -> Response:
         self._tick = state.tick

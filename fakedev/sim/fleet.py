@@ -24,7 +24,7 @@ from fakedev.sim.randomness import Floats
 from fakedev.sim.relations import Relations
 from fakedev.sim.roster import Roster, RosterNode
 from fakedev.sim.selectors import resolve
-from fakedev.sim.spec import FleetSpec, WorkloadSpec
+from fakedev.sim.spec import WORK_KINDS, FleetSpec, WorkloadSpec
 from fakedev.sim.state import Level, State
 from fakedev.sim.workloads import Verdict, Workload, Workloads
 
@@ -58,6 +58,8 @@ class Fleet:
         self._relations = Relations(self.roster, spec.epoch_seconds)
         self.workloads = Workloads(spec.seed, self.roster.keys())
         self._attribution = Attribution(self.roster)
+        dynamics = [pool.device_type.dynamics for pool in spec.pools]
+        self._kinds = sorted({*WORK_KINDS, *(kind for each in dynamics if each for kind in each.kinds)})
         self._clock = ChangeClock(spec.epoch_seconds, spec.tick_seconds if wall_per_tick is None else wall_per_tick)
         self._clock_tick = 0
         self._sequence = 0
@@ -77,8 +79,8 @@ class Fleet:
 
     def _first_state(self) -> State:
         self._let_in_and_out(0.0)
-        load = self.workloads.device_load(0, 0.0, _INSTANT_SECONDS)
-        level = self._relations.device_level(load, None, 0.0)
+        loads = self.workloads.device_loads(0, 0.0, _INSTANT_SECONDS)
+        level = self._relations.device_level(loads, None, 0.0)
         return self._shown(0, level)
 
     def _shown(self, tick: int, level: Level) -> State:
@@ -126,6 +128,10 @@ class Fleet:
         devices = resolve(spec.devices, self.roster, spec.node)
         for metric, _ in spec.limits:
             self._check_limit(metric)
+        if spec.kind not in self._kinds:
+            near = difflib.get_close_matches(spec.kind, self._kinds, 1)
+            hint = f"; did you mean {near[0]}?" if near else f": give one of {', '.join(self._kinds)}"
+            raise Refused("unknown-name", f"no kind of work {spec.kind!r}{hint}", "kind")
         workload = Workload(workload_id, spec, devices)
         self.workloads.accept(workload)
         self._starting[workload_id] = workload
@@ -167,16 +173,16 @@ class Fleet:
         """
         tick_seconds = self.spec.tick_seconds
         start, end = self.state.seconds, (self.state.tick + 1) * tick_seconds
-        verdicts, self._told = self._told, []
         self._let_in_and_out(start)
-        load = self.workloads.device_load(self.state.tick + 1, start, end)
-        level = self._relations.device_level(load, self.state.levels["device"], tick_seconds)
+        loads = self.workloads.device_loads(self.state.tick + 1, start, end)
+        level = self._relations.device_level(loads, self.state.levels["device"], tick_seconds)
         over = {verdict.workload_id: verdict for verdict in self.workloads.over(end)}
         over |= {v.workload_id: v for v in self._limits_crossed(level) if v.workload_id not in over}
         self._ending.update(over)
         self._let_in_and_out(end)
         self.state = self._shown(self.state.tick + 1, level)
-        return verdicts + list(over.values())
+        told, self._told = self._told, []
+        return told + list(over.values())
 
     def _let_in_and_out(self, now_seconds: float) -> None:
         if not self._starting and not self._ending:

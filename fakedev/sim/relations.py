@@ -2,8 +2,10 @@
 
 1. Direct: each quantity follows the load, value = low + load x (high - low), as in the original
    exporter; low and high are the device type's.
-2. Memory: used memory is a whole number of pages; free is what used and reserved leave of the total.
-3. Counters: energy is the integral of the power shown, PCIe bytes of the rates shown.
+2. Boards: where a device type has dynamics, clocks, power, temperatures, engines and PCIe follow
+   from each other instead (:mod:`fakedev.sim.boards`).
+3. Memory: used memory is a whole number of pages; free is what used and reserved leave of the total.
+4. Counters: energy is the integral of the power shown, PCIe bytes of the rates shown.
 Error counters stay at 0 until faults move them. A quantity that a device type gives no range for is
 absent on its devices.
 """
@@ -16,6 +18,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from fakedev.sim.boards import DYNAMIC_QUANTITIES, Boards
 from fakedev.sim.quantities import ERROR_COUNTERS
 from fakedev.sim.randomness import Floats
 from fakedev.sim.roster import Roster
@@ -66,22 +69,33 @@ class Relations:
             self._present[name] = has_memory
         for name in ERROR_COUNTERS:
             self._present[name] = mask([each.counts_errors and name not in each.lacks for each in types])
+        has_dynamics = mask([each.dynamics is not None for each in types])
+        self._board_places = np.flatnonzero(has_dynamics)
+        self._boards: Boards | None = None
+        if has_dynamics.any():
+            owners = np.repeat(np.arange(len(types)), per_node)[self._board_places].tolist()
+            self._boards = Boards([types[owner] for owner in owners])
+            for name in DYNAMIC_QUANTITIES:
+                self._present[name] = has_dynamics
         for counter, rate in INTEGRALS.items():
             if rate in self._present:
                 self._present[counter] = self._present[rate]
         self._some_memory = bool(has_memory.any())
         self._masks = {name: has for name, has in self._present.items() if not has.all()}
 
-    def device_level(self, load: Floats, before: Level | None, seconds: float) -> Level:
+    def device_level(self, loads: Mapping[str, Floats], before: Level | None, seconds: float) -> Level:
         """All quantities of the devices for one tick.
 
-        :param load: share of 1, shape (devices,).
+        :param loads: by kind of work, shares of 1, each of shape (devices,).
         :param before: the level as it was a tick ago, for the counters; None at the start.
         :param seconds: simulated seconds that the counters integrate over.
         """
         arrays = dict(self._constant)
+        load = sum(loads.values(), np.zeros(self._count))
         for name, low in self._low.items():
             arrays[name] = low + load * self._span[name]
+        if self._boards is not None:
+            self._add_boards(self._boards, arrays, loads, before, seconds)
         if self._some_memory:
             used = np.round(arrays["memory_used_bytes"] / self._page) * self._page
             used = np.minimum(used, self._most_used)
@@ -93,6 +107,22 @@ class Relations:
                 so_far: Floats | float = before.arrays[counter] if before else 0.0
                 arrays[counter] = so_far + arrays[rate] * seconds
         return Level(self._count, arrays, self._masks)
+
+    def _add_boards(
+        self,
+        boards: Boards,
+        arrays: dict[str, Floats],
+        loads: Mapping[str, Floats],
+        before: Level | None,
+        seconds: float,
+    ) -> None:
+        """Put what dynamics make in the place of what the direct rule made."""
+        places = self._board_places
+        past = None if before is None else {name: array[places] for name, array in before.arrays.items()}
+        made = boards.step({kind: load[places] for kind, load in loads.items()}, past, seconds)
+        for name, values in made.items():
+            if name in self._present:
+                arrays.setdefault(name, np.zeros(self._count))[places] = values
 
     @property
     def quantities(self) -> Mapping[str, NDArray[np.bool_]]:

@@ -14,7 +14,7 @@ from fakedev.sim.units import parse_duration
 
 #: The fields a workload may be given, as they are spelled everywhere.
 FIELDS: Final = (
-    "name", "devices", "profile", "repeat", "node", "pod", "namespace", "container",
+    "name", "devices", "profile", "repeat", "kind", "node", "pod", "namespace", "container",
     "limits", "run-time-limit", "ttl",
 )  # fmt: skip
 _LONGEST_TEXT: Final = 1024
@@ -38,6 +38,7 @@ def workload_from_fields(fields: Mapping[str, object]) -> WorkloadSpec:
         devices=_devices(fields.get("devices")),
         activities=_profile(fields.get("profile")),
         repeat=_repeat(fields.get("repeat", 1)),
+        kind=_text(fields, "kind") or "compute",
         node=_text(fields, "node"),
         pod=_text(fields, "pod"),
         namespace=_text(fields, "namespace"),
@@ -56,6 +57,8 @@ def fields_of_workload(spec: WorkloadSpec) -> dict[str, object]:
         "profile": format_profile(spec.activities),
         "repeat": spec.repeat,
     }
+    if spec.kind != "compute":
+        fields["kind"] = spec.kind
     for field in ("node", "pod", "namespace", "container"):
         if getattr(spec, field):
             fields[field] = getattr(spec, field)

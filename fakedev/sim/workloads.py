@@ -62,6 +62,7 @@ class _Table:
     """The running workloads as arrays: W workloads, P pairs of a workload and one of its devices."""
 
     ids: list[str] = field(default_factory=list)
+    kinds: list[str] = field(default_factory=list)
     profiles: Profiles = field(default_factory=lambda: Profiles.of([]))
     start: Floats = field(default_factory=lambda: np.zeros(0))
     lasts: Floats = field(default_factory=lambda: np.zeros(0))
@@ -125,6 +126,7 @@ class Workloads:
         counts = table.pair_counts[keep]
         self._table = _Table(
             ids=[workload_id for workload_id in table.ids if workload_id not in ended],
+            kinds=[kind for kind, stays in zip(table.kinds, keep.tolist(), strict=True) if stays],
             profiles=table.profiles.kept(keep),
             start=table.start[keep],
             lasts=table.lasts[keep],
@@ -150,6 +152,7 @@ class Workloads:
         all_counts = np.concatenate((table.pair_counts, counts))
         self._table = _Table(
             ids=table.ids + [workload.workload_id for workload in started],
+            kinds=table.kinds + [workload.spec.kind for workload in started],
             profiles=table.profiles.joined(new),
             start=np.concatenate((table.start, np.full(len(started), now_seconds))),
             lasts=np.concatenate((table.lasts, new_lasts)),
@@ -161,10 +164,11 @@ class Workloads:
             load=np.concatenate((table.load, np.zeros(len(started)))),
         )
 
-    def device_load(self, tick: int, start_seconds: float, end_seconds: float) -> Floats:
-        """The load of each device over one tick, as a share of 1, shape (devices,).
+    def device_loads(self, tick: int, start_seconds: float, end_seconds: float) -> dict[str, Floats]:
+        """The load of each device over one tick, by kind of work: shares of 1, each of shape (devices,).
 
-        Loads of several workloads add up and are held to 1. The noise of every pair takes a step.
+        Loads of several workloads add up; where that is more than 1 each gets its part of 1. The noise
+        of every pair takes a step.
         """
         table = self._table
         seconds = end_seconds - start_seconds
@@ -173,9 +177,20 @@ class Workloads:
         load, fluctuation = table.profiles.means(begin, end, seconds)
         table.noise = self._stepped_noise(tick, seconds)
         share = load[table.pair_workload] + fluctuation[table.pair_workload] * table.noise
-        total = np.bincount(table.pair_device, weights=share, minlength=len(self._device_keys))
         table.load = load
-        return np.clip(total / 100.0, 0.0, 1.0)
+        return self._by_kind(share)
+
+    def _by_kind(self, share: Floats) -> dict[str, Floats]:
+        table, count = self._table, len(self._device_keys)
+        kinds = sorted(set(table.kinds)) or ["compute"]
+        rows = np.array([kinds.index(kind) for kind in table.kinds], dtype=np.int64)[table.pair_workload]
+        sums = np.bincount(rows * count + table.pair_device, weights=share, minlength=len(kinds) * count)
+        loads = np.maximum(sums.reshape(len(kinds), count) / 100.0, 0.0)
+        # Row after row, so that kinds that others use change nobody's last digit.
+        total = np.zeros(count)
+        for row in loads:
+            total = total + row
+        return dict(zip(kinds, loads / np.maximum(total, 1.0), strict=True))
 
     def running(self) -> list[Workload]:
         """The workloads in the arrays, in order of their start."""

@@ -1,0 +1,222 @@
+"""How a board answers to work: clocks, power, heat and throttling, each from the others in a stated order.
+
+For devices whose type has dynamics; other devices follow the load directly. One tick, in order:
+
+1. usage, tensor, memory and PCIe shares from the loads of all kinds of work;
+2. the clock that the work asks for: the highest at any work; without, it falls to idle in some seconds;
+3. the thermal throttle, from the temperature of the tick before: it takes clock away while that is at or
+   over the slowdown limit, and gives it back under the resume limit;
+4. the power cap: the highest clock at which the work stays within the limit;
+5. power, from work and clock; 6. temperatures, which follow power with a lag;
+7. how long each reason has throttled.
+
+The cycle temperature - clock - power is broken by taking the temperature of the tick before. Formulas,
+constants and their sources are in doc/simulation.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from fakedev.sim.randomness import Floats
+from fakedev.sim.spec import DeviceType, Dynamics, Range, WorkKind
+
+#: What dynamics make beside the quantities of a type's ranges.
+DYNAMIC_QUANTITIES: Final = (
+    "power_limit_watts",
+    "throttled_power",
+    "throttled_power_seconds",
+    "throttled_thermal",
+    "throttled_thermal_seconds",
+    "thermal_clock_ratio",
+)
+#: Usage below this is idle: no board raises its clocks for it.
+_IDLE_USAGE: Final = 1e-6
+#: Share of the highest clock that the thermal throttle takes or gives in a second, and per kelvin over the limit.
+_THERMAL_RATE: Final = 0.02
+#: Rounding must not cost a clock its last step.
+_STEP_ROUNDING: Final = 1e-6
+
+
+class Boards:
+    """The devices with dynamics: B boards, all arrays of shape (B,) in their order.
+
+    :param types: the type of each board; it has dynamics, and ranges of the quantities in NEEDED.
+    """
+
+    NEEDED: Final = ("usage_ratio", "core_frequency_mhz", "power_watts", "temperature_celsius")
+
+    def __init__(self, types: Sequence[DeviceType]) -> None:
+        boards = [each.dynamics or Dynamics(0.0) for each in types]
+
+        def low(name: str) -> Floats:
+            return np.array([each.ranges.get(name, Range(0.0, 0.0)).low for each in types])
+
+        def high(name: str) -> Floats:
+            return np.array([each.ranges.get(name, Range(0.0, 0.0)).high for each in types])
+
+        def each_of(name: str) -> Floats:
+            return np.array([float(getattr(board, name)) for board in boards])
+
+        self._low = {name: low(name) for name in _FOLLOWED}
+        self._high = {name: high(name) for name in _FOLLOWED}
+        self._limit_watts = each_of("power_limit_watts")
+        self._exponent = each_of("clock_power_exponent")
+        self._clocked_share = each_of("clocked_power_share")
+        self._step_mhz = each_of("clock_step_mhz")
+        self._fall_seconds = each_of("clock_fall_seconds")
+        self._slowdown = each_of("slowdown_celsius")
+        self._resume = each_of("resume_celsius")
+        self._lag = {
+            "temperature_celsius": each_of("thermal_seconds"),
+            "memory_temperature_celsius": each_of("memory_thermal_seconds"),
+        }
+        self._link = each_of("pcie_bytes_per_second")
+        kinds = dict.fromkeys(kind for board in boards for kind in board.kinds)
+        self._kinds = {kind: _shares([board.kinds.get(kind, _NOTHING) for board in boards]) for kind in kinds}
+
+    def step(
+        self, loads: Mapping[str, Floats], before: Mapping[str, Floats] | None, seconds: float
+    ) -> dict[str, Floats]:
+        """The boards' quantities after one tick.
+
+        :param loads: for each kind of work the load of each board, a share of 1; a kind that a type does not know
+            does nothing there.
+        :param before: their quantities a tick ago; None at the start, when all is at its steady state.
+        """
+        made = self._engines(loads)
+        work = self._work(loads)
+        clock, throttles = self._clock(made["usage_ratio"], work, before, seconds)
+        made |= throttles
+        made["core_frequency_mhz"] = clock
+        raised = self._raised(clock)
+        made["memory_frequency_mhz"] = np.where(
+            raised > 0, self._high["memory_frequency_mhz"], self._low["memory_frequency_mhz"]
+        )
+        power = self._power(work, clock)
+        made["power_watts"] = power
+        made["power_limit_watts"] = self._limit_watts
+        for name, lag in self._lag.items():
+            made[name] = self._followed(name, lag, power, before, seconds)
+        return made
+
+    def _engines(self, loads: Mapping[str, Floats]) -> dict[str, Floats]:
+        """What the work keeps busy: shares of 1, and bytes per second."""
+        shares = {field: self._sum(loads, field) for field in ("usage", "tensor", "memory", "transfer")}
+        plain = self._sum(loads, "plain")
+        made = {"usage_ratio": np.minimum(shares["usage"], 1.0)}
+        for name, field in (("tensor_active_ratio", "tensor"), ("memory_bandwidth_ratio", "memory")):
+            made[name] = np.minimum(shares[field] + plain * self._high[name], 1.0)
+        for name in ("pcie_tx_bytes_per_second", "pcie_rx_bytes_per_second"):
+            own = self._low[name] + plain * (self._high[name] - self._low[name])
+            made[name] = np.minimum(own + shares["transfer"] * self._link, np.maximum(self._link, own))
+        return made
+
+    def _sum(self, loads: Mapping[str, Floats], field: str) -> Floats:
+        total = np.zeros(len(self._limit_watts))
+        for kind, shares in self._kinds.items():
+            if kind in loads:
+                total = total + loads[kind] * shares[field]
+        return total
+
+    def _work(self, loads: Mapping[str, Floats]) -> Floats:
+        """Power that the work would draw at the highest clock, as a share of what plain full load draws."""
+        total = np.zeros(len(self._limit_watts))
+        for kind, shares in self._kinds.items():
+            if kind in loads:
+                total = total + shares["power"] * loads[kind] ** shares["power_exponent"]
+        return total
+
+    def _clock(
+        self, usage: Floats, work: Floats, before: Mapping[str, Floats] | None, seconds: float
+    ) -> tuple[Floats, dict[str, Floats]]:
+        """The core clock, and what throttles it."""
+        idle, full = self._low["core_frequency_mhz"], self._high["core_frequency_mhz"]
+        wanted = np.where(usage > _IDLE_USAGE, full, idle)
+        thermal = np.ones(len(full))
+        if before is not None:
+            fallen = before["core_frequency_mhz"] - (full - idle) * seconds / self._fall_seconds
+            wanted = np.maximum(wanted, fallen)
+            thermal = self._thermal_ratio(before, seconds)
+        capped = self._capped_ratio(work)
+        allowed = full * np.minimum(thermal, capped)
+        stepped = np.floor(allowed / self._step_mhz + _STEP_ROUNDING) * self._step_mhz
+        held = np.where(allowed < full, np.maximum(np.minimum(stepped, full - self._step_mhz), idle), full)
+        is_held = wanted > held
+        by_heat = is_held & (thermal <= capped)
+        throttles: dict[str, Floats] = {"thermal_clock_ratio": thermal}
+        for name, active in (("throttled_thermal", by_heat), ("throttled_power", is_held & ~by_heat)):
+            throttles[name] = active.astype(np.float64)
+            so_far = np.zeros(len(full)) if before is None else before[f"{name}_seconds"]
+            throttles[f"{name}_seconds"] = so_far + active * seconds
+        return np.minimum(wanted, held), throttles
+
+    def _thermal_ratio(self, before: Mapping[str, Floats], seconds: float) -> Floats:
+        """The share of the highest clock that heat leaves."""
+        over = before["temperature_celsius"] - self._slowdown
+        taken = np.where(over >= 0, -_THERMAL_RATE * (1.0 + np.maximum(over, 0.0)), 0.0)
+        given = np.where(before["temperature_celsius"] < self._resume, _THERMAL_RATE, 0.0)
+        least = self._low["core_frequency_mhz"] / self._high["core_frequency_mhz"]
+        return np.clip(before["thermal_clock_ratio"] + (taken + given) * seconds, least, 1.0)
+
+    def _capped_ratio(self, work: Floats) -> Floats:
+        """The share of the highest clock at which the work stays within the power limit."""
+        idle, span = self._idle_and_span()
+        room = np.maximum(self._limit_watts - idle - span * self._clocked_share, 0.0)
+        wanted = span * (1.0 - self._clocked_share) * work
+        over = wanted > room
+        ratio = np.divide(room, wanted, out=np.ones_like(room), where=over)
+        return np.where(over, ratio ** (1.0 / self._exponent), 1.0)
+
+    def _power(self, work: Floats, clock: Floats) -> Floats:
+        idle, span = self._idle_and_span()
+        share = self._clocked_share
+        scaled = work * (clock / self._high["core_frequency_mhz"]) ** self._exponent
+        power: Floats = idle + span * (share * self._raised(clock) + (1.0 - share) * scaled)
+        return power
+
+    def _followed(
+        self, name: str, lag: Floats, power: Floats, before: Mapping[str, Floats] | None, seconds: float
+    ) -> Floats:
+        """A temperature: it goes to the level of the power as a first-order lag."""
+        idle, span = self._idle_and_span()
+        level: Floats = self._low[name] + (self._high[name] - self._low[name]) * (power - idle) / span
+        if before is None or name not in before:
+            return level
+        memory = np.array([math.exp(-seconds / each) for each in lag.tolist()])
+        lagged: Floats = level + (before[name] - level) * memory
+        return lagged
+
+    def _idle_and_span(self) -> tuple[Floats, Floats]:
+        idle = self._low["power_watts"]
+        return idle, self._high["power_watts"] - idle
+
+    def _raised(self, clock: Floats) -> Floats:
+        """How far the clock is above idle, as a share of its range."""
+        idle = self._low["core_frequency_mhz"]
+        raised: Floats = (clock - idle) / (self._high["core_frequency_mhz"] - idle)
+        return raised
+
+
+def _shares(kinds: Sequence[WorkKind]) -> dict[str, Floats]:
+    """What one kind of work does to each board, by field of WorkKind."""
+    return {field: np.array([float(getattr(kind, field)) for kind in kinds]) for field in _SHARES}
+
+
+_FOLLOWED: Final = (
+    "tensor_active_ratio",
+    "memory_bandwidth_ratio",
+    "core_frequency_mhz",
+    "memory_frequency_mhz",
+    "power_watts",
+    "temperature_celsius",
+    "memory_temperature_celsius",
+    "pcie_tx_bytes_per_second",
+    "pcie_rx_bytes_per_second",
+)
+_SHARES: Final = ("usage", "plain", "tensor", "memory", "transfer", "power", "power_exponent")
+_NOTHING: Final = WorkKind(usage=0.0, plain=0.0, power=0.0)
