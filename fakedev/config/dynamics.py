@@ -14,8 +14,11 @@ from fakedev.sim.spec import WORK_KINDS, Dynamics, Range, WorkKind
 #: Coefficients that divide something, or are lags: they must be more than nothing.
 _POSITIVE: Final = (
     "power_limit_watts", "clock_power_exponent", "clock_step_mhz", "clock_fall_seconds",
-    "thermal_seconds", "memory_thermal_seconds",
+    "thermal_seconds", "memory_thermal_seconds", "power_exponent",
 )  # fmt: skip
+#: Factors and exponents: whatever is over this is a slip, and would not be finite for long.
+_MODERATE: Final = ("clock_power_exponent", "power", "power_exponent")
+_MOST: Final = 100.0
 _SHARES: Final = ("usage", "plain", "tensor", "memory", "transfer", "clocked_power_share")
 
 
@@ -66,6 +69,8 @@ def _check(name: str, number: float | None, values: Values, report: Report) -> N
         report.problem(values.place_of(_key(name)), f"dynamics: {_key(name)} must be over 0, not {number:g}")
     elif name in _SHARES and not 0 <= number <= 1:
         report.problem(values.place_of(_key(name)), f"dynamics: {_key(name)} {number:g} is not within 0 to 1")
+    elif name in _MODERATE and number > _MOST:
+        report.problem(values.place_of(_key(name)), f"dynamics: {_key(name)} {number:g} is over {_MOST:g}")
     elif number < 0:
         report.problem(values.place_of(_key(name)), f"dynamics: {_key(name)} must not be below 0, as {number:g} is")
 

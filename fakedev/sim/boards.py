@@ -49,6 +49,15 @@ class Boards:
     """
 
     NEEDED: Final = ("usage_ratio", "core_frequency_mhz", "power_watts", "temperature_celsius")
+    #: What a tick needs to know of the one before.
+    REMEMBERED: Final = (
+        "core_frequency_mhz",
+        "temperature_celsius",
+        "memory_temperature_celsius",
+        "thermal_clock_ratio",
+        "throttled_power_seconds",
+        "throttled_thermal_seconds",
+    )
 
     def __init__(self, types: Sequence[DeviceType]) -> None:
         boards = [each.dynamics or Dynamics(0.0) for each in types]
@@ -71,9 +80,9 @@ class Boards:
         self._fall_seconds = each_of("clock_fall_seconds")
         self._slowdown = each_of("slowdown_celsius")
         self._resume = each_of("resume_celsius")
-        self._lag = {
-            "temperature_celsius": each_of("thermal_seconds"),
-            "memory_temperature_celsius": each_of("memory_thermal_seconds"),
+        self._lags = {
+            "temperature_celsius": _Lag(each_of("thermal_seconds")),
+            "memory_temperature_celsius": _Lag(each_of("memory_thermal_seconds")),
         }
         self._link = each_of("pcie_bytes_per_second")
         kinds = dict.fromkeys(kind for board in boards for kind in board.kinds)
@@ -86,11 +95,12 @@ class Boards:
 
         :param loads: for each kind of work the load of each board, a share of 1; a kind that a type does not know
             does nothing there.
-        :param before: their quantities a tick ago; None at the start, when all is at its steady state.
+        :param before: the quantities in REMEMBERED, a tick ago; None at the start, when all is at its steady state.
         """
-        made = self._engines(loads)
+        busy = np.minimum(self._sum(loads, "usage"), 1.0)
+        made = self._engines(loads, busy)
         work = self._work(loads)
-        clock, throttles = self._clock(made["usage_ratio"], work, before, seconds)
+        clock, throttles = self._clock(busy, work, before, seconds)
         made |= throttles
         made["core_frequency_mhz"] = clock
         raised = self._raised(clock)
@@ -100,21 +110,25 @@ class Boards:
         power = self._power(work, clock)
         made["power_watts"] = power
         made["power_limit_watts"] = self._limit_watts
-        for name, lag in self._lag.items():
-            made[name] = self._followed(name, lag, power, before, seconds)
+        for name in self._lags:
+            made[name] = self._followed(name, power, before, seconds)
         return made
 
-    def _engines(self, loads: Mapping[str, Floats]) -> dict[str, Floats]:
+    def _engines(self, loads: Mapping[str, Floats], busy: Floats) -> dict[str, Floats]:
         """What the work keeps busy: shares of 1, and bytes per second."""
-        shares = {field: self._sum(loads, field) for field in ("usage", "tensor", "memory", "transfer")}
-        plain = self._sum(loads, "plain")
-        made = {"usage_ratio": np.minimum(shares["usage"], 1.0)}
+        made = {"usage_ratio": self._between("usage_ratio", busy)}
+        plain, transfer = self._sum(loads, "plain"), self._sum(loads, "transfer")
         for name, field in (("tensor_active_ratio", "tensor"), ("memory_bandwidth_ratio", "memory")):
-            made[name] = np.minimum(shares[field] + plain * self._high[name], 1.0)
+            made[name] = np.minimum(self._between(name, plain) + self._sum(loads, field), 1.0)
         for name in ("pcie_tx_bytes_per_second", "pcie_rx_bytes_per_second"):
-            own = self._low[name] + plain * (self._high[name] - self._low[name])
-            made[name] = np.minimum(own + shares["transfer"] * self._link, np.maximum(self._link, own))
+            own = self._between(name, plain)
+            made[name] = np.minimum(own + transfer * self._link, np.maximum(self._link, own))
         return made
+
+    def _between(self, name: str, share: Floats) -> Floats:
+        """The value of a range at a share of its width."""
+        value: Floats = self._low[name] + share * (self._high[name] - self._low[name])
+        return value
 
     def _sum(self, loads: Mapping[str, Floats], field: str) -> Floats:
         total = np.zeros(len(self._limit_watts))
@@ -132,11 +146,11 @@ class Boards:
         return total
 
     def _clock(
-        self, usage: Floats, work: Floats, before: Mapping[str, Floats] | None, seconds: float
+        self, busy: Floats, work: Floats, before: Mapping[str, Floats] | None, seconds: float
     ) -> tuple[Floats, dict[str, Floats]]:
         """The core clock, and what throttles it."""
         idle, full = self._low["core_frequency_mhz"], self._high["core_frequency_mhz"]
-        wanted = np.where(usage > _IDLE_USAGE, full, idle)
+        wanted = np.where(busy > _IDLE_USAGE, full, idle)
         thermal = np.ones(len(full))
         if before is not None:
             fallen = before["core_frequency_mhz"] - (full - idle) * seconds / self._fall_seconds
@@ -179,16 +193,13 @@ class Boards:
         power: Floats = idle + span * (share * self._raised(clock) + (1.0 - share) * scaled)
         return power
 
-    def _followed(
-        self, name: str, lag: Floats, power: Floats, before: Mapping[str, Floats] | None, seconds: float
-    ) -> Floats:
+    def _followed(self, name: str, power: Floats, before: Mapping[str, Floats] | None, seconds: float) -> Floats:
         """A temperature: it goes to the level of the power as a first-order lag."""
         idle, span = self._idle_and_span()
         level: Floats = self._low[name] + (self._high[name] - self._low[name]) * (power - idle) / span
         if before is None or name not in before:
             return level
-        memory = np.array([math.exp(-seconds / each) for each in lag.tolist()])
-        lagged: Floats = level + (before[name] - level) * memory
+        lagged: Floats = level + (before[name] - level) * self._lags[name].kept(seconds)
         return lagged
 
     def _idle_and_span(self) -> tuple[Floats, Floats]:
@@ -202,12 +213,25 @@ class Boards:
         return raised
 
 
+class _Lag:
+    """Time constants of boards; there are few different ones."""
+
+    def __init__(self, constants: Floats) -> None:
+        self._different, self._which = np.unique(constants, return_inverse=True)
+
+    def kept(self, seconds: float) -> Floats:
+        """The share of a difference that is left after some seconds, for each board."""
+        left: Floats = np.array([math.exp(-seconds / each) for each in self._different.tolist()])[self._which]
+        return left
+
+
 def _shares(kinds: Sequence[WorkKind]) -> dict[str, Floats]:
     """What one kind of work does to each board, by field of WorkKind."""
     return {field: np.array([float(getattr(kind, field)) for kind in kinds]) for field in _SHARES}
 
 
 _FOLLOWED: Final = (
+    "usage_ratio",
     "tensor_active_ratio",
     "memory_bandwidth_ratio",
     "core_frequency_mhz",

@@ -91,7 +91,8 @@ class Relations:
         :param seconds: simulated seconds that the counters integrate over.
         """
         arrays = dict(self._constant)
-        load = sum(loads.values(), np.zeros(self._count))
+        # Parts of 1 may add up to a last digit more.
+        load = np.minimum(sum(loads.values(), np.zeros(self._count)), 1.0)
         for name, low in self._low.items():
             arrays[name] = low + load * self._span[name]
         if self._boards is not None:
@@ -118,7 +119,9 @@ class Relations:
     ) -> None:
         """Put what dynamics make in the place of what the direct rule made."""
         places = self._board_places
-        past = None if before is None else {name: array[places] for name, array in before.arrays.items()}
+        past = None
+        if before is not None:
+            past = {name: before.arrays[name][places] for name in boards.REMEMBERED if name in before.arrays}
         made = boards.step({kind: load[places] for kind, load in loads.items()}, past, seconds)
         for name, values in made.items():
             if name in self._present:
