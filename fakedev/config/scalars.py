@@ -62,35 +62,8 @@ class Text(_ScalarType):
 
 
 @dataclass(frozen=True)
-class Integer(_ScalarType):
-    """A whole number."""
-
-    least: int | None = None
-    most: int | None = None
-    words: str = "whole number"
-
-    @property
-    def described(self) -> str:
-        """The words with their bounds."""
-        return self.words + _span(self.least, self.most).replace(" within", ",")
-
-    def takes(self, node: Node) -> bool:
-        return isinstance(node, Scalar) and not node.quoted and _NUMBER.fullmatch(node.text) is not None
-
-    def parse(self, node: Scalar) -> Any:
-        if node.quoted or not _INTEGER.fullmatch(node.text):
-            raise ValueError(f"must be a {self.words}{_span(self.least, self.most)}, not {kind_of(node)}")
-        value = int(node.text)
-        _within(value, self.least, self.most)
-        return value
-
-    def schema(self) -> dict[str, Any]:
-        return _or_variable(_bounded({"type": "integer"}, self.least, self.most))
-
-
-@dataclass(frozen=True)
-class Number(_ScalarType):
-    """A finite number."""
+class _Bounded(_ScalarType):
+    """A number written without quotes, within bounds."""
 
     least: float | None = None
     most: float | None = None
@@ -105,16 +78,44 @@ class Number(_ScalarType):
         return isinstance(node, Scalar) and not node.quoted and _NUMBER.fullmatch(node.text) is not None
 
     def parse(self, node: Scalar) -> Any:
-        if node.quoted or not _NUMBER.fullmatch(node.text):
+        if node.quoted or not self._form().fullmatch(node.text):
             raise ValueError(f"must be a {self.words}{_span(self.least, self.most)}, not {kind_of(node)}")
-        value = float(node.text)
-        if not math.isfinite(value):
-            raise ValueError(f"{shortened(node.text)} is too large for a number")
+        value = self._value(node.text)
         _within(value, self.least, self.most)
+        return value
+
+    def _form(self) -> re.Pattern[str]:
+        return _NUMBER
+
+    def _value(self, text: str) -> float:
+        value = float(text)
+        if not math.isfinite(value):
+            raise ValueError(f"{shortened(text)} is too large for a number")
         return value
 
     def schema(self) -> dict[str, Any]:
         return _or_variable(_bounded({"type": "number"}, self.least, self.most))
+
+
+@dataclass(frozen=True)
+class Number(_Bounded):
+    """A finite number."""
+
+
+@dataclass(frozen=True)
+class Integer(_Bounded):
+    """A whole number."""
+
+    words: str = "whole number"
+
+    def _form(self) -> re.Pattern[str]:
+        return _INTEGER
+
+    def _value(self, text: str) -> float:
+        return int(text)
+
+    def schema(self) -> dict[str, Any]:
+        return _or_variable(_bounded({"type": "integer"}, self.least, self.most))
 
 
 @dataclass(frozen=True)
