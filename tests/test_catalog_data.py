@@ -18,8 +18,9 @@ CATALOG = Path(fakedev.catalog.__file__).parent
 DEVICES = sorted((CATALOG / "devices").glob("*.yaml"))
 IDENTITIES = sorted((CATALOG / "identities").glob("*.yaml"))
 
-DEVICE_KEYS = {"name", "aliases", "facts", "memory", "ranges", "sources"}
+DEVICE_KEYS = {"name", "aliases", "facts", "memory", "ranges", "dynamics", "sources"}
 OPTIONAL_DEVICE_KEYS = {"lacks"}
+DYNAMICS = ["power-limit-watts", "clock-step-mhz", "slowdown-celsius", "resume-celsius", "pcie-bytes-per-second"]
 DEVICE_FACTS = {"product_name", "vendor", "pci_device_id", "driver_version", "architecture", "memory_type"}
 IDENTITY_KEYS = {
     "name", "version", "default", "content-type", "openmetrics", "layout", "sort-labels", "leading-labels",
@@ -31,7 +32,7 @@ COMPUTED_FACTS = {
 METRIC_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 TEMPLATE = re.compile(r"(?:[^{}]|\{[a-z_]+(?:\|(?:upper|lower))?\})*")
-SOURCE = re.compile(r"\[(?:C|S|P|D|F|V|X|M)\]|derived|by definition|not known")
+SOURCE = re.compile(r"\[(?:C|S|P|D|F|V|X|M)\]|derived|chosen|by definition|not known")
 
 #: What the facts that this project was built on say of the boards: PCI device, memory in MiB.
 BOARDS = {
@@ -176,9 +177,25 @@ class TestDevices:
         assert hbm == ("memory_temperature_celsius" in device["ranges"])
         assert hbm == (low == high)
 
+    def test_dynamics(self, device: dict[str, Any]) -> None:
+        """What differs from board to board is given, the limits are over what plain full load reaches."""
+        dynamics, ranges = device["dynamics"], device["ranges"]
+        assert list(dynamics) == DYNAMICS
+        assert dynamics["power-limit-watts"] >= ranges["power_watts"][1]
+        assert dynamics["resume-celsius"] < dynamics["slowdown-celsius"]
+        assert dynamics["resume-celsius"] > ranges["temperature_celsius"][1]
+
+    def test_pcie(self, device: dict[str, Any]) -> None:
+        """The link's bytes are transfers x lanes x 128 / 130 bits of its generation, to three digits."""
+        match = re.search(r"PCIe (\d)\.0 x(\d+)", device["sources"]["pcie-bytes-per-second"])
+        assert match is not None
+        generation, lanes = int(match[1]), int(match[2])
+        computed = 8e9 * 2 ** (generation - 3) * lanes * 128 / 130 / 8
+        assert device["dynamics"]["pcie-bytes-per-second"] == pytest.approx(computed, rel=0.005)
+
     def test_sources(self, device: dict[str, Any]) -> None:
-        """Each fact, size and range says where it is from, and no source is of nothing."""
-        values = {*device["facts"], *device["memory"], *device["ranges"]}
+        """Each fact, size, range and value of the dynamics says where it is from, and no source is of nothing."""
+        values = {*device["facts"], *device["memory"], *device["ranges"], *device["dynamics"]}
         assert set(device["sources"]) == values
         for name, text in device["sources"].items():
             assert SOURCE.search(text), f"{name}: {text}"
@@ -192,6 +209,13 @@ class TestDocumentation:
         "memory_frequency_mhz", "memory_used_bytes", "memory_bandwidth_ratio",
         "pcie_tx_bytes_per_second", "pcie_rx_bytes_per_second",
     )  # fmt: skip
+
+    def test_dynamics(self, device: dict[str, Any]) -> None:
+        """The table of the dynamics has the device's row."""
+        lines = (CATALOG.parent.parent / "doc" / "devices.md").read_text(encoding="utf-8").splitlines()
+        values = [f"{value:.4g}" for value in list(device["dynamics"].values())[:-1]]
+        link = f"{device['dynamics']['pcie-bytes-per-second'] / 1e9:g}"
+        assert f"| {' | '.join([device['name'], *values, link])} |" in lines
 
     def test_tables(self, device: dict[str, Any]) -> None:
         """Both tables have the device's row, with its values."""

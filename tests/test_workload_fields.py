@@ -30,15 +30,15 @@ class TestTaken:
     def test_everything(self) -> None:
         """All fields at once."""
         assert set(FIELDS) == {
-            "name", "devices", "profile", "repeat", "kind", "node", "pod", "namespace", "container",
+            "name", "devices", "profile", "repeat", "seconds-of", "kind", "node", "pod", "namespace", "container",
             "limits", "run-time-limit", "ttl",
         }  # fmt: skip
         spec = made(
-            devices="dgx-0/1, dgx-0/2", profile="10:2:30,95:5:600", repeat=3, kind="tensor", node="dgx-0", pod="p",
+            devices="dgx-0/1, dgx-0/2", profile="10:2:30,95:5:600", repeat=3, seconds_of="work", kind="tensor", node="dgx-0", pod="p",
             namespace="n", container="c", limits={"memory": 10**9, "power": 300.5}, run_time_limit="5m", ttl=3600,
         )  # fmt: skip
         assert spec == WorkloadSpec(
-            "train", ("dgx-0/1", "dgx-0/2"), (Activity(10, 2, 30), Activity(95, 5, 600)), 3, "tensor", "dgx-0", "p", "n", "c",
+            "train", ("dgx-0/1", "dgx-0/2"), (Activity(10, 2, 30), Activity(95, 5, 600)), 3, "tensor", True, "dgx-0", "p", "n", "c",
             (("memory", 1e9), ("power", 300.5)), 300, 3600,
         )  # fmt: skip
 

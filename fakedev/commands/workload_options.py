@@ -126,6 +126,9 @@ class WorkloadOptions:
             parse_address,
         )
         self._json = flags.text("json", "", "JSON file with name, repeat, profile; it wins over the options", "FILE")
+        self._seconds_of = flags.text(
+            "seconds-of", "time", "what the activity's seconds are: time, or work at the highest clock", "time|work"
+        )
         self._kind = flags.text("kind", "compute", "kind of work: compute, tensor, memory, transfer", "KIND")
         self._where = {
             name: flags.text(name, "", f"the workload's {name}{where} (default ${_VARIABLES[name]})", "NAME")
@@ -170,6 +173,7 @@ class WorkloadOptions:
             "name": values[self._name],
             "repeat": values[self._repeat],
             "profile": values[self._activity],
+            "seconds-of": values[self._seconds_of],
             "kind": values[self._kind],
             "limits": dict(limits),
             "run-time-limit": values[self._run_time],

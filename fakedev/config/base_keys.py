@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fakedev.config.scalars import Duration, Integer, Number, Text
+from fakedev.config.scalars import Choice, Duration, Integer, Number, Text
 from fakedev.config.schema import Key, Section
 from fakedev.config.shapes import ListOf, MapOf, OneOf
 
@@ -67,6 +67,12 @@ BASE = Section(
             Integer(0, 2**53),
             "How often the profile runs; 0: for ever.",
             default_words="from the file, else 0",
+        ),
+        Key(
+            "seconds-of",
+            Choice(("time", "work")),
+            "What the seconds of the profile are: time, or work at the highest clock; a throttled board takes longer.",
+            default="time",
         ),
         Key(
             "kind",

@@ -19,7 +19,7 @@ _POSITIVE: Final = (
 #: Factors and exponents: whatever is over this is a slip, and would not be finite for long.
 _MODERATE: Final = ("clock_power_exponent", "power", "power_exponent")
 _MOST: Final = 100.0
-_SHARES: Final = ("usage", "plain", "tensor", "memory", "transfer", "clocked_power_share")
+_SHARES: Final = ("usage", "plain", "tensor", "memory", "transfer", "clock_sensitivity", "clocked_power_share")
 
 
 def read_dynamics(values: Values, ranges: Mapping[str, Range], report: Report) -> Dynamics | None:
@@ -40,16 +40,20 @@ def read_dynamics(values: Values, ranges: Mapping[str, Range], report: Report) -
     for field in fields(Dynamics):
         if field.name != "kinds":
             _check(field.name, section[_key(field.name)], section, report)
-    if section["resume-celsius"] > section["slowdown-celsius"]:
-        report.problem(section.place_of("resume-celsius"), "dynamics: resume-celsius is over slowdown-celsius")
-    power = ranges.get("power_watts")
-    if power is not None and section["power-limit-watts"] is not None and section["power-limit-watts"] < power.low:
+    resume, slowdown = section["resume-celsius"], section["slowdown-celsius"]
+    if resume > slowdown:
+        report.problem(
+            section.place_of("resume-celsius"),
+            f"dynamics: resume-celsius {resume:g} is over slowdown-celsius {slowdown:g}: give both",
+        )
+    power, limit = ranges.get("power_watts"), section["power-limit-watts"]
+    if power is not None and limit is not None and 0 < limit < power.low:
         report.problem(
             section.place_of("power-limit-watts"),
-            f"dynamics: power-limit-watts {section['power-limit-watts']:g} is under the idle power {power.low:g}",
+            f"dynamics: power-limit-watts {limit:g} is under the idle power {power.low:g}",
         )
     kinds = {name: _kind(work, report) for name, work in (section["work"] or {}).items()}
-    if len(report.sorted_problems()) > before:
+    if limit is None or len(report.sorted_problems()) > before:
         return None
     numbers: dict[str, Any] = {f.name: section[_key(f.name)] for f in fields(Dynamics) if f.name != "kinds"}
     return Dynamics(**numbers, kinds={**WORK_KINDS, **kinds})

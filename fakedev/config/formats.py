@@ -74,6 +74,7 @@ WORK = Section(
                 "Share of the PCIe link, each way, beyond that.",
                 "Dynamic power, by that of plain full load.",
                 "Power goes with load to this power.",
+                "Share of a throttled clock's loss by which the work gets slower.",
             ),
             strict=True,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from twisted.web.resource import Resource
 
 from fakedev.net.api_base import ApiResource, as_http_error, json_body, page_of
-from fakedev.net.descriptions import describe_workload
+from fakedev.net.descriptions import describe_workloads
 from fakedev.net.http_request import GuardedRequest
 from fakedev.net.http_response import HttpError, Response, json_response
 from fakedev.net.workload_hub import WorkloadHub
@@ -30,8 +30,7 @@ class Workloads(ApiResource):
         """All workloads, oldest first; ``limit`` and ``offset`` choose some."""
         fleet = self._hub.fleet
         every = list(fleet.workloads.by_id.values())
-        loads = fleet.workloads.load_percents()
-        shown = [describe_workload(fleet, every[place], loads) for place in page_of(request, len(every))]
+        shown = describe_workloads(fleet, [every[place] for place in page_of(request, len(every))])
         return json_response({"workloads": shown, "total": len(every)})
 
     def post(self, request: GuardedRequest, body: bytes) -> Response:
@@ -43,7 +42,7 @@ class Workloads(ApiResource):
             workload_id = self._hub.start(workload_from_fields(fields))
         except Refused as refusal:
             raise as_http_error(refusal) from None
-        described = describe_workload(fleet, fleet.workloads.by_id[workload_id], {})
+        (described,) = describe_workloads(fleet, [fleet.workloads.by_id[workload_id]])
         return json_response(described, 201, [("Location", f"/api/v1/workloads/{workload_id}")])
 
 
@@ -63,9 +62,7 @@ class WorkloadItem(ApiResource):
         found = workloads.find(self._word)
         if not found:
             raise HttpError(404, f"no workload {self._word!r}", "unknown-name", "workload")
-        return json_response(
-            describe_workload(self._hub.fleet, workloads.by_id[found[0]], workloads.load_percents())
-        )
+        return json_response(describe_workloads(self._hub.fleet, [workloads.by_id[found[0]]])[0])
 
     def delete(self, request: GuardedRequest) -> Response:
         """Stop it, or all of that name."""

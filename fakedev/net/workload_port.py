@@ -10,7 +10,7 @@ from typing import Any
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from fakedev.net.descriptions import describe_clock, describe_workload
+from fakedev.net.descriptions import describe_clock, describe_workloads
 from fakedev.net.line_factory import LinePeerFactory
 from fakedev.net.line_peer import LinePeer
 from fakedev.net.ticker import Ticker
@@ -86,8 +86,7 @@ class WorkloadPeer(LinePeer):
         """A line for each workload."""
         fleet = self.factory.hub.fleet
         every = list(fleet.workloads.by_id.values())
-        loads = fleet.workloads.load_percents()
-        shown = [describe_workload(fleet, workload, loads) for workload in every[:MOST_LINES]]
+        shown = describe_workloads(fleet, every[:MOST_LINES])
         lines = [_workload_line(each) for each in shown]
         return Reply(lines=_cut(lines, len(every)), data={"workloads": shown, "total": len(every)})
 
@@ -148,7 +147,7 @@ class WorkloadPeer(LinePeer):
         found = fleet.workloads.find(word)
         if not found:
             raise Refused("unknown-name", f"no workload {word!r}", "workload")
-        return describe_workload(fleet, fleet.workloads.by_id[found[0]], fleet.workloads.load_percents())
+        return describe_workloads(fleet, [fleet.workloads.by_id[found[0]]])[0]
 
     def _advanced(self, request: Request, tick: int) -> None:
         clock = describe_clock(self.factory.hub.fleet, self.factory.ticker.speed)

@@ -33,6 +33,7 @@ DYNAMIC_QUANTITIES: Final = (
     "throttled_thermal",
     "throttled_thermal_seconds",
     "thermal_clock_ratio",
+    "work_clock_ratio",
 )
 #: Usage below this is idle: no board raises its clocks for it.
 _IDLE_USAGE: Final = 1e-6
@@ -103,6 +104,8 @@ class Boards:
         clock, throttles = self._clock(busy, work, before, seconds)
         made |= throttles
         made["core_frequency_mhz"] = clock
+        clock_ratio = clock / self._high["core_frequency_mhz"]
+        made["work_clock_ratio"] = np.where(busy > _IDLE_USAGE, clock_ratio, 1.0)
         raised = self._raised(clock)
         made["memory_frequency_mhz"] = np.where(
             raised > 0, self._high["memory_frequency_mhz"], self._low["memory_frequency_mhz"]
@@ -113,6 +116,11 @@ class Boards:
         for name in self._lags:
             made[name] = self._followed(name, power, before, seconds)
         return made
+
+    def pace(self, work_clock_ratio: Floats) -> dict[str, Floats]:
+        """How fast each kind of work gets on, by its speed at the highest clock, with the clocks of a tick."""
+        lost = 1.0 - work_clock_ratio
+        return {kind: 1.0 - shares["clock_sensitivity"] * lost for kind, shares in self._kinds.items()}
 
     def _engines(self, loads: Mapping[str, Floats], busy: Floats) -> dict[str, Floats]:
         """What the work keeps busy: shares of 1, and bytes per second."""
@@ -242,5 +250,5 @@ _FOLLOWED: Final = (
     "pcie_tx_bytes_per_second",
     "pcie_rx_bytes_per_second",
 )
-_SHARES: Final = ("usage", "plain", "tensor", "memory", "transfer", "power", "power_exponent")
+_SHARES: Final = ("usage", "plain", "tensor", "memory", "transfer", "power", "power_exponent", "clock_sensitivity")
 _NOTHING: Final = WorkKind(usage=0.0, plain=0.0, power=0.0)

@@ -174,7 +174,8 @@ class Fleet:
         tick_seconds = self.spec.tick_seconds
         start, end = self.state.seconds, (self.state.tick + 1) * tick_seconds
         self._let_in_and_out(start)
-        loads = self.workloads.device_loads(self.state.tick + 1, start, end)
+        pace = self._relations.pace(self.state.levels["device"])
+        loads = self.workloads.device_loads(self.state.tick + 1, start, end, pace)
         level = self._relations.device_level(loads, self.state.levels["device"], tick_seconds)
         over = {verdict.workload_id: verdict for verdict in self.workloads.over(end)}
         over |= {v.workload_id: v for v in self._limits_crossed(level) if v.workload_id not in over}

@@ -29,6 +29,7 @@ KNOWN_QUANTITIES: Final[dict[str, str]] = {
     "throttled_thermal": "1 while heat takes clock away, else 0",
     "throttled_thermal_seconds": "how long heat has taken clock away",
     "thermal_clock_ratio": "share of the highest clock that heat leaves, 0 to 1",
+    "work_clock_ratio": "clock that the work has, by the highest, 0 to 1; 1 when idle",
     "energy_joules": "integral of the power since the simulation began",
     "temperature_celsius": "core temperature",
     "memory_temperature_celsius": "memory temperature",

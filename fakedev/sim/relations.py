@@ -109,6 +109,16 @@ class Relations:
                 arrays[counter] = so_far + arrays[rate] * seconds
         return Level(self._count, arrays, self._masks)
 
+    def pace(self, level: Level) -> dict[str, Floats]:
+        """How fast each kind of work gets on, by its speed at the highest clock: each of shape (devices,)."""
+        if self._boards is None:
+            return {}
+        paces = {}
+        for kind, pace in self._boards.pace(level.arrays["work_clock_ratio"][self._board_places]).items():
+            paces[kind] = np.ones(self._count)
+            paces[kind][self._board_places] = pace
+        return paces
+
     def _add_boards(
         self,
         boards: Boards,

@@ -81,12 +81,13 @@ class Profiles:
             )
         )
 
-    def means(self, start: Floats, end: Floats, seconds: float) -> tuple[Floats, Floats]:
+    def means(self, start: Floats, end: Floats, seconds: Floats | float) -> tuple[Floats, Floats]:
         """Mean load and fluctuation over a tick, percent, both of shape (W,).
 
         :param start, end: the part of the tick in which each workload runs, in seconds since its
             own start, shape (W,).
-        :param seconds: length of the tick: time outside the part counts as 0.
+        :param seconds: length of the tick in each workload's seconds, shape (W,): what is outside the part
+            counts as 0.
         """
         load_0, fluctuation_0 = self._integrals(start)
         load_1, fluctuation_1 = self._integrals(end)

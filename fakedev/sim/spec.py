@@ -27,6 +27,7 @@ class WorkKind:
     :param transfer: share of the PCIe link, each way, beyond that.
     :param power: dynamic power, by that of plain full load.
     :param power_exponent: power goes with load to this power.
+    :param clock_sensitivity: share of a throttled clock's loss by which the work gets slower.
     """
 
     usage: float = 1.0
@@ -36,14 +37,15 @@ class WorkKind:
     transfer: float = 0.0
     power: float = 1.0
     power_exponent: float = 1.0
+    clock_sensitivity: float = 1.0
 
 
 #: Kinds of work that every board with dynamics knows; doc/simulation.md has the sources.
 WORK_KINDS: Mapping[str, WorkKind] = {
     "compute": WorkKind(plain=1.0),
     "tensor": WorkKind(tensor=0.93, memory=0.35, power=1.25),
-    "memory": WorkKind(tensor=0.02, memory=0.92, power=0.73, power_exponent=0.5),
-    "transfer": WorkKind(usage=0.1, memory=0.05, transfer=0.8, power=0.12),
+    "memory": WorkKind(tensor=0.02, memory=0.92, power=0.73, power_exponent=0.5, clock_sensitivity=0.1),
+    "transfer": WorkKind(usage=0.1, memory=0.05, transfer=0.8, power=0.12, clock_sensitivity=0.0),
 }
 
 
@@ -144,6 +146,8 @@ class WorkloadSpec:
 
     :param devices: device words (``card0``, ``dgx-0/3``, ``dgx-[0-3]/*``, ``all``, ``even``, ``odd``).
     :param repeat: how often the activities run; 0 for ever.
+    :param is_work: the seconds of the activities are work: seconds at the highest clock, so that a throttled
+        board takes longer.
     :param kind: of work: ``compute``, ``tensor``, ``memory``, ``transfer``, or one that a device type adds.
     :param limits: (metric as it was named, value): crossing one ends the workload.
     :param run_time_limit_seconds: simulated seconds after which it is ended with 1; 0 for none.
@@ -155,6 +159,7 @@ class WorkloadSpec:
     activities: tuple[Activity, ...]
     repeat: int = 1
     kind: str = "compute"
+    is_work: bool = False
     node: str = ""
     pod: str = ""
     namespace: str = ""

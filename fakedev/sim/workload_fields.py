@@ -14,7 +14,7 @@ from fakedev.sim.units import parse_duration
 
 #: The fields a workload may be given, as they are spelled everywhere.
 FIELDS: Final = (
-    "name", "devices", "profile", "repeat", "kind", "node", "pod", "namespace", "container",
+    "name", "devices", "profile", "repeat", "seconds-of", "kind", "node", "pod", "namespace", "container",
     "limits", "run-time-limit", "ttl",
 )  # fmt: skip
 _LONGEST_TEXT: Final = 1024
@@ -39,6 +39,7 @@ def workload_from_fields(fields: Mapping[str, object]) -> WorkloadSpec:
         activities=_profile(fields.get("profile")),
         repeat=_repeat(fields.get("repeat", 1)),
         kind=_text(fields, "kind") or "compute",
+        is_work=_is_work(_text(fields, "seconds-of")),
         node=_text(fields, "node"),
         pod=_text(fields, "pod"),
         namespace=_text(fields, "namespace"),
@@ -57,6 +58,8 @@ def fields_of_workload(spec: WorkloadSpec) -> dict[str, object]:
         "profile": format_profile(spec.activities),
         "repeat": spec.repeat,
     }
+    if spec.is_work:
+        fields["seconds-of"] = "work"
     if spec.kind != "compute":
         fields["kind"] = spec.kind
     for field in ("node", "pod", "namespace", "container"):
@@ -127,6 +130,12 @@ def _repeat(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 2**53:
         raise FieldError("repeat", "must be a whole number, 0 for ever")
     return value
+
+
+def _is_work(value: str) -> bool:
+    if value not in ("", "time", "work"):
+        raise FieldError("seconds-of", f"{value!r} is neither time nor work")
+    return value == "work"
 
 
 def _limits(value: object) -> tuple[tuple[str, float], ...]:

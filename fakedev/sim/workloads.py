@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -44,12 +46,19 @@ class Workload:
     start_seconds: float | None = None
 
     @property
+    def profile_seconds(self) -> float:
+        """Seconds of the profile with its repeats: of time, or of work."""
+        period = sum(activity.seconds for activity in self.spec.activities)
+        return min(period * self.spec.repeat, FOREVER) if self.spec.repeat else FOREVER
+
+    @property
     def end_seconds(self) -> tuple[float, int, str]:
-        """(seconds after the start, code, text) of the end that is known beforehand: the earliest."""
+        """(seconds after the start, code, text) of the end that is known beforehand: the earliest.
+
+        That of work is not known: it depends on the clocks.
+        """
         spec = self.spec
-        period = sum(activity.seconds for activity in spec.activities)
-        profile_end = period * spec.repeat if spec.repeat else FOREVER
-        ends = [(min(profile_end, FOREVER), 0, "OK")]
+        ends = [(FOREVER if spec.is_work else self.profile_seconds, 0, "OK")]
         if spec.ttl_seconds:
             ends.append((spec.ttl_seconds, 0, "time to live is over"))
         if spec.run_time_limit_seconds:
@@ -59,13 +68,21 @@ class Workload:
 
 @dataclass
 class _Table:
-    """The running workloads as arrays: W workloads, P pairs of a workload and one of its devices."""
+    """The running workloads as arrays: W workloads, P pairs of a workload and one of its devices.
+
+    :ivar start, lasts: simulated seconds of the start, and from there to the end that is known, shape (W,).
+    :ivar is_work: whose profile is work, shape (W,).
+    :ivar work, done: seconds of work in all and done so far, shape (W,).
+    """
 
     ids: list[str] = field(default_factory=list)
     kinds: list[str] = field(default_factory=list)
     profiles: Profiles = field(default_factory=lambda: Profiles.of([]))
     start: Floats = field(default_factory=lambda: np.zeros(0))
     lasts: Floats = field(default_factory=lambda: np.zeros(0))
+    is_work: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    work: Floats = field(default_factory=lambda: np.zeros(0))
+    done: Floats = field(default_factory=lambda: np.zeros(0))
     pair_counts: Positions = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     pair_workload: Positions = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     pair_device: Positions = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
@@ -130,6 +147,9 @@ class Workloads:
             profiles=table.profiles.kept(keep),
             start=table.start[keep],
             lasts=table.lasts[keep],
+            is_work=table.is_work[keep],
+            work=table.work[keep],
+            done=table.done[keep],
             pair_counts=counts,
             pair_workload=np.repeat(np.arange(len(counts)), counts),
             pair_device=table.pair_device[pairs],
@@ -156,6 +176,9 @@ class Workloads:
             profiles=table.profiles.joined(new),
             start=np.concatenate((table.start, np.full(len(started), now_seconds))),
             lasts=np.concatenate((table.lasts, new_lasts)),
+            is_work=np.concatenate((table.is_work, [workload.spec.is_work for workload in started])),
+            work=np.concatenate((table.work, [workload.profile_seconds for workload in started])),
+            done=np.concatenate((table.done, np.zeros(len(started)))),
             pair_counts=all_counts,
             pair_workload=np.repeat(np.arange(len(all_counts)), all_counts),
             pair_device=np.concatenate((table.pair_device, devices)),
@@ -164,21 +187,42 @@ class Workloads:
             load=np.concatenate((table.load, np.zeros(len(started)))),
         )
 
-    def device_loads(self, tick: int, start_seconds: float, end_seconds: float) -> dict[str, Floats]:
+    def device_loads(
+        self, tick: int, start_seconds: float, end_seconds: float, pace: Mapping[str, Floats] = MappingProxyType({})
+    ) -> dict[str, Floats]:
         """The load of each device over one tick, by kind of work: shares of 1, each of shape (devices,).
 
         Loads of several workloads add up; where that is more than 1 each gets its part of 1. The noise
         of every pair takes a step.
+
+        :param pace: how fast each kind of work gets on at each device, shape (devices,); at full speed when missing.
         """
         table = self._table
         seconds = end_seconds - start_seconds
         begin = np.minimum(start_seconds - table.start, table.lasts)
         end = np.minimum(end_seconds - table.start, table.lasts)
-        load, fluctuation = table.profiles.means(begin, end, seconds)
+        stretch = np.full(len(table.ids), seconds)
+        if table.is_work.any():
+            # Work that ends in the middle of a tick, or at the deadline of its workload, has part of its load there.
+            stretch = np.where(table.is_work, self._rates(pace), 1.0) * seconds
+            part = np.where(table.is_work, (end - begin) / seconds, 1.0)
+            done = np.minimum(table.done + stretch * part, table.work)
+            begin, end = np.where(table.is_work, table.done, begin), np.where(table.is_work, done, end)
+            table.done = np.where(table.is_work, done, 0.0)
+        load, fluctuation = table.profiles.means(begin, end, stretch)
         table.noise = self._stepped_noise(tick, seconds)
         share = load[table.pair_workload] + fluctuation[table.pair_workload] * table.noise
         table.load = load
         return self._by_kind(share)
+
+    def _rates(self, pace: Mapping[str, Floats]) -> Floats:
+        """How fast each workload gets on: as its slowest device, shape (W,)."""
+        table = self._table
+        kinds = sorted(set(table.kinds))
+        rows = np.array([kinds.index(kind) for kind in table.kinds], dtype=np.int64)[table.pair_workload]
+        paces = np.array([pace.get(kind, np.ones(len(self._device_keys))) for kind in kinds])
+        firsts = np.cumsum(table.pair_counts) - table.pair_counts
+        return np.minimum.reduceat(paces[rows, table.pair_device], firsts)
 
     def _by_kind(self, share: Floats) -> dict[str, Floats]:
         table, count = self._table, len(self._device_keys)
@@ -204,6 +248,12 @@ class Workloads:
         """Each running workload's mean load in the last tick, fluctuation left out, by id."""
         return dict(zip(self._table.ids, self._table.load.tolist(), strict=True))
 
+    def work_done(self) -> dict[str, float]:
+        """Seconds of work done, by id, of the running workloads whose profile is work."""
+        table = self._table
+        done = zip(table.ids, table.done.tolist(), table.is_work.tolist(), strict=True)
+        return {workload_id: seconds for workload_id, seconds, is_work in done if is_work}
+
     def _stepped_noise(self, tick: int, seconds: float) -> Floats:
         """Mean-reverting noise (Ornstein-Uhlenbeck, exact for the step), reflected into +/- 1."""
         table = self._table
@@ -212,13 +262,14 @@ class Workloads:
         return _reflected(memory * table.noise + push * normal(self._seed, table.pair_key, "workload noise", tick))
 
     def over(self, end_seconds: float) -> list[Verdict]:
-        """Verdicts on the workloads whose known end is at or before ``end_seconds``."""
+        """Verdicts on the workloads whose known end is at or before ``end_seconds``, or whose work is done."""
         table = self._table
-        done = np.flatnonzero(table.start + table.lasts <= end_seconds + _ROUNDING_SECONDS)
+        is_done = table.is_work & (table.done >= table.work - _ROUNDING_SECONDS)
+        over = np.flatnonzero(is_done | (table.start + table.lasts <= end_seconds + _ROUNDING_SECONDS))
         verdicts = []
-        for position in done.tolist():
+        for position in over.tolist():
             workload = self.by_id[table.ids[position]]
-            _, code, text = workload.end_seconds
+            code, text = (0, "OK") if is_done[position] else workload.end_seconds[1:]
             verdicts.append(Verdict(workload.workload_id, workload.spec.name, code, text))
         return verdicts
 

@@ -26,6 +26,7 @@ WORKLOAD_VERBS: Final = (
                 required=True,
             ),
             Argument("repeat", Kind.WHOLE, "N", "how often the profile runs: 0 for ever, default 1"),
+            Argument("seconds-of", Kind.TEXT, "time|work", "work: seconds at the highest clock"),
             Argument("kind", Kind.TEXT, "KIND", "of work: compute, tensor, memory or transfer; default compute"),
             Argument("node", Kind.TEXT, "NODE", "the node that device words without one speak of"),
             Argument("pod", Kind.TEXT, "TEXT", "shown by identities that have such a label"),

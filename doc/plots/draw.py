@@ -1,0 +1,124 @@
+"""Draws the plots of doc/simulation.md, from the simulation itself.
+
+Run it at the root of the project: ``PYTHONPATH=. python doc/plots/draw.py [FOLDER]``; without a folder the
+committed plots are written anew.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from charts import Chart, Panel
+
+from fakedev.config.files import Files
+from fakedev.config.load import load
+from fakedev.sim.events import StartWorkload
+from fakedev.sim.fleet import Fleet
+from fakedev.sim.workload_fields import workload_from_fields
+
+HERE = Path(__file__).resolve().parent
+_SHOWN = (
+    "usage_ratio", "core_frequency_mhz", "power_watts", "temperature_celsius", "memory_temperature_celsius",
+    "throttled_power", "throttled_thermal",
+)  # fmt: skip
+_USAGE, _CLOCK, _POWER, _HEAT = "#2a6fb0", "#6a3d9a", "#c2571a", "#b0242b"
+
+
+class Job(NamedTuple):
+    """A workload on the one board: when it starts, its kind and profile."""
+
+    at_second: int
+    kind: str
+    profile: str
+
+
+def history(device: str, seconds: int, jobs: Sequence[Job]) -> dict[str, list[float]]:
+    """What one board shows, second by second."""
+    text = f"""
+version: 1
+fleet: {{seed: 7, epoch: 0, pools: [{{name: dgx, nodes: 1, device: {device}, devices-per-node: 1, identity: dcgm}}]}}
+web: []
+workloads: {{listen: []}}
+"""
+    fleet = Fleet(load(None, Files(environ={}), text=text).fleet)
+    shown: dict[str, list[float]] = {name: [float(getattr(fleet, name)[0])] for name in _SHOWN}
+    for second in range(seconds):
+        for job in jobs:
+            if job.at_second == second:
+                fields = {"name": "job", "devices": "card0", "kind": job.kind, "profile": job.profile}
+                fleet.apply(StartWorkload(workload_from_fields(fields)))
+        fleet.advance()
+        for name, values in shown.items():
+            values.append(float(getattr(fleet, name)[0]))
+    return shown
+
+
+def usage(shown: dict[str, list[float]]) -> Panel:
+    """The panel of the usage."""
+    return Panel("usage (%)", [100 * value for value in shown["usage_ratio"]], (0, 25, 50, 75, 100), _USAGE)
+
+
+def clock(shown: dict[str, list[float]]) -> Panel:
+    """The panel of the core clock."""
+    return Panel("clock (MHz)", shown["core_frequency_mhz"], (0, 500, 1000, 1500, 2000), _CLOCK)
+
+
+def power(shown: dict[str, list[float]], limit: tuple[float, str] | None = None) -> Panel:
+    """The panel of the power."""
+    return Panel("power (W)", shown["power_watts"], (0, 200, 400, 600, 800), _POWER, limit)
+
+
+def ten_minute_job() -> Chart:
+    """Ten minutes of training: data is read, then work, a checkpoint, work again."""
+    shown = history("h100", 13 * 60, [Job(60, "compute", "12:6:40,93:6:260,8:4:20,93:6:280")])
+    heat = Panel("core (°C)", shown["temperature_celsius"], (35, 40, 45, 50, 55, 60), _HEAT)
+    panels = [usage(shown), clock(shown), power(shown), heat]
+    return Chart("A ten-minute job on an H100 (minute 1 to 11)", panels, 13)
+
+
+def thermal_throttle() -> Chart:
+    """An H100 whose cooling is blocked (blocked-h100.yaml): full load, then less, then none."""
+    shown = history(str(HERE / "blocked-h100.yaml"), 15 * 60, [Job(60, "compute", "100:0:420,40:0:180")])
+    limit = (89.0, "slowdown at 89 °C")
+    heat = Panel("core (°C)", shown["temperature_celsius"], (40, 55, 70, 85, 100), _HEAT, limit)
+    return Chart(
+        "Heat throttles: an H100 with a blocked heat sink, load 100 %, then 40 %",
+        [usage(shown), heat, clock(shown), power(shown)],
+        15,
+        shaded=[flag > 0 for flag in shown["throttled_thermal"]],
+        shade_means="throttled by heat",
+    )
+
+
+def power_throttle() -> Chart:
+    """Tensor work on an H100, more each minute."""
+    profile = "50:0:60,70:0:60,90:0:60,93:0:60,96:0:60,100:0:60"
+    shown = history("h100", 9 * 60, [Job(60, "tensor", profile)])
+    # The idle clock is far below this axis, which is there to show the steps.
+    clocks = [max(value, 1800.0) for value in shown["core_frequency_mhz"]]
+    frequency = Panel("clock (MHz)", clocks, (1800, 1850, 1900, 1950, 2000), _CLOCK, note="idle: 345 MHz, off scale")
+    limited = power(shown, (700.0, "power limit 700 W"))
+    return Chart(
+        "The power limit throttles: tensor work on an H100, more each minute",
+        [usage(shown), limited, frequency],
+        9,
+        shaded=[flag > 0 for flag in shown["throttled_power"]],
+        shade_means="throttled by the power limit",
+    )
+
+
+PLOTS = {"job": ten_minute_job, "thermal-throttle": thermal_throttle, "power-throttle": power_throttle}
+
+
+def main() -> None:
+    """Draw all plots."""
+    folder = Path(sys.argv[1]) if sys.argv[1:] else HERE
+    for name, draw in PLOTS.items():
+        (folder / f"{name}.svg").write_text(draw().svg(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

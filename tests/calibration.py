@@ -1,0 +1,104 @@
+"""The measured points that the boards are calibrated to, and the table of them in doc/simulation.md.
+
+Run it at the root of the project to bring the table up to date: ``PYTHONPATH=. python tests/calibration.py``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from fakedev.config.files import Files
+from fakedev.config.load import load
+from fakedev.sim.fleet import Fleet
+from fakedev.sim.spec import DeviceType
+from tests.fleets import advance, make_fleet, pool_of, start
+
+PAGE = Path(__file__).parent.parent / "doc" / "simulation.md"
+HOW = "is out of date: run PYTHONPATH=. python tests/calibration.py"
+_BEGIN, _END = "<!-- calibration: begin -->\n", "<!-- calibration: end -->\n"
+
+#: Ten minutes: many time constants of every lag.
+SETTLED_SECONDS = 600
+#: How near a point has to be: a share of the power, and kelvins.
+POWER_TOLERANCE, HEAT_TOLERANCE = 0.05, 2.0
+
+
+class Point(NamedTuple):
+    """A board as somebody's tool showed it, and the work that stands for what it was doing.
+
+    :param work: kind and load in percent.
+    :param is_wanted: whether the board has to show this; others are there to see how far off it is.
+    """
+
+    board: str
+    what: str
+    kind: str
+    load: float
+    power_watts: float
+    temperature_celsius: float
+    memory_temperature_celsius: float | None
+    core_frequency_mhz: float
+    source: str
+    is_wanted: bool = True
+
+
+CAPTURE = "nvidia-smi -q of one board"
+POINTS = (
+    Point("h100", "idle", "compute", 0, 69.85, 41, 48, 345, CAPTURE),
+    Point("h100", "100 % usage, 11 % memory", "compute", 100, 629.45, 59, 55, 1980, CAPTURE),
+    Point("h200", "idle", "compute", 0, 77.67, 28, 32, 345, CAPTURE),
+    Point("h200", "100 % usage, 7 % memory", "compute", 100, 627.3, 52, 41, 1980, CAPTURE),
+    Point("l40s", "100 % usage, 9 % memory", "compute", 100, 183, 64, None, 2520, CAPTURE),
+    Point("a100", "idle", "compute", 0, 46, 29, 28, 210, "a dcgm-exporter scrape"),
+    Point("a100", "one busy MIG slice of seven", "tensor", 100 / 7, 116, 37, 39, 1410, "the same board, scraped", False),
+    Point("a100", "idle, another board in colder air", "compute", 0, 52, 22, None, 210, "nvidia-smi -q", False),
+    Point("l40s", "9 % usage, PCIe at 2 GB/s", "transfer", 9, 110, 54, None, 2520, CAPTURE, False),
+)
+
+
+def catalog_type(name: str) -> DeviceType:
+    """A device type of the catalog, as a configuration gets it."""
+    pool = f"{{name: dgx, nodes: 1, device: {name}, identity: dcgm}}"
+    text = f"version: 1\nfleet: {{pools: [{pool}]}}\nweb: []\nworkloads: {{listen: []}}\n"
+    return load(None, Files(environ={}), text=text).fleet.pools[0].device_type
+
+
+def settled(point: Point, tick_seconds: float = 1.0) -> Fleet:
+    """A fleet of one board after ten minutes of a point's work."""
+    fleet = make_fleet(pool_of(device_type=catalog_type(point.board), devices_per_node=1), tick_seconds=tick_seconds)
+    advance(fleet, 1)
+    if point.load:
+        start(fleet, profile=f"{point.load}:0:0", kind=point.kind)
+    advance(fleet, round(SETTLED_SECONDS / tick_seconds))
+    return fleet
+
+
+def table() -> str:
+    """The points, measured and simulated, as a table."""
+    lines = [
+        "| board | state | stands for it | source | power W | core °C | memory °C | core MHz | |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for point in POINTS:
+        fleet = settled(point)
+        cells = []
+        for quantity in ("power_watts", "temperature_celsius", "memory_temperature_celsius", "core_frequency_mhz"):
+            measured = getattr(point, quantity)
+            cells.append("" if measured is None else f"{measured:g} → {round(float(getattr(fleet, quantity)[0]), 2):g}")
+        work = f"{point.kind} {point.load:.3g} %" if point.load else "no work"
+        verdict = "calibrated" if point.is_wanted else "for comparison"
+        lines.append(f"| {' | '.join([point.board, point.what, work, point.source, *cells, verdict])} |")
+    return "\n".join(lines) + "\n"
+
+
+def with_table(page: str) -> str:
+    """The page with the table as it is now."""
+    before, _, rest = page.partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    assert end, "no place for the table"
+    return before + _BEGIN + table() + _END + after
+
+
+if __name__ == "__main__":
+    PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
