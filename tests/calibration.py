@@ -51,7 +51,9 @@ POINTS = (
     Point("h200", "100 % usage, 7 % memory", "compute", 100, 627.3, 52, 41, 1980, CAPTURE),
     Point("l40s", "100 % usage, 9 % memory", "compute", 100, 183, 64, None, 2520, CAPTURE),
     Point("a100", "idle", "compute", 0, 46, 29, 28, 210, "a dcgm-exporter scrape"),
-    Point("a100", "one busy MIG slice of seven", "tensor", 100 / 7, 116, 37, 39, 1410, "the same board, scraped", False),
+    Point(
+        "a100", "one busy MIG slice of seven", "tensor", 100 / 7, 116, 37, 39, 1410, "the same board, scraped", False
+    ),
     Point("a100", "idle, another board in colder air", "compute", 0, 52, 22, None, 210, "nvidia-smi -q", False),
     Point("l40s", "9 % usage, PCIe at 2 GB/s", "transfer", 9, 110, 54, None, 2520, CAPTURE, False),
 )

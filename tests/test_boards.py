@@ -169,7 +169,8 @@ class TestKindsOfWork:
         assert fleet.usage_ratio[0] == pytest.approx(0.56)
         assert fleet.tensor_active_ratio[0] == pytest.approx(0.93 * 0.4 + 0.02 * 0.16)
         assert fleet.power_watts[0] == pytest.approx(124 + 376 * (1.25 * 0.4 + 0.73 * 0.4))
-        start(fleet, profile="144:0:0", kind="tensor")
+        for _ in range(2):
+            start(fleet, profile="72:0:0", kind="tensor")
         advance(fleet, 2)
         assert fleet.usage_ratio[0] == 1
         assert fleet.tensor_active_ratio[0] == pytest.approx(0.93 * 0.92 + 0.02 * 0.08)
@@ -197,19 +198,19 @@ class TestKindsOfWork:
         assert fleet.power_watts == pytest.approx(expected)
 
     @pytest.mark.parametrize(
-        ("kind", "hint"),
+        ("kind", "told"),
         [
             ("tensr", "no kind of work 'tensr'; did you mean tensor?"),
-            ("zzz", "no kind of work 'zzz'; give one of compute, memory, tensor, transfer|did you mean"),
+            ("zzz", "no kind of work 'zzz': give one of compute, memory, tensor, transfer"),
         ],
     )
-    def test_an_unknown_kind_is_refused(self, kind: str, hint: str) -> None:
+    def test_an_unknown_kind_is_refused(self, kind: str, told: str) -> None:
         """With a hint; nothing starts."""
         fleet = board()
         with pytest.raises(Refused) as refused:
             start(fleet, kind=kind)
         assert refused.value.code == "unknown-name"
-        assert str(refused.value).replace(": give", "; give").startswith(hint.split("|")[0])
+        assert refused.value.text == told
         assert fleet.starting_count == 0
 
     def test_usage_within_its_range(self) -> None:
@@ -284,15 +285,13 @@ class TestThermalThrottle:
         """Not before; then the clock falls until the temperature holds, near and mostly under the limit."""
         fleet = board(slowdown_celsius=70, resume_celsius=66)
         start(fleet, profile="100:0:0")
-        seconds = 0
         while fleet.temperature_celsius[0] < 70:
             fleet.advance()
             assert fleet.core_frequency_mhz[0] == 1300
             assert fleet.throttled_thermal[0] == 0
         hottest = []
-        for _ in range(600):
+        for seconds in range(1, 601):
             fleet.advance()
-            seconds += 1
             hottest.append(fleet.temperature_celsius[0])
             assert fleet.throttled_thermal[0] == 1
             assert fleet.core_frequency_mhz[0] < 1300
@@ -377,7 +376,8 @@ class TestNeighbours:
             start(fleet, "card0", f"{load}:0:0", kind=kind)
         start(fleet, "card1", "50:0:0", kind="memory")
         advance(fleet, 1)
-        assert fleet.power_watts.tolist() == [250, 150, 50, 50]
+        assert fleet.power_watts == pytest.approx([250, 150, 50, 50])
+        assert (fleet.power_watts <= 250).all()
 
     @pytest.mark.parametrize("count", [1, 2, 3, 17])
     def test_shards(self, count: int) -> None:

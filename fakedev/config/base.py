@@ -7,29 +7,30 @@ from collections.abc import Iterable, Mapping
 from fakedev.config.catalog import Catalog, Fields
 from fakedev.config.problems import Report
 from fakedev.config.values import Values
+from fakedev.sim.admission import Admission
 from fakedev.sim.errors import FieldError, Refused
-from fakedev.sim.roster import Roster
-from fakedev.sim.selectors import resolve
 from fakedev.sim.spec import WorkloadSpec
 from fakedev.sim.workload_fields import workload_from_fields
 
 
 def load_base(
-    entries: Iterable[Values], catalog: Catalog, roster: Roster | None, report: Report
+    entries: Iterable[Values], catalog: Catalog, admission: Admission | None, report: Report
 ) -> tuple[WorkloadSpec, ...]:
     """The base workloads; what is wrong is reported.
 
-    :param roster: who is in the fleet; None when that is not known, and devices cannot be checked.
+    :param admission: which workloads the fleet takes; None when the fleet is not known.
     """
     workloads = []
     for values in entries:
-        workload = _workload(values, catalog, roster, report)
+        workload = _workload(values, catalog, admission, report)
         if workload is not None:
             workloads.append(workload)
     return tuple(workloads)
 
 
-def _workload(values: Values, catalog: Catalog, roster: Roster | None, report: Report) -> WorkloadSpec | None:
+def _workload(
+    values: Values, catalog: Catalog, admission: Admission | None, report: Report
+) -> WorkloadSpec | None:
     fields: Fields = {"repeat": (0, values.place), "devices": ("all", values.place)}
     if values["file"] is not None:
         said = catalog.workload(values["file"], values.place_of("file"))
@@ -49,8 +50,8 @@ def _workload(values: Values, catalog: Catalog, roster: Roster | None, report: R
         place = fields[error.field][1] if error.field in fields else values.place
         report.problem(place, f"{error.field}: {error.reason}")
         return None
-    if roster is not None:
-        _check_devices(workload, fields, roster, report)
+    if admission is not None:
+        _check(workload, fields, values, admission, report)
     return workload
 
 
@@ -69,12 +70,12 @@ def _profile(value: object) -> object:
     return _plain(value)
 
 
-def _check_devices(workload: WorkloadSpec, fields: Fields, roster: Roster, report: Report) -> None:
+def _check(workload: WorkloadSpec, fields: Fields, values: Values, admission: Admission, report: Report) -> None:
     try:
-        resolve(workload.devices, roster, workload.node)
+        admission.check(workload)
     except Refused as error:
-        where = error.where if error.where in fields else "devices"
-        report.problem(fields[where][1], f"{where}: {error.text}")
+        place = fields[error.where][1] if error.where in fields else values.place
+        report.problem(place, f"{error.where}: {error.text}")
 
 
 def _plain(value: object) -> object:

@@ -9,7 +9,7 @@ from typing import Final
 
 from fakedev.config.base import load_base
 from fakedev.config.catalog import Catalog
-from fakedev.config.checks import check_identity, note_unused_labels
+from fakedev.config.checks import check_identity, note_unused_labels, quantities_of
 from fakedev.config.configuration import Configuration, Logging, WorkloadPorts
 from fakedev.config.definitions import CONFIGURATION
 from fakedev.config.documents import read_document
@@ -22,6 +22,7 @@ from fakedev.config.problems import Place, Report
 from fakedev.config.schema import INVALID
 from fakedev.config.values import Values
 from fakedev.config.variables import Variables
+from fakedev.sim.admission import Admission
 from fakedev.sim.roster import Roster
 from fakedev.sim.spec import FleetSpec
 
@@ -90,10 +91,15 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
     web = endpoints.web(values["web"], complete=complete)
     workloads: Values = values["workloads"]
     listen = endpoints.workloads(workloads["listen"], nodes, complete=complete)
-    base = load_base(workloads["base"], catalog, Roster(specs) if complete else None, report)
+    metrics = {name: metric for pool in pools for name, metric in pool.identity.identity.metric_names().items()}
+    admission = None
+    if complete:
+        quantities = frozenset[str]().union(*(quantities_of(pool) for pool in specs))
+        admission = Admission(Roster(specs), quantities, metrics)
+    base = load_base(workloads["base"], catalog, admission, report)
     _note_labels(pools, report)
     return Configuration(
-        fleet=FleetSpec(specs, fleet["seed"], fleet["tick"], fleet["epoch"] or 0.0, base),
+        fleet=FleetSpec(specs, fleet["seed"], fleet["tick"], fleet["epoch"] or 0.0, base, metrics),
         epoch_is_start=fleet["epoch"] is None,
         speed=fleet["speed"],
         identities={pool.spec.name: pool.identity.identity for pool in pools},

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from fakedev.sim.spec import MetricName
+
 #: Units a row may be shown in: factor from the quantity's own unit.
 UNITS: Final[dict[str, float]] = {
     "same": 1.0,
@@ -98,6 +100,14 @@ class Identity:
     timestamps: bool = False
     openmetrics: bool = False
     not_covered: tuple[str, ...] = ()
+
+    def metric_names(self) -> dict[str, MetricName]:
+        """What each family shows first, for limits that users give by the names that they see."""
+        return {
+            family.name: MetricName(family.rows[0].quantity, UNITS[family.rows[0].unit])
+            for family in self.families
+            if family.rows
+        }
 
     @property
     def title(self) -> str:

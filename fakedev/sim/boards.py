@@ -39,8 +39,8 @@ DYNAMIC_QUANTITIES: Final = (
 _IDLE_USAGE: Final = 1e-6
 #: Share of the highest clock that the thermal throttle takes or gives in a second, and per kelvin over the limit.
 _THERMAL_RATE: Final = 0.02
-#: Rounding must not cost a clock its last step.
-_STEP_ROUNDING: Final = 1e-6
+#: Rounding must not cost a clock its last step, nor keep it a hair above idle; in steps, and in MHz.
+_ROUNDING: Final = 1e-6
 
 
 class Boards:
@@ -162,11 +162,11 @@ class Boards:
         thermal = np.ones(len(full))
         if before is not None:
             fallen = before["core_frequency_mhz"] - (full - idle) * seconds / self._fall_seconds
-            wanted = np.maximum(wanted, fallen)
+            wanted = np.where(fallen > wanted + _ROUNDING, fallen, wanted)
             thermal = self._thermal_ratio(before, seconds)
         capped = self._capped_ratio(work)
         allowed = full * np.minimum(thermal, capped)
-        stepped = np.floor(allowed / self._step_mhz + _STEP_ROUNDING) * self._step_mhz
+        stepped = np.floor(allowed / self._step_mhz + _ROUNDING) * self._step_mhz
         held = np.where(allowed < full, np.maximum(np.minimum(stepped, full - self._step_mhz), idle), full)
         is_held = wanted > held
         by_heat = is_held & (thermal <= capped)

@@ -10,21 +10,19 @@ An event that arrives during tick n takes effect in tick n + 1, in order of arri
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
 
+from fakedev.sim.admission import Admission
 from fakedev.sim.attribution import Attribution
 from fakedev.sim.errors import Refused
 from fakedev.sim.events import ChangeClock, DropWorkload, Event, Stamped, StartWorkload, StopWorkload
-from fakedev.sim.quantities import QUANTITY_ALIASES, quantity_name
 from fakedev.sim.randomness import Floats
 from fakedev.sim.relations import Relations
 from fakedev.sim.roster import Roster, RosterNode
-from fakedev.sim.selectors import resolve
-from fakedev.sim.spec import WORK_KINDS, FleetSpec, WorkloadSpec
+from fakedev.sim.spec import FleetSpec, WorkloadSpec
 from fakedev.sim.state import Level, State
 from fakedev.sim.workloads import Verdict, Workload, Workloads
 
@@ -58,8 +56,7 @@ class Fleet:
         self._relations = Relations(self.roster, spec.epoch_seconds)
         self.workloads = Workloads(spec.seed, self.roster.keys())
         self._attribution = Attribution(self.roster)
-        dynamics = [pool.device_type.dynamics for pool in spec.pools]
-        self._kinds = sorted({*WORK_KINDS, *(kind for each in dynamics if each for kind in each.kinds)})
+        self._admission = Admission(self.roster, self._relations.quantities, spec.metric_names)
         self._clock = ChangeClock(spec.epoch_seconds, spec.tick_seconds if wall_per_tick is None else wall_per_tick)
         self._clock_tick = 0
         self._sequence = 0
@@ -125,24 +122,10 @@ class Fleet:
     def _accept(self, workload_id: str, spec: WorkloadSpec) -> None:
         if len(self.workloads.by_id) + len(self._told) >= MOST_WORKLOADS:
             raise Refused("full", f"there are {MOST_WORKLOADS} workloads already")
-        devices = resolve(spec.devices, self.roster, spec.node)
-        for metric, _ in spec.limits:
-            self._check_limit(metric)
-        if spec.kind not in self._kinds:
-            near = difflib.get_close_matches(spec.kind, self._kinds, 1)
-            hint = f"; did you mean {near[0]}?" if near else f": give one of {', '.join(self._kinds)}"
-            raise Refused("unknown-name", f"no kind of work {spec.kind!r}{hint}", "kind")
+        devices = self._admission.check(spec)
         workload = Workload(workload_id, spec, devices)
         self.workloads.accept(workload)
         self._starting[workload_id] = workload
-
-    def _check_limit(self, metric: str) -> None:
-        known = self._relations.quantities
-        if quantity_name(metric) not in known:
-            short = [alias for alias, name in QUANTITY_ALIASES.items() if name in known]
-            near = difflib.get_close_matches(metric, [*known, *short], 1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise Refused("unknown-name", f"no metric {metric!r} to limit{hint}", "limits")
 
     def _known(self, workload_id: str) -> Workload:
         workload = self.workloads.by_id.get(workload_id)
@@ -200,8 +183,9 @@ class Fleet:
         verdicts = []
         for workload in self.workloads.limited():
             for metric, limit in workload.spec.limits:
-                name = quantity_name(metric)
-                values = level.arrays[name][workload.devices]
+                shown = self._admission.metric(metric)
+                name = shown.quantity
+                values = level.arrays[name][workload.devices] * shown.factor
                 if name in level.present:
                     values = values[level.present[name][workload.devices]]
                 if np.any(values > limit):

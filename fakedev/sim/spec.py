@@ -170,12 +170,21 @@ class WorkloadSpec:
 
 
 @dataclass(frozen=True)
+class MetricName:
+    """What a metric that users see shows: a quantity, times a factor."""
+
+    quantity: str
+    factor: float = 1.0
+
+
+@dataclass(frozen=True)
 class FleetSpec:
     """All that decides a fleet's history, but the events.
 
     :param tick_seconds: simulated seconds of one tick.
     :param epoch_seconds: wall time of tick 0, in seconds since 1970.
     :param base: workloads that are present from the first tick.
+    :param metric_names: names of metrics that limits may use beside those of quantities: as identities show them.
     """
 
     pools: tuple[PoolSpec, ...]
@@ -183,3 +192,4 @@ class FleetSpec:
     tick_seconds: float = 1.0
     epoch_seconds: float = 0.0
     base: tuple[WorkloadSpec, ...] = ()
+    metric_names: Mapping[str, MetricName] = field(default_factory=dict)
