@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fakedev.sim.spec import DeviceType, Range
+from fakedev.sim.spec import DeviceType, MetricName, Range
 from fakedev.sim.workloads import Verdict
 from tests.fleets import MIB, advance, ended, loads, make_fleet, pool_of, start
 
@@ -82,3 +82,10 @@ class TestEnds:
         fleet = make_fleet()
         start(fleet, profile="50:0:1", name="train")
         assert fleet.advance() == [Verdict("w1", "train", 0, "OK")]
+
+
+def test_limits_by_the_names_that_users_see() -> None:
+    """An identity's metric is compared in the unit in which it is shown: 500 MiB, not 500 bytes."""
+    fleet = make_fleet(metric_names={"FB_USED": MetricName("memory_used_bytes", 1 / MIB)})
+    workload_id = start(fleet, profile="10:0:2,90:0:0", limits={"FB_USED": 500})
+    assert ended(fleet, 5) == [(3, workload_id, 1, "Limit FB_USED reached, terminated")]
