@@ -34,11 +34,13 @@ class TestTaken:
             "limits", "run-time-limit", "ttl",
         }  # fmt: skip
         spec = made(
-            devices="dgx-0/1, dgx-0/2", profile="10:2:30,95:5:600", repeat=3, seconds_of="work", kind="tensor", node="dgx-0", pod="p",
+            devices="dgx-0/1, dgx-0/2", profile="10:2:30,95:5:600", repeat=3,
+            seconds_of="work", kind="tensor", node="dgx-0", pod="p",
             namespace="n", container="c", limits={"memory": 10**9, "power": 300.5}, run_time_limit="5m", ttl=3600,
         )  # fmt: skip
         assert spec == WorkloadSpec(
-            "train", ("dgx-0/1", "dgx-0/2"), (Activity(10, 2, 30), Activity(95, 5, 600)), 3, "tensor", True, "dgx-0", "p", "n", "c",
+            "train", ("dgx-0/1", "dgx-0/2"), (Activity(10, 2, 30), Activity(95, 5, 600)), 3,
+            "tensor", True, "dgx-0", "p", "n", "c",
             (("memory", 1e9), ("power", 300.5)), 300, 3600,
         )  # fmt: skip
 
