@@ -77,7 +77,7 @@ class Fleet:
     def _first_state(self) -> State:
         self._let_in_and_out(0.0)
         loads = self.workloads.device_loads(0, 0.0, _INSTANT_SECONDS)
-        level = self._relations.device_level(loads, None, 0.0)
+        level = self._relations.device_level(loads, self.workloads.held_share(), None, 0.0)
         return self._shown(0, level)
 
     def _shown(self, tick: int, level: Level) -> State:
@@ -159,7 +159,9 @@ class Fleet:
         self._let_in_and_out(start)
         pace = self._relations.pace(self.state.levels["device"])
         loads = self.workloads.device_loads(self.state.tick + 1, start, end, pace)
-        level = self._relations.device_level(loads, self.state.levels["device"], tick_seconds)
+        level = self._relations.device_level(
+            loads, self.workloads.held_share(), self.state.levels["device"], tick_seconds
+        )
         over = {verdict.workload_id: verdict for verdict in self.workloads.over(end)}
         over |= {v.workload_id: v for v in self._limits_crossed(level) if v.workload_id not in over}
         self._ending.update(over)

@@ -83,10 +83,13 @@ class Relations:
         self._some_memory = bool(has_memory.any())
         self._masks = {name: has for name, has in self._present.items() if not has.all()}
 
-    def device_level(self, loads: Mapping[str, Floats], before: Level | None, seconds: float) -> Level:
+    def device_level(
+        self, loads: Mapping[str, Floats], held: Floats, before: Level | None, seconds: float
+    ) -> Level:
         """All quantities of the devices for one tick.
 
         :param loads: by kind of work, shares of 1, each of shape (devices,).
+        :param held: what workloads hold of each device as long as they run, shares of 1, shape (devices,).
         :param before: the level as it was a tick ago, for the counters; None at the start.
         :param seconds: simulated seconds that the counters integrate over.
         """
@@ -97,6 +100,7 @@ class Relations:
             arrays[name] = low + load * self._span[name]
         if self._boards is not None:
             self._add_boards(self._boards, arrays, loads, before, seconds)
+            self._hold_memory(arrays, held)
         if self._some_memory:
             used = np.round(arrays["memory_used_bytes"] / self._page) * self._page
             used = np.minimum(used, self._most_used)
@@ -136,6 +140,12 @@ class Relations:
         for name, values in made.items():
             if name in self._present:
                 arrays.setdefault(name, np.zeros(self._count))[places] = values
+
+    def _hold_memory(self, arrays: dict[str, Floats], held: Floats) -> None:
+        """A board's memory is held as long as a workload runs: it does not come and go with the load."""
+        name, places = "memory_used_bytes", self._board_places
+        if name in arrays:
+            arrays[name][places] = self._low[name][places] + held[places] * self._span[name][places]
 
     @property
     def quantities(self) -> Mapping[str, NDArray[np.bool_]]:

@@ -105,6 +105,7 @@ class Workloads:
         self.by_id: dict[str, Workload] = {}
         self._by_name: dict[str, dict[str, None]] = {}
         self._limited: dict[str, Workload] = {}
+        self._held: Floats | None = None
         self.changes = 0
 
     def accept(self, workload: Workload) -> None:
@@ -128,6 +129,7 @@ class Workloads:
     def change(self, started: list[Workload], ended: set[str], tick: int, now_seconds: float) -> None:
         """Take running workloads out of the arrays and put others in, from ``now_seconds`` on."""
         self.changes += 1
+        self._held = None
         if ended:
             self._remove(ended)
             for workload_id in ended:
@@ -214,6 +216,19 @@ class Workloads:
         share = load[table.pair_workload] + fluctuation[table.pair_workload] * table.noise
         table.load = load
         return self._by_kind(share)
+
+    def held_share(self) -> Floats:
+        """What the workloads hold of each device as long as they run, however busy they are: shape (devices,).
+
+        A share of 1: the highest loads of their profiles, added up and held to 1. Memory goes by it.
+        """
+        if self._held is None:
+            table = self._table
+            peaks = np.array([max(a.load for a in self.by_id[name].spec.activities) for name in table.ids])
+            weights = peaks[table.pair_workload] if len(peaks) else peaks
+            total = np.bincount(table.pair_device, weights=weights, minlength=len(self._device_keys))
+            self._held = np.minimum(total / 100.0, 1.0)
+        return self._held
 
     def _rates(self, pace: Mapping[str, Floats]) -> Floats:
         """How fast each workload gets on: as its slowest device, shape (W,)."""
