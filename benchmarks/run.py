@@ -14,6 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
 
+import boards
 import disturbance
 import rendering
 import scrapes
@@ -27,6 +28,7 @@ BENCHMARKS: dict[str, Callable[[], Section]] = {
     "large-pages": rendering.large_pages,
     "attaching": workloads.attaching,
     "ticks": workloads.ticks,
+    "boards": boards.boards,
     "starts": sizes.starts,
     "memory": sizes.memory,
     "large-neighbours": disturbance.large_neighbours,

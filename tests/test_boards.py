@@ -1,4 +1,4 @@
-"""How a board answers to work: clocks, power, heat, and throttling by heat and by the power limit."""
+"""How a board answers to work: what it keeps busy, clocks, power and heat."""
 
 from __future__ import annotations
 
@@ -9,43 +9,10 @@ import numpy as np
 import pytest
 
 from fakedev.sim.errors import Refused
-from fakedev.sim.fleet import Fleet
-from fakedev.sim.spec import WORK_KINDS, DeviceType, Dynamics, Range, WorkKind
+from fakedev.sim.spec import WORK_KINDS, Range, WorkKind
 from tests.calibration import catalog_type
 from tests.fleets import BOARD, advance, make_fleet, pool_of, start, stop
-
-#: A board with round numbers: 100 W idle, 500 W at plain full load; 0.1 K per watt; clock from 300 to 1300 MHz.
-DYNAMICS = Dynamics(600.0, clock_step_mhz=10, slowdown_celsius=90, resume_celsius=85, pcie_bytes_per_second=1e10)
-ROUND = DeviceType(
-    "round",
-    {
-        "usage_ratio": Range(0, 1),
-        "tensor_active_ratio": Range(0, 0.5),
-        "memory_bandwidth_ratio": Range(0, 0.1),
-        "core_frequency_mhz": Range(300, 1300),
-        "memory_frequency_mhz": Range(405, 9000),
-        "power_watts": Range(100, 500),
-        "temperature_celsius": Range(40, 80),
-        "memory_temperature_celsius": Range(45, 85),
-        "pcie_tx_bytes_per_second": Range(1e3, 1e6),
-        "pcie_rx_bytes_per_second": Range(1e3, 1e6),
-    },
-    dynamics=DYNAMICS,
-)
-
-
-def board(device_type: DeviceType = ROUND, tick_seconds: float = 1.0, **dynamics: float) -> Fleet:
-    """Four boards on one node, with some of their dynamics changed."""
-    changed = replace(device_type, dynamics=replace(device_type.dynamics or DYNAMICS, **dynamics))
-    return make_fleet(pool_of(device_type=changed), tick_seconds=tick_seconds)
-
-
-def under(kind: str, load: float = 100, seconds: int = 600, **dynamics: float) -> Fleet:
-    """A board after some seconds of one kind of work."""
-    fleet = board(**dynamics)
-    start(fleet, profile=f"{load}:0:0", kind=kind)
-    advance(fleet, seconds)
-    return fleet
+from tests.round_board import DYNAMICS, ROUND, board, under
 
 
 class TestIdle:
@@ -175,6 +142,16 @@ class TestKindsOfWork:
         assert fleet.usage_ratio[0] == 1
         assert fleet.tensor_active_ratio[0] == pytest.approx(0.93 * 0.92 + 0.02 * 0.08)
 
+    def test_the_link_is_full(self) -> None:
+        """PCIe traffic ends at what the link carries; a type that does not say that has its own range only."""
+        kinds = {"copy": WorkKind(plain=1, transfer=1)}
+        full = replace(ROUND, dynamics=replace(DYNAMICS, kinds=kinds))
+        for link, shown in ((1e10, 1e10), (5e5, 1e6), (0, 1e6)):
+            fleet = board(full, pcie_bytes_per_second=link)
+            start(fleet, profile="100:0:0", kind="copy")
+            advance(fleet, 1)
+            assert fleet.pcie_tx_bytes_per_second[0] == shown
+
     def test_two_workloads_of_a_kind_are_as_one(self) -> None:
         """Their loads add up before anything else, the square root of memory-bound work among it."""
         together, one = board(), board()
@@ -221,134 +198,6 @@ class TestKindsOfWork:
         advance(fleet, 1)
         assert fleet.usage_ratio.tolist() == [0.9, 0.1, 0.1, 0.1]
         assert fleet.core_frequency_mhz.tolist() == [1300, 300, 300, 300]
-
-
-class TestPowerLimit:
-    """The power limit takes clock away."""
-
-    def test_tensor_work_reaches_it(self) -> None:
-        """594 W without a limit: throttled to within 4 % of 580 W, and never over it."""
-        fleet = board(power_limit_watts=580)
-        start(fleet, profile="100:0:0", kind="tensor")
-        for _ in range(100):
-            fleet.advance()
-            assert fleet.throttled_power[0] == 1
-            assert 0.96 * 580 < fleet.power_watts[0] <= 580
-            assert fleet.core_frequency_mhz[0] < 1300
-        assert fleet.throttled_power_seconds.tolist() == [100, 0, 0, 0]
-
-    def test_a_load_that_stays_within_it(self) -> None:
-        """Is not throttled: the clock is the highest."""
-        fleet = under("tensor", 95)
-        assert (fleet.throttled_power[0], fleet.core_frequency_mhz[0]) == (0, 1300)
-        assert fleet.power_watts[0] == pytest.approx(124 + 376 * 1.25 * 0.95)
-
-    @pytest.mark.parametrize("limit", [490, 400, 300, 200])
-    @pytest.mark.parametrize("exponent", [2, 2.5, 3])
-    def test_a_lowered_limit(self, limit: float, exponent: float) -> None:
-        """The clock goes with the share of the power that is left to the work, ^(1 / exponent), in whole steps."""
-        fleet = under("compute", power_limit_watts=limit, clock_power_exponent=exponent)
-        wanted = 1300 * ((limit - 124) / 376) ** (1 / exponent)
-        assert 0 <= wanted - fleet.core_frequency_mhz[0] < 10
-        assert fleet.core_frequency_mhz[0] % 10 == 0
-        assert 0.9 * limit < fleet.power_watts[0] <= limit
-
-    def test_half_the_power_is_most_of_the_clock(self) -> None:
-        """A cap costs little speed at first: an H100 at 400 of its 629 W keeps more than three quarters."""
-        fleet = board(catalog_type("h100"), power_limit_watts=400)
-        start(fleet, profile="100:0:0")
-        advance(fleet, 5)
-        assert 0.75 * 1980 < fleet.core_frequency_mhz[0] < 0.85 * 1980
-
-    def test_a_limit_under_what_the_idle_clock_draws(self) -> None:
-        """The clock stops at idle, and this is the one case in which the power is over the limit."""
-        fleet = under("compute", power_limit_watts=101)
-        assert fleet.core_frequency_mhz[0] == 300
-        assert fleet.throttled_power[0] == 1
-        assert fleet.power_watts[0] == pytest.approx(100 + 376 * (300 / 1300) ** 2.5)
-
-    def test_the_end_of_the_work(self) -> None:
-        """Ends it: from there on the clock falls from where it was."""
-        fleet = under("tensor", power_limit_watts=400)
-        clock = fleet.core_frequency_mhz[0]
-        stop(fleet, "w1")
-        advance(fleet, 1)
-        assert fleet.throttled_power[0] == 0
-        assert fleet.core_frequency_mhz[0] == pytest.approx(max(clock - 1000 / 3, 300))
-        assert fleet.throttled_power_seconds[0] == 600
-
-
-class TestThermalThrottle:
-    """Heat takes clock away."""
-
-    def test_from_the_slowdown_temperature_on(self) -> None:
-        """Not before; then the clock falls until the temperature holds, near and mostly under the limit."""
-        fleet = board(slowdown_celsius=70, resume_celsius=66)
-        start(fleet, profile="100:0:0")
-        while fleet.temperature_celsius[0] < 70:
-            fleet.advance()
-            assert fleet.core_frequency_mhz[0] == 1300
-            assert fleet.throttled_thermal[0] == 0
-        hottest = []
-        for seconds in range(1, 601):
-            fleet.advance()
-            hottest.append(fleet.temperature_celsius[0])
-            assert fleet.throttled_thermal[0] == 1
-            assert fleet.core_frequency_mhz[0] < 1300
-            assert fleet.throttled_thermal_seconds[0] == seconds
-        assert max(hottest) < 72
-        assert 65 < min(hottest[100:]) <= max(hottest[100:]) < 70.5
-        assert max(hottest[500:]) - min(hottest[500:]) < 0.1
-        assert fleet.throttled_power_seconds[0] == 0
-
-    def test_recovery(self) -> None:
-        """Less work: the clock comes back in steps once the temperature is under the limit for it, not before."""
-        fleet = under("compute", slowdown_celsius=70, resume_celsius=60)
-        held = fleet.core_frequency_mhz[0]
-        assert held < 1300
-        stop(fleet, "w1")
-        start(fleet, profile="30:0:0")
-        clocks = []
-        for _ in range(80):
-            before = float(fleet.temperature_celsius[0])
-            fleet.advance()
-            clocks.append(float(fleet.core_frequency_mhz[0]))
-            if before >= 60:
-                assert clocks[-1] == held
-        assert clocks == sorted(clocks)
-        assert len(set(clocks)) > 5
-        assert clocks[-1] == 1300
-        assert fleet.throttled_thermal[0] == 0
-
-    def test_between_the_limits_nothing_changes(self) -> None:
-        """The hysteresis: neither taken nor given."""
-        fleet = under("compute", slowdown_celsius=70, resume_celsius=60)
-        ratio = fleet.thermal_clock_ratio[0]
-        assert 60 < fleet.temperature_celsius[0] < 70
-        advance(fleet, 10)
-        assert fleet.thermal_clock_ratio[0] == ratio
-
-    def test_without_work(self) -> None:
-        """There is nothing to take: the flag is off and the seconds stand still, however hot the board is."""
-        fleet = under("compute", slowdown_celsius=70, resume_celsius=66)
-        stop(fleet, "w1")
-        advance(fleet, 4)
-        seconds = fleet.throttled_thermal_seconds[0]
-        advance(fleet, 5)
-        assert fleet.throttled_thermal[0] == 0
-        assert fleet.throttled_thermal_seconds[0] == seconds
-
-    def test_only_one_reason_at_a_time(self) -> None:
-        """The one that takes more; so the seconds of both add up to the time throttled."""
-        fleet = under("compute", 100, 0, power_limit_watts=400, slowdown_celsius=60, resume_celsius=58)
-        throttled = 0
-        for _ in range(300):
-            fleet.advance()
-            assert fleet.throttled_power[0] + fleet.throttled_thermal[0] <= 1
-            throttled += int(fleet.core_frequency_mhz[0] < 1300)
-        assert fleet.throttled_power_seconds[0] > 0
-        assert fleet.throttled_thermal_seconds[0] > 0
-        assert fleet.throttled_power_seconds[0] + fleet.throttled_thermal_seconds[0] == throttled
 
 
 class TestNeighbours:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
+
 import pytest
 
+from fakedev.sim.spec import WORK_KINDS, Dynamics
 from tests.calibration import HEAT_TOLERANCE, HOW, PAGE, POINTS, POWER_TOLERANCE, Point, settled, with_table
 
 WANTED = [point for point in POINTS if point.is_wanted]
@@ -29,6 +32,21 @@ def test_which_points() -> None:
     assert [(point.board, point.load > 0) for point in WANTED] == [
         ("h100", False), ("h100", True), ("h200", False), ("h200", True), ("l40s", True), ("a100", False),
     ]  # fmt: skip
+
+
+def test_the_table_of_kinds() -> None:
+    """doc/simulation.md says of each kind of work what the program does."""
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    for name, kind in WORK_KINDS.items():
+        assert f"| {' | '.join([f'`{name}`', *(f'{value:g}' for value in astuple(kind))])} |" in lines, name
+
+
+def test_the_table_of_constants() -> None:
+    """So it does of the constants that a type need not give."""
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    for name in ("clocked_power_share", "clock_power_exponent", "clock_fall_seconds", "thermal_seconds"):
+        start = f"| `{name.replace('_', '-')}` | {getattr(Dynamics, name):g} | "
+        assert any(line.startswith(start) for line in lines), name
 
 
 def test_the_table_is_current() -> None:

@@ -39,6 +39,8 @@ DYNAMIC_QUANTITIES: Final = (
 _IDLE_USAGE: Final = 1e-6
 #: Share of the highest clock that the thermal throttle takes or gives in a second, and per kelvin over the limit.
 _THERMAL_RATE: Final = 0.02
+#: Work gets on, however slowly, also on a board whose idle clock is 0.
+_LEAST_PACE: Final = 0.001
 #: Rounding must not cost a clock its last step, nor keep it a hair above idle; in steps, and in MHz.
 _ROUNDING: Final = 1e-6
 
@@ -120,7 +122,10 @@ class Boards:
     def pace(self, work_clock_ratio: Floats) -> dict[str, Floats]:
         """How fast each kind of work gets on, by its speed at the highest clock, with the clocks of a tick."""
         lost = 1.0 - work_clock_ratio
-        return {kind: 1.0 - shares["clock_sensitivity"] * lost for kind, shares in self._kinds.items()}
+        return {
+            kind: np.maximum(1.0 - shares["clock_sensitivity"] * lost, _LEAST_PACE)
+            for kind, shares in self._kinds.items()
+        }
 
     def _engines(self, loads: Mapping[str, Floats], busy: Floats) -> dict[str, Floats]:
         """What the work keeps busy: shares of 1, and bytes per second."""
@@ -188,10 +193,11 @@ class Boards:
     def _capped_ratio(self, work: Floats) -> Floats:
         """The share of the highest clock at which the work stays within the power limit."""
         idle, span = self._idle_and_span()
-        room = np.maximum(self._limit_watts - idle - span * self._clocked_share, 0.0)
+        room = self._limit_watts - idle - span * self._clocked_share
         wanted = span * (1.0 - self._clocked_share) * work
         over = wanted > room
-        ratio = np.divide(room, wanted, out=np.ones_like(room), where=over)
+        # Without any room not even the highest clock by itself fits, and only idle is left.
+        ratio = np.divide(np.maximum(room, 0.0), wanted, out=np.zeros_like(room), where=over & (wanted > 0))
         return np.where(over, ratio ** (1.0 / self._exponent), 1.0)
 
     def _power(self, work: Floats, clock: Floats) -> Floats:

@@ -89,6 +89,16 @@ class _Table:
     pair_key: Keys = field(default_factory=lambda: np.zeros(0, dtype=np.uint64))
     noise: Floats = field(default_factory=lambda: np.zeros(0))
     load: Floats = field(default_factory=lambda: np.zeros(0))
+    rows: tuple[list[str], Positions] | None = None
+
+    def kind_rows(self) -> tuple[list[str], Positions]:
+        """The kinds of work in order of their names, and each pair's place among them, shape (P,)."""
+        if self.rows is None:
+            kinds = sorted(set(self.kinds)) or ["compute"]
+            places = {kind: place for place, kind in enumerate(kinds)}
+            own = np.array([places[kind] for kind in self.kinds], dtype=np.int64)
+            self.rows = kinds, own[self.pair_workload]
+        return self.rows
 
 
 class Workloads:
@@ -233,16 +243,14 @@ class Workloads:
     def _rates(self, pace: Mapping[str, Floats]) -> Floats:
         """How fast each workload gets on: as its slowest device, shape (W,)."""
         table = self._table
-        kinds = sorted(set(table.kinds))
-        rows = np.array([kinds.index(kind) for kind in table.kinds], dtype=np.int64)[table.pair_workload]
+        kinds, rows = table.kind_rows()
         paces = np.array([pace.get(kind, np.ones(len(self._device_keys))) for kind in kinds])
         firsts = np.cumsum(table.pair_counts) - table.pair_counts
         return np.minimum.reduceat(paces[rows, table.pair_device], firsts)
 
     def _by_kind(self, share: Floats) -> dict[str, Floats]:
         table, count = self._table, len(self._device_keys)
-        kinds = sorted(set(table.kinds)) or ["compute"]
-        rows = np.array([kinds.index(kind) for kind in table.kinds], dtype=np.int64)[table.pair_workload]
+        kinds, rows = table.kind_rows()
         sums = np.bincount(rows * count + table.pair_device, weights=share, minlength=len(kinds) * count)
         loads = np.maximum(sums.reshape(len(kinds), count) / 100.0, 0.0)
         # Row after row, so that kinds that others use change nobody's last digit.
