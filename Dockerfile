@@ -10,7 +10,7 @@ RUN useradd --system --uid 9400 --user-group --no-create-home fakedev \
  && install -d -m 770 -o fakedev -g fakedev /run/fakedev
 COPY --from=build /opt/fakedev /opt/fakedev
 COPY etc/container.yaml /etc/fakedev/fakedev.yaml
-ENV PATH=/opt/fakedev/bin:$PATH RUNTIME_DIRECTORY=/run/fakedev PYTHONUNBUFFERED=1 MALLOC_TRIM_THRESHOLD_=268435456
+ENV PATH=/opt/fakedev/bin:$PATH RUNTIME_DIRECTORY=/run/fakedev PYTHONUNBUFFERED=1
 USER 9400:9400
 EXPOSE 9400
 CMD ["fakedev", "serve", "--config", "/etc/fakedev/fakedev.yaml"]

@@ -28,6 +28,7 @@ from fakedev.net.http_origin import ChangeGuard
 from fakedev.net.http_site import GuardedSite
 from fakedev.net.listening import Listeners, ListeningService
 from fakedev.net.logs import LoggedService, begin_logging, twistd_log
+from fakedev.net.memory import keep_freed_memory
 from fakedev.net.own_collectors import (
     ReloadMetrics,
     ReloadStatistics,
@@ -200,6 +201,7 @@ def make_application(
     :raises SystemExit: 1, with a line of explanation, when the record cannot be written.
     """
     raise_descriptor_limit()
+    keep_freed_memory()
     spec = replace(configuration.fleet, epoch_seconds=run.head.epoch_seconds)
     recorder = _recorder(run)
     wall_per_tick = spec.tick_seconds / configuration.speed if configuration.speed else 0.0
