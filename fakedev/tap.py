@@ -42,6 +42,7 @@ from fakedev.net.pages import Pages
 from fakedev.net.recorder import Recorder
 from fakedev.net.ticker import Ticker
 from fakedev.net.tree import make_exporter_root, make_root
+from fakedev.net.turns import Turns
 from fakedev.net.workload_hub import WorkloadHub
 from fakedev.net.workload_port import WorkloadPortFactory
 from fakedev.sim.events import Stamped
@@ -210,8 +211,9 @@ def make_application(
     ticker = Ticker(fleet, configuration.speed, reactor, hub.tell)
     scrapes = ScrapeStatistics()
     pages = Pages(fleet, configuration.identities, reactor)
+    turns = Turns(reactor)
     ports = [
-        _workload_listener(configuration, listen, hub, ticker, reactor, run.drop_in)
+        _workload_listener(configuration, listen, hub, ticker, turns, reactor, run.drop_in)
         for listen in configuration.workloads.listen
     ]
     own = _own_metrics(fleet, ticker, scrapes, [port for port, _ in ports], run.head.epoch_seconds)
@@ -241,7 +243,13 @@ def make_application(
 
 
 def _workload_listener(
-    configuration: Configuration, listen: WorkloadListen, hub: WorkloadHub, ticker: Ticker, reactor: Any, drop_in: bool
+    configuration: Configuration,
+    listen: WorkloadListen,
+    hub: WorkloadHub,
+    ticker: Ticker,
+    turns: Turns,
+    reactor: Any,
+    drop_in: bool,
 ) -> tuple[WorkloadPortFactory, ListeningService]:
     factory = WorkloadPortFactory(
         hub,
@@ -252,6 +260,7 @@ def _workload_listener(
         max_connections=configuration.workloads.max_connections,
         message_seconds=configuration.workloads.message_seconds,
         idle_answer_seconds=ORIGINAL_PATIENCE_SECONDS if drop_in else None,
+        turns=turns,
     )
     return factory, ListeningService(listen.listen, factory, reactor, make_folder=True)
 
