@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.config_help import DATA, ORIGINALS
+from tests.originals import go_workload
 from tests.real import PATIENCE_SECONDS, Program, clean_environment, console, require_program
 from tests.real_service import Peer, StartProgram, at_once, connected, eventually, fetch, free_port
 
@@ -19,27 +20,11 @@ pytestmark = pytest.mark.real
 
 EXPORTER = console("fakedev-exporter")
 WORKLOAD = console("fakedev-workload")
-#: What the original's client sends (facts/originals/WIRE.md), but for its seconds and devices.
-MESSAGE = """{
-\t"Name": "load-10-5min",
-\t"Repeat": 2,
-\t"Profile": [
-\t\t{
-\t\t\t"Load": 10,
-\t\t\t"Fluctuation": 1,
-\t\t\t"Seconds": %s
-\t\t},
-\t\t{
-\t\t\t"Load": 0,
-\t\t\t"Fluctuation": 0,
-\t\t\t"Seconds": 0.5
-\t\t}
-\t],
-\t"Devices": [
-\t\t"%s"
-\t],
-\t"Limits": null
-}"""
+
+
+def message_to(device: str, seconds: float = 1) -> bytes:
+    """What the original's client sends for a short job on a device."""
+    return go_workload([(10, 1, seconds), (0, 0, 0.5)], devices=(device,))
 
 
 class Exporter:
@@ -111,7 +96,7 @@ def test_the_original_client(start: Start, kind: str) -> None:
     """The original's bytes in odd segments: told 0 in one byte when the profile is over, or 1 for what cannot be."""
     exporter = start(*files(kind), "-count", "2")
     device = "card4" if kind == "own" else "card0"
-    message = (MESSAGE % ("1", device)).encode()
+    message = message_to(device)
 
     def told(*segments: bytes) -> bytes:
         with Peer(exporter.path) as peer:
@@ -122,7 +107,7 @@ def test_the_original_client(start: Start, kind: str) -> None:
     whole = [lambda: told(message)]
     halves = [lambda: told(message[:1], message[1:100], message[100:])]
     bytewise = [lambda: told(*(message[place : place + 1] for place in range(len(message))))]
-    too_much = [lambda: told((MESSAGE % ("-1", device)).encode()), lambda: told((MESSAGE % ("1", "card99")).encode())]
+    too_much = [lambda: told(message_to(device, seconds=-1)), lambda: told(message_to("card99"))]
     not_json = [lambda: told(b"{]}"), lambda: told(b'{"Name": "x"}')]
     # Larger than the 1024 bytes of the original.
     long = message.replace(b"load-10-5min", b"n" * 1000).replace(b"\n", b"\n" + b" " * 100)

@@ -11,22 +11,9 @@ from hypothesis import strategies as st
 from fakedev.wire.braces import MOST_BYTES
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.opening import Opened, Opening, Way
+from tests.originals import go_workload
 
-WORKLOAD = b"""{
-\t"Name": "load-10-5min",
-\t"Repeat": 2,
-\t"Profile": [
-\t\t{
-\t\t\t"Load": 10,
-\t\t\t"Fluctuation": 1,
-\t\t\t"Seconds": 300
-\t\t}
-\t],
-\t"Devices": [
-\t\t"card0"
-\t],
-\t"Limits": null
-}"""
+WORKLOAD = go_workload([(10, 1, 300)])
 OPENINGS = [
     (b"help\n", Way.WORDS, b""),
     (b"  \r\n\nhelp\n", Way.WORDS, b""),

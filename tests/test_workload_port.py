@@ -13,6 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev.sim import fleet as fleet_module
 from tests.application import LineClient, MemoryApplication, application
+from tests.originals import go_workload
 
 PORTS = """
 version: 1
@@ -30,28 +31,8 @@ workloads:
 #: Places of the ports above.
 OPEN, OF_NODE_B, CLOCK_ONLY, WORKLOADS_ONLY = range(4)
 
-#: What the original's client sends, to the byte: facts/originals/WIRE.md.
-ORIGINAL = b"""{
-\t"Name": "load-10-5min",
-\t"Repeat": 2,
-\t"Profile": [
-\t\t{
-\t\t\t"Load": 10,
-\t\t\t"Fluctuation": 1,
-\t\t\t"Seconds": 3
-\t\t},
-\t\t{
-\t\t\t"Load": 0,
-\t\t\t"Fluctuation": 0,
-\t\t\t"Seconds": 2
-\t\t}
-\t],
-\t"Devices": [
-\t\t"card0",
-\t\t"card1"
-\t],
-\t"Limits": null
-}"""
+#: What the original's client sends.
+ORIGINAL = go_workload([(10, 1, 3), (0, 0, 2)], devices=("card0", "card1"))
 
 
 def bare(**changes: object) -> bytes:

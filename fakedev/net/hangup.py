@@ -16,12 +16,11 @@ class HangupService(Service):
         self.setName("hangup")
         self._reactor = reactor
         self._action = action
-        self._before: Any = None
 
     def startService(self) -> None:
         """Catch the signal."""
         super().startService()
-        self._before = signal.signal(signal.SIGHUP, lambda *_: self._reactor.callFromThread(self._action))
+        signal.signal(signal.SIGHUP, lambda *_: self._reactor.callFromThread(self._action))
 
     def stopService(self) -> None:
         """Ignore it while the program ends: a terminal that closes sends both."""

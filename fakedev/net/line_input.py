@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 
@@ -18,7 +19,7 @@ _SLICE_SECONDS = 0.005
 _SLICE_ANSWER_BYTES = 65536
 
 
-class LineInput(LineReceiver):
+class LineInput(LineReceiver, ABC):
     """Keeps the bytes that came, and works on them in slices.
 
     A slice is over after 256 messages, 5 ms or 64 KiB of answers. LineReceiver's ``paused`` stops it at any time:
@@ -44,13 +45,13 @@ class LineInput(LineReceiver):
         self._slice_messages = 0
         self.setRawMode()
 
+    @abstractmethod
     def message_received(self, message: bytes) -> None:
         """A complete message of the way that the peer speaks: an object, or a line without LF, perhaps blank."""
-        raise NotImplementedError
 
+    @abstractmethod
     def framing_failed(self, error: ProtocolError) -> None:
         """The input cannot be followed any more."""
-        raise NotImplementedError
 
     @property
     def begun(self) -> bool:
