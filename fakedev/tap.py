@@ -45,8 +45,7 @@ from fakedev.net.tree import make_exporter_root, make_root
 from fakedev.net.turns import Turns
 from fakedev.net.workload_hub import WorkloadHub
 from fakedev.net.workload_port import WorkloadPortFactory
-from fakedev.sim.events import Stamped
-from fakedev.sim.fleet import Fleet
+from fakedev.sim.fleet import Fleet, keep_nothing
 from fakedev.sim.journal import RecordHead
 
 #: How long the original waits for the rest of a message before it gives the peer up.
@@ -206,7 +205,7 @@ def make_application(
     spec = replace(configuration.fleet, epoch_seconds=run.head.epoch_seconds)
     recorder = _recorder(run)
     wall_per_tick = spec.tick_seconds / configuration.speed if configuration.speed else 0.0
-    fleet = Fleet(spec, recorder.record if recorder else _keep_nothing, wall_per_tick)
+    fleet = Fleet(spec, recorder.record if recorder else keep_nothing, wall_per_tick)
     hub = WorkloadHub(fleet)
     ticker = Ticker(fleet, configuration.speed, reactor, hub.tell)
     scrapes = ScrapeStatistics()
@@ -288,10 +287,6 @@ def _recorder(run: Run) -> Recorder | None:
     except OSError as error:
         sys.stderr.write(f"fakedev: the record cannot be written: {error}\n")
         raise SystemExit(1) from None
-
-
-def _keep_nothing(stamped: Stamped) -> None:
-    """A journal for runs that are not recorded."""
 
 
 def _say_no_reload() -> None:

@@ -17,7 +17,7 @@ from fakedev.config.files import Files
 from fakedev.config.load import load
 from fakedev.config.problems import ConfigurationError
 from fakedev.exposition.page import Page
-from fakedev.exposition.sources import DeviceSource
+from fakedev.exposition.sources import DeviceSource, by_identity
 from fakedev.sim.errors import Refused
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.journal import RecordHead, Replay, read_record
@@ -102,10 +102,7 @@ def _pages(fleet: Fleet, configuration: Configuration, name: str) -> list[Page[R
             raise ValueError(f"no node {name!r}")
         nodes = [node]
     source = DeviceSource(fleet)
-    grouped: dict[str, list[RosterNode]] = {}
-    for node in nodes:
-        grouped.setdefault(configuration.identities[node.pool.name].title, []).append(node)
-    return [Page(configuration.identities[group[0].pool.name], source, group) for group in grouped.values()]
+    return [Page(identity, source, group) for identity, group in by_identity(nodes, configuration.identities)]
 
 
 def _ticks(fleet: Fleet, replay: Replay, options: argparse.Namespace) -> Iterator[None]:

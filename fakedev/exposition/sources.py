@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
+from fakedev.exposition.identity import Identity
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.roster import RosterNode
 
@@ -20,6 +21,22 @@ class Source(Protocol[Group_contra]):
 
     def version(self, group: Group_contra) -> int:
         """A number that changes whenever a fact, or the presence of a quantity, in the group does."""
+
+
+def by_identity(
+    nodes: Iterable[RosterNode], identities: Mapping[str, Identity]
+) -> list[tuple[Identity, list[RosterNode]]]:
+    """The nodes that share a page, with its identity; in the order in which each identity comes first.
+
+    :param identities: the identity of each pool, by its name; equal ones are one.
+    """
+    groups: dict[Identity, list[RosterNode]] = {}
+    of_pool: dict[str, list[RosterNode]] = {}
+    for node in nodes:
+        if node.pool.name not in of_pool:
+            of_pool[node.pool.name] = groups.setdefault(identities[node.pool.name], [])
+        of_pool[node.pool.name].append(node)
+    return list(groups.items())
 
 
 class DeviceSource:

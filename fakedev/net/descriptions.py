@@ -48,7 +48,7 @@ def describe_device(fleet: Fleet, node: RosterNode, index: int, facts: dict[str,
     quantities = {
         name: array[position].item()
         for name, array in sorted(level.arrays.items())
-        if name not in level.present or level.present[name][position]
+        if level.has(name, position)
     }
     return {
         "device": f"{node.name}/{index}",

@@ -11,7 +11,7 @@ from twisted.python.failure import Failure
 
 from fakedev.exposition.identity import Identity
 from fakedev.exposition.page import Page
-from fakedev.exposition.sources import DeviceSource
+from fakedev.exposition.sources import DeviceSource, by_identity
 from fakedev.net.http_body import Body
 from fakedev.net.http_negotiation import OPENMETRICS
 from fakedev.net.http_response import Response
@@ -143,11 +143,7 @@ class Pages:
         return self._kept[key]
 
     def _made(self, nodes: Sequence[RosterNode], identity: Identity | None) -> CachedPage:
-        by_identity: dict[int, tuple[Identity, list[RosterNode]]] = {}
-        for node in nodes:
-            shown = identity or self.identities[node.pool.name]
-            by_identity.setdefault(id(shown), (shown, []))[1].append(node)
-        groups = list(by_identity.values())
+        groups = [(identity, list(nodes))] if identity else by_identity(nodes, self.identities)
         devices = sum(len(node.devices) for node in nodes)
 
         def page(openmetrics: bool) -> CachedPage:

@@ -107,10 +107,7 @@ class WorkloadPeer(LinePeer):
             node = fleet.roster.nodes[fleet.roster.node_position(place)]
             device: dict[str, Any] = {"device": fleet.roster.device_name(place), "type": node.pool.device_type.name}
             for quantity in ("usage_ratio", "power_watts", "temperature_celsius"):
-                has = quantity in level.arrays and (
-                    quantity not in level.present or bool(level.present[quantity][place])
-                )
-                if has:
+                if level.has(quantity, place):
                     device[quantity] = round(level.arrays[quantity][place].item(), 6)
             shown.append(device)
         lines = [" ".join([d["device"], *(f"{k}={_shown(v)}" for k, v in d.items() if k != "device")]) for d in shown]

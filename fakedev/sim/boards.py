@@ -22,6 +22,7 @@ from typing import Final
 
 import numpy as np
 
+from fakedev.sim.quantities import DIRECT_QUANTITIES
 from fakedev.sim.randomness import Floats
 from fakedev.sim.spec import DeviceType, Dynamics, Range, WorkKind
 
@@ -74,8 +75,8 @@ class Boards:
         def each_of(name: str) -> Floats:
             return np.array([float(getattr(board, name)) for board in boards])
 
-        self._low = {name: low(name) for name in _FOLLOWED}
-        self._high = {name: high(name) for name in _FOLLOWED}
+        self._low = {name: low(name) for name in DIRECT_QUANTITIES}
+        self._high = {name: high(name) for name in DIRECT_QUANTITIES}
         self._limit_watts = each_of("power_limit_watts")
         self._exponent = each_of("clock_power_exponent")
         self._clocked_share = each_of("clocked_power_share")
@@ -244,17 +245,5 @@ def _shares(kinds: Sequence[WorkKind]) -> dict[str, Floats]:
     return {field: np.array([float(getattr(kind, field)) for kind in kinds]) for field in _SHARES}
 
 
-_FOLLOWED: Final = (
-    "usage_ratio",
-    "tensor_active_ratio",
-    "memory_bandwidth_ratio",
-    "core_frequency_mhz",
-    "memory_frequency_mhz",
-    "power_watts",
-    "temperature_celsius",
-    "memory_temperature_celsius",
-    "pcie_tx_bytes_per_second",
-    "pcie_rx_bytes_per_second",
-)
 _SHARES: Final = ("usage", "plain", "tensor", "memory", "transfer", "power", "power_exponent", "clock_sensitivity")
 _NOTHING: Final = WorkKind(usage=0.0, plain=0.0, power=0.0)

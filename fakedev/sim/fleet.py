@@ -32,7 +32,7 @@ MOST_WORKLOADS: Final = 100_000
 _INSTANT_SECONDS: Final = 1e-6
 
 
-def _nobody(stamped: Stamped) -> None:
+def keep_nothing(stamped: Stamped) -> None:
     """A journal that keeps nothing."""
 
 
@@ -47,7 +47,7 @@ class Fleet:
     def __init__(
         self,
         spec: FleetSpec,
-        journal: Callable[[Stamped], None] = _nobody,
+        journal: Callable[[Stamped], None] = keep_nothing,
         wall_per_tick: float | None = None,
     ) -> None:
         self.spec = spec

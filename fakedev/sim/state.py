@@ -26,6 +26,10 @@ class Level:
     arrays: Mapping[str, Floats]
     present: Mapping[str, Mask]
 
+    def has(self, quantity: str, position: int) -> bool:
+        """Whether an entity has a quantity."""
+        return quantity in self.arrays and (quantity not in self.present or bool(self.present[quantity][position]))
+
 
 @dataclass(frozen=True)
 class State:

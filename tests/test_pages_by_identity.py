@@ -1,4 +1,4 @@
-"""Pages as OpenMetrics, for identities whose exporter negotiates it; and rows that require another quantity."""
+"""Pages by what an identity says: OpenMetrics, rows that require another quantity, identities that are equal."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from twisted.internet.task import Clock
 from fakedev.config.configuration import Configuration
 from fakedev.config.files import Files
 from fakedev.config.load import load
+from fakedev.exposition.sources import by_identity
 from fakedev.net.pages import Pages
 from fakedev.sim.fleet import Fleet
 
@@ -76,3 +77,20 @@ def test_a_row_that_requires_a_quantity(tmp_path):
     assert b"own_created{" in bytes(both.fleet_page().response().body)
     without = pages(tmp_path, devices=("t4",))
     assert b"own_created" not in bytes(without.fleet_page().response().body)
+
+
+def test_equal_identities_share_their_families(tmp_path):
+    """Two files that say the same are one identity: each family is on the fleet's page once, in service and render."""
+    texts = []
+    for name in ("one.yaml", "two.yaml"):
+        path = tmp_path / name
+        path.write_text(IDENTITY.format(openmetrics="false").replace('"{index}"', '"{node}-{index}"'))
+        texts.append(f"{{name: {path.stem}, nodes: 1, device: h100, devices-per-node: 2, identity: {path}}}")
+    text = f"fleet: {{epoch: 1700000000, pools: [{', '.join(texts)}]}}\nweb: ['127.0.0.1:0']\nworkloads: {{listen: []}}"
+    configuration = load(None, Files(environ={}), text=text)
+    fleet = Fleet(configuration.fleet)
+    assert configuration.identities["one"] is not configuration.identities["two"]
+    page = bytes(Pages(fleet, configuration.identities, Clock()).fleet_page().response().body)
+    assert page.count(b"# TYPE own_celsius ") == 1
+    assert page.count(b"own_celsius{") == 4
+    assert len(by_identity(fleet.roster.nodes, configuration.identities)) == 1
