@@ -11,6 +11,7 @@ import orjson
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.opening import Way
 
+_EXCERPT_BYTES = 400
 _SHORT_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -71,6 +72,12 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(character if character.isprintable() else _escape(character) for character in text)
+
+
+def excerpt(message: bytes) -> str:
+    """A message as the log shows it: everything prints, and only the beginning of a long one is there."""
+    shown = printable(message[:_EXCERPT_BYTES].decode("utf-8", "replace"))
+    return shown if len(message) <= _EXCERPT_BYTES else f"{shown}... ({len(message)} bytes)"
 
 
 def _escape(character: str) -> str:
