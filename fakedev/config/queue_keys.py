@@ -102,7 +102,7 @@ QUEUES = Section(
         Key(
             "maxima",
             Choice(("window", "interval", "since-scrape")),
-            "What the maxima cover: the window; as long as log-interval, with the label interval; or the time since the "
+            "What the maxima cover: the window; as long as log-interval, with that as label; or the time since the "
             "last scrape, as in the original.",
             default="window",
         ),
