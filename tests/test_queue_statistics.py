@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,10 +10,12 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev.workqueue.histogram import Histogram
 from fakedev.workqueue.outcome import Outcome
+from fakedev.workqueue.spec import BrokerSpec
 from fakedev.workqueue.statistics import ENDS, QueueStatistics
 from fakedev.workqueue.windowed import PARTS, WindowedMaximum, WindowedRate
 
 WINDOW = 60.0
+SPEC = BrokerSpec((), window_seconds=WINDOW)
 
 
 class HistogramTests(SynchronousTestCase):
@@ -65,7 +67,7 @@ class QueueStatisticsTests(SynchronousTestCase):
     """The figures of one queue."""
 
     def setUp(self) -> None:
-        self.statistics = QueueStatistics(0.0)
+        self.statistics = QueueStatistics(SPEC, 0.0)
 
     def test_run_is_counted_under_its_outcome_once(self) -> None:
         """A success is a success and nothing else."""
@@ -95,11 +97,18 @@ class QueueStatisticsTests(SynchronousTestCase):
 
     def test_maxima_since_the_last_scrape(self) -> None:
         """The original's way: cleared by whoever reads, and by nothing else."""
-        statistics = QueueStatistics(0.0, since_scrape=True)
+        statistics = QueueStatistics(replace(SPEC, maxima="since-scrape"), 0.0)
         statistics.over(6.0, Outcome.SUCCESS, 5.0, 4.0)
         self.assertEqual(statistics.longest_total_seconds(6000.0), 9.0)
         statistics.scraped()
         self.assertEqual(statistics.longest_total_seconds(6000.0), 0.0)
+
+    def test_maxima_of_an_interval(self) -> None:
+        """They cover as long as the log's interval, not the window of the rates."""
+        statistics = QueueStatistics(replace(SPEC, maxima="interval", interval_seconds=6.0), 0.0)
+        statistics.over(10.0, Outcome.SUCCESS, 5.0, 4.0)
+        self.assertEqual([statistics.longest_run_seconds(now) for now in (16.0, 16.2)], [4.0, 0.0])
+        self.assertEqual(statistics.services_per_second(20.0), 0.05)
 
     def test_interval_names_where_the_longest_run_was(self) -> None:
         """Each interval stands for itself."""
@@ -137,7 +146,7 @@ class NaiveModelTests(SynchronousTestCase):
         self, endings: list[tuple[float, Outcome, float, float | None]], pause: float
     ) -> None:
         """Maxima, rates, counters and histograms after any stream of ends."""
-        statistics = QueueStatistics(0.0, WINDOW)
+        statistics = QueueStatistics(SPEC, 0.0)
         events: list[End] = []
         now = 0.0
         for gap, outcome, wait, run in endings:

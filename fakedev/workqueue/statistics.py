@@ -7,11 +7,11 @@ from typing import Final
 
 from fakedev.workqueue.histogram import Histogram
 from fakedev.workqueue.outcome import Outcome
+from fakedev.workqueue.spec import BrokerSpec
 from fakedev.workqueue.windowed import MaximumSinceScrape, WindowedMaximum, WindowedRate
 
 #: The outcomes that a request which was taken in can have.
 ENDS: Final[tuple[Outcome, ...]] = tuple(outcome for outcome in Outcome if outcome is not Outcome.REFUSED)
-WINDOW_SECONDS: Final = 60.0
 
 
 @dataclass
@@ -43,8 +43,7 @@ class QueueStatistics:
     only in ``outcomes[Outcome.REFUSED]``.
 
     :param now: the time from which on is counted; seconds that never go back, as in all methods.
-    :param window_seconds: what rates and maxima cover.
-    :param since_scrape: maxima count until :meth:`scraped` instead, as in the original.
+    :param spec: says what rates and maxima cover.
     :ivar puts: requests taken in.
     :ivar outcomes: requests that are over, by outcome.
     :ivar disconnects: clients that left before the answer; their requests are among the cancelled ones.
@@ -54,7 +53,7 @@ class QueueStatistics:
     :ivar run: run time of what was taken, by outcome.
     """
 
-    def __init__(self, now: float, window_seconds: float = WINDOW_SECONDS, since_scrape: bool = False) -> None:
+    def __init__(self, spec: BrokerSpec, now: float) -> None:
         self.puts = 0
         self.outcomes = dict.fromkeys(Outcome, 0)
         self.disconnects = 0
@@ -62,12 +61,11 @@ class QueueStatistics:
         self.burials = 0
         self.wait: dict[Outcome, Histogram] = {outcome: Histogram() for outcome in ENDS}
         self.run: dict[Outcome, Histogram] = {outcome: Histogram() for outcome in ENDS}
-        self._arrivals = WindowedRate(window_seconds, now)
-        self._services = WindowedRate(window_seconds, now)
-        make = MaximumSinceScrape if since_scrape else lambda: WindowedMaximum(window_seconds)
-        self._longest_wait: WindowedMaximum | MaximumSinceScrape = make()
-        self._longest_run: WindowedMaximum | MaximumSinceScrape = make()
-        self._longest_total: WindowedMaximum | MaximumSinceScrape = make()
+        self._arrivals = WindowedRate(spec.window_seconds, now)
+        self._services = WindowedRate(spec.window_seconds, now)
+        self._longest_wait = _maximum(spec)
+        self._longest_run = _maximum(spec)
+        self._longest_total = _maximum(spec)
         self._interval = Interval()
 
     def put(self, now: float) -> None:
@@ -160,3 +158,9 @@ class QueueStatistics:
         """What happened since the last call; a new interval begins."""
         interval, self._interval = self._interval, Interval()
         return interval
+
+
+def _maximum(spec: BrokerSpec) -> WindowedMaximum | MaximumSinceScrape:
+    if spec.maxima == "since-scrape":
+        return MaximumSinceScrape()
+    return WindowedMaximum(spec.interval_seconds if spec.maxima == "interval" else spec.window_seconds)
