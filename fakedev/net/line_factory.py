@@ -51,7 +51,8 @@ class LinePeerFactory(Factory):
         self.verbose = verbose
         self.turns = turns or Turns(clock)
         self.peers: set[LinePeer] = set()
-        #: Connections that were told ``error busy``.
+        #: Connections that were taken, and those that were told ``error busy``.
+        self.accepted = 0
         self.refused = 0
 
     def buildProtocol(self, addr: IAddress | None) -> Protocol:
@@ -59,6 +60,7 @@ class LinePeerFactory(Factory):
         if len(self.peers) >= self.max_connections:
             self.refused += 1
             return _Refusal(self.max_connections)
+        self.accepted += 1
         peer = self.protocol()
         peer.factory = self
         return peer
