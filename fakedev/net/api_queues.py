@@ -9,8 +9,10 @@ from twisted.web.resource import Resource
 from fakedev.net.api_base import ApiResource, page_of
 from fakedev.net.http_request import GuardedRequest
 from fakedev.net.http_response import Response, json_response
+from fakedev.net.queue_descriptions import describe_queue
 from fakedev.net.queue_figures import QueueFigures
 from fakedev.workqueue.histogram import Histogram
+from fakedev.workqueue.spec import BrokerSpec
 from fakedev.workqueue.statistics import ENDS
 
 
@@ -29,14 +31,14 @@ class Queues(ApiResource):
         if not path and not request.postpath:
             return self
         name = path.decode("utf-8", "replace")
-        if self._figures is None or name not in self._figures.names:
+        if self._figures is None or name not in self._figures.broker.queue_names:
             return super().getChild(path, request)
         return QueueItem(self._figures, name)
 
     def get(self, request: GuardedRequest) -> Response:
         """The queues in the order of the configuration."""
         figures = self._figures
-        names = figures.names if figures else ()
+        names = figures.broker.queue_names if figures else ()
         shown = [_described(figures, names[place]) for place in page_of(request, len(names)) if figures]
         return json_response({"queues": shown, "total": len(names)})
 
@@ -57,41 +59,28 @@ class QueueItem(ApiResource):
 
 
 def _described(figures: QueueFigures, name: str) -> dict[str, Any]:
-    """A queue as plain values: how it is, what was counted of it, and what its maxima and rates cover."""
-    queue = figures.of(name)
+    """A queue: what the ports tell of it, its rates and maxima with what these cover, its histograms by outcome."""
+    seconds, _, counted = figures.of(name)
     spec = figures.spec
-    covered = {"window": spec.window_seconds, "interval": spec.interval_seconds, "since-scrape": None}[spec.maxima]
-    ended = {outcome.value: count for outcome, count in queue.counted.outcomes.items()}
     return {
-        "name": name,
-        "state": queue.now.state,
-        "waiting": queue.now.waiting,
-        "running": queue.now.running,
-        "buried": queue.now.buried,
-        "waiting-bytes": queue.now.waiting_bytes,
-        "oldest-waiting-seconds": queue.now.oldest_seconds,
-        "workers": {"idle": queue.now.workers_idle, "busy": queue.now.workers_busy},
-        "counts": {
-            "put": queue.counted.puts,
-            **ended,
-            "disconnects": queue.counted.disconnects,
-            "retries": queue.counted.retries,
-            "burials": queue.counted.burials,
-        },
-        "rates": {
-            "window-seconds": spec.window_seconds,
-            "arrivals-per-second": queue.counted.arrivals_per_second(queue.seconds),
-            "services-per-second": queue.counted.services_per_second(queue.seconds),
-        },
-        "maxima": {
-            "window-seconds": covered,
-            "run-seconds": queue.counted.longest_run_seconds(queue.seconds),
-            "wait-seconds": queue.counted.longest_wait_seconds(queue.seconds),
-            "total-seconds": queue.counted.longest_total_seconds(queue.seconds),
-        },
-        "wait-seconds": {outcome.value: _histogram(queue.counted.wait[outcome]) for outcome in ENDS},
-        "run-seconds": {outcome.value: _histogram(queue.counted.run[outcome]) for outcome in ENDS},
+        **describe_queue(figures.broker, name, seconds),
+        "retries": counted.retries,
+        "window-seconds": spec.window_seconds,
+        "arrivals-per-second": counted.arrivals_per_second(seconds),
+        "services-per-second": counted.services_per_second(seconds),
+        "maxima": spec.maxima,
+        "maxima-seconds": _covered_seconds(spec),
+        "maxrun-seconds": counted.longest_run_seconds(seconds),
+        "maxwait-seconds": counted.longest_wait_seconds(seconds),
+        "maxtotal-seconds": counted.longest_total_seconds(seconds),
+        "wait-seconds": {outcome.value: _histogram(counted.wait[outcome]) for outcome in ENDS},
+        "run-seconds": {outcome.value: _histogram(counted.run[outcome]) for outcome in ENDS},
     }
+
+
+def _covered_seconds(spec: BrokerSpec) -> float | None:
+    """How far back the maxima look; None when that is up to the scrapes."""
+    return {"window": spec.window_seconds, "interval": spec.interval_seconds, "since-scrape": None}[spec.maxima]
 
 
 def _histogram(histogram: Histogram) -> dict[str, Any]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
-from fakedev.workqueue.broker import Broker, QueueSnapshot
+from fakedev.net.queue_backend_port import QueueBackendFactory
+from fakedev.net.queue_client_port import QueueClientFactory
+from fakedev.net.queue_hub import QueueHub
+from fakedev.workqueue.broker import QueueSnapshot
 from fakedev.workqueue.spec import BrokerSpec
 from fakedev.workqueue.statistics import QueueStatistics
 
@@ -24,40 +26,35 @@ class QueueFigure(NamedTuple):
 
 
 class QueueFigures:
-    """The figures of all queues.
+    """The figures of all queues and of their ports.
 
-    :param seconds: the time by the broker's clock.
-    :param client_connections: how many connections clients have made.
-    :param backend_connections: how many connections backends have made.
+    :ivar broker: the queues.
     """
 
-    def __init__(
-        self,
-        broker: Broker,
-        seconds: Callable[[], float],
-        client_connections: Callable[[], int],
-        backend_connections: Callable[[], int],
-    ) -> None:
-        self._broker = broker
-        self._seconds = seconds
-        self.client_connections = client_connections
-        self.backend_connections = backend_connections
+    def __init__(self, hub: QueueHub, clients: QueueClientFactory, backends: QueueBackendFactory) -> None:
+        self.broker = hub.broker
+        self._hub = hub
+        self._clients = clients
+        self._backends = backends
 
     @property
     def spec(self) -> BrokerSpec:
         """What the configuration says of the queues."""
-        return self._broker.spec
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The queues in the order of the configuration."""
-        return self._broker.queue_names
+        return self.broker.spec
 
     def of(self, name: str) -> QueueFigure:
         """One queue that there is."""
-        seconds = self._seconds()
-        return QueueFigure(seconds, self._broker.snapshot(name, seconds), self._broker.statistics(name))
+        seconds = self._hub.now()
+        return QueueFigure(seconds, self.broker.snapshot(name, seconds), self.broker.statistics(name))
 
     def all(self) -> list[QueueFigure]:
-        """Every queue."""
-        return [self.of(name) for name in self.names]
+        """Every queue, in the order of the configuration."""
+        return [self.of(name) for name in self.broker.queue_names]
+
+    def client_connections(self) -> int:
+        """How many connections clients have made."""
+        return self._clients.accepted
+
+    def backend_connections(self) -> int:
+        """How many connections backends have made."""
+        return self._backends.accepted
