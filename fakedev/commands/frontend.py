@@ -16,8 +16,6 @@ from fakedev.config.problems import ConfigurationError
 _PROGRAM: Final = "fakedev-frontend"
 #: How the configuration calls the text that the options stand for.
 _OPTIONS: Final = "options"
-#: A frontend ends within the grace period of its pod, which is 30 s.
-_DRAIN: Final = "25s"
 
 
 class FrontendOptions:
@@ -35,7 +33,8 @@ class FrontendOptions:
         self.most_waiting = flags.unsigned("qmax", 0, "most requests that wait in a queue; 0: no limit")
         self.verbose = flags.boolean("verbose", "log all messages")
         self.since_scrape = flags.boolean(
-            "since-scrape", "let the maxima cover the time since the last scrape, as the original's do (not in the original)"
+            "since-scrape",
+            "maxima cover the time since the last scrape, as the original's do (not an option there)",
         )
 
     def configuration_text(self, values: Values) -> str:
@@ -52,7 +51,6 @@ class FrontendOptions:
                 "listen-backends": [{"listen": _listen(values[self.backends]), "open": True}],
                 "maxima": maxima,
                 "log-interval": f"{interval}s" if interval else "none",
-                "drain": _DRAIN,
             },
         }
         # A dollar in a name is a dollar: options are not expanded.
