@@ -44,7 +44,7 @@ class QueueBackendPeer(QueuePeer):
         """The jobs that the peer holds are lost to it, and it waits for none."""
         hub = self.factory.hub
         hub.broker.worker_left(self, hub.now())
-        hub.settle()
+        self.factory.turns.afterwards(hub)
 
     def is_working(self) -> bool:
         """Whether the peer holds a job, or waits for one."""
@@ -91,14 +91,14 @@ class QueueBackendPeer(QueuePeer):
 
     def do_done(self, request: Request) -> Reply:
         """A run has ended by itself."""
-        return self._finish(request, Report(_exit_code(request), run_seconds=_run_seconds(request.arguments)))
+        return self._run_over(request, Report(_exit_code(request), run_seconds=_run_seconds(request.arguments)))
 
     def do_fail(self, request: Request) -> Reply:
         """A run has failed."""
         reason = str(request.arguments.get("reason", ""))
         timeout_seconds = seconds_of(request.arguments, "timeout")
         run_seconds = _run_seconds(request.arguments)
-        return self._finish(
+        return self._run_over(
             request, Report(_exit_code(request), reason or "failed", timeout_seconds, run_seconds=run_seconds)
         )
 
@@ -195,7 +195,7 @@ class QueueBackendPeer(QueuePeer):
         lines = [work_in_words(job) for job in jobs]
         return Reply(lines=lines) if "count" in request.arguments else Reply(lines[0] if lines else "empty")
 
-    def _finish(self, request: Request, report: Report) -> Reply:
+    def _run_over(self, request: Request, report: Report) -> Reply:
         job_id = _job_id(request)
         outcome = self.factory.hub.broker.finish(self, job_id, report, self.factory.hub.now()).outcome.value
         self._held.discard(job_id)

@@ -40,7 +40,7 @@ class QueueClientPeer(QueuePeer):
             self._open.clear()
             hub = self.factory.hub
             hub.broker.client_left(self, hub.now())
-            hub.settle()
+            self.factory.turns.afterwards(hub)
 
     def is_working(self) -> bool:
         """Whether a request of the peer waits or runs."""

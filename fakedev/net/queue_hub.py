@@ -14,7 +14,7 @@ GOING_DOWN = "the frontend goes down"
 class QueueHub:
     """Gives the broker its time, and the calls that it needs at certain times.
 
-    Who changes something in the broker calls :meth:`settle` after it.
+    Who changes something in the broker sees to it that :meth:`turn_over` is called after it.
     """
 
     def __init__(self, broker: Broker, clock: IReactorTime) -> None:
@@ -30,7 +30,7 @@ class QueueHub:
         self._now = max(self._now, self._clock.seconds())
         return self._now
 
-    def settle(self) -> None:
+    def turn_over(self) -> None:
         """Something has changed: be called when the broker needs it, and end the draining when nothing is left."""
         deadline = self.broker.next_deadline()
         # A call that comes too early finds nothing to do and asks again: cheaper than moving it for each job.
@@ -51,13 +51,13 @@ class QueueHub:
         self._drained = drained = Deferred()
         self._give_up = self._clock.callLater(seconds, self._abandon)
         self.broker.close(GOING_DOWN, self.now())
-        self.settle()
+        self.turn_over()
         return drained
 
     def _abandon(self) -> None:
         self._give_up = None
         self.broker.abandon(GOING_DOWN, self.now())
-        self.settle()
+        self.turn_over()
 
     def _end_draining(self, drained: Deferred[None]) -> None:
         self._drained = None
@@ -69,4 +69,4 @@ class QueueHub:
     def _expire(self) -> None:
         self._expiry = None
         self.broker.expire(self.now())
-        self.settle()
+        self.turn_over()

@@ -35,7 +35,7 @@ class QueuePeer(LinePeer):
         except Refused as refused:
             raise ProtocolError(refused.code, refused.text) from None
         finally:
-            self.factory.hub.settle()
+            self.factory.turns.afterwards(self.factory.hub)
 
     def bareReceived(self, message: bytes) -> None:
         """Do what a program of the original asks."""
@@ -44,7 +44,7 @@ class QueuePeer(LinePeer):
         except Refused as refused:
             raise ProtocolError(refused.code, refused.text) from None
         finally:
-            self.factory.hub.settle()
+            self.factory.turns.afterwards(self.factory.hub)
 
     def bare_asked(self, message: bytes) -> None:
         """Do what a bare object asks."""
