@@ -18,6 +18,8 @@ class JobState(enum.Enum):
     BURIED = "buried"
     OVER = "over"
 
+    __hash__ = object.__hash__  # members are single objects, and this is asked often
+
 
 #: The moves that a job may make. A buried one has ended for its client; kick makes a new job of it.
 MOVES: Final[Mapping[JobState, tuple[JobState, ...]]] = {

@@ -16,12 +16,14 @@ PARTS: Final = 60
 class _Ring:
     """One number for each part of the window; numbers of parts that are over lie still until their place is used."""
 
-    __slots__ = ("_parts", "_values", "part_seconds")
+    __slots__ = ("_parts", "_place", "_until", "_values", "part_seconds")
 
     def __init__(self, window_seconds: float) -> None:
         self.part_seconds = window_seconds / PARTS
         self._values = [0.0] * (PARTS + 1)
         self._parts = [-1] * (PARTS + 1)
+        self._place = 0  # where the present part is kept,
+        self._until = float("-inf")  # which ends then
 
     def part_at(self, now: float) -> int:
         """The number of the part that a time lies in."""
@@ -29,8 +31,11 @@ class _Ring:
 
     def place(self, now: float) -> int:
         """Where the number of the present part is kept; it begins with 0."""
+        if now < self._until:
+            return self._place
         part = self.part_at(now)
-        place = part % (PARTS + 1)
+        self._place = place = part % (PARTS + 1)
+        self._until = (part + 1) * self.part_seconds
         if self._parts[place] != part:
             self._parts[place] = part
             self._values[place] = 0.0
