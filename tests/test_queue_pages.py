@@ -10,9 +10,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from fakedev.net.queue_backend_port import QueueBackendFactory
-from fakedev.net.queue_client_port import QueueClientFactory
-from tests.application import LineClient, MemoryApplication, application
+from tests.application import MemoryApplication, application
 from tests.config_help import ORIGINALS
 from tests.http_wire import answers
 
@@ -24,6 +22,7 @@ web: ["127.0.0.1:9400", {listen: "127.0.0.1:9401", serve: metrics}]
 workloads: {listen: []}
 queues:
   names: {sleep: {max-waiting: 3}, media: {retries: 1}}
+  drain: 0s
 """
 ORIGINAL_SERIES = {
     "hpa_client_connections_total": 1.0,
@@ -40,16 +39,6 @@ ORIGINAL_SERIES = {
 }
 
 
-def client(app: MemoryApplication) -> LineClient:
-    """A new connection to the client port."""
-    return LineClient(app.factories(QueueClientFactory)[0], app.reactor)
-
-
-def backend(app: MemoryApplication) -> LineClient:
-    """A new connection to the backend port."""
-    return LineClient(app.factories(QueueBackendFactory)[0], app.reactor)
-
-
 def series(text: str) -> dict[str, float]:
     """All values of a page, by the text before them."""
     lines = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
@@ -64,7 +53,7 @@ def page(app: MemoryApplication) -> dict[str, float]:
 def with_a_run(text: str = QUEUES) -> MemoryApplication:
     """An application in which one request waited two seconds, ran for half a second, and succeeded."""
     app = MemoryApplication(text)
-    asks, works = client(app), backend(app)
+    asks, works = app.client(), app.backend()
     asks.say("put sleep 0.5")
     app.reactor.advance(2)
     works.say("hello node=n1 pod=p1", "take sleep")
@@ -133,7 +122,7 @@ def test_gzip(app: MemoryApplication) -> None:
 
 def test_figures_for_scalers(app: MemoryApplication) -> None:
     """Waiting, oldest, rates and workers, while a job runs, two wait, and a backend waits for other work."""
-    asks, works, idles = client(app), backend(app), backend(app)
+    asks, works, idles = app.client(), app.backend(), app.backend()
     asks.say("put sleep 1", "put sleep 2")
     works.say("take sleep")
     idles.send(b"take media wait=1h\n")
@@ -158,14 +147,14 @@ def test_figures_for_scalers(app: MemoryApplication) -> None:
 
 def test_each_outcome_has_its_counter_and_histogram(app: MemoryApplication) -> None:
     """A failure, a time-out, a loss that is tried again and then buried, a client that leaves, and a pause."""
-    asks, leaves, works, dies = client(app), client(app), backend(app), backend(app)
+    asks, leaves, works, dies = app.client(), app.client(), app.backend(), app.backend()
     asks.say("put sleep 1", "put sleep 2", "put media 3")
     works.say("take sleep", "take sleep")
     app.reactor.advance(3)
     works.say("fail 1 2 broken", "fail 2 1 late timeout=2s")
     dies.say("take media")
     dies.leave()
-    again = backend(app)
+    again = app.backend()
     again.say("take media")
     again.leave()
     leaves.say("put sleep 4")

@@ -84,7 +84,7 @@ def test_below_it_is_nothing(app: MemoryApplication, path: str) -> None:
     # Below these are items, which fail in the API's way.
     assert answer.status == 404, below
     assert app.get(f"{path.rstrip('/')}/x/y/z").status == 404
-    if path not in ("/", "/api/v1/workloads", "/api/v1/devices", "/api/v1/nodes"):
+    if path not in ("/", "/api/v1/workloads", "/api/v1/devices", "/api/v1/nodes", "/api/v1/queues"):
         assert app.get(f"{path}/").status == 404
 
 
@@ -149,7 +149,7 @@ def test_the_start_page(app: MemoryApplication) -> None:
     assert "6 devices on 3 nodes" in body
     links = [part.split('"')[0] for part in body.split('href="')[1:]]
     assert len(links) == 12
-    assert [app.get(link).status for link in links] == [200] * 11
+    assert [app.get(link).status for link in links] == [200] * 12
 
 
 def test_metrics(app: MemoryApplication) -> None:
