@@ -86,7 +86,7 @@ class QueueBackendPeer(QueuePeer):
             jobs.append(job)
         if jobs or not wait_seconds:
             return self._given(request, jobs)
-        hub.broker.wait(self, queue, request, now + wait_seconds, now)
+        hub.broker.wait(self, queue, request, now + wait_seconds)
         return None
 
     def do_done(self, request: Request) -> Reply:
@@ -133,9 +133,8 @@ class QueueBackendPeer(QueuePeer):
     def do_pause(self, request: Request) -> Reply:
         """Hand nothing out."""
         hub = self.factory.hub
-        now = hub.now()
         seconds = seconds_of(request.arguments, "duration")
-        hub.broker.pause(str(request.arguments["queue"]), now + seconds if seconds else None, now)
+        hub.broker.pause(str(request.arguments["queue"]), hub.now() + seconds if seconds else None)
         return Reply()
 
     def do_drain(self, request: Request) -> Reply:

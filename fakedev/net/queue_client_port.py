@@ -30,29 +30,28 @@ class QueueClientPeer(QueuePeer):
 
     def __init__(self) -> None:
         super().__init__()
-        # Its requests that are not over, each with what will be answered then; None for one that is told as news.
-        self._open: dict[int, Request | None] = {}
+        self._open = 0  # requests that are not over
         self._bare_asked = False
 
     def peerLeft(self) -> None:
         """The requests of the peer go with it."""
         if self._open:
-            self._open.clear()
             hub = self.factory.hub
             hub.broker.client_left(self, hub.now())
             self.factory.turns.afterwards(hub)
 
     def is_working(self) -> bool:
         """Whether a request of the peer waits or runs."""
-        return bool(self._open)
+        return self._open > 0
 
     def answered(self, job: Job, answer: Answer) -> None:
-        """The broker says that a request is over."""
-        request = self._open.pop(job.id, None)
+        """The broker says that a request is over; its ticket is what is answered then, if anything."""
+        self._open -= 1
         if self.way is Way.BARE:
             self.answer_bare(_bare_answer(answer))
             return
         result = describe_result(job.id, answer)
+        request: Any = job.ticket
         if request is None:
             self.tell(request_ended(result))
         elif self.way is Way.WORDS:
@@ -72,11 +71,9 @@ class QueueClientPeer(QueuePeer):
         for place, each in enumerate(args, 1):
             if "\0" in each:
                 raise ProtocolError("bad-argument", f"args: the one at place {place} holds a NUL")
-        job_id = self._put(str(arguments["queue"]), tuple(args), seconds_of(arguments, "limit"))
-        if answer == "ended":
-            self._open[job_id] = request
-            return None
-        return Reply(str(job_id), data={"job": job_id})
+        ticket = request if answer == "ended" else None
+        job = self._put(str(arguments["queue"]), tuple(args), seconds_of(arguments, "limit"), ticket)
+        return None if ticket is not None else Reply(str(job.id), data={"job": job.id})
 
     def do_cancel(self, request: Request) -> Reply:
         """End a request of this connection; what waits for it is told first."""
@@ -97,13 +94,17 @@ class QueueClientPeer(QueuePeer):
         """A result with the error in words."""
         return encode_bare_answer(BareResult(error=error.text, exit_code=1))
 
-    def _put(self, queue: str, arguments: tuple[str, ...], limit_seconds: float) -> int:
+    def _put(
+        self, queue: str, arguments: tuple[str, ...], limit_seconds: float, ticket: Request | None = None
+    ) -> Job:
         hub = self.factory.hub
         size_bytes = sum(len(each.encode()) for each in arguments)
         is_large = not fits_bare_work(arguments, limit_seconds or self.factory.run_time_limits.get(queue, 0.0))
-        job = hub.broker.put(self, queue, arguments, limit_seconds, size_bytes, hub.now(), is_large)
-        self._open[job.id] = None
-        return job.id
+        job = hub.broker.put(
+            self, queue, arguments, limit_seconds, size_bytes, hub.now(), is_large=is_large, ticket=ticket
+        )
+        self._open += 1
+        return job
 
 
 class QueueClientFactory(QueuePortFactory):
