@@ -41,7 +41,7 @@ ORIGINAL_SERIES = {
 
 def series(text: str) -> dict[str, float]:
     """All values of a page, by the text before them."""
-    lines = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
+    lines = (line.rpartition(" ") for line in text.splitlines() if line and line[0] != "#")
     return {name: float(value) for name, _, value in lines}
 
 
