@@ -39,7 +39,7 @@ class LostWorkerTests(BrokerTestCase):
         self.assertEqual(self.client.outcomes, {1: "lost"})
         self.assertEqual(self.client.answers[1].error, "lost by 3 backends")
         self.assertEqual(queue.state(), (1, 0, 1))
-        self.assertEqual(queue.broker.statistics("sleep").lost_offers, 2)
+        self.assertEqual(queue.broker.statistics("sleep").retries, 2)
 
     def test_retry_succeeds(self):
         """The client is told of the success alone; its wait ends with the last offer."""
@@ -62,7 +62,7 @@ class LostWorkerTests(BrokerTestCase):
             self.queue.take(self.worker)
             self.broker.release(self.worker, 1, self.queue.now)
         self.assertEqual(self.queue.state(), (1, 0, 0))
-        self.assertEqual(self.broker.statistics("sleep").lost_offers, 0)
+        self.assertEqual(self.broker.statistics("sleep").retries, 0)
 
     def test_worker_that_waits_and_leaves_is_offered_nothing(self):
         """Nor is it told that its time is over."""

@@ -212,3 +212,13 @@ def test_numbers_as_go_writes_them(number, text):
 def test_numbers_are_exact(number):
     """What is read is what was written."""
     assert float(go_number(number)) == number
+
+
+@given(st.binary(max_size=60).map(lambda inner: b"{" + inner + b"}"))
+def test_any_object_is_understood_or_refused(message):
+    """No bytes make anything but a message or an error."""
+    for parse in (parse_bare_request, parse_bare_ask, parse_bare_work, parse_bare_result):
+        try:
+            parse(message)
+        except ProtocolError as error:
+            assert error.text

@@ -21,6 +21,9 @@ from fakedev.wire.replies import excerpt
 if TYPE_CHECKING:
     from fakedev.net.line_factory import LinePeerFactory
 
+# What the turn of another peer brings is not gathered beyond this: a turn may have hundreds of messages.
+_LARGE_BYTES = 4096
+
 
 @implementer(IHalfCloseableProtocol)
 class LineConnection(LineInput):
@@ -63,16 +66,24 @@ class LineConnection(LineInput):
         """The first message was begun, and nothing came for some time."""
 
     def say(self, data: bytes) -> None:
-        """Send bytes: those of one slice together."""
+        """Send bytes: those of one slice together, and small ones that the turn of another peer brings."""
         if self.closing:
             return
         if self.factory.verbose:
             self.log.info("to {peer}: {message}", peer=self.describe(), message=excerpt(data))
+        self._said.append(data)
         if self._slicing:
-            self._said.append(data)
             self.slice_answer_bytes += len(data)
-        else:
-            self._outbox.write(data)
+        elif len(data) > _LARGE_BYTES:
+            self.turn_over()
+        elif len(self._said) == 1:
+            self.factory.turns.afterwards(self)
+
+    def turn_over(self) -> None:
+        """Send what was said in the turn of another peer."""
+        if self._said:
+            said, self._said = self._said, []
+            self._outbox.write(said[0] if len(said) == 1 else b"".join(said))
 
     def go_on(self) -> None:
         """What held up the peer, or what it waited for before its end, is over."""
@@ -165,9 +176,7 @@ class LineConnection(LineInput):
         except Exception:
             self.slice_failed()
         self._slicing = False
-        if self._said:
-            said, self._said = b"".join(self._said), []
-            self._outbox.write(said)
+        self.turn_over()
         return self.paused and self._may_go_on()
 
     def _settle(self, more: bool) -> None:
@@ -194,6 +203,7 @@ class LineConnection(LineInput):
         if self._left:
             return
         self._leave()
+        self.turn_over()
         self._outbox.finish(self._linger)
         if self._linger:
             self._read(True)
