@@ -68,9 +68,6 @@ class QueueClientPeer(QueuePeer):
         answer = arguments.get("answer", "accepted" if self.way is Way.WORDS else "ended")
         if answer not in ("accepted", "ended"):
             raise ProtocolError("bad-argument", "answer: must be accepted or ended")
-        for place, each in enumerate(args, 1):
-            if "\0" in each:
-                raise ProtocolError("bad-argument", f"args: the one at place {place} holds a NUL")
         ticket = request if answer == "ended" else None
         job = self._put(str(arguments["queue"]), tuple(args), seconds_of(arguments, "limit"), ticket)
         return None if ticket is not None else Reply(str(job.id), data={"job": job.id})
