@@ -52,12 +52,15 @@ class QueueHub:
         :returns: fires when nothing is left.
         """
         self._drained = drained = Deferred()
-        self._give_up = self._clock.callLater(seconds, self._abandon)
+        self._give_up = self._clock.callLater(seconds, self.give_up)
         self.broker.close(GOING_DOWN, self.now())
         self.turn_over()
         return drained
 
-    def _abandon(self) -> None:
+    def give_up(self) -> None:
+        """End what still runs while the queues are drained."""
+        if self._give_up is not None and self._give_up.active():
+            self._give_up.cancel()
         self._give_up = None
         self.broker.abandon(GOING_DOWN, self.now())
         self.turn_over()
