@@ -117,7 +117,7 @@ _OURS: Final = (
         "counter",
         "fakedev_queue_retries_total",
         "Jobs offered again because their backend had left.",
-        lambda queue: queue.counted.retries,
+        lambda queue: queue.counted.lost_offers,
     ),
     _Row("counter", "fakedev_queue_burials_total", "Jobs laid aside so far.", lambda queue: queue.counted.burials),
 )
@@ -187,7 +187,7 @@ class _Page:
 _HISTOGRAMS: Final[tuple[tuple[str, str, Callable[[QueueFigure], dict[Outcome, Histogram]]], ...]] = (
     (
         "fakedev_queue_wait_seconds",
-        "From put to take, or to the end of what was never taken.",
+        "From put to the last take, or to the end of what was never taken.",
         lambda queue: queue.counted.wait,
     ),
     ("fakedev_queue_run_seconds", "Run times.", lambda queue: queue.counted.run),
