@@ -243,6 +243,18 @@ class ReentrancyTests(BrokerTestCase):
         self.assertEqual(self.client.outcomes, {1: "lost"})
         self.assertEqual(self.worker.offers, [(2, "next")])
 
+    def test_both_leave_while_one_leaves(self):
+        """What is done for one is not done again for the other."""
+        for leave in (self.broker.client_left, self.broker.worker_left):
+            for _ in range(3):
+                self.queue.put(self.client)
+                self.queue.take(self.worker)
+            self.worker.withdrawn = lambda job, reason: self.broker.client_left(self.client, self.queue.now)
+            self.client.answered = lambda job, answer: self.broker.worker_left(self.worker, self.queue.now)
+            leave(self.client if leave == self.broker.client_left else self.worker, self.queue.now)
+        self.assertEqual(self.queue.counted(), {"cancelled": 3, "lost": 3})
+        self.assertEqual(left_behind(self.broker), [])
+
     def test_client_that_leaves_when_it_is_answered(self):
         """Its other requests go with it, once."""
         self.client.answered = lambda job, answer: self.broker.client_left(self.client, self.queue.now)

@@ -234,7 +234,7 @@ class AnyHistory(RuleBasedStateMachine):
         statistics = self.broker.statistics(name)
         counted = {outcome.value: count for outcome, count in statistics.outcomes.items()}
         counted |= {"put": statistics.puts, "disconnect": statistics.disconnects, "buried": statistics.burials}
-        counted["offered again"] = statistics.lost_offers
+        counted["offered again"] = statistics.retries
         assert counted == {what: self.plain.counted[name, what] for what in counted}
         ends = sum(counted[outcome] for outcome in ("success", "failure", "timeout", "cancelled", "lost"))
         assert statistics.puts == ends + still_open

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fakedev.workqueue.deadlines import Deadlines
 from fakedev.workqueue.outcome import Answer, Outcome
 from fakedev.workqueue.queue import MOST_BURIED
 from tests.work_queue import BrokerTestCase, OneQueue, SomeClient, left_behind
@@ -12,7 +13,7 @@ class LostWorkerTests(BrokerTestCase):
 
     def test_without_retries_the_client_is_told_at_once(self):
         """As the original does, with who lost it."""
-        self.queue.put(self.client)
+        self.queue.put(self.client, limit_seconds=9.0)
         self.queue.take(self.worker)
         self.queue.now += 4
         self.broker.worker_left(self.worker, self.queue.now)
@@ -38,7 +39,7 @@ class LostWorkerTests(BrokerTestCase):
         self.assertEqual(self.client.outcomes, {1: "lost"})
         self.assertEqual(self.client.answers[1].error, "lost by 3 backends")
         self.assertEqual(queue.state(), (1, 0, 1))
-        self.assertEqual(queue.broker.statistics("sleep").lost_offers, 2)
+        self.assertEqual(queue.broker.statistics("sleep").retries, 2)
 
     def test_retry_succeeds(self):
         """The client is told of the success alone; its wait ends with the last offer."""
@@ -61,7 +62,7 @@ class LostWorkerTests(BrokerTestCase):
             self.queue.take(self.worker)
             self.broker.release(self.worker, 1, self.queue.now)
         self.assertEqual(self.queue.state(), (1, 0, 0))
-        self.assertEqual(self.broker.statistics("sleep").lost_offers, 0)
+        self.assertEqual(self.broker.statistics("sleep").retries, 0)
 
     def test_worker_that_waits_and_leaves_is_offered_nothing(self):
         """Nor is it told that its time is over."""
@@ -171,6 +172,21 @@ class TimeTests(BrokerTestCase):
         self.assertLess(self.broker.next_deadline(), self.queue.now + 100)
         self.queue.pass_time(100)
         self.assertEqual(self.queue.counted(), {"timeout": 2500})
+
+
+    def test_deadlines_that_are_cleared_take_no_memory(self):
+        """Jobs that end long before their limits leave nothing, however many they are."""
+        deadlines = Deadlines()
+        for number in range(10_000):
+            deadlines.set(number, 1e6)
+            deadlines.set(number, 2e6)
+            if number % 100:
+                deadlines.clear(number)
+        self.assertEqual(len(deadlines), 100)
+        self.assertLess(len(deadlines._heap), 300)
+        for number in range(0, 10_000, 100):
+            deadlines.clear(number)
+        self.assertIsNone(deadlines.next())
 
 
 class BuriedTests(BrokerTestCase):

@@ -117,7 +117,7 @@ _OURS: Final = (
         "counter",
         "fakedev_queue_retries_total",
         "Jobs offered again because their backend had left.",
-        lambda queue: queue.counted.lost_offers,
+        lambda queue: queue.counted.retries,
     ),
     _Row("counter", "fakedev_queue_burials_total", "Jobs laid aside so far.", lambda queue: queue.counted.burials),
 )
