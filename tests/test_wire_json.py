@@ -151,7 +151,7 @@ def test_what_is_taken_can_be_written_again(value):
 
 
 KEYS = ['"a"', '"b"', '"\\u0061"', '"é"']
-VALUES = [*KEYS, '{"a":1}', '["x"]', "[1]", '" :"', "1", "-0", "2.5", "1e15", "1e999", "9" * 25, "NaN", "null", "true", ""]
+VALUES = [*KEYS, '{"a":1}', '["x"]', "[1]", '" :"', "1", "-0", "2.5", "1e999", "9" * 25, "NaN", "null", "true", ""]
 FIELDS = st.lists(st.tuples(st.sampled_from(KEYS), st.sampled_from(VALUES)).map(":".join), max_size=4).map(", ".join)
 SCRAPS = st.lists(st.sampled_from([*VALUES, *"{}[]:, "]), max_size=9).map("".join)
 

@@ -27,8 +27,11 @@ class QueueHub:
 
     def now(self) -> float:
         """Seconds of the reactor's clock; they never go back, though the system's time may."""
-        self._now = max(self._now, self._clock.seconds())
-        return self._now
+        now = self._clock.seconds()
+        if now < self._now:
+            return self._now
+        self._now = now
+        return now
 
     def turn_over(self) -> None:
         """Something has changed: be called when the broker needs it, and end the draining when nothing is left."""
