@@ -15,16 +15,14 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from fakedev.net.process_groups import ProcessGroups, SystemGroups
-from fakedev.workqueue.run_ending import Ending, command_ending, limit_ending
+from fakedev.net.runs import CannotRun
+from fakedev.workqueue.outcome import Report
+from fakedev.workqueue.run_reports import command_report, limit_report, stopped_report
 
 #: How often is looked whether the rest of a group has gone.
 LOOK_AGAIN_SECONDS: Final = 0.02
 #: After SIGKILL only a process that hangs in the kernel is still there.
 AFTER_KILL_SECONDS: Final = 1.0
-
-
-class CannotRun(Exception):
-    """No command can be run, whatever the request; the text says why."""
 
 
 class CommandRun(ProcessProtocol):
@@ -34,7 +32,7 @@ class CommandRun(ProcessProtocol):
     ends by itself; SIGKILL after a grace period.
 
     :param limit_seconds: 0 for none.
-    :param ended: fires with the Ending when nothing of the group is left.
+    :ivar ended: fires with the Report when nothing of the group is left.
     """
 
     log = Logger()
@@ -42,7 +40,7 @@ class CommandRun(ProcessProtocol):
     def __init__(
         self, command: str, limit_seconds: float, kill_after_seconds: float, clock: Any, groups: ProcessGroups
     ) -> None:
-        self.ended: Deferred[Ending] = Deferred()
+        self.ended: Deferred[Report] = Deferred()
         self._command = command
         self._limit_seconds = limit_seconds
         self._kill_after_seconds = kill_after_seconds
@@ -54,11 +52,11 @@ class CommandRun(ProcessProtocol):
         self._is_stopping = False
         self._is_killed = False
         self._hit_limit = False
-        self._ending: Ending | None = None
+        self._report: Report | None = None
 
     def stop(self) -> None:
         """Ask the group to end, and end it when it has not done so after the grace period."""
-        if self._is_stopping:
+        if self._is_stopping or self.ended.called:
             return
         self._is_stopping = True
         self._signal(signal.SIGTERM)
@@ -66,7 +64,7 @@ class CommandRun(ProcessProtocol):
 
     def kill(self) -> None:
         """End the group now."""
-        if self._is_killed:
+        if self._is_killed or self.ended.called:
             return
         self._is_stopping = self._is_killed = True
         self._signal(signal.SIGKILL)
@@ -84,13 +82,15 @@ class CommandRun(ProcessProtocol):
         run_seconds = self._clock.seconds() - self._began_seconds
         status = reason.value
         if self._hit_limit:
-            self._ending = limit_ending(self._command, self._limit_seconds, run_seconds)
+            self._report = limit_report(self._command, self._limit_seconds, run_seconds)
+        elif self._is_stopping:
+            self._report = stopped_report(self._command, run_seconds)
         else:
-            self._ending = command_ending(self._command, status.exitCode or 0, status.signal or 0, run_seconds)
+            self._report = command_report(self._command, status.exitCode or 0, status.signal or 0, run_seconds)
         self._look_for_rest()
 
     def _reach_limit(self) -> None:
-        if self._ending is None and not self._is_stopping:
+        if self._report is None and not self._is_stopping:
             self._hit_limit = True
             self.stop()
 
@@ -104,7 +104,7 @@ class CommandRun(ProcessProtocol):
         self._later(LOOK_AGAIN_SECONDS, self._look_for_rest)
 
     def _give_up(self) -> None:
-        if self._ending is not None:
+        if self._report is not None:
             self.log.warn("{command} left processes behind that SIGKILL does not end", command=self._command)
             self._finish()
 
@@ -112,12 +112,12 @@ class CommandRun(ProcessProtocol):
         for call in self._calls:
             if call.active():
                 call.cancel()
-        ending = self._ending
-        assert ending is not None
-        self.ended.callback(ending)
+        report = self._report
+        assert report is not None
+        self.ended.callback(report)
 
     def _signal(self, number: int) -> None:
-        if self._ending is None:
+        if self._report is None:
             self._groups.signal(self._leader, number)
         else:
             self._groups.signal_rest(self._leader, number)
