@@ -108,8 +108,9 @@ def make_backend(settings: BackendSettings, reactor: Any) -> BackendProgram:
 def _worker(
     settings: BackendSettings, start: Start, device: DeviceFile, connector: FrontendConnector, reactor: Any
 ) -> BackendWorker:
-    make_source = {"bare": BareSource, "json": LinesSource}[settings.protocol]
-    source: JobSource = make_source(connector, settings.queue, Whereabouts(settings.pod, settings.node, device), reactor)
+    names = Whereabouts(settings.pod, settings.node, device)
+    make_source = LinesSource if settings.protocol == "json" else BareSource
+    source: JobSource = make_source(connector, settings.queue, names, reactor)
     pace = Pace(settings.backoff_seconds, settings.most_backoff_seconds, settings.reconnect_seconds)
     return BackendWorker(
         source, start, settings.command, device, pace, grace_seconds=settings.grace_seconds, clock=reactor
@@ -135,7 +136,8 @@ def _announce(settings: BackendSettings) -> None:
     limit = f", at most {settings.command.limit_seconds:g} s" if settings.command.limit_seconds else ""
     crowd = f"{settings.workers} workers" if settings.workers > 1 else "one worker"
     _log.info(
-        "fakedev-backend {version}: {words}{limit}, for queue {queue!r} of {frontend}, {crowd} of pod {pod} on node {node}",
+        "fakedev-backend {version}: {words}{limit}, for queue {queue!r} of {frontend}; "
+        "{crowd} in pod {pod} on node {node}",
         version=__version__, words=" ".join(settings.command.words), limit=limit, queue=settings.queue,
         frontend=settings.shown, crowd=crowd, pod=settings.pod, node=settings.node,
     )  # fmt: skip

@@ -13,14 +13,9 @@ from fakedev.net.backend_jobs import BackendNames, FrontendLost, FrontendRefused
 from fakedev.net.frontend_connector import FrontendConnector
 from fakedev.net.last_words import LastWords
 from fakedev.wire.errors import ProtocolError
-from fakedev.wire.queue_bare_backend import (
-    BareAnswer,
-    BareAnswerReader,
-    BareRefusal,
-    BareWork,
-    encode_ask,
-    encode_result,
-)
+from fakedev.wire.queue_bare import BareResult, BareWork
+from fakedev.wire.queue_bare_backend import BareWorkReader
+from fakedev.wire.queue_bare_writing import encode_bare_ask, encode_bare_result
 from fakedev.workqueue.outcome import Report
 from fakedev.workqueue.run_reports import no_run_report
 
@@ -35,11 +30,11 @@ class BareExchange(Protocol):
     log = Logger()
 
     def __init__(self, question: bytes) -> None:
-        self.answered: Deferred[BareAnswer] = Deferred()
+        self.answered: Deferred[BareWork] = Deferred()
         self.closed: Deferred[None] = Deferred()
         self.job: TakenJob | None = None
         self._question = question
-        self._reader: BareAnswerReader | None = BareAnswerReader()
+        self._reader: BareWorkReader | None = BareWorkReader()
 
     def connectionMade(self) -> None:
         """Ask."""
@@ -54,7 +49,8 @@ class BareExchange(Protocol):
             answer = self._reader.feed(data)
         except ProtocolError as error:
             self._reader = None
-            self.answered.errback(FrontendRefused(error.text))
+            kind = FrontendLost if error.code == "busy" else FrontendRefused
+            self.answered.errback(kind(error.text))
             return
         if answer is not None:
             self._reader = None
@@ -96,7 +92,7 @@ class BareSource:
 
     def __init__(self, connector: FrontendConnector, queue: str, names: BackendNames, clock: IReactorTime) -> None:
         self._connector = connector
-        self._question = encode_ask(queue)
+        self._question = encode_bare_ask(queue)
         self._names = names
         self._exchange: BareExchange | None = None
         self._last_words = LastWords(clock)
@@ -115,7 +111,14 @@ class BareSource:
         exchange = self._exchange
         if exchange is None or exchange.job is not job or job.withdrawn:
             raise FrontendLost(job.withdrawn)
-        exchange.send_result(encode_result(report._replace(**self._names.shown())))
+        result = BareResult(
+            **self._names.shown(),
+            error=report.error,
+            timeout_seconds=report.timeout_seconds,
+            run_seconds=report.run_seconds or 0.0,
+            exit_code=report.exit_code,
+        )
+        exchange.send_result(encode_bare_result(result))
         await exchange.closed
 
     async def give_back(self, job: TakenJob, reason: str) -> None:
@@ -140,15 +143,13 @@ class BareSource:
         except BaseException:
             exchange.cut()
             raise
-        match answer:
-            case BareWork():
-                exchange.job = TakenJob(answer.arguments, answer.limit_seconds)
-                return exchange.job
-            case BareRefusal():
-                exchange.close()
-                raise FrontendLost(answer.text) if answer.is_busy else FrontendRefused(answer.text)
-        exchange.close()
-        return None
+        if answer.error or answer.empty:
+            exchange.close()
+            if not answer.empty:
+                raise FrontendRefused(answer.error)
+            return None
+        exchange.job = TakenJob(answer.arguments, answer.limit_seconds)
+        return exchange.job
 
 
 def _words(reason: Failure) -> str:

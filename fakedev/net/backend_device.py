@@ -20,6 +20,7 @@ class DeviceFile:
         self._pattern = pattern
         self._find = find
         self._path = ""
+        self._is_missing = False
 
     def path(self) -> str:
         """The file's path; empty when no pattern was given, or nothing matches it."""
@@ -32,8 +33,11 @@ class DeviceFile:
             if paths:
                 self._path = paths[0]
                 self.log.info("{pattern!r} is {path}", pattern=self._pattern, path=self._path)
-            else:
-                self.log.warn("no file matches {pattern!r}", pattern=self._pattern)
+            elif not self._is_missing:
+                self._is_missing = True
+                self.log.warn(
+                    "no file matches {pattern!r}: requests for one fail until there is one", pattern=self._pattern
+                )
         return self._path
 
 

@@ -87,12 +87,12 @@ class FrontendTalk(LineOnlyReceiver):
             return
         match heard:
             case Done():
-                self._answered(heard.request).callback(heard)
+                self._answer(heard.request, heard)
             case Refusal(request=None):
                 text = f"{heard.code}: {heard.text}"
                 self._fail(FrontendLost(text) if heard.code in _PASSING else FrontendRefused(text))
             case Refusal():
-                self._answered(heard.request).errback(RequestRefused(heard.code, heard.text))
+                self._answer(heard.request, Failure(RequestRefused(heard.code, heard.text)))
             case Withdrawn() if self.held is not None and self.held.id == heard.job:
                 self.held.withdraw(f"the frontend withdrew it: {heard.reason}")
 
@@ -114,9 +114,10 @@ class FrontendTalk(LineOnlyReceiver):
         """Close now, whatever is still to be sent."""
         self.transport.abortConnection()
 
-    def _answered(self, request: int | None) -> Deferred[Done]:
-        # An answer to nothing goes nowhere.
-        return self._asked.pop(request or 0, None) or Deferred().addErrback(lambda _: None)
+    def _answer(self, request: int, answer: Done | Failure) -> None:
+        asked = self._asked.pop(request, None)
+        if asked is not None:
+            asked.callback(answer)  # a Failure goes on as one
 
     def _fail(self, fault: Exception) -> None:
         self._fault = fault

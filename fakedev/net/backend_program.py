@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger, LogLevel
 from twisted.python.failure import Failure
 
-from fakedev.net.backend_worker import BackendWorker
 from fakedev.workqueue.backend_pace import End
+
+
+class Worker(Protocol):
+    """Something that works until its end."""
+
+    async def work(self) -> End:
+        """Work; how it ended."""
+
+    def leave(self) -> None:
+        """End soon, in good order."""
+
+    def cut(self) -> None:
+        """End now."""
 
 
 class BackendProgram:
@@ -23,7 +35,7 @@ class BackendProgram:
 
     log = Logger()
 
-    def __init__(self, workers: Sequence[BackendWorker], reactor: Any) -> None:
+    def __init__(self, workers: Sequence[Worker], reactor: Any) -> None:
         self._workers = tuple(workers)
         self._reactor = reactor
         self._left = len(self._workers)

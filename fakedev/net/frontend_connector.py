@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import threading
 from collections.abc import Callable
@@ -54,7 +55,7 @@ class FrontendConnector:
             try:
                 protocol = await self._endpoint(address).connect(_Factory.forProtocol(make_protocol))
             except ConnectError as error:
-                problem = error.getErrorMessage() if hasattr(error, "getErrorMessage") else str(error)
+                problem = os.strerror(error.osError) if isinstance(error.osError, int) else str(error).rstrip(".")
                 continue
             self._last_address = address
             _keep_alive(protocol.transport)
