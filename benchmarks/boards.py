@@ -44,9 +44,9 @@ def _measure(count: int) -> dict[str, float]:
     # Only the process that measures needs these.
     from fakedev.config.files import Files  # noqa: PLC0415
     from fakedev.config.load import load  # noqa: PLC0415
+    from fakedev.sim.device_types import WORK_KINDS  # noqa: PLC0415
     from fakedev.sim.events import StartWorkload  # noqa: PLC0415
     from fakedev.sim.fleet import Fleet  # noqa: PLC0415
-    from fakedev.sim.spec import WORK_KINDS  # noqa: PLC0415
     from fakedev.sim.workload_fields import workload_from_fields  # noqa: PLC0415
 
     configuration = load(None, Files(environ={}), text=dcgm(count).replace("{folder}", "/nowhere"))

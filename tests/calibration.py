@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from fakedev.config.files import Files
 from fakedev.config.load import load
+from fakedev.sim.device_types import DeviceType
 from fakedev.sim.fleet import Fleet
-from fakedev.sim.spec import DeviceType
 from tests.fleets import advance, make_fleet, pool_of, start
 
 PAGE = Path(__file__).parent.parent / "doc" / "simulation.md"

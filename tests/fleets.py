@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fakedev.sim.device_types import DeviceType, Range
 from fakedev.sim.events import Stamped, StartWorkload, StopWorkload
 from fakedev.sim.fleet import Fleet, workload_id_of
-from fakedev.sim.spec import DeviceType, FleetSpec, NodeSpec, PoolSpec, Range, WorkloadSpec
+from fakedev.sim.spec import FleetSpec, NodeSpec, PoolSpec, WorkloadSpec
 from fakedev.sim.workload_fields import workload_from_fields
 
 MIB = 2**20

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from fakedev.sim.device_types import DeviceType, Dynamics, Range
 from fakedev.sim.fleet import Fleet
-from fakedev.sim.spec import DeviceType, Dynamics, Range
 from tests.fleets import advance, make_fleet, pool_of, start
 
 #: A board with round numbers: 100 W idle, 500 W at plain full load; 0.1 K per watt; clock from 300 to 1300 MHz.

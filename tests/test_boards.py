@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fakedev.sim.device_types import WORK_KINDS, Range, WorkKind
 from fakedev.sim.errors import Refused
-from fakedev.sim.spec import WORK_KINDS, Range, WorkKind
 from tests.calibration import catalog_type
 from tests.fleets import BOARD, advance, make_fleet, pool_of, start, stop
 from tests.round_board import DYNAMICS, ROUND, board, under

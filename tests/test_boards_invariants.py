@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fakedev.sim.device_types import WORK_KINDS, DeviceType, Dynamics, WorkKind
 from fakedev.sim.events import DropWorkload, Stamped, StopWorkload
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.journal import Replay
-from fakedev.sim.spec import WORK_KINDS, DeviceType, Dynamics, FleetSpec, WorkKind
+from fakedev.sim.spec import FleetSpec
 from tests.calibration import catalog_type
 from tests.fleets import BOARD, pool_of, start
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fakedev.sim.spec import WORK_KINDS, Range, WorkKind
+from fakedev.sim.device_types import WORK_KINDS, Range, WorkKind
 from tests.calibration import catalog_type
 from tests.fleets import advance, start, stop
 from tests.round_board import DYNAMICS, ROUND, board, under

@@ -6,7 +6,7 @@ from dataclasses import astuple
 
 import pytest
 
-from fakedev.sim.spec import WORK_KINDS, Dynamics
+from fakedev.sim.device_types import WORK_KINDS, Dynamics
 from tests.calibration import HEAT_TOLERANCE, HOW, PAGE, POINTS, POWER_TOLERANCE, Point, settled, with_table
 
 WANTED = [point for point in POINTS if point.is_wanted]

@@ -9,7 +9,7 @@ from fakedev.config.catalog import Catalog
 from fakedev.config.files import Files
 from fakedev.config.problems import Place, Report
 from fakedev.exposition.identity import LabelSpec, Layout, NumberFormat, RowSpec
-from fakedev.sim.spec import Range
+from fakedev.sim.device_types import Range
 from tests.config_help import loaded, pool, problems
 
 DEVICE = """\

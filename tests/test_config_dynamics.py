@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from fakedev.sim.spec import WORK_KINDS, Dynamics, WorkKind
+from fakedev.sim.device_types import WORK_KINDS, Dynamics, WorkKind
 from tests.config_help import loaded, pool, problems
 
 DEVICE = """\

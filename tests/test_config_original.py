@@ -14,7 +14,8 @@ from fakedev.config.files import Files
 from fakedev.config.load import load
 from fakedev.config.problems import ConfigurationError
 from fakedev.exposition.identity import FamilySpec, LabelSpec, NumberFormat, RowSpec
-from fakedev.sim.spec import FOREVER, Activity, Range
+from fakedev.sim.device_types import Range
+from fakedev.sim.spec import FOREVER, Activity
 from tests.config_help import DATA, ORIGINALS, loaded, pool, problems
 
 needs_originals = pytest.mark.skipif(not ORIGINALS.is_dir(), reason="the original's own JSON files are not at hand")

@@ -7,11 +7,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
 
+from fakedev.sim.device_types import DeviceType, Range
 from fakedev.sim.errors import Refused
 from fakedev.sim.events import ChangeClock, DropWorkload, Stamped, StopWorkload
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.journal import Replay
-from fakedev.sim.spec import DeviceType, FleetSpec, Range
+from fakedev.sim.spec import FleetSpec
 from fakedev.sim.workloads import Verdict
 from tests.fleets import pool_of, start, workload
 

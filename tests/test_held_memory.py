@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fakedev.sim.spec import Dynamics, Range
+from fakedev.sim.device_types import Dynamics, Range
 from tests.fleets import BOARD, MIB, advance, make_fleet, pool_of, start, stop
 
 DYNAMIC = replace(

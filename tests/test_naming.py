@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fakedev.sim.spec import DeviceSpec, DeviceType, NodeSpec, Range
+from fakedev.sim.device_types import DeviceType, Range
+from fakedev.sim.spec import DeviceSpec, NodeSpec
 from tests.fleets import labels_of, make_fleet, pool_of
 
 

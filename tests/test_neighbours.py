@@ -8,8 +8,8 @@ import pytest
 from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, Layout, NumberFormat, RowSpec
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource
+from fakedev.sim.device_types import DeviceType, Range
 from fakedev.sim.fleet import Fleet
-from fakedev.sim.spec import DeviceType, Range
 from tests.fleets import labels_of, make_fleet, pool_of, start, stop
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fakedev.sim.spec import DeviceType, Range
+from fakedev.sim.device_types import DeviceType, Range
 from tests.fleets import BOARD, MIB, make_fleet, pool_of, start
 
 

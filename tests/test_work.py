@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fakedev.sim.device_types import DeviceType, Dynamics, Range
 from fakedev.sim.events import StartWorkload
 from fakedev.sim.fleet import Fleet
-from fakedev.sim.spec import DeviceType, Dynamics, FleetSpec, NodeSpec, PoolSpec, Range
+from fakedev.sim.spec import FleetSpec, NodeSpec, PoolSpec
 from fakedev.sim.workload_fields import workload_from_fields
 from fakedev.sim.workloads import Verdict
 

@@ -12,8 +12,8 @@ from fakedev.config.nodes import Node, Table
 from fakedev.config.problems import Place, Report
 from fakedev.config.schema import INVALID, nearest_name
 from fakedev.config.values import Values
+from fakedev.sim.device_types import DeviceType, Range
 from fakedev.sim.quantities import DIRECT_QUANTITIES, KNOWN_QUANTITIES, QUANTITY_ALIASES, quantity_name
-from fakedev.sim.spec import DeviceType, Range
 
 _QUANTITY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

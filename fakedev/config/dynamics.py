@@ -9,7 +9,7 @@ from typing import Any, Final
 from fakedev.config.problems import Report
 from fakedev.config.values import Values
 from fakedev.sim.boards import Boards
-from fakedev.sim.spec import WORK_KINDS, Dynamics, Range, WorkKind
+from fakedev.sim.device_types import WORK_KINDS, Dynamics, Range, WorkKind
 
 #: Coefficients that divide something, or are lags: they must be more than nothing.
 _POSITIVE: Final = (

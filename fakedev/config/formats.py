@@ -12,8 +12,8 @@ from fakedev.config.scalars import Boolean, Choice, Integer, Number, Size, Text
 from fakedev.config.schema import INVALID, Key, Section, Type
 from fakedev.config.shapes import ListOf, MapOf
 from fakedev.exposition.identity import UNITS, Layout, NumberFormat
+from fakedev.sim.device_types import Dynamics, WorkKind
 from fakedev.sim.quantities import ERROR_COUNTERS
-from fakedev.sim.spec import Dynamics, WorkKind
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from fakedev.config.problems import Place
 from fakedev.exposition.identity import Identity
-from fakedev.sim.spec import DeviceSpec, DeviceType
+from fakedev.sim.device_types import DeviceType
+from fakedev.sim.spec import DeviceSpec
 
 
 @dataclass(frozen=True)

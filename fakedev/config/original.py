@@ -19,8 +19,9 @@ from fakedev.config.problems import Place, Report
 from fakedev.config.schema import INVALID, Section, nearest_name
 from fakedev.config.values import Values
 from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, NumberFormat, RowSpec
+from fakedev.sim.device_types import DeviceType, Range
 from fakedev.sim.quantities import KNOWN_QUANTITIES, quantity_name
-from fakedev.sim.spec import DeviceSpec, DeviceType, Range
+from fakedev.sim.spec import DeviceSpec
 
 #: A family of the catalog by its name, for TYPE and HELP.
 FindFamily = Callable[[str], FamilySpec | None]

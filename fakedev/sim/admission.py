@@ -8,11 +8,12 @@ from collections.abc import Collection, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from fakedev.sim.device_types import WORK_KINDS
 from fakedev.sim.errors import Refused
 from fakedev.sim.quantities import QUANTITY_ALIASES, quantity_name
 from fakedev.sim.roster import Roster
 from fakedev.sim.selectors import resolve
-from fakedev.sim.spec import WORK_KINDS, MetricName, WorkloadSpec
+from fakedev.sim.spec import MetricName, WorkloadSpec
 
 
 class Admission:

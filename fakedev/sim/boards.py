@@ -22,9 +22,9 @@ from typing import Final
 
 import numpy as np
 
+from fakedev.sim.device_types import DeviceType, Dynamics, Range, WorkKind
 from fakedev.sim.quantities import DIRECT_QUANTITIES
 from fakedev.sim.randomness import Floats
-from fakedev.sim.spec import DeviceType, Dynamics, Range, WorkKind
 
 #: What dynamics make beside the quantities of a type's ranges.
 DYNAMIC_QUANTITIES: Final = (

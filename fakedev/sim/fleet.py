@@ -2,8 +2,8 @@
 
 A tick, in its order (each step is array operations over the whole fleet):
 1. workloads that came or went since the last tick begin or leave;
-2. the mean load of every device over the tick, from the workloads' profiles and noise;
-3. all quantities of the devices, from the load (:mod:`fakedev.sim.relations`);
+2. what the workloads ask of every device over the tick, from their profiles and noise (:mod:`fakedev.sim.demand`);
+3. all quantities of the devices, from that (:mod:`fakedev.sim.relations`);
 4. workloads whose end or limit fell into the tick get their verdict and leave.
 An event that arrives during tick n takes effect in tick n + 1, in order of arrival.
 """
@@ -76,8 +76,8 @@ class Fleet:
 
     def _first_state(self) -> State:
         self._let_in_and_out(0.0)
-        loads = self.workloads.device_loads(0, 0.0, _INSTANT_SECONDS)
-        level = self._relations.device_level(loads, self.workloads.held_share(), None, 0.0)
+        demand = self.workloads.demand(0, 0.0, _INSTANT_SECONDS)
+        level = self._relations.device_level(demand, None, 0.0)
         return self._shown(0, level)
 
     def _shown(self, tick: int, level: Level) -> State:
@@ -158,10 +158,8 @@ class Fleet:
         start, end = self.state.seconds, (self.state.tick + 1) * tick_seconds
         self._let_in_and_out(start)
         pace = self._relations.pace(self.state.levels["device"])
-        loads = self.workloads.device_loads(self.state.tick + 1, start, end, pace)
-        level = self._relations.device_level(
-            loads, self.workloads.held_share(), self.state.levels["device"], tick_seconds
-        )
+        demand = self.workloads.demand(self.state.tick + 1, start, end, pace)
+        level = self._relations.device_level(demand, self.state.levels["device"], tick_seconds)
         over = {verdict.workload_id: verdict for verdict in self.workloads.over(end)}
         over |= {v.workload_id: v for v in self._limits_crossed(level) if v.workload_id not in over}
         self._ending.update(over)

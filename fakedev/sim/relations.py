@@ -19,10 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fakedev.sim.boards import DYNAMIC_QUANTITIES, Boards
+from fakedev.sim.demand import Demand
+from fakedev.sim.device_types import DeviceType
 from fakedev.sim.quantities import ERROR_COUNTERS
 from fakedev.sim.randomness import Floats
 from fakedev.sim.roster import Roster
-from fakedev.sim.spec import DeviceType
 from fakedev.sim.state import Level, Mask
 
 #: Counter to the rate it integrates.
@@ -83,24 +84,21 @@ class Relations:
         self._some_memory = bool(has_memory.any())
         self._masks = {name: has for name, has in self._present.items() if not has.all()}
 
-    def device_level(
-        self, loads: Mapping[str, Floats], held: Floats, before: Level | None, seconds: float
-    ) -> Level:
+    def device_level(self, demand: Demand, before: Level | None, seconds: float) -> Level:
         """All quantities of the devices for one tick.
 
-        :param loads: by kind of work, shares of 1, each of shape (devices,).
-        :param held: what workloads hold of each device as long as they run, shares of 1, shape (devices,).
+        :param demand: what the workloads ask in this tick.
         :param before: the level as it was a tick ago, for the counters; None at the start.
         :param seconds: simulated seconds that the counters integrate over.
         """
         arrays = dict(self._constant)
         # Parts of 1 may add up to a last digit more.
-        load = np.minimum(sum(loads.values(), np.zeros(self._count)), 1.0)
+        load = np.minimum(sum(demand.loads.values(), np.zeros(self._count)), 1.0)
         for name, low in self._low.items():
             arrays[name] = low + load * self._span[name]
         if self._boards is not None:
-            self._add_boards(self._boards, arrays, loads, before, seconds)
-            self._hold_memory(arrays, held)
+            self._add_boards(self._boards, arrays, demand.loads, before, seconds)
+            self._hold_memory(arrays, demand.held)
         if self._some_memory:
             used = np.round(arrays["memory_used_bytes"] / self._page) * self._page
             used = np.minimum(used, self._most_used)

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from fakedev.sim.demand import Demand
 from fakedev.sim.randomness import Floats, Keys, entity_key, normal
 from fakedev.sim.schedule import Positions, Profiles
 from fakedev.sim.spec import FOREVER, WorkloadSpec
@@ -199,10 +200,10 @@ class Workloads:
             load=np.concatenate((table.load, np.zeros(len(started)))),
         )
 
-    def device_loads(
+    def demand(
         self, tick: int, start_seconds: float, end_seconds: float, pace: Mapping[str, Floats] = MappingProxyType({})
-    ) -> dict[str, Floats]:
-        """The load of each device over one tick, by kind of work: shares of 1, each of shape (devices,).
+    ) -> Demand:
+        """What the workloads ask of each device over one tick.
 
         Loads of several workloads add up; where that is more than 1 each gets its part of 1. The noise
         of every pair takes a step.
@@ -225,9 +226,9 @@ class Workloads:
         table.noise = self._stepped_noise(tick, seconds)
         share = load[table.pair_workload] + fluctuation[table.pair_workload] * table.noise
         table.load = load
-        return self._by_kind(share)
+        return Demand(self._by_kind(share), self._held_share())
 
-    def held_share(self) -> Floats:
+    def _held_share(self) -> Floats:
         """What the workloads hold of each device as long as they run, however busy they are: shape (devices,).
 
         A share of 1: the highest loads of their profiles, added up and held to 1. Memory goes by it.
