@@ -69,11 +69,11 @@ class WorkQueues:
         """Take in no requests; fires when the running ones are over, have had their time, or a second signal comes."""
         running = sum(queue.now.running for queue in self.figures.all())
         if running and self._drain_seconds:
+            EndingSignals(self._reactor, self._give_up, self._give_up).install()
             self.log.info(
                 "jobs that run: {running}; they have {seconds:g} s to finish, or until the next signal",
                 running=running, seconds=self._drain_seconds,
             )  # fmt: skip
-            EndingSignals(self._reactor, self._give_up, self._give_up).install()
         return self._hub.drain(self._drain_seconds)
 
     def _give_up(self, signal_name: str) -> None:

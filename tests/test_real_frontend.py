@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
 from collections.abc import Callable
 
 import pytest
 
-from tests.real import console
+from tests.real import PATIENCE_SECONDS, console, require_program
 from tests.real_service import Peer, StartProgram, connected, eventually, fetch, free_port
 
 pytestmark = pytest.mark.real
@@ -77,9 +78,20 @@ def test_a_request_of_the_original(start: Start) -> None:
     frontend.program.wait_for_text("run 0.500 s")
     frontend.program.wait_for_text("(longest run on node n, pod p)")
     assert frontend.value('hpa_queue_success_total{name="sleep"}') == 1
-    assert frontend.value('hpa_queue_maxrun_seconds{interval="1s",name="sleep"}') is not None
+    assert frontend.value('hpa_queue_maxrun_seconds{name="sleep",interval="1s"}') is not None
     assert frontend.value("hpa_client_connections_total") == 1
     assert frontend.value("hpa_worker_connections_total") == 1
+
+
+def test_promtool(start: Start) -> None:
+    """It has nothing to say about the page."""
+    promtool = require_program("promtool")
+    frontend = start("-interval", "5", "sleep", "media")
+    page = fetch(frontend.metrics, "/metrics").body
+    checked = subprocess.run(
+        [promtool, "check", "metrics"], input=page, capture_output=True, timeout=PATIENCE_SECONDS, check=False
+    )
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, b"", b"")
 
 
 def test_what_the_original_is_refused(start: Start) -> None:

@@ -64,7 +64,7 @@ def _described(figures: QueueFigures, name: str) -> dict[str, Any]:
     spec = figures.spec
     return {
         **describe_queue(figures.broker, name, seconds),
-        "retries": counted.retries,
+        "retries": counted.lost_offers,
         "window-seconds": spec.window_seconds,
         "arrivals-per-second": counted.arrivals_per_second(seconds),
         "services-per-second": counted.services_per_second(seconds),

@@ -47,9 +47,9 @@ class QueueStatistics:
     :ivar puts: requests taken in.
     :ivar outcomes: requests that are over, by outcome.
     :ivar disconnects: clients that left before the answer; their requests are among the cancelled ones.
-    :ivar retries: how often a job was offered again because its backend had left.
+    :ivar lost_offers: how often a job was offered again because its backend had left.
     :ivar burials: jobs laid aside.
-    :ivar wait: time from put to take, by outcome; of a job that was offered several times all its waits together.
+    :ivar wait: time from put to the last take, or to the end of what was never taken, by outcome.
     :ivar run: run time of what was taken, by outcome.
     """
 
@@ -57,7 +57,7 @@ class QueueStatistics:
         self.puts = 0
         self.outcomes = dict.fromkeys(Outcome, 0)
         self.disconnects = 0
-        self.retries = 0
+        self.lost_offers = 0
         self.burials = 0
         self.wait: dict[Outcome, Histogram] = {outcome: Histogram() for outcome in ENDS}
         self.run: dict[Outcome, Histogram] = {outcome: Histogram() for outcome in ENDS}
@@ -86,7 +86,7 @@ class QueueStatistics:
 
     def offered_again(self) -> None:
         """A job goes back to the queue because its backend did not see it through."""
-        self.retries += 1
+        self.lost_offers += 1
 
     def buried(self) -> None:
         """A job was laid aside."""
@@ -107,7 +107,7 @@ class QueueStatistics:
     ) -> None:
         """A request ended, once and for all.
 
-        :param wait_seconds: how long it waited, all its offers together.
+        :param wait_seconds: from put to the last take, or to the end of what was never taken.
         :param run_seconds: how long it ran; None when no backend took it.
         :param node: where it ran.
         :param pod: likewise.
