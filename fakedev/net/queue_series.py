@@ -187,7 +187,7 @@ class _Page:
 _HISTOGRAMS: Final[tuple[tuple[str, str, Callable[[QueueFigure], dict[Outcome, Histogram]]], ...]] = (
     (
         "fakedev_queue_wait_seconds",
-        "From put to take, or to the end of what was never taken.",
+        "From put to the last take, or to the end of what was never taken.",
         lambda queue: queue.counted.wait,
     ),
     ("fakedev_queue_run_seconds", "Run times.", lambda queue: queue.counted.run),
