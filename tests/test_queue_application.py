@@ -84,7 +84,7 @@ class Stopping:
 
 
 def test_running_jobs_finish_before_the_end() -> None:
-    """Waiting requests are cancelled, new ones refused, pages stay; when the last job is done all is closed."""
+    """Waiting requests are cancelled, new ones refused, pages stay, readiness does not; when the last job is done all is closed."""
     with application(QUEUES) as app:
         runs, waits, works, idles = app.client(), app.client(), app.backend(), app.backend()
         runs.say("put sleep 1")
@@ -95,6 +95,7 @@ def test_running_jobs_finish_before_the_end() -> None:
         assert waits.say("put sleep 3")[0].startswith("error busy ")
         assert idles.say("take sleep") == ["ok empty"]
         assert b'hpa_queue_running{name="sleep"} 1\n' in app.get("/queues/metrics").body
+        assert [app.get(path).status for path in ("/readyz", "/-/ready", "/livez", "/health")] == [503, 503, 200, 200]
         assert not stopping.is_over_after(5)
         works.say("done 1 0")
         assert runs.lines()[0].startswith("ended 1 success ")
