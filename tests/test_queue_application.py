@@ -84,7 +84,7 @@ class Stopping:
 
 
 def test_running_jobs_finish_before_the_end() -> None:
-    """Waiting requests are cancelled, new ones refused, pages stay, readiness does not; when the last job is done all is closed."""
+    """Waiting requests are cancelled, new ones refused, pages stay; when the last job is done all is closed."""
     with application(QUEUES) as app:
         runs, waits, works, idles = app.client(), app.client(), app.backend(), app.backend()
         runs.say("put sleep 1")
