@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from time import time
 from typing import Any, ClassVar, Final
 
@@ -21,6 +22,7 @@ from fakedev.config.load import load
 from fakedev.config.problems import ConfigurationError
 from fakedev.net.announcement import Announcement
 from fakedev.net.descriptors import raise_descriptor_limit
+from fakedev.net.ending_signals import stop_reactor
 from fakedev.net.hangup import HangupService
 from fakedev.net.http_head import DROP_IN_LIMITS, HttpLimits
 from fakedev.net.http_origin import ChangeGuard
@@ -193,13 +195,17 @@ def make_application(
     own = _own_metrics(fleet, ticker, scrapes, [port for port, _ in ports], run.head.epoch_seconds)
     if queues is not None:
         own.add("queues", QueueTotals(queues.figures))
+
+    def ready() -> str | None:
+        return ticker.trouble() or (queues.trouble() if queues else None)
+
     web = []
     for endpoint in configuration.web:
         if run.drop_in:
             root = make_exporter_root(pages, scrapes)
         else:
             root = make_root(
-                hub, pages, ticker, own, scrapes, ticker.trouble, queues=queues.figures if queues else None,
+                hub, pages, ticker, own, scrapes, ticker.trouble, ready, queues=queues.figures if queues else None,
                 is_full=endpoint.serve == "all", pool=endpoint.pool, identity=endpoint.identity,
             )  # fmt: skip
         guard = ChangeGuard(endpoint.hosts, endpoint.token)
@@ -208,12 +214,13 @@ def make_application(
         web.append((ListeningService(endpoint.listen, site, reactor, make_folder=True), endpoint.serve))
     queue_ports = queues.ports if queues else []
     listeners = Listeners([service for service, _ in web + queue_ports] + [service for _, service in ports])
-    application = Application(listeners, recorder, observer, queues.drain if queues else None)
+    application = Application(listeners, reactor, recorder=recorder, observer=observer, queues=queues)
     ticker.setServiceParent(application)
     listeners.setServiceParent(application)
     if queues is not None:
         queues.add_to(application)
-    HangupService(reactor, reactor.stop if run.drop_in else _say_no_reload).setServiceParent(application)
+    on_hangup = partial(stop_reactor, reactor) if run.drop_in else _say_no_reload
+    HangupService(reactor, on_hangup).setServiceParent(application)
     titles = ", ".join(dict.fromkeys(identity.title for identity in configuration.identities.values()))
     summary = f"fakedev {__version__}: {fleet.roster.summary}, simulated, shown as {titles}"
     notes = configuration.notes

@@ -64,6 +64,16 @@ class LostWorkerTests(BrokerTestCase):
         self.assertEqual(self.queue.state(), (1, 0, 0))
         self.assertEqual(self.broker.statistics("sleep").retries, 0)
 
+    def test_quitting_is_no_loss(self):
+        """The jobs wait again, though the queue has no retries; the worker that quits is offered none of them."""
+        for _ in range(2):
+            self.queue.put(self.client)
+            self.queue.take(self.worker)
+        self.queue.wait(self.worker, "t", seconds=5)
+        self.broker.worker_quits(self.worker, self.queue.now)
+        self.assertEqual((self.worker.offers, self.queue.state()), ([], (2, 0, 0)))
+        self.assertEqual(self.broker.statistics("sleep").retries, 0)
+
     def test_worker_that_waits_and_leaves_is_offered_nothing(self):
         """Nor is it told that its time is over."""
         self.queue.wait(self.worker, "t", seconds=5)

@@ -10,7 +10,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from fakedev.net.queue_backend_port import QueueBackendFactory
 from fakedev.net.queue_client_port import QueueClientFactory
 from fakedev.net.queue_hub import QueueHub
-from fakedev.workqueue.broker import MOST_A_PARTY, Broker
+from fakedev.workqueue.admission import MOST_A_PARTY
+from fakedev.workqueue.broker import Broker
 from fakedev.workqueue.spec import BrokerSpec, QueueSpec
 from tests.line_peers import connect
 

@@ -33,8 +33,16 @@ TRANSCRIPTS = {
         c: error unknown-name Unknown 'nope' queue
         c> put
         c: error bad-argument queue: missing; usage: put QUEUE [ARG...] [limit=DURATION] [answer=accepted|ended]
-        c> put sleep limit=5
-        c: error bad-argument limit: '5' is no duration: give a number with ms, s, m, h or d, as 250ms or 1h30m
+        c> put sleep limit=0.2
+        c: ok 3
+        b> take sleep
+        b: ok 3 limit-seconds=0.2 attempt=1
+        c> put sleep limit=soon
+        c: error bad-argument limit: 'soon' is no duration: give a number with ms, s, m, h or d, as 250ms or 1h30m
+        c> put sleep limit=-5
+        c: error bad-argument limit: must be 0 to 10000000000 seconds
+        c> put sleep limit=1e400
+        c: error bad-argument limit: '1e400' is no finite number
         c> put sleep answer=soon
         c: error bad-argument answer: must be accepted or ended
         c> take sleep
@@ -268,6 +276,26 @@ TRANSCRIPTS = {
         c: error unknown-name Unknown 'nope' queue
         c> list nope
         c: error unknown-name Unknown 'nope' queue
+    """,
+    "quit: the jobs that a backend holds wait again, at their old places, and the next one gets them": """
+        c> put sleep a
+        c: ok 1
+        c> put sleep b
+        c: ok 2
+        b> take sleep count=2
+        b: ok 2 lines
+        b: 1 limit-seconds=0 attempt=1 a
+        b: 2 limit-seconds=0 attempt=1 b
+        b2> take sleep wait=10
+        b> quit
+        b: ok
+        b: closed
+        b2: ok 1 limit-seconds=0 attempt=2 a
+        b2> take sleep
+        b2: ok 2 limit-seconds=0 attempt=2 b
+        b2> done 1 0
+        b2: ok success
+        c: ended 1 success exit-code=0 timeout-seconds=0 run-seconds=0 wait-seconds=0
     """,
     "quit": """
         c> put sleep

@@ -40,6 +40,12 @@ class QueueBackendPeer(QueuePeer):
         self._held: set[int] = set()
         self._bare_job: int | None = None  # that was given to a backend of the original
 
+    def peerQuits(self) -> None:
+        """The jobs that the peer holds wait again."""
+        hub = self.factory.hub
+        hub.broker.worker_quits(self, hub.now())
+        self.factory.turns.afterwards(hub)
+
     def peerLeft(self) -> None:
         """The jobs that the peer holds are lost to it, and it waits for none."""
         hub = self.factory.hub
