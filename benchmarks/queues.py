@@ -146,8 +146,8 @@ def depth() -> Section:
     section = Section(
         "A deep work queue",
         f"""
-One connection puts {count:,} requests in, another takes as many one by one and says `done`: with an empty queue and with
-one in which {_DEEP:,} wait, in turn: medians of {_ROUNDS} rounds. Then what is asked of the deep queue, once.
+One connection puts {count:,} requests in, another takes as many one by one and says `done`: with an empty queue and
+with one in which {_DEEP:,} wait, in turn: medians of {_ROUNDS} rounds. Then what is asked of the deep queue, once.
 """,
         ["put", "take", "done", "slower by"],
     )
