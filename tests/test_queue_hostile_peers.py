@@ -36,6 +36,8 @@ class SilentPeersTests(SynchronousTestCase):
         self.assertEqual(backend.told(), WORK)
         backend.send(RESULT)
         self.assertEqual(client.told(), ANSWER.replace(b"0.201675995", b"0"))
+        client.lose()
+        backend.lose()
 
     def test_silent_from_the_start(self):
         """They may stay, and cost no timer."""
@@ -106,18 +108,22 @@ class DeafPeersTests(SynchronousTestCase):
     def test_a_client_that_does_not_read_its_results(self):
         """Results that it would not take are bounded; the backend goes on."""
         transport, backend = deaf(self.ports), self.ports.backend()
-        sent = 0
-        while not transport.aborted and sent < 10_000:
-            transport.protocol.dataReceived(b'{"op":"put","queue":"sleep","answer":"accepted"}\n' * 100)
-            given = json.loads(backend.say('{"op":"take","id":1,"queue":"sleep","count":100}')[0])["jobs"]
-            reason = "x" * 900
-            for job in given:
-                line = json.dumps({"op": "fail", "id": 1, "job": job["job"], "exit-code": 1, "reason": reason})
-                self.assertTrue(json.loads(backend.say(line)[-1])["ok"])
-            sent += len(given)
+        transport.protocol.dataReceived(b'{"op":"put","queue":"sleep","answer":"accepted"}\n' * 1000)
+        while self.ports.broker.snapshot("sleep", 0).waiting < 1000:
             transport.turn()
+        (answer,) = backend.say('{"op":"take","id":1,"queue":"sleep","count":1000}')
+        finished = 0
+        for job in json.loads(answer)["jobs"]:
+            line = json.dumps({"op": "fail", "id": 1, "job": job["job"], "exit-code": 1, "reason": "x" * 900})
+            backend.send(line.encode() + b"\n")
+            self.ports.clock.advance(0)
+            if transport.aborted:
+                break
+            self.assertTrue(json.loads(backend.told())["ok"])
+            finished += 1
         self.assertTrue(transport.aborted)
-        self.assertLess(sent, 1000)
+        self.assertLess(finished, 400)
+        self.assertEqual(self.ports.counted(), {"failure": finished + 1, "cancelled": 999 - finished})
 
     def test_a_backend_that_takes_and_does_not_read(self):
         """The jobs that it holds are lost to it when it is cut, and offered again where a retry is left."""

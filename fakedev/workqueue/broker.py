@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import islice
-from typing import Final
 
 from fakedev.workqueue.admission import JOB_BYTES, Admission, no_job
 from fakedev.workqueue.answers import answer_to, answer_without_report
@@ -13,19 +13,18 @@ from fakedev.workqueue.ledger import Ledger
 from fakedev.workqueue.outcome import Answer, Outcome, Report
 from fakedev.workqueue.parties import Client, Worker
 from fakedev.workqueue.queue import Queue, QueueSnapshot
+from fakedev.workqueue.slices import MOST_AT_ONCE, Slices, for_each
 from fakedev.workqueue.spec import BrokerSpec
 from fakedev.workqueue.statistics import QueueStatistics
 from fakedev.workqueue.waits import Wait
-
-#: Deadlines that one call of expire() sees to.
-_MOST_AT_ONCE: Final = 1000
 
 
 class Broker:
     """All queues, and the jobs in them.
 
     Each method that takes ``now``, in seconds, must be given one that never goes back. What is told to a party is
-    told when the change is complete.
+    told when the change is complete. What concerns many jobs is done in slices: the first at once, the others by
+    expire().
 
     :ivar queue_names: in the order of the configuration.
     """
@@ -36,6 +35,7 @@ class Broker:
         self._queues = {queue.name: Queue(queue, QueueStatistics(spec, now)) for queue in spec.queues}
         self._ledger = Ledger(self._queues)
         self._admission = Admission(spec.max_bytes, self._queues, self._ledger)
+        self._slices = Slices()
         self._last_job = 0
         self._last_wait = 0
 
@@ -95,12 +95,11 @@ class Broker:
 
     def client_left(self, client: Client, now: float) -> None:
         """End all requests of a client; nobody is told but the workers."""
-        ledger = self._ledger
-        for job in ledger.requests.all_of(client):
-            if job.client is client:
-                ledger.disown(job)
-                self._queues[job.queue].statistics.client_left()
-                ledger.withdraw(job, Outcome.CANCELLED, "the client left", now)
+        jobs = self._ledger.requests.all_of(client)
+        for job in jobs:
+            self._ledger.disown(job)
+            self._queues[job.queue].statistics.client_left()
+        self._slices.begin(for_each(jobs, self._forget), now)
 
     # Workers
 
@@ -166,16 +165,12 @@ class Broker:
     def worker_quits(self, worker: Worker, now: float) -> None:
         """A worker is about to leave in good order: it waits for nothing, and its jobs wait again."""
         self._stop_waits(worker)
-        for job in self._ledger.held.all_of(worker):
-            if job.worker is worker:
-                self._give_back(job, now)
+        self._slices.begin(for_each(self._ledger.held.all_of(worker), partial(self._let_go, worker)), now)
 
     def worker_left(self, worker: Worker, now: float) -> None:
         """A worker is gone: its jobs wait again where a retry is left, and are lost else."""
         self._stop_waits(worker)
-        for job in self._ledger.held.all_of(worker):
-            if job.worker is worker:
-                self._lose(job, now)
+        self._slices.begin(for_each(self._ledger.held.all_of(worker), partial(self._lose, worker)), now)
 
     # Whole queues; None means all of them
 
@@ -233,20 +228,18 @@ class Broker:
     # The end of the program
 
     def close(self, reason: str, now: float) -> None:
-        """Take no requests in for good, and end those that wait."""
+        """Take no requests in for good, hand nothing out, and end those that wait."""
         self._admission.closed = reason
         for queue in self._queues.values():
-            for job in list(queue.waiting):
-                if job.state is JobState.WAITING:
-                    self._ledger.withdraw(job, Outcome.CANCELLED, reason, now)
+            queue.is_paused = True
+            self._ledger.deadlines.clear(queue)
+            self._slices.begin(partial(self._end_first, queue, reason), now)
 
     def abandon(self, reason: str, now: float) -> None:
         """End what waits and what runs; nothing is taken in any more."""
         self.close(reason, now)
         for queue in self._queues.values():
-            for job in list(queue.running.values()):
-                if job.state is JobState.RUNNING:
-                    self._ledger.withdraw(job, Outcome.CANCELLED, reason, now)
+            self._slices.begin(for_each(list(queue.running.values()), partial(self._cut_short, reason)), now)
 
     @property
     def is_idle(self) -> bool:
@@ -257,14 +250,16 @@ class Broker:
 
     def next_deadline(self) -> float | None:
         """When expire() has something to do next; None for never."""
-        return self._ledger.deadlines.next()
+        due = self._slices.due_seconds
+        return self._ledger.deadlines.next() if due is None else due
 
     def expire(self, now: float) -> None:
-        """Do what is due: jobs over their limit and grace, waits and pauses that are over.
+        """Do what is due: slices of what was begun, jobs over their limit and grace, waits and pauses that are over.
 
         So much at a time: next_deadline() says when there is more.
         """
-        for _ in range(_MOST_AT_ONCE):
+        self._slices.go_on(now)
+        for _ in range(MOST_AT_ONCE):
             due = self._ledger.deadlines.pop_due(now)
             match due:
                 case Job():
@@ -318,8 +313,32 @@ class Broker:
         else:
             self._ledger.give_back(job, now)
 
-    def _lose(self, job: Job, now: float) -> None:
+    def _forget(self, job: Job, now: float) -> None:
+        """The client of a job left."""
+        if job.state in (JobState.WAITING, JobState.RUNNING):
+            self._ledger.withdraw(job, Outcome.CANCELLED, "the client left", now)
+
+    def _cut_short(self, reason: str, job: Job, now: float) -> None:
+        """The program ends while a job runs."""
+        if job.state is JobState.RUNNING:
+            self._ledger.withdraw(job, Outcome.CANCELLED, reason, now)
+
+    def _end_first(self, queue: Queue, reason: str, now: float) -> bool:
+        """The program ends: so does what waits, the first of it first."""
+        job = queue.waiting.first()
+        if job is not None:
+            self._ledger.withdraw(job, Outcome.CANCELLED, reason, now)
+        return job is not None
+
+    def _let_go(self, worker: Worker, job: Job, now: float) -> None:
+        """The worker of a job is about to leave in good order."""
+        if job.worker is worker:
+            self._give_back(job, now)
+
+    def _lose(self, worker: Worker, job: Job, now: float) -> None:
         """The worker of a job left."""
+        if job.worker is not worker:
+            return
         queue = self._queues[job.queue]
         job.losses += 1
         if job.losses <= queue.spec.retries:
@@ -345,4 +364,4 @@ class Broker:
 
     def _unpause(self, queue: Queue, now: float) -> None:
         queue.is_paused = False
-        self._ledger.dispatch(queue, now)
+        self._slices.begin(partial(self._ledger.dispatch, queue), now)
