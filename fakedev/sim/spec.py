@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fakedev.sim.device_types import DeviceType
+from fakedev.sim.value_functions import Value
 
 #: Seconds of an activity that lasts until it is stopped. Finite, so that 0 * FOREVER is 0.
 FOREVER = 1e300
@@ -44,9 +45,9 @@ class PoolSpec:
 
 @dataclass(frozen=True)
 class Activity:
-    """One stretch of a profile: ``load`` +/- ``fluctuation`` in percent, for ``seconds``."""
+    """One stretch of a profile: ``value`` +/- ``fluctuation`` for ``seconds``; of plain load both are percent."""
 
-    load: float
+    value: Value
     fluctuation: float = 0.0
     seconds: float = FOREVER
 

@@ -14,6 +14,7 @@ from fakedev.sim.demand import Demand
 from fakedev.sim.randomness import Floats, Keys, entity_key, normal
 from fakedev.sim.schedule import Positions, Profiles
 from fakedev.sim.spec import FOREVER, WorkloadSpec
+from fakedev.sim.value_functions import highest
 
 #: Seconds over which fluctuation forgets: its lag-1 autocorrelation at 1 s ticks is exp(-1/10).
 CORRELATION_SECONDS: Final = 10.0
@@ -235,7 +236,7 @@ class Workloads:
         """
         if self._held is None:
             table = self._table
-            peaks = np.array([max(a.load for a in self.by_id[name].spec.activities) for name in table.ids])
+            peaks = np.array([max(highest(a.value) for a in self.by_id[name].spec.activities) for name in table.ids])
             weights = peaks[table.pair_workload] if len(peaks) else peaks
             total = np.bincount(table.pair_device, weights=weights, minlength=len(self._device_keys))
             self._held = np.minimum(total / 100.0, 1.0)
