@@ -6,7 +6,7 @@ A device belongs to the workload with a pod that has been on it longest.
 from __future__ import annotations
 
 from fakedev.sim.roster import Roster, RosterNode
-from fakedev.sim.workloads import Workload
+from fakedev.sim.workload import Workload
 
 
 class Attribution:

@@ -24,7 +24,8 @@ from fakedev.sim.relations import Relations
 from fakedev.sim.roster import Roster, RosterNode
 from fakedev.sim.spec import FleetSpec, WorkloadSpec
 from fakedev.sim.state import Level, State
-from fakedev.sim.workloads import Verdict, Workload, Workloads
+from fakedev.sim.workload import Verdict, Workload
+from fakedev.sim.workloads import Workloads
 
 #: Workloads that a fleet takes, whether they run or wait for the next tick.
 MOST_WORKLOADS: Final = 100_000
@@ -54,7 +55,7 @@ class Fleet:
         self.roster = Roster(spec.pools)
         self._journal = journal
         self._relations = Relations(self.roster, spec.epoch_seconds)
-        self.workloads = Workloads(spec.seed, self.roster.keys())
+        self.workloads = Workloads(spec.seed, self.roster.keys(), self._relations.capacity())
         self._attribution = Attribution(self.roster)
         self._admission = Admission(self.roster, self._relations.quantities, spec.metric_names)
         self._clock = ChangeClock(spec.epoch_seconds, spec.tick_seconds if wall_per_tick is None else wall_per_tick)

@@ -53,6 +53,20 @@ class Activity:
 
 
 @dataclass(frozen=True)
+class MetricUse:
+    """What a workload asks of one metric beside its plain load.
+
+    :param metric: the quantity, one of :data:`fakedev.sim.askable.ASKABLE`.
+    :param activities: run beside the plain ones, at the same pace, and begin again when they are over.
+    :param is_share: values are percent of what the device has; else they are in the quantity's own unit.
+    """
+
+    metric: str
+    activities: tuple[Activity, ...]
+    is_share: bool = False
+
+
+@dataclass(frozen=True)
 class WorkloadSpec:
     """A workload as it was asked for.
 
@@ -61,6 +75,9 @@ class WorkloadSpec:
     :param is_work: the seconds of the activities are work: seconds at the highest clock, so that a throttled
         board takes longer.
     :param kind: of work: ``compute``, ``tensor``, ``memory``, ``transfer``, or one that a device type adds.
+    :param uses: what it asks of metrics beside the plain load, each metric once.
+    :param measured_frequency_mhz, measured_capability: of the device that the profile was measured on: times and
+        values are scaled by those of the simulated one; 0: not said.
     :param limits: (metric as it was named, value): crossing one ends the workload.
     :param run_time_limit_seconds: simulated seconds after which it is ended with 1; 0 for none.
     :param ttl_seconds: simulated seconds after which it is ended with 0; 0 for none.
@@ -79,6 +96,9 @@ class WorkloadSpec:
     limits: tuple[tuple[str, float], ...] = ()
     run_time_limit_seconds: float = 0.0
     ttl_seconds: float = 0.0
+    uses: tuple[MetricUse, ...] = ()
+    measured_frequency_mhz: float = 0.0
+    measured_capability: float = 0.0
 
 
 @dataclass(frozen=True)
