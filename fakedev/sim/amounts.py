@@ -31,7 +31,7 @@ class Amounts:
         self._is_before = before
         share = np.maximum(table.before if before else table.share, 0.0) / 100.0
         #: The load of each pair as its device has room for it, a share of 1, shape (P,).
-        self.parts = share / np.maximum(self._by_device(share), 1.0)[table.device]
+        self.parts = share / np.maximum(self.by_device(share), 1.0)[table.device]
 
     def of(self, quantity: str) -> Floats:
         """How much of a quantity (one of BROUGHT) each pair brings: shape (P,)."""
@@ -62,10 +62,6 @@ class Amounts:
             arrays[_USAGE] = arrays[_USAGE] / table.pair_counts
         return arrays, present
 
-    def on_device(self, device: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        """The pairs of a device."""
-        return np.flatnonzero(self._table.device == device)
-
     def _held_memory(self) -> Floats:
         """The memory that follows from the loads of those that do not say how much they need."""
         table, device = self._table, self._table.device
@@ -73,7 +69,7 @@ class Amounts:
         if self._is_before:
             holds = holds * ~table.is_fresh[table.owner]
         peaks = table.peak[table.owner] / 100.0 * holds
-        held = peaks / np.maximum(self._by_device(peaks), 1.0)[device]
+        held = peaks / np.maximum(self.by_device(peaks), 1.0)[device]
         share = np.where(self._capacity.holds_memory[device], held, self.parts * holds)
         return share * self._by_load(MEMORY)
 
@@ -89,5 +85,6 @@ class Amounts:
     def _is_of_load(self, quantity: str) -> bool:
         return any(quantity in self._capacity.brought(kind) for kind in self._table.kind_rows[0])
 
-    def _by_device(self, values: Floats) -> Floats:
+    def by_device(self, values: Floats) -> Floats:
+        """The sums over the pairs of each device, shape (D,)."""
         return np.bincount(self._table.device, weights=values, minlength=self._capacity.count)

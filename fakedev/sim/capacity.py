@@ -16,6 +16,7 @@ class Capacity:
     """Of D devices; all arrays of shape (D,).
 
     :ivar maxima: by quantity what 100 % of it is; 0 on devices that have it not.
+    :ivar idle: by quantity what a device has of it without any work.
     :ivar holds_memory: memory is held as long as a workload runs; elsewhere it follows the load.
     :ivar memory_total_bytes: all memory of the board; 0 where it is not known.
     :ivar clock_mhz: the highest core clock; 0 where it is not known.
@@ -24,6 +25,7 @@ class Capacity:
     """
 
     maxima: Mapping[str, Floats]
+    idle: Mapping[str, Floats]
     holds_memory: NDArray[np.bool_]
     memory_total_bytes: Floats
     clock_mhz: Floats

@@ -157,6 +157,7 @@ class Relations:
         clock = "core_frequency_mhz"
         return Capacity(
             maxima=self.maxima(),
+            idle=self._low,
             holds_memory=self._memory_boards,
             memory_total_bytes=self._total,
             clock_mhz=self._low.get(clock, nothing) + self._span.get(clock, nothing),

@@ -33,6 +33,7 @@ class PoolSpec:
     """Nodes with the same devices.
 
     :param devices: specifications of single devices, by index; the others have their type's facts.
+    :param shown_as: what its users call quantities: the metric of its identity that shows each.
     """
 
     name: str
@@ -41,6 +42,7 @@ class PoolSpec:
     devices_per_node: int
     devices: Mapping[int, DeviceSpec] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)
+    shown_as: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

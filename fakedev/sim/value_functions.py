@@ -90,6 +90,8 @@ FORMS: Final[dict[str, Form]] = {
     "increase": Form("increase(LOW,HIGH,EVERY)", (_V, _V, _S), has_end=True),
     "steps": Form("steps(VALUE,...)", (_V,), has_end=True, is_list=True),
 }
+#: Functions whose values are drawn; their third argument is the time from one draw to the next.
+DRAWN: Final = ("random", "increase")
 
 
 def needs_end(value: Value) -> bool:

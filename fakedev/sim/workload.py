@@ -27,17 +27,33 @@ class Ending(NamedTuple):
     text: str
 
 
+class Limit(NamedTuple):
+    """A limit of a workload: of the quantity that its metric shows.
+
+    :ivar metric: as it was named.
+    :ivar factor: from the quantity's unit to the metric's.
+    :ivar value: in the metric's unit; more than that ends the workload.
+    """
+
+    metric: str
+    quantity: str
+    factor: float
+    value: float
+
+
 @dataclass
 class Workload:
     """A workload that was accepted.
 
     :ivar devices: positions of its devices.
+    :ivar limits: what its limits are of.
     :ivar start_seconds: simulated time of its start; None until the next tick begins.
     """
 
     workload_id: str
     spec: WorkloadSpec
     devices: Positions
+    limits: tuple[Limit, ...] = ()
     start_seconds: float | None = None
 
     @property

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fakedev.sim.capacity import Capacity
 from fakedev.sim.columns import column, joined_columns, kept_columns
+from fakedev.sim.limit_rows import LimitRows
 from fakedev.sim.metric_uses import MetricUses
 from fakedev.sim.randomness import Floats, Keys, entity_key
 from fakedev.sim.schedule import Positions, Profiles
@@ -39,10 +40,12 @@ class Table:
     :ivar share, before: load of the pairs in the last tick, and in the one before it, percent.
     :ivar holds: whose memory follows from its load: 1, or 0 where it says how much it needs.
     :ivar uses: what is asked of single metrics, by quantity.
+    :ivar limits: of their own.
     """
 
     profiles: Profiles = field(default_factory=lambda: Profiles.of([]))
     uses: Mapping[str, MetricUses] = field(default_factory=dict)
+    limits: LimitRows = field(default_factory=LimitRows)
     ids: Texts = column("workload", object)
     kinds: Texts = column("workload", object)
     keys: Keys = column("workload", np.uint64)
@@ -71,8 +74,12 @@ class Table:
         """The workloads where ``keep``, shape (W,), is true."""
         pairs = np.repeat(keep, self.pair_counts)
         uses = {metric: each.kept(keep, pairs) for metric, each in self.uses.items()}
-        columns = kept_columns(self, {"workload": keep, "pair": pairs})
-        return Table(self.profiles.kept(keep), {m: each for m, each in uses.items() if len(each.workload)}, **columns)
+        return Table(
+            self.profiles.kept(keep),
+            {metric: each for metric, each in uses.items() if len(each.workload)},
+            self.limits.kept(keep),
+            **kept_columns(self, {"workload": keep, "pair": pairs}),
+        )
 
     def joined(self, other: Table) -> Table:
         """These workloads, then the other's."""
@@ -80,7 +87,8 @@ class Table:
         for metric in sorted({*self.uses, *other.uses}):
             mine, others = self.uses.get(metric, MetricUses()), other.uses.get(metric, MetricUses())
             uses[metric] = mine.joined(others, len(self), len(self.device))
-        return Table(self.profiles.joined(other.profiles), uses, **joined_columns(self, other))
+        limits = self.limits.joined(other.limits, len(self))
+        return Table(self.profiles.joined(other.profiles), uses, limits, **joined_columns(self, other))
 
     @cached_property
     def firsts(self) -> Positions:
@@ -119,6 +127,7 @@ def table_of(started: Sequence[Workload], now_seconds: float, device_keys: Keys,
     return Table(
         Profiles.of([spec.activities for spec in specs]),
         _uses(specs, counts, devices, capacity),
+        LimitRows.of([workload.limits for workload in started]),
         ids=_texts([workload.workload_id for workload in started]),
         kinds=_texts([spec.kind for spec in specs]),
         keys=keys,

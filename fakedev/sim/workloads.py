@@ -13,6 +13,7 @@ from fakedev.sim.amounts import Amounts
 from fakedev.sim.capacity import Capacity
 from fakedev.sim.demand import Demand
 from fakedev.sim.drawn_values import drawn_integrals
+from fakedev.sim.limits import DeviceLimits, own_limits_crossed
 from fakedev.sim.noise import first_noise, next_noise
 from fakedev.sim.randomness import Floats, Keys
 from fakedev.sim.spec import FOREVER
@@ -197,6 +198,28 @@ class Workloads:
             "progress_ratio": np.clip(progress, 0.0, 1.0),
         }
         return Level(len(table), arrays, {**present, "progress_ratio": ends})
+
+    def limits_crossed(self, limits: DeviceLimits, level: Level, gone: set[str]) -> list[tuple[Workload, str, int]]:
+        """The workloads that crossed a limit in the last tick, by what the devices show.
+
+        Each with the metric as the workload named it and -1, or, for a limit of a device, the quantity and the device.
+
+        :param gone: those that end with this tick anyway.
+        """
+        table = self._table
+        if not len(table) or not (len(table.limits) or limits.hold(table)):
+            return []
+        now = self.amounts()
+        ids = table.ids.tolist()
+        places = {place for place, each in enumerate(ids) if each in gone} if gone else set()
+        found = [
+            (place, metric, -1) for place, metric in own_limits_crossed(table, now, level) if place not in places
+        ]
+        if limits.hold(table):
+            before = Amounts(table, self._capacity, before=True)
+            places.update(place for place, _, _ in found)
+            found += limits.crossed(table, now, before, level, places)
+        return [(self.by_id[ids[place]], metric, device) for place, metric, device in found]
 
     def over(self, end_seconds: float) -> list[Verdict]:
         """Verdicts on the workloads whose known end is at or before ``end_seconds``, or whose work is done."""
