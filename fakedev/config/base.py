@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from fakedev.config.catalog import Catalog, Fields
 from fakedev.config.nodes import Table
@@ -81,11 +82,15 @@ def _metrics(values: Values, series: Series) -> dict[str, object] | None:
     written = {key.text: node for key, node in table.entries} if isinstance(table, Table) else {}
     metrics = {}
     for name, value in values["metrics"].items():
-        profile = _profile(value, series, lambda each, name=name: uses_from({name: [[each]]}))
+        profile = _profile(value, series, partial(_check_use, name))
         if isinstance(value, tuple) and len(value) != len(getattr(written[name], "items", ())):
             profile = None
         metrics[name] = profile
     return None if None in metrics.values() or len(metrics) != len(written) else metrics
+
+
+def _check_use(metric: str, value: object) -> None:
+    uses_from({metric: [[value]]})
 
 
 def _profile(value: object, series: Series, check: Callable[[object], object]) -> object:

@@ -10,7 +10,7 @@ An event that arrives during tick n takes effect in tick n + 1, in order of arri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from fakedev.sim.admission import Admission
@@ -57,7 +57,8 @@ class Fleet:
         capacity = self._relations.capacity()
         self.workloads = Workloads(spec.seed, self.roster.keys(), capacity)
         self._attribution = Attribution(self.roster)
-        self._admission = Admission(self.roster, capacity, self._relations.quantities, spec.metric_names, spec.tick_seconds)
+        quantities = self._relations.quantities
+        self._admission = Admission(self.roster, capacity, quantities, spec.metric_names, spec.tick_seconds)
         self._device_limits = DeviceLimits(self.roster, capacity)
         self._clock = ChangeClock(spec.epoch_seconds, spec.tick_seconds if wall_per_tick is None else wall_per_tick)
         self._clock_tick = 0
@@ -184,10 +185,11 @@ class Fleet:
     def _limits_crossed(self, level: Level, gone: set[str]) -> dict[str, Verdict]:
         verdicts = {}
         for workload, metric, device in self.workloads.limits_crossed(self._device_limits, level, gone):
+            names: Mapping[str, str] = {}
             if device >= 0:
                 names = self.roster.nodes[self.roster.node_position(device)].pool.shown_as
-                metric = names.get(metric, metric)
-            verdicts[workload.workload_id] = workload.verdict(1, f"Limit {metric} reached, terminated")
+            text = f"Limit {names.get(metric, metric)} reached, terminated"
+            verdicts[workload.workload_id] = workload.verdict(1, text)
         return verdicts
 
     # -- what others ask ----------------------------------------------------------------------------

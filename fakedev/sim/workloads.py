@@ -16,6 +16,7 @@ from fakedev.sim.drawn_values import drawn_integrals
 from fakedev.sim.limits import DeviceLimits, own_limits_crossed
 from fakedev.sim.noise import first_noise, next_noise
 from fakedev.sim.randomness import Floats, Keys
+from fakedev.sim.schedule import Positions
 from fakedev.sim.spec import FOREVER
 from fakedev.sim.state import Level
 from fakedev.sim.workload import Verdict, Workload
@@ -155,8 +156,8 @@ class Workloads:
             total = self._by_device(table.device, amounts.parts * table.holds)
         return np.where(capacity.holds_memory, self._held, np.minimum(total, 1.0))
 
-    def _by_device(self, device: Floats, amount: Floats) -> Floats:
-        return np.bincount(device, weights=amount, minlength=self._capacity.count)
+    def _by_device(self, device: Positions, amount: Floats) -> Floats:
+        return np.asarray(np.bincount(device, weights=amount, minlength=self._capacity.count), dtype=np.float64)
 
     def amounts(self) -> Amounts:
         """Whose what was in the last tick."""
