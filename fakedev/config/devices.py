@@ -45,7 +45,7 @@ def load_device(node: Node, report: Report) -> LoadedDevice | None:
             counts_errors=values["counts-errors"],
             lacks=values["lacks"],
             capability=values["capability"],
-            dynamics=read_dynamics(values, ranges, report),
+            dynamics=read_dynamics(values["dynamics"], ranges, report),
         ),
         values.place,
     )

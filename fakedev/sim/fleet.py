@@ -53,7 +53,7 @@ class Fleet:
         self.spec = spec
         self.roster = Roster(spec.pools)
         self._journal = journal
-        self._relations = Relations(self.roster, spec.epoch_seconds)
+        self._relations = Relations(self.roster, spec.epoch_seconds, spec.seed)
         capacity = self._relations.capacity()
         self.workloads = Workloads(spec.seed, self.roster.keys(), capacity)
         self._attribution = Attribution(self.roster)
