@@ -109,6 +109,13 @@ DEVICE_TYPE = Section(
         ),
         Key("dynamics", DYNAMICS, "How clocks, power and heat act on each other.", default=None, default_words="none"),
         Key(
+            "limits",
+            MapOf(Amount(), words="mapping of quantities to numbers"),
+            "Quantity to the value over which a workload of the device is ended: the one that grew most.",
+            default={},
+            default_words="none; where workloads say how much memory they need, all that the board has",
+        ),
+        Key(
             "capability",
             Number(),
             "How much work it does at its highest clock, beside other types: TFLOPS, for instance.",

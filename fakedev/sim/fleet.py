@@ -184,7 +184,8 @@ class Fleet:
 
     def _limits_crossed(self, level: Level, gone: set[str]) -> dict[str, Verdict]:
         verdicts = {}
-        for workload, metric, device in self.workloads.limits_crossed(self._device_limits, level, gone):
+        limits, past = self._device_limits, self.state.levels["device"]
+        for workload, metric, device in self.workloads.limits_crossed(limits, level, past, gone):
             names: Mapping[str, str] = {}
             if device >= 0:
                 names = self.roster.nodes[self.roster.node_position(device)].pool.shown_as

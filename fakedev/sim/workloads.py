@@ -201,8 +201,10 @@ class Workloads:
         }
         return Level(len(table), arrays, {**present, "progress_ratio": ends})
 
-    def limits_crossed(self, limits: DeviceLimits, level: Level, gone: set[str]) -> list[tuple[Workload, str, int]]:
-        """The workloads that crossed a limit in the last tick, by what the devices show.
+    def limits_crossed(
+        self, limits: DeviceLimits, level: Level, past: Level, gone: set[str]
+    ) -> list[tuple[Workload, str, int]]:
+        """The workloads that crossed a limit in the last tick, by what the devices show, and showed a tick ago.
 
         Each with the metric as the workload named it and -1, or, for a limit of a device, the quantity and the device.
 
@@ -220,7 +222,7 @@ class Workloads:
         if limits.hold(table):
             before = Amounts(table, self._capacity, before=True)
             places.update(place for place, _, _ in found)
-            found += limits.crossed(table, now, before, level, places)
+            found += limits.crossed(table, now, before, level, past, places)
         return [(self.by_id[ids[place]], metric, device) for place, metric, device in found]
 
     def over(self, end_seconds: float) -> list[Verdict]:
