@@ -76,6 +76,13 @@ def test_what_is_effective_is_told() -> None:
     assert loaded(shown, files).fleet.base == loaded(text(keys), files).fleet.base
 
 
+def test_a_capability_that_is_not_known() -> None:
+    """Where the workload says, and of which device."""
+    keys = text('profile: "5", measured-capability: 5').replace("device: h100", "device: dev.yaml")
+    reason = "the capability of a-0/0 (mine) is not known: nothing can be scaled by it"
+    assert problems(keys, {"dev.yaml": DEVICE}) == [f"f.yaml:{PLACE}: measured-capability: {reason}"]
+
+
 PLACE = len(text("").splitlines())
 
 
@@ -98,19 +105,18 @@ PLACE = len(text("").splitlines())
             "wrong.csv:6: activity 1: load, fluctuation and seconds must be numbers",
         ]),
         ('profile: "5", metrics: {memory: {csv: wrong.csv}, tensor: {csv: back.csv}}', [
-            "back.csv:2: tensor: activity 1: share 10 is not within 0 to 1",
-            "back.csv:3: tensor: activity 1: share 40.5 is not within 0 to 1",
-            "back.csv:4: tensor: activity 1: share 20 is not within 0 to 1",
             "wrong.csv:3: 'soon' is no duration: give a number with ms, s, m, h or d, as 250ms or 1h30m",
             "wrong.csv:4: has no value",
             "wrong.csv:5: has more values than the first line has columns",
             "wrong.csv:6: memory: activity 1: 'ten' is no size: give bytes, or a number with kB, MB, GB, KiB, MiB, GiB or TiB",
+            "back.csv:2: tensor: activity 1: share 10 is not within 0 to 1",
+            "back.csv:3: tensor: activity 1: share 40.5 is not within 0 to 1",
+            "back.csv:4: tensor: activity 1: share 20 is not within 0 to 1",
         ]),
         ('profile: "5", metrics: {memry: 40GiB}', [f"f.yaml:{PLACE}: metrics: 'memry' is no metric that workloads bring; did you mean memory?"]),
         ('profile: "5", metrics: {memory: 1000%}', [f"f.yaml:{PLACE}: metrics: memory: activity 1: share 1000% is not within 0 to 100%"]),
         ('profile: "5", metrics: {encoder: 5%}', [f"f.yaml:{PLACE}: metrics: none of its devices has encoder"]),
         ('profile: "random(5,9,1ms)"', [f"f.yaml:{PLACE}: profile: profile with random values: 0.001 seconds are too short for a tick of 1s: activities and times between draws last 0.02 seconds or more"]),
-        ('profile: "5", measured-capability: 5', [f"f.yaml:{PLACE}: measured-capability: the capability of dgx-0/0 (h100-sxm5-80gb) is not known: nothing can be scaled by it"]),
         ('profile: "5", measured-frequency: -5', [f"f.yaml:{PLACE}: workloads.base.0.measured-frequency: -5.0 is not within 0 to 1000000000.0"]),
         ("profile: [{load: {ramp: 5}}]", [f"f.yaml:{PLACE}: workloads.base.0.profile.0.load.ramp: must be a list of number or texts, not '5': put [ ] around it"]),
     ],
@@ -142,9 +148,9 @@ def test_limits_of_a_device_type() -> None:
 @pytest.mark.parametrize(
     ("limits", "expected"),
     [
-        ("{temprature: 55}", ["dev.yaml:5: limits: mine has no 'temprature'"]),
+        ("{temprature: 55}", ["dev.yaml:5: limits: mine has no 'temprature'; did you mean 'temperature_celsius'?"]),
         ("{power_wats: 55}", ["dev.yaml:5: limits: mine has no 'power_wats'; did you mean 'power_watts'?"]),
-        ("{tensor: 0.5}", ["dev.yaml:5: limits: mine has no 'tensor'"]),
+        ("{tensor: 0.5}", ["dev.yaml:5: limits: mine has no 'tensor'; did you mean 'memory_used_ratio'?"]),
         ("{power: 5, power_watts: 6}", ["dev.yaml:5: limits: power_watts is there twice: remove one"]),
         ("{power: hot}", ["dev.yaml:5: limits.power: 'hot' is no size: give bytes, or a number with kB, MB, GB, KiB, MiB, GiB or TiB"]),
     ],

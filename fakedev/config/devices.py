@@ -46,7 +46,7 @@ def load_device(node: Node, report: Report) -> LoadedDevice | None:
         counts_errors=values["counts-errors"],
         lacks=values["lacks"],
         capability=values["capability"],
-        dynamics=read_dynamics(values["dynamics"], ranges, report),
+        dynamics=read_dynamics(values["dynamics"] if values.given("dynamics") else None, ranges, report),
     )
     return LoadedDevice(replace(device, limits=read_limits(values, device, report)), values.place)
 
