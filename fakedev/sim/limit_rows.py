@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +49,14 @@ class LimitRows:
 
     def __len__(self) -> int:
         return len(self.workload)
+
+    @cached_property
+    def by_quantity(self) -> dict[str, Positions]:
+        """The rows of each quantity."""
+        found: dict[str, list[int]] = {}
+        for row, quantity in enumerate(self.quantity.tolist()):
+            found.setdefault(quantity, []).append(row)
+        return {quantity: np.array(rows, dtype=np.int64) for quantity, rows in sorted(found.items())}
 
     def kept(self, keep: NDArray[np.bool_]) -> LimitRows:
         """Those of the workloads that stay, shape (W,), by their new places."""

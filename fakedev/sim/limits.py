@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -33,8 +33,7 @@ def own_limits_crossed(table: Table, amounts: Amounts, level: Level) -> list[Cro
     """
     limits = table.limits
     crossed: dict[int, tuple[int, str]] = {}
-    for quantity in sorted(set(limits.quantity.tolist())):
-        rows = np.flatnonzero(limits.quantity == quantity)
+    for quantity, rows in limits.by_quantity.items():
         worst = np.maximum.reduceat(_values(quantity, table, amounts, level), table.firsts)
         over = rows[worst[limits.workload[rows]] * limits.factor[rows] > limits.value[rows]]
         for row in over.tolist():
@@ -73,12 +72,13 @@ class DeviceLimits:
         return bool(self._limits) or MEMORY in table.uses
 
     def crossed(
-        self, table: Table, now: Amounts, before: Amounts, level: Level, past: Level, gone: Collection[int]
+        self, table: Table, now: Amounts, before: Callable[[], Amounts], level: Level, past: Level, gone: Collection[int]
     ) -> Iterator[tuple[int, str, int]]:
         """(place of the workload, quantity, device) for each workload that is ended by a limit of a device.
 
         Of what is demanded as many as it takes; of what a device shows one in a tick, as long as it does not fall.
 
+        :param now, before: whose what was in the tick, and in the one before it.
         :param level, past: what the devices show, and what they showed a tick ago.
         :param gone: places of workloads that end with this tick for other reasons.
         """
@@ -86,10 +86,10 @@ class DeviceLimits:
         for quantity, limit in self._present(table):
             is_demanded = quantity in BROUGHT and quantity != "usage_ratio"
             if is_demanded:
-                amounts, growth = now.of(quantity), now.of(quantity) - before.of(quantity)
+                amounts = now.of(quantity)
                 shown = self._capacity.idle.get(quantity, 0.0) + now.by_device(amounts)
             else:
-                amounts, growth = now.parts, now.parts - before.parts
+                amounts = now.parts
                 shown = level.arrays[quantity]
             too_much = shown > limit * (1.0 + _ROUNDING)
             if not is_demanded:
@@ -97,6 +97,7 @@ class DeviceLimits:
             over = np.flatnonzero(too_much)
             if not len(over):
                 continue
+            growth = amounts - (before().of(quantity) if is_demanded else before().parts)
             order = np.argsort(table.device, kind="stable")
             begins, ends = (np.searchsorted(table.device[order], over, side) for side in ("left", "right"))
             for device, begin, end in zip(over.tolist(), begins.tolist(), ends.tolist(), strict=True):

@@ -64,7 +64,8 @@ class MetricUses:
         """
         workload = np.array([place for place, _ in uses], dtype=np.int64)
         pair_counts = counts[workload]
-        pair = np.concatenate([np.arange(firsts[place], firsts[place] + counts[place]) for place in workload.tolist()])
+        begins = np.repeat(np.cumsum(pair_counts) - pair_counts, pair_counts)
+        pair = np.repeat(firsts[workload], pair_counts) + np.arange(pair_counts.sum()) - begins
         peaks = np.array([max(highest(activity.value) for activity in use.activities) for _, use in uses])
         shares = np.array([use.is_share for _, use in uses])
         has = most[pair] > 0
@@ -123,10 +124,7 @@ def _by_highest(activities: Sequence[Activity], peak: float) -> list[Activity]:
     """The activities as shares of their highest value."""
     if not peak:
         return list(activities)
-    return [
-        Activity(_share(each, peak), each.fluctuation / peak, each.seconds)
-        for each in activities
-    ]
+    return [Activity(_share(each, peak), each.fluctuation / peak, each.seconds) for each in activities]
 
 
 def _share(activity: Activity, peak: float) -> Value:

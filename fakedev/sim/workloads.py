@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
@@ -220,7 +221,7 @@ class Workloads:
             (place, metric, -1) for place, metric in own_limits_crossed(table, now, level) if place not in places
         ]
         if limits.hold(table):
-            before = Amounts(table, self._capacity, before=True)
+            before = partial(Amounts, table, self._capacity, before=True)
             places.update(place for place, _, _ in found)
             found += limits.crossed(table, now, before, level, past, places)
         return [(self.by_id[ids[place]], metric, device) for place, metric, device in found]
