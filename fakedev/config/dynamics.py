@@ -59,13 +59,14 @@ def read_dynamics(section: Values | None, ranges: Mapping[str, Range], report: R
     if section["power-limit-watts"] is None or len(report.sorted_problems()) > before:
         return None
     numbers: dict[str, Any] = {f.name: section[_key(f.name)] for f in fields(Dynamics) if f.name != "kinds"}
-    return Dynamics(**numbers, kinds={**WORK_KINDS, **kinds})
+    given = {name: number for name, number in numbers.items() if number is not None}
+    return Dynamics(**given, kinds={**WORK_KINDS, **kinds})
 
 
 def _check_temperatures(section: Values, ranges: Mapping[str, Range], report: Report) -> None:
-    for lower, upper in pairwise(_ASCENDING):
+    for lower, upper in pairwise([key for key in _ASCENDING if section[key] is not None]):
         low, high = section[lower], section[upper]
-        if low is not None and high is not None and low > high:
+        if low > high:
             place = section.place_of(lower if section.given(lower) else upper)
             report.problem(place, f"dynamics: {lower} {low:g} is over {upper} {high:g}: give both")
     inlet = section["inlet-celsius"]

@@ -66,7 +66,9 @@ def _coefficient(name: str, doc: str, unit: str) -> Key:
     default = next(field.default for field in fields(Dynamics) if field.name == name)
     if default is MISSING:
         return Key(_key(name), Number(), doc, required=True, unit=unit)
-    words = "never" if default == math.inf else _DEFAULT_WORDS.get(name, "")
+    if default == math.inf:
+        return Key(_key(name), Number(), doc, default_words="never", unit=unit)
+    words = _DEFAULT_WORDS.get(name, "")
     return Key(_key(name), _TYPES.get(name, Number()), doc, default=default, default_words=words, unit=unit)
 
 

@@ -192,10 +192,10 @@ class NotBuiltYet(Type):
 
 
 def default_of(key: Key, place: Place) -> Any:
-    """A key's value when nothing is written; sections have their own defaults."""
+    """A key's value when nothing is written; sections have their own defaults, where all of them can be left out."""
     if key.default_yaml:
         return key.type.read(default_node(key), key.name, Report())
-    if isinstance(key.type, Section) and not key.required:
+    if isinstance(key.type, Section) and not any(each.required for each in (key, *key.type.keys)):
         return key.type.empty(place)
     return key.default
 

@@ -4,7 +4,7 @@ A tick, in its order (each step is array operations over the whole fleet):
 1. workloads that came or went since the last tick begin or leave;
 2. what the workloads ask of every device over the tick, from their profiles and noise (:mod:`fakedev.sim.demand`);
 3. all quantities of the devices, from that (:mod:`fakedev.sim.relations`);
-4. workloads whose end or limit fell into the tick get their verdict and leave.
+4. workloads whose end or limit fell into the tick, or who lost a device, get their verdict and leave.
 An event that arrives during tick n takes effect in tick n + 1, in order of arrival.
 """
 
@@ -164,6 +164,7 @@ class Fleet:
         demand = self.workloads.demand(self.state.tick + 1, start, end, pace)
         level = self._relations.device_level(demand, self.state.levels["device"], tick_seconds)
         over = {verdict.workload_id: verdict for verdict in self.workloads.over(end)}
+        over |= self._without_devices(level, set(over))
         over |= self._limits_crossed(level, set(over))
         self._ending.update(over)
         self._let_in_and_out(end)
@@ -181,6 +182,16 @@ class Fleet:
             self._attribution.add(workload)
         self.workloads.change(started, self._ending, self.state.tick if "state" in self.__dict__ else 0, now_seconds)
         self._starting, self._ending = {}, set()
+
+    def _without_devices(self, level: Level, gone: set[str]) -> dict[str, Verdict]:
+        """Verdicts on the workloads that have lost a device."""
+        verdicts = {}
+        if "lost" in level.arrays:
+            for workload, device in self.workloads.on_devices(level.arrays["lost"] > 0):
+                if workload.workload_id not in gone:
+                    text = f"Device {self.roster.device_name(device)} lost, terminated"
+                    verdicts[workload.workload_id] = workload.verdict(1, text)
+        return verdicts
 
     def _limits_crossed(self, level: Level, gone: set[str]) -> dict[str, Verdict]:
         verdicts = {}

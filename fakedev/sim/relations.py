@@ -238,7 +238,8 @@ class Relations:
     @property
     def quantities(self) -> Mapping[str, NDArray[np.bool_]]:
         """Every quantity that some device has, with the devices that have it, shape (devices,)."""
-        return {name: has for name, has in self._present.items() if has.any()} | {"created_seconds": np.ones(self._count, dtype=np.bool_)}
+        created = {"created_seconds": np.ones(self._count, dtype=np.bool_)}
+        return {name: has for name, has in self._present.items() if has.any()} | created
 
 
 def _names(types: list[DeviceType]) -> list[str]:

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fakedev.sim.amounts import Amounts
 from fakedev.sim.capacity import Capacity
@@ -167,6 +168,16 @@ class Workloads:
     def running(self) -> list[Workload]:
         """The workloads in the arrays, in order of their start."""
         return [self.by_id[workload_id] for workload_id in self._table.ids.tolist()]
+
+    def on_devices(self, which: NDArray[np.bool_]) -> list[tuple[Workload, int]]:
+        """Running workloads that have one of some devices, ``which`` of shape (devices,), each with the first such."""
+        if not which.any() or not len(self._table):
+            return []
+        found: dict[str, int] = {}
+        pairs = np.flatnonzero(which[self._table.device])
+        for pair in pairs.tolist():
+            found.setdefault(self._table.ids[self._table.owner[pair]], int(self._table.device[pair]))
+        return [(self.by_id[workload_id], device) for workload_id, device in found.items()]
 
     def load_percents(self) -> dict[str, float]:
         """Each running workload's mean load in the last tick, fluctuation left out, by id."""

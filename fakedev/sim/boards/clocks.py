@@ -74,7 +74,11 @@ def power_ratio(
 
 
 def core_clock(
-    boards: Coefficients, active: Flags, ratios: Mapping[str, Floats], before: Mapping[str, Floats] | None, seconds: float
+    boards: Coefficients,
+    active: Flags,
+    ratios: Mapping[str, Floats],
+    before: Mapping[str, Floats] | None,
+    seconds: float,
 ) -> tuple[Floats, dict[str, Floats]]:
     """The core clock, and what throttles it.
 

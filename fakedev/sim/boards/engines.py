@@ -77,7 +77,7 @@ class Engines:
 
     def __init__(self, boards: Coefficients) -> None:
         self._boards = boards
-        self.maxima = {name: boards.has[name].astype(np.float64) for name in (*ENGINES, _MEMORY)}
+        self.maxima = {_MEMORY: boards.has[_MEMORY].astype(np.float64)}
         scales = {}
         for name, field in _TRAFFIC.items():
             if field in boards.links:
@@ -91,6 +91,10 @@ class Engines:
                 takes[name] = work.share("plain") * boards.span[name] + work.share(field) * scales.get(name, one)
             takes[_READS] = takes[_MEMORY] * work.share("read")
             self._takes[kind] = {name: values for name, values in takes.items() if values.any()}
+        # An engine that not even its own kind of work can drive is shown, and not there.
+        for name in ENGINES:
+            driven = self._takes.get(_ASKED_AS[name], {}).get(name, np.zeros(boards.count))
+            self.maxima[name] = (boards.has[name] & (driven > 0)).astype(np.float64)
 
     def brought(self, kind: str) -> Mapping[str, Floats]:
         """What a full load of a kind of work brings of each quantity, over what an idle board has of it."""
