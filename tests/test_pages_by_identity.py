@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from twisted.internet.task import Clock
 

@@ -194,7 +194,10 @@ class Relations:
         return Level(self._count, shown, self._lost_masks[1])
 
     def pace(self, level: Level) -> Mapping[str, Floats]:
-        """How fast each kind of work gets on, by its speed at the highest clock: each of shape (devices,)."""
+        """How fast each kind of work gets on, by its speed at the highest clock: each of shape (devices,).
+
+        A kind that is missing gets on at full speed.
+        """
         if self._boards is None:
             return {}
         shown = self._places.of({name: level.arrays[name] for name in ("work_clock_ratio", "hung")})

@@ -30,7 +30,6 @@ _BITS: Final = {
     "throttled_hardware": 0x8 + 0x40,
     "throttled_thermal": 0x20,
 }
-_TIMED: Final = ("throttled_power", "throttled_thermal", "throttled_hardware")
 
 
 def thermal_ratio(boards: Coefficients, before: Mapping[str, Floats] | None, seconds: float) -> Floats:
@@ -94,17 +93,33 @@ def core_clock(
     stepped = np.floor(allowed / boards.step_mhz + _ROUNDING) * boards.step_mhz
     held = np.where(allowed < full, np.maximum(np.minimum(stepped, full - boards.step_mhz), idle), full)
     throttled = wanted > held
+    return np.minimum(wanted, held), _reasons(active, throttled, ratios, least, before, seconds)
+
+
+def _reasons(
+    active: Flags,
+    throttled: Flags,
+    ratios: Mapping[str, Floats],
+    least: Floats,
+    before: Mapping[str, Floats] | None,
+    seconds: float,
+) -> dict[str, Floats]:
+    """Which reason holds the clock, and for how long each has."""
+    nothing = np.zeros(len(throttled))
     made: dict[str, Floats] = {"throttled_idle": (~active).astype(np.float64)}
+    made["throttle_reasons"] = made["throttled_idle"] * _BITS["throttled_idle"]
     left = throttled
     for reason, ratio in ratios.items():
-        is_it = left & (ratio <= least)
-        left = left & ~is_it
-        made[reason] = is_it.astype(np.float64)
-    made["throttle_reasons"] = sum((made[reason] * bit for reason, bit in _BITS.items()), np.zeros(boards.count))
-    for reason in _TIMED:
-        so_far = np.zeros(boards.count) if before is None else before[f"{reason}_seconds"]
-        made[f"{reason}_seconds"] = so_far + made[reason] * seconds
-    return np.minimum(wanted, held), made
+        made[reason] = nothing
+        seconds_before = nothing if before is None else before[f"{reason}_seconds"]
+        made[f"{reason}_seconds"] = seconds_before
+        if left.any():
+            is_it = left & (ratio <= least)
+            left = left & ~is_it
+            made[reason] = is_it.astype(np.float64)
+            made[f"{reason}_seconds"] = seconds_before + made[reason] * seconds
+            made["throttle_reasons"] = made["throttle_reasons"] + made[reason] * _BITS[reason]
+    return made
 
 
 def memory_clock(boards: Coefficients, clock: Floats, moving: Flags) -> Floats:

@@ -172,7 +172,10 @@ class Coefficients:
         raised: Floats = (clock - self.low["core_frequency_mhz"]) / self.span["core_frequency_mhz"]
         return raised
 
-    def paces(self, clock_ratio: Floats, least: float = 0.0) -> Mapping[str, Floats]:
-        """How fast each kind of work gets on at a clock, by its speed at the highest."""
-        lost = 1.0 - clock_ratio
-        return {name: np.maximum(1.0 - kind.clock_sensitivity * lost, least) for name, kind in self.kinds.items()}
+    def pace(self, kind: str, lost: Floats) -> Floats:
+        """How fast a kind of work gets on, by its speed at the highest clock.
+
+        :param lost: the share of the highest clock that is lost.
+        """
+        pace: Floats = 1.0 - self.kinds[kind].clock_sensitivity * lost
+        return pace

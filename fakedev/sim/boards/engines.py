@@ -60,13 +60,17 @@ class Work:
     :ivar loads: load by kind of work, a share of 1.
     :ivar asked: what is asked beside that by quantity, in its unit, held to what there is.
     :ivar drawing: load by kind of work, that of what is asked by itself among it: what power goes by.
-    :ivar hung: boards that hang: they are fully used, and do nothing.
+    :ivar hung: boards that hang: they are fully used, and do nothing; None: no board does.
     """
 
     loads: Mapping[str, Floats]
     asked: Mapping[str, Floats]
     drawing: Mapping[str, Floats]
-    hung: NDArray[np.bool_]
+    hung: NDArray[np.bool_] | None
+
+    def unless_hung(self, values: Floats, hung: float) -> Floats:
+        """The values of boards that do not hang; ``hung`` on those that do."""
+        return values if self.hung is None else np.where(self.hung, hung, values)
 
 
 class Engines:
@@ -84,13 +88,13 @@ class Engines:
                 scales[name] = boards.links[field]
                 self.maxima[name] = boards.has[name] * np.maximum(boards.links[field], boards.high[name])
         one = np.ones(boards.count)
-        self._takes: dict[str, dict[str, Floats]] = {}
+        self._takes: dict[str, dict[str, Floats | float]] = {}
         for kind, work in boards.kinds.items():
             takes = {"usage_ratio": work.share("usage")}
             for name, field in (ENGINES | _TRAFFIC).items():
                 takes[name] = work.share("plain") * boards.span[name] + work.share(field) * scales.get(name, one)
             takes[_READS] = takes[_MEMORY] * work.share("read")
-            self._takes[kind] = {name: values for name, values in takes.items() if values.any()}
+            self._takes[kind] = {name: _as_few(values) for name, values in takes.items() if values.any()}
         # An engine that not even its own kind of work can drive is shown, and not there.
         for name in ENGINES:
             driven = self._takes.get(_ASKED_AS[name], {}).get(name, np.zeros(boards.count))
@@ -100,8 +104,8 @@ class Engines:
         """What a full load of a kind of work brings of each quantity, over what an idle board has of it."""
         nothing = np.zeros(self._boards.count)
         takes = self._takes.get(kind, {})
-        brought = {name: takes.get(name, nothing) for name in (*ENGINES, *_TRAFFIC)}
-        return brought | {"usage_ratio": takes.get("usage_ratio", nothing) * self._boards.span["usage_ratio"]}
+        brought = {name: nothing + takes.get(name, 0.0) for name in (*ENGINES, *_TRAFFIC)}
+        return brought | {"usage_ratio": takes.get("usage_ratio", 0.0) * self._boards.span["usage_ratio"]}
 
     def work(self, loads: Mapping[str, Floats], asked: Mapping[str, Floats]) -> Work:
         """What a demand means to the boards.
@@ -110,7 +114,7 @@ class Engines:
         :param asked: what is asked beside that, by quantity and in its unit.
         """
         boards = self._boards
-        hung = asked["hung"] > 0 if "hung" in asked else np.zeros(boards.count, np.bool_)
+        hung = asked["hung"] > 0 if "hung" in asked else None
         loads = {kind: loads[kind] for kind in boards.kinds if kind in loads}
         held = {name: np.clip(asked[name], 0.0, self.maxima[name]) for name in _ASKED_AS if name in asked}
         alike: dict[str, Floats] = {}
@@ -118,7 +122,7 @@ class Engines:
             kind = _ASKED_AS[name]
             full = self._takes.get(kind, {}).get(name)
             if full is not None:
-                share = np.divide(amount, full, out=np.zeros(boards.count), where=full > 0)
+                share = _divided(amount, np.broadcast_to(full, amount.shape))
                 alike[kind] = np.maximum(alike[kind], share) if kind in alike else share
         drawing = dict(loads)
         for kind, share in alike.items():
@@ -137,11 +141,11 @@ class Engines:
             taken = self._sum(work.loads, name)
             taken = taken + asked[name] if name in asked else taken
             active = active + taken
-            made[name] = np.where(work.hung, 0.0, np.minimum(boards.low[name] + taken, 1.0))
+            made[name] = work.unless_hung(np.minimum(boards.low[name] + taken, 1.0), 0.0)
         for name, amount in asked.items():
             active = active + _divided(amount, self.maxima[name])
-        made["usage_ratio"] = boards.between("usage_ratio", np.where(work.hung, 1.0, np.minimum(usage, 1.0)))
-        return made, (active > IDLE) | work.hung
+        made["usage_ratio"] = boards.between("usage_ratio", work.unless_hung(np.minimum(usage, 1.0), 1.0))
+        return made, work.unless_hung(active, 1.0) > IDLE
 
     def traffic(self, work: Work, clock_ratio: Floats) -> dict[str, Floats]:
         """The traffic of memory and links, by quantity: throttled clocks lower it as they slow the work.
@@ -149,22 +153,25 @@ class Engines:
         :param clock_ratio: the clock of the work by the highest.
         """
         boards = self._boards
-        paces = boards.paces(clock_ratio)
-        done = {kind: load * paces[kind] for kind, load in work.loads.items()}
+        lost = 1.0 - clock_ratio
+        slows = bool(lost.any())
+        done = {kind: load * boards.pace(kind, lost) if slows else load for kind, load in work.loads.items()}
         sums = {name: boards.low[name] + self._sum(done, name) for name in _TRAFFIC}
         reads = boards.low[_MEMORY] * _IDLE_READS + self._sum(done, _READS)
         for name in _TRAFFIC:
             if name in work.asked:
                 kind = _ASKED_AS[name]
-                slowed = work.asked[name] * paces[kind] if kind in paces else work.asked[name]
+                slowed = work.asked[name] * boards.pace(kind, lost) if kind in boards.kinds else work.asked[name]
                 sums[name] = sums[name] + slowed
                 if name == _MEMORY:
                     reads = reads + slowed * (boards.kinds[kind].share("read") if kind in boards.kinds else _IDLE_READS)
-        made = {name: np.where(work.hung, 0.0, np.minimum(sums[name], self.maxima[name])) for name in _TRAFFIC}
+        made = {name: work.unless_hung(np.minimum(sums[name], self.maxima[name]), 0.0) for name in _TRAFFIC}
+        if (made[_MEMORY] < sums[_MEMORY]).any():
+            reads = reads * _divided(made[_MEMORY], sums[_MEMORY])
         peak = boards.memory_bytes_per_second
-        read = peak * made[_MEMORY] * _divided(reads, sums[_MEMORY])
+        read, both = peak * reads, peak * made[_MEMORY]
         made["memory_read_bytes_per_second"] = read
-        made["memory_write_bytes_per_second"] = peak * made[_MEMORY] - read
+        made["memory_write_bytes_per_second"] = both - read
         return made
 
     def moving(self, traffic: Mapping[str, Floats]) -> NDArray[np.bool_]:
@@ -180,8 +187,13 @@ class Engines:
         for kind, load in loads.items():
             takes = self._takes[kind].get(name)
             if takes is not None:
-                total = total + load * takes
+                total += load * takes
         return total
+
+
+def _as_few(values: Floats) -> Floats | float:
+    """One number in place of many that are equal: it takes less time to multiply by."""
+    return float(values[0]) if (values == values[0]).all() else values
 
 
 def _divided(part: Floats, whole: Floats) -> Floats:

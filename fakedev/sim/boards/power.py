@@ -17,7 +17,7 @@ def work_share(boards: Coefficients, work: Work) -> Floats:
     for name, load in work.drawing.items():
         kind = boards.kinds[name]
         total = total + kind.power * kind.exponents.of(load)
-    return np.where(work.hung, boards.hang_power_share, total)
+    return total if work.hung is None else np.where(work.hung, boards.hang_power_share, total)
 
 
 def fitting_ratio(boards: Coefficients, share: Floats) -> Floats:
@@ -25,6 +25,8 @@ def fitting_ratio(boards: Coefficients, share: Floats) -> Floats:
     room = boards.limit_watts - boards.idle_watts - boards.clocked_watts
     wanted = boards.work_watts * share
     over = wanted > room
+    if not over.any():
+        return np.ones(boards.count)
     # Without any room not even the highest clock by itself fits, and only idle is left.
     ratio = np.divide(np.maximum(room, 0.0), wanted, out=np.ones_like(room), where=over & (wanted > 0))
     ratio = np.where(over & (wanted <= 0), 0.0, ratio)

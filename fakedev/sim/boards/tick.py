@@ -132,7 +132,7 @@ class Boards:
             "inlet_temperature_celsius": boards.inlet,
             "fan_speed_ratio": heat.fan_speed(boards, core, before, seconds),
             "performance_state": clocks.performance_state(boards, clock, active),
-            "hung": work.hung.astype(np.float64),
+            "hung": work.unless_hung(np.zeros(boards.count), 1.0),
             "lost": heat.lost(boards, before),
         }
 
@@ -141,6 +141,13 @@ class Boards:
         return self._engines.brought(kind)
 
     def pace(self, work_clock_ratio: Floats, hung: Floats) -> Mapping[str, Floats]:
-        """How fast each kind of work gets on, by its speed at the highest clock, with the clocks of a tick."""
-        paces = self._boards.paces(work_clock_ratio, _LEAST_PACE)
-        return {kind: np.where(hung > 0, _LEAST_PACE, pace) for kind, pace in paces.items()}
+        """How fast each kind of work gets on, by its speed at the highest clock, with the clocks of a tick.
+
+        Nothing where all gets on at full speed.
+        """
+        lost = 1.0 - work_clock_ratio
+        hangs = hung > 0
+        if not lost.any() and not hangs.any():
+            return {}
+        paces = {kind: np.maximum(self._boards.pace(kind, lost), _LEAST_PACE) for kind in self._boards.kinds}
+        return {kind: np.where(hangs, _LEAST_PACE, pace) for kind, pace in paces.items()}
