@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
+from fakedev.exposition.face import Face
 from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, Layout, NumberFormat, RowSpec
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource, Entity
@@ -101,7 +102,7 @@ def identity(*families: FamilySpec, **more: object) -> Identity:
 
 def text(shown: Identity, source: Boards, state: State) -> str:
     """The whole page as text."""
-    return Page(shown, source, source.groups).render(state).decode()
+    return Page(Face(shown, source), source.groups).render(state).decode()
 
 
 def samples(page: str) -> dict[tuple[str, ...], float]:
@@ -171,22 +172,22 @@ class TestRows:
     def test_a_family_is_absent_when_no_entity_of_the_page_has_it(self) -> None:
         """Though others of the fleet do."""
         state = state_of(3, present={"power": [True, False, False]})
-        assert Page(identity(POWER), source := Boards(1, 2), [1]).render(state) == b""
-        assert Page(identity(POWER), source, [0]).render(state).count(b"\n") == 3
+        assert Page(Face(identity(POWER), source := Boards(1, 2)), [1]).render(state) == b""
+        assert Page(Face(identity(POWER), source), [0]).render(state).count(b"\n") == 3
 
     def test_pages_of_some_groups(self) -> None:
         """A node's page has the lines of the fleet's page that are of that node."""
         source, state = Boards(2, 3), state_of(5)
         shown = identity(POWER, HEAT, USAGE)
         whole = samples(text(shown, source, state))
-        parts = [samples(Page(shown, source, [group]).render(state).decode()) for group in (0, 1)]
+        parts = [samples(Page(Face(shown, source), [group]).render(state).decode()) for group in (0, 1)]
         assert parts[0] | parts[1] == whole
         assert {key[1] for key in parts[1]} == {"1"}
 
     def test_no_groups(self) -> None:
         """A fleet without nodes has an empty page."""
         for layout in Layout:
-            assert Page(identity(POWER, layout=layout), Boards(), []).render(state_of(0)) == b""
+            assert Page(Face(identity(POWER, layout=layout), Boards()), []).render(state_of(0)) == b""
 
     def test_no_labels(self) -> None:
         """Then there are no braces."""
@@ -239,7 +240,7 @@ class TestLabels:
     def test_only_a_group_whose_labels_changed_is_asked_again(self) -> None:
         """Texts are kept per group: not even its neighbours are made again."""
         source = Boards(*[2] * 40)
-        page = Page(identity(POWER, HEAT), source, source.groups)
+        page = Page(Face(identity(POWER, HEAT), source), source.groups)
         page.render(state_of(80))
         assert sorted(source.asked) == sorted((level, group) for group in source.groups for level in ("board", "part"))
         source.asked.clear()
@@ -253,11 +254,11 @@ class TestLabels:
         """After labels came and went, in both layouts."""
         for layout in Layout:
             shown, source = identity(POWER, HEAT, USAGE, layout=layout), Boards(*[1] * 20)
-            kept = Page(shown, source, source.groups)
+            kept = Page(Face(shown, source), source.groups)
             for step, (group, pod) in enumerate([(3, "a"), (17, "b"), (3, ""), (17, "c\n%d"), (0, "z")]):
                 source.set_pod(group, 0, pod)
                 state = state_of(20, offset=step)
-                assert kept.render(state) == Page(shown, source, source.groups).render(state)
+                assert kept.render(state) == Page(Face(shown, source), source.groups).render(state)
 
 
 class TestLayouts:
@@ -309,7 +310,7 @@ class TestTimestamps:
     def test_each_tick_has_its_own(self) -> None:
         """Kept texts do not keep the time."""
         source = Boards(1)
-        page = Page(identity(POWER, timestamps=True), source, source.groups)
+        page = Page(Face(identity(POWER, timestamps=True), source), source.groups)
         ends = [page.render(state_of(1, wall=wall)).rsplit(b" ", 1)[1] for wall in (1.0, 2.5, 0.0)]
         assert ends == [b"1000\n", b"2500\n", b"0\n"]
 
@@ -325,7 +326,7 @@ class TestSlices:
     def test_joined_they_are_the_page(self, layout: Layout) -> None:
         """Of bounded size each, more than one for a large page."""
         source, state = Boards(*[8] * 400), state_of(3200)
-        page = Page(identity(POWER, HEAT, USAGE, layout=layout), source, source.groups)
+        page = Page(Face(identity(POWER, HEAT, USAGE, layout=layout), source), source.groups)
         whole = page.render(state)
         pieces = list(page.slices(state))
         assert b"".join(pieces) == whole
@@ -335,20 +336,20 @@ class TestSlices:
 
     def test_compiling_goes_piece_by_piece_too(self) -> None:
         """Each call does some groups and says whether all are done."""
-        source, state = Boards(*[8] * 100), state_of(800)
-        page = Page(identity(POWER), source, source.groups)
+        source = Boards(*[8] * 100)
+        page = Page(Face(identity(POWER), source), source.groups)
         asked = []
-        while not page.compile(state):
+        while not page.compile():
             asked.append(len(source.asked))
         assert len(asked) >= 4
         assert max(np.diff([0, *asked])) <= 32
-        assert page.compile(state)
+        assert page.compile()
         assert len(source.asked) == 100
 
     def test_pieces_show_the_tick_and_the_labels_of_their_beginning(self) -> None:
         """However late they are taken: meanwhile time went on and a label changed."""
         source, before, after = Boards(*[8] * 100), state_of(800), state_of(800, offset=1000)
-        page = Page(identity(POWER, HEAT), source, source.groups)
+        page = Page(Face(identity(POWER, HEAT), source), source.groups)
         whole = page.render(before)
         pieces = page.slices(before)
         first = next(pieces)
@@ -403,7 +404,7 @@ class TestDevices:
         fleet = make_fleet(pool_of(nodes=2, devices_per_node=2))
         labels = (LabelSpec("node", "{node}"), LabelSpec("gpu", "{index}"), LabelSpec("pod", "{pod}", optional=True))
         shown = Identity("test", "", (family("watts", RowSpec("power_watts")),), labels)
-        page = Page(shown, DeviceSource(fleet), fleet.roster.nodes)
+        page = Page(Face(shown, DeviceSource(fleet)), fleet.roster.nodes)
         start(fleet, "dgx-1/0", "100:0:0", pod="train")
         for expected_page in (
             {("watts", "dgx-0", "0"): 50, ("watts", "dgx-0", "1"): 50,
@@ -418,7 +419,7 @@ class TestDevices:
         """Devices have no parts yet: a family of such rows is absent."""
         fleet = make_fleet()
         shown = Identity("test", "", (family("heat", RowSpec("heat", level="part")),), ())
-        assert Page(shown, DeviceSource(fleet), fleet.roster.nodes).render(fleet.state) == b""
+        assert Page(Face(shown, DeviceSource(fleet)), fleet.roster.nodes).render(fleet.state) == b""
 
     def test_families_that_a_fleet_has_not(self) -> None:
         """Are known beforehand, for those who ask what is covered."""

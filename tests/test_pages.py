@@ -10,6 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from fakedev.config.configuration import Configuration
 from fakedev.config.files import Files
 from fakedev.config.load import load
+from fakedev.exposition.face import Face
 from fakedev.exposition.identity import Identity
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource
@@ -67,7 +68,7 @@ def made_alone(fleet: Fleet, configuration: Configuration) -> bytes:
     for node in fleet.roster.nodes:
         pools.setdefault(node.pool.name, []).append(node)
     source = DeviceSource(fleet)
-    parts = [Page(configuration.identities[name], source, nodes) for name, nodes in pools.items()]
+    parts = [Page(Face(configuration.identities[name], source), nodes) for name, nodes in pools.items()]
     return b"".join(part.render(fleet.state) for part in parts)
 
 
@@ -75,7 +76,7 @@ class CountingPage(Page[RosterNode]):
     """Notes the ticks that it is rendered at; fails when a test says so."""
 
     def __init__(self, identity: Identity, fleet: Fleet) -> None:
-        super().__init__(identity, DeviceSource(fleet), fleet.roster.nodes)
+        super().__init__(Face(identity, DeviceSource(fleet)), fleet.roster.nodes)
         self.ticks: list[int] = []
         self.fails = False
 

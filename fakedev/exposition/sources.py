@@ -19,8 +19,8 @@ class Source(Protocol[Group_contra]):
     def entities(self, level: str, group: Group_contra) -> Iterable[Entity]:
         """The entities of a level in a group, in the order of their rows; none for a level it has not."""
 
-    def version(self, group: Group_contra) -> int:
-        """A number that changes whenever a fact, or the presence of a quantity, in the group does."""
+    def version(self, group: Group_contra) -> object:
+        """Something that is no longer equal when a fact, or who is in the group, has changed."""
 
 
 def by_identity(

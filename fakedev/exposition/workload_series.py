@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from fakedev.exposition.face import Face
 from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, NumberFormat, RowSpec
 from fakedev.exposition.page import Page
 from fakedev.sim.fleet import Fleet
@@ -39,7 +40,7 @@ class WorkloadPage:
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
-        self._page = Page(WORKLOAD_SERIES, self, [None])
+        self._page = Page(Face(WORKLOAD_SERIES, self), [None])
 
     def entities(self, level: str, group: None) -> Sequence[tuple[int, Mapping[str, str]]]:
         """The running workloads with the texts of their labels."""

@@ -9,6 +9,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure
 
+from fakedev.exposition.face import Face
 from fakedev.exposition.identity import Identity
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource, by_identity
@@ -77,7 +78,7 @@ class CachedPage:
 
     def _pieces(self) -> Generator[bytes, None, State]:
         """The page's pieces, some of them empty; all show the state that is returned."""
-        while not all(part.compile(self._fleet.state) for part in self._parts):
+        while not all(part.compile() for part in self._parts):
             yield b""
         state = self._fleet.state
         for pieces in [part.slices(state) for part in self._parts]:
@@ -125,6 +126,7 @@ class Pages:
         self.identities = identities
         self._clock = clock
         self._source = DeviceSource(fleet)
+        self._faces: dict[Identity, Face[RosterNode]] = {}
         self._kept: dict[tuple[str, int], CachedPage] = {}
 
     def fleet_page(self, pool: str | None = None, identity: Identity | None = None) -> CachedPage:
@@ -144,10 +146,11 @@ class Pages:
 
     def _made(self, nodes: Sequence[RosterNode], identity: Identity | None) -> CachedPage:
         groups = [(identity, list(nodes))] if identity else by_identity(nodes, self.identities)
+        faces = [(self._faces.setdefault(shown, Face(shown, self._source)), group) for shown, group in groups]
         devices = sum(len(node.devices) for node in nodes)
 
         def page(openmetrics: bool) -> CachedPage:
-            parts = [Page(shown, self._source, group, openmetrics) for shown, group in groups]
+            parts = [Page(face, group, openmetrics) for face, group in faces]
             return CachedPage(self._fleet, self._clock, parts, devices, openmetrics)
 
         text = page(openmetrics=False)
