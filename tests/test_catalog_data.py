@@ -18,7 +18,7 @@ CATALOG = Path(fakedev.catalog.__file__).parent
 DEVICES = sorted((CATALOG / "devices").glob("*.yaml"))
 IDENTITIES = sorted((CATALOG / "identities").glob("*.yaml"))
 
-DEVICE_KEYS = {"name", "aliases", "facts", "memory", "ranges", "dynamics", "sources"}
+DEVICE_KEYS = {"name", "aliases", "facts", "memory", "capability", "ranges", "dynamics", "sources"}
 OPTIONAL_DEVICE_KEYS = {"lacks"}
 DYNAMICS = ["power-limit-watts", "clock-step-mhz", "slowdown-celsius", "resume-celsius", "pcie-bytes-per-second"]
 DEVICE_FACTS = {"product_name", "vendor", "pci_device_id", "driver_version", "architecture", "memory_type"}
@@ -195,7 +195,7 @@ class TestDevices:
 
     def test_sources(self, device: dict[str, Any]) -> None:
         """Each fact, size, range and value of the dynamics says where it is from, and no source is of nothing."""
-        values = {*device["facts"], *device["memory"], *device["ranges"], *device["dynamics"]}
+        values = {"capability", *device["facts"], *device["memory"], *device["ranges"], *device["dynamics"]}
         assert set(device["sources"]) == values
         for name, text in device["sources"].items():
             assert SOURCE.search(text), f"{name}: {text}"

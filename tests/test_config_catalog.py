@@ -10,6 +10,7 @@ from fakedev.config.files import Files
 from fakedev.config.problems import Place, Report
 from fakedev.exposition.identity import LabelSpec, Layout, NumberFormat, RowSpec
 from fakedev.sim.device_types import Range
+from fakedev.sim.quantities import DIRECT_QUANTITIES
 from tests.config_help import loaded, pool, problems
 
 DEVICE = """\
@@ -104,9 +105,8 @@ def test_a_variable_in_ones_own_file() -> None:
         ("power: [10, 75.5]", "power: [1, 2, 3]", "dev.yaml:6: ranges: power: must be two numbers, at load 0 and at load 100, as [3, 35]"),
         ("power: [10, 75.5]", "power: 3", "dev.yaml:6: ranges.power: must be a list of two numbers, not '3': put [ ] around it"),
         ("power: [10, 75.5]", "power: [a, 3]", "dev.yaml:6: ranges.power.0: 'a' is no size: give bytes, or a number with kB, MB, GB, KiB, MiB, GiB or TiB"),
-        ("power:", "energy_joules:", "dev.yaml:6: ranges: energy_joules: is computed and has no range; ranges are for usage_ratio, tensor_active_ratio, "
-            "memory_bandwidth_ratio, memory_used_bytes, core_frequency_mhz, memory_frequency_mhz, power_watts, temperature_celsius, "
-            "memory_temperature_celsius, pcie_tx_bytes_per_second, pcie_rx_bytes_per_second or names of your own"),
+        ("power:", "energy_joules:", "dev.yaml:6: ranges: energy_joules: is computed and has no range; "
+            f"ranges are for {', '.join(DIRECT_QUANTITIES)} or names of your own"),
         ("warp:", "warp-9:", "dev.yaml:8: ranges: 'warp-9' is no name of a quantity: letters, digits and _ only, no digit first"),
         ("15360MiB", "15361MiB", "dev.yaml:5: ranges: memory_used_bytes goes to 16107175936, and total less reserved is 16106127360"),
         ("reserved: 1GiB", "reserved: 17GiB", "dev.yaml:3: memory: reserved 18253611008 is over total 17179869184"),

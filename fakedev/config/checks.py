@@ -14,7 +14,7 @@ from fakedev.config.schema import nearest_name
 from fakedev.exposition.identity import Identity, LabelSpec
 from fakedev.exposition.labels import Template
 from fakedev.sim.naming import device_facts
-from fakedev.sim.quantities import FACT_ALIASES, KNOWN_QUANTITIES, QUANTITY_ALIASES
+from fakedev.sim.quantities import FACT_ALIASES, FILE_ALIASES, KNOWN_QUANTITIES
 from fakedev.sim.relations import Relations
 from fakedev.sim.roster import Roster
 from fakedev.sim.spec import NodeSpec, PoolSpec
@@ -106,7 +106,7 @@ def _check_quantities(loaded: LoadedIdentity, pool: PoolSpec, place: Place, repo
                 owner = f"{pool.device_type.name} of pool {pool.name}"
                 report.problem(at, f"MetricMap: {owner} has no {row.quantity!r}; {hint}")
             elif row.quantity not in KNOWN_QUANTITIES:
-                nearest = nearest_name(row.quantity, {*has, *KNOWN_QUANTITIES, *QUANTITY_ALIASES})
+                nearest = nearest_name(row.quantity, {*has, *KNOWN_QUANTITIES, *FILE_ALIASES})
                 hint = f"; did you mean {nearest!r}?" if nearest else ": not computed, and in no range of a device type"
                 report.problem(at, f"{family.name}: unknown quantity {row.quantity!r}{hint}")
 

@@ -162,6 +162,13 @@ DEVICE_TYPE = Section(
             required=True,
         ),
         Key("dynamics", DYNAMICS, "How clocks, power and heat act on each other.", default=None, default_words="none"),
+        Key(
+            "capability",
+            Number(),
+            "How much work it does at its highest clock, beside other types: TFLOPS, for instance.",
+            default=0.0,
+            default_words="not said",
+        ),
         Key("counts-errors", Boolean(), "Whether it has error counters.", default=True),
         Key("lacks", ListOf(Choice(ERROR_COUNTERS)), "Error counters it has not.", default=(), default_words="none"),
         Key("sources", Anything(), "Where the values come from: for readers only.", default_words="none"),

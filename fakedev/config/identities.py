@@ -15,7 +15,7 @@ from fakedev.config.schema import INVALID
 from fakedev.config.values import Values
 from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, Layout, NumberFormat, RowSpec
 from fakedev.exposition.labels import Template
-from fakedev.sim.quantities import quantity_name
+from fakedev.sim.quantities import quantity_in_file
 
 _METRIC: Final = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
@@ -110,12 +110,12 @@ def _family(values: Values, quantities: dict[str, Place], report: Report) -> Fam
 
 
 def _row(values: Values, quantities: dict[str, Place], report: Report) -> RowSpec:
-    quantity = quantity_name(values["quantity"] or "")
+    quantity = quantity_in_file(values["quantity"] or "")
     quantities.setdefault(quantity, values.place_of("quantity"))
     level = values.get("level", "device")
     if level not in _LEVELS:
         report.problem(values.place_of("level"), f"level: {level!r} is none of {', '.join(_LEVELS)}")
-    requires = quantity_name(values["requires"])
+    requires = quantity_in_file(values["requires"])
     if requires:
         quantities.setdefault(requires, values.place_of("requires"))
     return RowSpec(quantity, values["unit"], _labels(values["labels"], "labels", report), level, requires)

@@ -48,7 +48,10 @@ class Admission:
 
     def metric(self, name: str) -> MetricName:
         """What a limit's metric shows: as an identity names it, or a quantity by its name or alias."""
-        return self._metric_names.get(name) or MetricName(quantity_name(name))
+        if name in self._metric_names:
+            return self._metric_names[name]
+        # A device's file may have quantities of its own, also by the name of an alias.
+        return MetricName(name if name in self._quantities else quantity_name(name))
 
 
 def _hint(word: str, known: Collection[str]) -> str:
