@@ -102,8 +102,10 @@ def _pages(fleet: Fleet, configuration: Configuration, name: str) -> list[Page[R
         if node is None:
             raise ValueError(f"no node {name!r}")
         nodes = [node]
-    source = DeviceSource(fleet)
-    return [Page(Face(identity, source), group) for identity, group in by_identity(nodes, configuration.identities)]
+    return [
+        Page(Face(identity, DeviceSource(fleet, identity.shared_devices)), group)
+        for identity, group in by_identity(nodes, configuration.identities)
+    ]
 
 
 def _ticks(fleet: Fleet, replay: Replay, options: argparse.Namespace) -> Iterator[None]:

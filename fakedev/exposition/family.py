@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -38,14 +38,15 @@ class Family:
         self.header = f"# HELP {declared} {escaped_help(spec.help)}\n# TYPE {declared} {kind}\n".encode()
         self.kinds: tuple[RowKind, ...] = tuple((row.level, row.labels) for row in spec.rows)
         self._rows = spec.rows
+        self._needed = tuple(row.needed for row in spec.rows)
         self._number = spec.number
 
     def present(self, lines: Lines, state: State) -> Lines:
         """The lines whose entities have their quantity in this state."""
         chosen = np.ones(len(lines.texts), dtype=np.bool_)
         is_whole = True
-        for number, row in enumerate(self._rows):
-            present = _present(state.levels.get(row.level), row)
+        for number, (row, needed) in enumerate(zip(self._rows, self._needed, strict=True)):
+            present = _present(state.levels.get(row.level), row, needed)
             if present is True:
                 continue
             is_whole = False
@@ -76,25 +77,32 @@ class Family:
         """What some lines show, in the unit that it is shown in: an array as long as they are many."""
         positions = lines.positions[some]
         if lines.rows is None:
-            row = self._rows[0]
-            only: Floats = state.levels[row.level].arrays[row.quantity][positions] * UNITS[row.unit]
-            return only
+            return _shown(state.levels[self._rows[0].level], self._rows[0], positions)
         rows = lines.rows[some]
         values = np.empty(len(rows))
         for number in np.unique(rows).tolist():
             row = self._rows[number]
             chosen = np.flatnonzero(rows == number)
-            values[chosen] = state.levels[row.level].arrays[row.quantity][positions[chosen]] * UNITS[row.unit]
+            values[chosen] = _shown(state.levels[row.level], row, positions[chosen])
         return values
 
 
-def _present(level: Level | None, row: RowSpec) -> NDArray[np.bool_] | bool:
+def _present(level: Level | None, row: RowSpec, needed: Sequence[str]) -> NDArray[np.bool_] | bool:
     """Which entities have a row, shape (entities,); True for all, False for none."""
-    needed = (row.quantity, row.requires or row.quantity)
-    if level is None or not level.arrays.keys() >= set(needed):
+    if level is None or not all(name in level.arrays for name in needed):
         return False
-    masks = [level.present[name] for name in dict.fromkeys(needed) if name in level.present]
+    masks = [level.present[name] for name in needed if name in level.present]
+    if row.unless_zero:
+        masks.append(_shown(level, row, np.arange(level.count)) != 0)
     return np.logical_and.reduce(masks) if masks else True
+
+
+def _shown(level: Level, row: RowSpec, positions: NDArray[np.int64]) -> Floats:
+    """What a row shows of some entities, in the unit that it is shown in: shape as ``positions``."""
+    values: Floats = level.arrays[row.quantity][positions]
+    for name in row.plus:
+        values = values + level.arrays[name][positions]
+    return values * UNITS[row.unit]
 
 
 def _as_openmetrics(spec: FamilySpec) -> tuple[str, str]:

@@ -58,15 +58,19 @@ class Labels:
         ordered = list(specs[:leading]) + (
             sorted(specs[leading:], key=lambda spec: spec.name) if sort else list(specs[leading:])
         )
-        self._labels = [(spec.name, Template.parse(spec.value), spec.optional) for spec in ordered]
+        self._labels = [(spec, Template.parse(spec.value), dict(spec.texts)) for spec in ordered]
 
     def text(self, facts: Mapping[str, str]) -> str:
         """``name="value",...`` of an entity with these facts; optional labels without a value left out."""
         return ",".join(
-            f'{name}="{escaped(template.value(facts))}"'
-            for name, template, optional in self._labels
-            if not (optional and template.is_empty(facts))
+            f'{spec.name}="{escaped(_said(template.value(facts), spec, texts))}"'
+            for spec, template, texts in self._labels
+            if not (spec.optional and template.is_empty(facts))
         )
+
+
+def _said(value: str, spec: LabelSpec, texts: Mapping[str, str]) -> str:
+    return texts.get(value, spec.otherwise) if texts else value
 
 
 def escaped(value: str) -> str:

@@ -125,7 +125,6 @@ class Pages:
         self._fleet = fleet
         self.identities = identities
         self._clock = clock
-        self._source = DeviceSource(fleet)
         self._faces: dict[Identity, Face[RosterNode]] = {}
         self._kept: dict[tuple[str, int], CachedPage] = {}
 
@@ -144,9 +143,14 @@ class Pages:
             self._kept[key] = self._made(nodes, identity)
         return self._kept[key]
 
+    def _face(self, identity: Identity) -> Face[RosterNode]:
+        if identity not in self._faces:
+            self._faces[identity] = Face(identity, DeviceSource(self._fleet, identity.shared_devices))
+        return self._faces[identity]
+
     def _made(self, nodes: Sequence[RosterNode], identity: Identity | None) -> CachedPage:
         groups = [(identity, list(nodes))] if identity else by_identity(nodes, self.identities)
-        faces = [(self._faces.setdefault(shown, Face(shown, self._source)), group) for shown, group in groups]
+        faces = [(self._face(shown), group) for shown, group in groups]
         devices = sum(len(node.devices) for node in nodes)
 
         def page(openmetrics: bool) -> CachedPage:
