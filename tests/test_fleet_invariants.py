@@ -13,7 +13,7 @@ from fakedev.sim.events import ChangeClock, DropWorkload, Stamped, StopWorkload
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.journal import Replay
 from fakedev.sim.spec import FleetSpec
-from fakedev.sim.workloads import Verdict
+from fakedev.sim.workload import Verdict
 from tests.fleets import pool_of, start, workload
 
 #: A second kind of device: no memory, a quantity of its own, temperatures below zero.

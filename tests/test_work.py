@@ -14,7 +14,7 @@ from fakedev.sim.events import StartWorkload
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.spec import FleetSpec, NodeSpec, PoolSpec
 from fakedev.sim.workload_fields import workload_from_fields
-from fakedev.sim.workloads import Verdict
+from fakedev.sim.workload import Verdict
 
 BOARD = DeviceType(
     "board",

@@ -175,7 +175,7 @@ def workload_specs(draw: st.DrawFn) -> WorkloadSpec:
         for load in draw(st.lists(loads, min_size=1, max_size=4))
     ]
     if draw(st.booleans()):
-        activities[-1] = Activity(activities[-1].load, activities[-1].fluctuation)
+        activities[-1] = Activity(activities[-1].value, activities[-1].fluctuation)
     limits = draw(st.dictionaries(TEXTS, st.floats(allow_nan=False, allow_infinity=False), max_size=3))
     return WorkloadSpec(
         name=draw(TEXTS.filter(bool)),

@@ -66,7 +66,8 @@ class Pools:
                     _label_place(values, label),
                     f"labels: {label!r} differs from device to device: give it under devices, for one index",
                 )
-        spec = PoolSpec(name, tuple(nodes), device.type, count, devices, dict(values["labels"]))
+        shown_as = {metric.quantity: name for name, metric in reversed(identity.identity.metric_names().items())}
+        spec = PoolSpec(name, tuple(nodes), device.type, count, devices, dict(values["labels"]), shown_as)
         return LoadedPool(spec, values, device, identity, listed)
 
     def _device_list(self, values: Values) -> LoadedDeviceList | None:

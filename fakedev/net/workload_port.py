@@ -19,7 +19,7 @@ from fakedev.sim.errors import Refused
 from fakedev.sim.selectors import resolve
 from fakedev.sim.units import parse_duration
 from fakedev.sim.workload_fields import workload_from_fields
-from fakedev.sim.workloads import Verdict
+from fakedev.sim.workload import Verdict
 from fakedev.wire.bare import parse_bare_workload
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.replies import Reply, bare_digit, printable

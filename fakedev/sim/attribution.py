@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from fakedev.sim.label_versions import LabelVersions
 from fakedev.sim.roster import Roster
-from fakedev.sim.workloads import Workload
+from fakedev.sim.workload import Workload
 
 #: The facts of a device that nobody has.
 _FREE = {"pod": "", "namespace": "", "container": ""}

@@ -128,6 +128,13 @@ class Boards:
             for kind, shares in self._kinds.items()
         }
 
+    def brought(self, kind: str) -> dict[str, Floats]:
+        """What a full load of a kind of work brings of what the engines do, over what they do when idle."""
+        full = {kind: np.ones(len(self._limit_watts))}
+        busy = self._engines(full, np.minimum(self._sum(full, "usage"), 1.0))
+        idle = self._engines({}, np.zeros(len(self._limit_watts)))
+        return {name: values - idle[name] for name, values in busy.items()}
+
     def _engines(self, loads: Mapping[str, Floats], busy: Floats) -> dict[str, Floats]:
         """What the work keeps busy: shares of 1, and bytes per second."""
         made = {"usage_ratio": self._between("usage_ratio", busy)}

@@ -83,6 +83,7 @@ class DeviceType:
     :param counts_errors: whether the error counters exist. False for a type that was described
         by the original's JSON only: it has what the file names.
     :param lacks: error counters that this model does not have.
+    :param limits: quantity to the value over which workloads are ended.
     :param capability: how much work it does at its highest clock, beside other types; 0: not said. Only the ratio
         of two types' numbers counts.
     :param dynamics: how its clocks, power and heat act on each other; None: all follow the load directly.
@@ -96,5 +97,6 @@ class DeviceType:
     memory_page_bytes: float = 1.0
     counts_errors: bool = True
     lacks: tuple[str, ...] = ()
+    limits: Mapping[str, float] = field(default_factory=dict)
     capability: float = 0.0
     dynamics: Dynamics | None = None

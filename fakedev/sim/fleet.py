@@ -13,20 +13,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-import numpy as np
-
 from fakedev.sim.admission import Admission
 from fakedev.sim.attribution import Attribution
 from fakedev.sim.errors import Refused
 from fakedev.sim.events import ChangeClock, DropWorkload, Event, Stamped, StartWorkload, StopWorkload
 from fakedev.sim.label_versions import LabelVersions
+from fakedev.sim.limits import DeviceLimits
 from fakedev.sim.randomness import Floats
 from fakedev.sim.relations import Relations
 from fakedev.sim.roster import Roster, RosterNode
 from fakedev.sim.spec import FleetSpec, WorkloadSpec
 from fakedev.sim.state import Level, State
 from fakedev.sim.value_labels import note_changes, value_facts
-from fakedev.sim.workloads import Verdict, Workload, Workloads
+from fakedev.sim.workload import Verdict, Workload
+from fakedev.sim.workloads import Workloads
 
 #: Workloads that a fleet takes, whether they run or wait for the next tick.
 MOST_WORKLOADS: Final = 100_000
@@ -56,10 +56,12 @@ class Fleet:
         self.roster = Roster(spec.pools)
         self._journal = journal
         self._relations = Relations(self.roster, spec.epoch_seconds)
-        self.workloads = Workloads(spec.seed, self.roster.keys())
+        capacity = self._relations.capacity()
+        self.workloads = Workloads(spec.seed, self.roster.keys(), capacity)
         self._label_versions, self._shared_versions = LabelVersions(), LabelVersions()
         self._attribution = Attribution(self.roster, self._label_versions, self._shared_versions)
-        self._admission = Admission(self.roster, self._relations.quantities, spec.metric_names)
+        self._admission = Admission(self.roster, capacity, self._relations.quantities, spec.metric_names, spec.tick_seconds)
+        self._device_limits = DeviceLimits(self.roster, capacity)
         self._clock = ChangeClock(spec.epoch_seconds, spec.tick_seconds if wall_per_tick is None else wall_per_tick)
         self._clock_tick = 0
         self._sequence = 0
@@ -126,7 +128,7 @@ class Fleet:
         if len(self.workloads.by_id) + len(self._told) >= MOST_WORKLOADS:
             raise Refused("full", f"there are {MOST_WORKLOADS} workloads already")
         devices = self._admission.check(spec)
-        workload = Workload(workload_id, spec, devices)
+        workload = Workload(workload_id, spec, devices, self._admission.limits(spec))
         self.workloads.accept(workload)
         self._starting[workload_id] = workload
 
@@ -140,7 +142,7 @@ class Fleet:
         workload = self._known(workload_id)
         if self.is_ending(workload_id):
             raise Refused("unknown-name", f"workload {workload_id!r} is stopped already", "id")
-        self._told.append(Verdict(workload_id, workload.spec.name, 0, reason))
+        self._told.append(workload.verdict(0, reason))
         self._leave(workload_id)
 
     def _leave(self, workload_id: str) -> None:
@@ -164,7 +166,7 @@ class Fleet:
         demand = self.workloads.demand(self.state.tick + 1, start, end, pace)
         level = self._relations.device_level(demand, self.state.levels["device"], tick_seconds)
         over = {verdict.workload_id: verdict for verdict in self.workloads.over(end)}
-        over |= {v.workload_id: v for v in self._limits_crossed(level) if v.workload_id not in over}
+        over |= self._limits_crossed(level, set(over))
         self._ending.update(over)
         self._let_in_and_out(end)
         note_changes(self.state.levels["device"], level, self.roster, self._label_versions)
@@ -183,19 +185,13 @@ class Fleet:
         self.workloads.change(started, self._ending, self.state.tick if "state" in self.__dict__ else 0, now_seconds)
         self._starting, self._ending = {}, set()
 
-    def _limits_crossed(self, level: Level) -> list[Verdict]:
-        verdicts = []
-        for workload in self.workloads.limited():
-            for metric, limit in workload.spec.limits:
-                shown = self._admission.metric(metric)
-                name = shown.quantity
-                values = level.arrays[name][workload.devices] * shown.factor
-                if name in level.present:
-                    values = values[level.present[name][workload.devices]]
-                if np.any(values > limit):
-                    text = f"Limit {metric} reached, terminated"
-                    verdicts.append(Verdict(workload.workload_id, workload.spec.name, 1, text))
-                    break
+    def _limits_crossed(self, level: Level, gone: set[str]) -> dict[str, Verdict]:
+        verdicts = {}
+        for workload, metric, device in self.workloads.limits_crossed(self._device_limits, level, gone):
+            if device >= 0:
+                names = self.roster.nodes[self.roster.node_position(device)].pool.shown_as
+                metric = names.get(metric, metric)
+            verdicts[workload.workload_id] = workload.verdict(1, f"Limit {metric} reached, terminated")
         return verdicts
 
     # -- what others ask ----------------------------------------------------------------------------

@@ -13,12 +13,15 @@ absent on its devices.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fakedev.sim.askable import ASKABLE, ENGINES
 from fakedev.sim.boards import DYNAMIC_QUANTITIES, Boards
+from fakedev.sim.capacity import Capacity
 from fakedev.sim.demand import Demand
 from fakedev.sim.device_types import DeviceType
 from fakedev.sim.quantities import ERROR_COUNTERS
@@ -82,6 +85,9 @@ class Relations:
             if rate in self._present:
                 self._present[counter] = self._present[rate]
         self._some_memory = bool(has_memory.any())
+        self._memory_boards = has_dynamics & self._present.get("memory_used_bytes", has_dynamics)
+        self._link = spread([each.dynamics.pcie_bytes_per_second if each.dynamics else 0.0 for each in types])
+        self._capability = spread([each.capability for each in types])
         self._masks = {name: has for name, has in self._present.items() if not has.all()}
 
     def device_level(self, demand: Demand, before: Level | None, seconds: float) -> Level:
@@ -98,7 +104,7 @@ class Relations:
             arrays[name] = low + load * self._span[name]
         if self._boards is not None:
             self._add_boards(self._boards, arrays, demand.loads, before, seconds)
-            self._hold_memory(arrays, demand.held)
+        self._add_memory(arrays, demand)
         if self._some_memory:
             used = np.round(arrays["memory_used_bytes"] / self._page) * self._page
             used = np.minimum(used, self._most_used)
@@ -139,11 +145,52 @@ class Relations:
             if name in self._present:
                 arrays.setdefault(name, np.zeros(self._count))[places] = values
 
-    def _hold_memory(self, arrays: dict[str, Floats], held: Floats) -> None:
-        """A board's memory is held as long as a workload runs: it does not come and go with the load."""
-        name, places = "memory_used_bytes", self._board_places
+    def _add_memory(self, arrays: dict[str, Floats], demand: Demand) -> None:
+        """Memory is what is held of it by workloads that do not say how much they need, and what the others ask."""
+        name = "memory_used_bytes"
         if name in arrays:
-            arrays[name][places] = self._low[name][places] + held[places] * self._span[name][places]
+            arrays[name] = self._low[name] + demand.held * self._span[name] + demand.asked.get(name, 0.0)
+
+    def capacity(self) -> Capacity:
+        """What the devices can do for workloads."""
+        nothing = np.zeros(self._count)
+        clock = "core_frequency_mhz"
+        return Capacity(
+            maxima=self.maxima(),
+            idle=self._low,
+            holds_memory=self._memory_boards,
+            memory_total_bytes=self._total,
+            clock_mhz=self._low.get(clock, nothing) + self._span.get(clock, nothing),
+            capability=self._capability,
+            brought=cache(self._brought),
+        )
+
+    def maxima(self) -> Mapping[str, Floats]:
+        """What 100 % of each quantity that workloads bring is, shape (devices,); 0 on devices that have it not."""
+        maxima = {}
+        for name in ("usage_ratio", *ASKABLE):
+            has = self._present.get(name)
+            if has is None:
+                continue
+            if name == "memory_used_bytes":
+                most = np.where(self._total > 0, self._total - self._reserved, self._low[name] + self._span[name])
+            elif name.startswith("pcie_") and name in self._low:
+                most = np.where(self._link > 0, self._link, self._low[name] + self._span[name])
+            elif name in self._low and name not in ENGINES:
+                most = self._low[name] + self._span[name]
+            else:
+                most = np.ones(self._count)
+            maxima[name] = np.where(has, most, 0.0)
+        return maxima
+
+    def _brought(self, kind: str) -> Mapping[str, Floats]:
+        """What a full load of a kind of work brings of each quantity, shape (devices,)."""
+        brought = {name: self._span[name].copy() for name in ("usage_ratio", *ASKABLE) if name in self._span}
+        if self._boards is not None:
+            for name, values in self._boards.brought(kind).items():
+                if name in brought:
+                    brought[name][self._board_places] = values
+        return brought
 
     @property
     def quantities(self) -> Mapping[str, NDArray[np.bool_]]:
