@@ -86,10 +86,11 @@ POWER = family("power_watts", RowSpec("power", level="board"))
 HEAT = family(
     "heat_celsius", RowSpec("heat", labels=(LabelSpec("part", "{part}"),), level="part"), number=NumberFormat.PYTHON
 )
+USAGE_LABEL = (LabelSpec("unit", "share"),)
 #: Two rows for each board, of one quantity in two units.
 USAGE = family(
     "usage",
-    RowSpec("usage", level="board", labels=(LabelSpec("unit", "share"),)),
+    RowSpec("usage", level="board", labels=USAGE_LABEL),
     RowSpec("usage", unit="percent", level="board", labels=(LabelSpec("unit", "percent"),)),
 )
 LABELS = (LabelSpec("group", "{group}"), LabelSpec("board", "{board}"), LabelSpec("pod", "{pod}", optional=True))
@@ -169,6 +170,40 @@ class TestRows:
         page = text(identity(family("x", RowSpec("power", level="board", requires="volts"))), Boards(1), state_of(1))
         assert page == ""
 
+    def test_a_row_may_be_a_sum(self) -> None:
+        """Of quantities that the entity must have all, in the unit of the row."""
+        state = state_of(3, present={"usage": [True, False, True]})
+        total = family("x", RowSpec("power", unit="percent", level="board", plus=("usage",)))
+        page = text(identity(total), Boards(3), state)
+        assert samples(page) == {("x", "0", "0"): 10000, ("x", "0", "2"): pytest.approx(10220)}
+        nowhere = family("x", RowSpec("power", level="board", plus=("volts",)))
+        assert text(identity(nowhere), Boards(1), state_of(1)) == ""
+
+    def test_a_row_may_be_absent_where_it_is_0(self) -> None:
+        """As an exporter prints nothing before the first error; the other rows of the family stay."""
+        seldom = family(
+            "x", RowSpec("usage", level="board", unless_zero=True), RowSpec("power", level="board", labels=USAGE_LABEL)
+        )
+        assert samples(text(identity(seldom), Boards(2), state_of(2))) == {
+            ("x", "0", "0", "share"): 100, ("x", "0", "1"): 0.1, ("x", "0", "1", "share"): 101,
+        }  # fmt: skip
+
+    def test_presence_may_be_another_in_every_tick(self) -> None:
+        """A page that was kept shows what there is in the state it is rendered from, and asks for no labels again."""
+        rng = np.random.default_rng(5)
+        for layout in Layout:
+            shown, source = identity(POWER, USAGE, HEAT, layout=layout), Boards(*[3] * 20)
+            kept = Page(Face(shown, source), source.groups)
+            kept.render(state_of(60))
+            for step in range(4):
+                masks = {name: rng.random(60) < step / 3 for name in ("power", "usage")}
+                state = state_of(60, present=masks, offset=step)
+                source.asked.clear()
+                page = kept.render(state)
+                assert source.asked == []
+                assert page == Page(Face(shown, source), source.groups).render(state)
+                assert page.count(b"\npower_watts{") == int(masks["power"].sum())
+
     def test_a_family_is_absent_when_no_entity_of_the_page_has_it(self) -> None:
         """Though others of the fleet do."""
         state = state_of(3, present={"power": [True, False, False]})
@@ -236,6 +271,26 @@ class TestLabels:
         assert 'usage{board="0",group="0",unit="share"} 0' in text(shown, Boards(1), state_of(1))
         shown = identity(USAGE, sort_labels=True, leading_labels=1)
         assert 'usage{group="0",board="0",unit="share"} 0' in text(shown, Boards(1), state_of(1))
+
+    def test_texts_in_the_place_of_values(self) -> None:
+        """A label may say a value in words, and another word for those it does not know."""
+        words = LabelSpec("which", "{board}", texts=(("0", "first"), ("1", '"second"')), otherwise="another")
+        shown = identity(family("x", RowSpec("power", level="board", labels=(words,))))
+        found = samples(text(shown, Boards(3), state_of(3)))
+        assert [key[-1] for key in found] == ["first", '"second"', "another"]
+
+    def test_pages_share_what_they_keep(self) -> None:
+        """Pages of one face ask for each group's entities once, and again once when its labels changed."""
+        source = Boards(1, 1)
+        face = Face(identity(POWER), source)
+        pages = [Page(face, source.groups), Page(face, [0]), Page(face, [1]), Page(face, source.groups, True)]
+        for page in pages:
+            page.render(state_of(2))
+        assert source.asked == [("board", 0), ("board", 1)]
+        source.set_pod(1, 0, "train")
+        shown = [b'pod="train"' in page.render(state_of(2)) for page in pages]
+        assert shown == [True, False, True, True]
+        assert source.asked == [("board", 0), ("board", 1), ("board", 1)]
 
     def test_only_a_group_whose_labels_changed_is_asked_again(self) -> None:
         """Texts are kept per group: not even its neighbours are made again."""
