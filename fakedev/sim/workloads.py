@@ -170,11 +170,12 @@ class Workloads:
         """Each running workload's mean load in the last tick, fluctuation left out, by id."""
         return dict(zip(self._table.ids.tolist(), self._table.load.tolist(), strict=True))
 
-    def work_done(self) -> dict[str, float]:
-        """Seconds of work done, by id, of the running workloads whose profile is work."""
+    def work_left(self) -> dict[str, float]:
+        """Seconds that are left at the highest clock, by id, of the running workloads whose profile is work."""
         table = self._table
         places = np.flatnonzero(table.is_work)
-        return dict(zip(table.ids[places].tolist(), table.done[places].tolist(), strict=True))
+        left = (table.work[places] - table.done[places]) / table.speed[places]
+        return dict(zip(table.ids[places].tolist(), left.tolist(), strict=True))
 
     def level(self, now_seconds: float) -> Level:
         """What each running workload does and has, in the order of :meth:`running`: shape (W,).

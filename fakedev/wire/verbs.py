@@ -42,6 +42,7 @@ class Verb:
     :param positionals: arguments that words may give by place, in this order.
     :param options: arguments that words give as ``name=value``.
     :param answers: what it is answered, each a line of its help.
+    :param notes: what else is to be said, each a line of its help.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Verb:
     flags: Sequence[Flag] = ()
     aliases: Sequence[str] = ()
     answers: Sequence[str] = ()
+    notes: Sequence[str] = ()
 
     @property
     def arguments(self) -> Sequence[Argument]:
@@ -118,6 +120,7 @@ def _explanation(verb: Verb) -> list[str]:
     named += [(flag.name, flag.summary) for flag in verb.flags]
     width = max((len(name) for name, _ in named), default=0)
     lines += [f"  {name:{width}}  {summary}" for name, summary in named]
+    lines += [f"  {note}" for note in verb.notes]
     if verb.aliases:
         lines.append(f"  also: {', '.join(verb.aliases)}")
     lines += [f"  answer: {answer}" for answer in verb.answers]
