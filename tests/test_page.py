@@ -83,9 +83,8 @@ def family(name: str, *rows: RowSpec, kind: str = "gauge", number: NumberFormat 
 
 
 POWER = family("power_watts", RowSpec("power", level="board"))
-HEAT = family(
-    "heat_celsius", RowSpec("heat", labels=(LabelSpec("part", "{part}"),), level="part"), number=NumberFormat.PYTHON
-)
+PART = (LabelSpec("part", "{part}"),)
+HEAT = family("heat_celsius", RowSpec("heat", labels=PART, level="part"), number=NumberFormat.PYTHON)
 USAGE_LABEL = (LabelSpec("unit", "share"),)
 #: Two rows for each board, of one quantity in two units.
 USAGE = family(
@@ -142,6 +141,21 @@ class TestRows:
             'usage{group="1",board="0",unit="percent"} 10',
             'usage{group="1",board="1",unit="share"} 0.2',
             'usage{group="1",board="1",unit="percent"} 20',
+        ]
+
+    def test_rows_of_several_levels_in_a_family(self) -> None:
+        """In each group board and parts in turn, as far as there are any."""
+        both = family("x", RowSpec("power", level="board"), RowSpec("heat", labels=PART, level="part"))
+        assert text(identity(both), Boards(1, 2), state_of(3)).splitlines()[2:] == [
+            'x{group="0",board="0"} 100',
+            'x{group="0",board="0",part="0"} 0.5',
+            'x{group="0",board="0",part="1"} 1.5',
+            'x{group="1",board="0"} 101',
+            'x{group="1",board="0",part="0"} 2.5',
+            'x{group="1",board="1"} 102',
+            'x{group="1",board="0",part="1"} 3.5',
+            'x{group="1",board="1",part="0"} 4.5',
+            'x{group="1",board="1",part="1"} 5.5',
         ]
 
     def test_ends_with_a_line_feed(self) -> None:
@@ -391,15 +405,15 @@ class TestSlices:
 
     def test_compiling_goes_piece_by_piece_too(self) -> None:
         """Each call does some groups and says whether all are done."""
-        source = Boards(*[8] * 100)
+        source = Boards(*[8] * 400)
         page = Page(Face(identity(POWER), source), source.groups)
         asked = []
         while not page.compile():
             asked.append(len(source.asked))
         assert len(asked) >= 4
-        assert max(np.diff([0, *asked])) <= 32
+        assert max(np.diff([0, *asked])) <= 64
         assert page.compile()
-        assert len(source.asked) == 100
+        assert len(source.asked) == 400
 
     def test_pieces_show_the_tick_and_the_labels_of_their_beginning(self) -> None:
         """However late they are taken: meanwhile time went on and a label changed."""

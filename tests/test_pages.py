@@ -106,7 +106,7 @@ class SmallPageTests(SynchronousTestCase):
         self.fleet = Fleet(self.configuration.fleet)
         self.pages = Pages(self.fleet, self.configuration.identities, AppReactor())
         self.part = CountingPage(self.configuration.identities["green"], self.fleet)
-        self.page = CachedPage(self.fleet, AppReactor(), [self.part], self.fleet.roster.device_count)
+        self.page = CachedPage(lambda: self.fleet.state, AppReactor(), [self.part])
 
     def test_only_when_asked(self) -> None:
         """Ticks that nobody looks at cost no rendering."""
@@ -186,7 +186,7 @@ class LargePageTests(SynchronousTestCase):
         self.fleet = Fleet(self.configuration.fleet)
         self.reactor = BusyReactor()
         self.part = CountingPage(self.configuration.identities["p"], self.fleet)
-        self.page = CachedPage(self.fleet, self.reactor, [self.part], self.fleet.roster.device_count)
+        self.page = CachedPage(lambda: self.fleet.state, self.reactor, [self.part])
 
     def turns(self, waiter: Deferred[Response], between: Callable[[], object] = lambda: None) -> int:
         """Reactor turns until the page is there."""

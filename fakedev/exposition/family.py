@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fakedev.exposition.identity import UNITS, FamilySpec, RowSpec
 from fakedev.exposition.labels import escaped_help
-from fakedev.exposition.lines import Lines, RowKind
+from fakedev.exposition.lines import Lines, RowKinds
 from fakedev.exposition.numbers import formatted
 from fakedev.sim.randomness import Floats
 from fakedev.sim.state import Level, State
@@ -29,14 +29,14 @@ class Family:
     :param openmetrics: as OpenMetrics instead of text 0.0.4.
     :ivar name: as it begins each line.
     :ivar header: its HELP and TYPE lines.
-    :ivar kinds: the kind of each of its rows.
+    :ivar kinds: the kinds of its rows.
     """
 
-    def __init__(self, spec: FamilySpec, openmetrics: bool = False) -> None:
+    def __init__(self, spec: FamilySpec, kinds: RowKinds, openmetrics: bool = False) -> None:
         declared, kind = _as_openmetrics(spec) if openmetrics else (spec.name, spec.kind)
         self.name = spec.name.encode()
         self.header = f"# HELP {declared} {escaped_help(spec.help)}\n# TYPE {declared} {kind}\n".encode()
-        self.kinds: tuple[RowKind, ...] = tuple((row.level, row.labels) for row in spec.rows)
+        self.kinds = kinds
         self._rows = spec.rows
         self._needed = tuple(row.needed for row in spec.rows)
         self._number = spec.number

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-
-from fakedev.exposition.identity import LabelSpec
-
-#: What kind of row it is: its entity level, and its own labels.
-RowKind = tuple[str, tuple[LabelSpec, ...]]
 
 
 @dataclass(frozen=True)
@@ -27,8 +23,19 @@ class Labelled:
     texts: tuple[bytes, ...]
 
 
-#: For each kind of row the entities of a group.
-GroupTexts = Mapping[RowKind, Labelled]
+#: The entities of a group, for each kind of row by its number.
+GroupTexts = Sequence[Labelled]
+
+
+class RowKinds(NamedTuple):
+    """The kinds of a family's rows.
+
+    :ivar numbers: of each row.
+    :ivar are_of_one_level: whether all are rows of the same entities.
+    """
+
+    numbers: tuple[int, ...]
+    are_of_one_level: bool
 
 
 @dataclass(frozen=True)
@@ -45,12 +52,15 @@ class Lines:
     rows: NDArray[np.int64] | None = None
 
     @classmethod
-    def of(cls, groups: Sequence[GroupTexts], kinds: Sequence[RowKind], is_sorted: bool) -> Lines:
+    def of(cls, groups: Sequence[GroupTexts], kinds: RowKinds, is_sorted: bool) -> Lines:
         """The lines of some groups: group by group, entity by entity, row by row; or sorted as text."""
-        if len(kinds) == 1:
-            lines = cls._of_one_kind([texts[kinds[0]] for texts in groups])
+        columns = [[texts[number] for texts in groups] for number in kinds.numbers]
+        if len(columns) == 1:
+            lines = cls._of_one_kind(columns[0])
+        elif kinds.are_of_one_level:
+            lines = cls._of_one_level(columns)
         else:
-            lines = cls._of_kinds([[texts[kind] for texts in groups] for kind in kinds])
+            lines = cls._of_kinds(columns)
         if not is_sorted:
             return lines
         return lines._in_order(sorted(range(len(lines.texts)), key=lines.texts.__getitem__))
@@ -60,6 +70,16 @@ class Lines:
         if len(groups) == 1:
             return cls(groups[0].texts, groups[0].positions)
         return cls([text for each in groups for text in each.texts], _joined([each.positions for each in groups]))
+
+    @classmethod
+    def _of_one_level(cls, columns: Sequence[Sequence[Labelled]]) -> Lines:
+        """Of several kinds of rows that each entity has: for each kind its groups."""
+        each_kind = [cls._of_one_kind(groups) for groups in columns]
+        texts = [b""] * sum(len(lines.texts) for lines in each_kind)
+        for number, lines in enumerate(each_kind):
+            texts[number :: len(columns)] = lines.texts
+        positions = each_kind[0].positions
+        return cls(texts, np.repeat(positions, len(columns)), np.tile(np.arange(len(columns)), len(positions)))
 
     @classmethod
     def _of_kinds(cls, columns: Sequence[Sequence[Labelled]]) -> Lines:

@@ -14,12 +14,12 @@ from typing import Final, Generic, TypeVar
 from fakedev.exposition.face import Face
 from fakedev.exposition.family import Family
 from fakedev.exposition.identity import Layout
-from fakedev.exposition.lines import GroupTexts, Lines, RowKind
+from fakedev.exposition.lines import GroupTexts, Lines, RowKinds
 from fakedev.sim.state import State
 
 Group = TypeVar("Group")
-#: Groups whose texts are made at once: some milliseconds of work for nodes of 8 devices.
-_GROUPS_AT_ONCE: Final = 16
+#: Label texts that are made at once, and those of the group that has the last of them: some milliseconds of work.
+_TEXTS_AT_ONCE: Final = 512
 #: The most that is sent at once.
 _SLICE_BYTES: Final = 64 * 1024
 
@@ -37,29 +37,39 @@ class Page(Generic[Group]):
         self._openmetrics = openmetrics
         self._sorts = face.identity.layout is Layout.DECLARATIONS_FIRST
         self._families = face.families(openmetrics)
-        self._groups = tuple(groups)
-        self._texts: list[GroupTexts] = [{}] * len(self._groups)
+        self._groups: Sequence[Group] = ()
+        self._texts: list[GroupTexts | None] = []
         self._next = 0
-        self._lines: dict[tuple[RowKind, ...], Lines] = {}
+        self._lines: dict[RowKinds, Lines] = {}
+        self.regroup(groups)
+
+    def regroup(self, groups: Sequence[Group]) -> None:
+        """Show these groups from now on."""
+        if groups != self._groups:
+            self._groups = groups
+            self._texts = [None] * len(groups)
+            self._next = 0
+            self._lines = {}
 
     def compile(self) -> bool:
         """Bring some of the texts up to date with the labels of now.
 
         :returns: whether all are: until then call it again.
         """
-        changed = 0
+        made = 0
         for _ in self._groups:
             place, self._next = self._next, (self._next + 1) % len(self._groups)
             texts = self._face.texts(self._groups[place])
             if texts is not self._texts[place]:
                 self._texts[place] = texts
                 self._lines = {}
-                changed += 1
-                if changed == _GROUPS_AT_ONCE:
+                made += sum(len(each.texts) for each in texts)
+                if made >= _TEXTS_AT_ONCE:
                     return False
         for family in self._families:
             if family.kinds not in self._lines:
-                self._lines[family.kinds] = Lines.of(self._texts, family.kinds, self._sorts)
+                groups = [texts for texts in self._texts if texts is not None]
+                self._lines[family.kinds] = Lines.of(groups, family.kinds, self._sorts)
                 return False
         return True
 

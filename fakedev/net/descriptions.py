@@ -7,8 +7,8 @@ from typing import Any
 
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.roster import RosterNode
-from fakedev.sim.workload_fields import fields_of_workload
 from fakedev.sim.workload import Workload
+from fakedev.sim.workload_fields import fields_of_workload
 
 
 def describe_workloads(fleet: Fleet, workloads: Sequence[Workload]) -> list[dict[str, Any]]:

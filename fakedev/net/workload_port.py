@@ -18,8 +18,8 @@ from fakedev.net.workload_hub import WorkloadHub
 from fakedev.sim.errors import Refused
 from fakedev.sim.selectors import resolve
 from fakedev.sim.units import parse_duration
-from fakedev.sim.workload_fields import workload_from_fields
 from fakedev.sim.workload import Verdict
+from fakedev.sim.workload_fields import workload_from_fields
 from fakedev.wire.bare import parse_bare_workload
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.replies import Reply, bare_digit, printable
