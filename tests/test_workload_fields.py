@@ -273,7 +273,7 @@ def amounts(most: float) -> st.SearchStrategy[Activity]:
         st.builds(lambda ends, t: Activity(Function("random", (*ends, t))), pair, seconds),
         st.builds(lambda ends, t, duty: Activity(Function("square", (*ends, t, duty))), pair, seconds, st.floats(0, 1)),
         st.builds(lambda ends, t: Activity(Function("spike", (*ends, t / 2, t))), pair, st.floats(1e-5, 1e10)),
-        st.builds(lambda steps, t: Activity(Function("steps", tuple(steps)), 0.0, t), st.lists(value, min_size=1), seconds),
+        st.builds(lambda v, t: Activity(Function("steps", tuple(v)), 0.0, t), st.lists(value, min_size=1), seconds),
     )
 
 

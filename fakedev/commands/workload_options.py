@@ -89,6 +89,16 @@ def parse_seconds(text: str) -> float:
     return seconds
 
 
+def _once(uses: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """What is asked of metrics, each once."""
+    metrics: dict[str, str] = {}
+    for metric, profile in uses:
+        if metric in metrics:
+            raise FlagError(f"-use: {metric} is given twice")
+        metrics[metric] = profile
+    return metrics
+
+
 class WorkloadOptions:
     """The options, and what becomes of them.
 
@@ -198,7 +208,7 @@ class WorkloadOptions:
             "run-time-limit": values[self._run_time],
             "measured-frequency": values[self._measured_frequency],
             "measured-capability": values[self._measured_capability],
-            "metrics": dict(values[self._uses]),
+            "metrics": _once(values[self._uses]),
         }
         for name, flag in self._where.items():
             fields[name] = values[flag] if values.given(flag) else self._environ.get(_VARIABLES[name], "")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from fakedev.config.catalog import Catalog, Fields
-from fakedev.config.nodes import Table
+from fakedev.config.nodes import Node, Table
 from fakedev.config.problems import Report
 from fakedev.config.series import Series
 from fakedev.config.values import Values
@@ -69,10 +70,17 @@ def _workload(
 
 def _is_whole(values: Values) -> bool:
     """Whether all of the profile that was written could be read."""
-    profile = values["profile"]
-    if isinstance(profile, tuple):
-        return 0 < len(profile) == len(values.items_of("profile"))
-    return profile is not None
+    return values["profile"] is not None and _was_read(values["profile"], values.nodes["profile"])
+
+
+def _was_read(value: object, node: Node) -> bool:
+    """Whether all of a profile that was written is in its value: what could not be read was reported, and left out."""
+    if isinstance(value, tuple):
+        items = getattr(node, "items", ())
+        return 0 < len(value) == len(items) and all(map(_was_read, value, items))
+    if isinstance(value, Mapping) and not isinstance(value, Values):
+        return len(value) > 0
+    return not isinstance(value, Values) or all(_was_read(value[key], value.nodes[key]) for key in value.nodes)
 
 
 def _metrics(values: Values, series: Series) -> dict[str, object] | None:
@@ -81,11 +89,13 @@ def _metrics(values: Values, series: Series) -> dict[str, object] | None:
     written = {key.text: node for key, node in table.entries} if isinstance(table, Table) else {}
     metrics = {}
     for name, value in values["metrics"].items():
-        profile = _profile(value, series, lambda each, name=name: uses_from({name: [[each]]}))
-        if isinstance(value, tuple) and len(value) != len(getattr(written[name], "items", ())):
-            profile = None
-        metrics[name] = profile
+        profile = _profile(value, series, partial(_check_use, name))
+        metrics[name] = profile if _was_read(value, written[name]) else None
     return None if None in metrics.values() or len(metrics) != len(written) else metrics
+
+
+def _check_use(metric: str, value: object) -> None:
+    uses_from({metric: [[value]]})
 
 
 def _profile(value: object, series: Series, check: Callable[[object], object]) -> object:

@@ -112,7 +112,7 @@ def _check_quantities(loaded: LoadedIdentity, pool: PoolSpec, place: Place, repo
 
 def quantities_of(pool: PoolSpec) -> frozenset[str]:
     """The quantities that the devices of a pool have."""
-    return frozenset(Relations(Roster([replace(pool, nodes=pool.nodes[:1])]), 0.0).quantities)
+    return frozenset(Relations(Roster([replace(pool, nodes=pool.nodes[:1])]), 0.0, 0).quantities)
 
 
 def _check_unique(identity: Identity, pool: PoolSpec, place: Place, report: Report) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Final
 
+from fakedev.config.device_limits import read_limits
 from fakedev.config.dynamics import read_dynamics
 from fakedev.config.formats import DEVICE_TYPE
 from fakedev.config.models import LoadedDevice
@@ -34,21 +36,19 @@ def load_device(node: Node, report: Report) -> LoadedDevice | None:
     if values["capability"] < 0:
         report.problem(values.place_of("capability"), f"capability must not be below 0, as {values['capability']:g} is")
     _check_memory(memory, ranges, values.place_of("ranges"), report)
-    return LoadedDevice(
-        DeviceType(
-            name=values["name"] or "",
-            ranges=ranges,
-            facts=dict(values["facts"]),
-            memory_total_bytes=memory["total"],
-            memory_reserved_bytes=memory["reserved"],
-            memory_page_bytes=max(memory["page"], 1.0),
-            counts_errors=values["counts-errors"],
-            lacks=values["lacks"],
-            capability=values["capability"],
-            dynamics=read_dynamics(values, ranges, report),
-        ),
-        values.place,
+    device = DeviceType(
+        name=values["name"] or "",
+        ranges=ranges,
+        facts=dict(values["facts"]),
+        memory_total_bytes=memory["total"],
+        memory_reserved_bytes=memory["reserved"],
+        memory_page_bytes=max(memory["page"], 1.0),
+        counts_errors=values["counts-errors"],
+        lacks=values["lacks"],
+        capability=values["capability"],
+        dynamics=read_dynamics(values["dynamics"] if values.given("dynamics") else None, ranges, report),
     )
+    return LoadedDevice(replace(device, limits=read_limits(values, device, report)), values.place)
 
 
 def checked_range(name: str, low: float, high: float) -> Range:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Final
 
+from fakedev.config.dynamics_keys import DYNAMICS
 from fakedev.config.names import fact_name
 from fakedev.config.nodes import Node, Scalar
 from fakedev.config.problems import Report
@@ -12,7 +13,6 @@ from fakedev.config.scalars import Boolean, Choice, Integer, Number, Size, Text
 from fakedev.config.schema import INVALID, Key, Section, Type
 from fakedev.config.shapes import ListOf, MapOf
 from fakedev.exposition.identity import UNITS, Layout, NumberFormat, SharedDevices
-from fakedev.sim.device_types import Dynamics, WorkKind
 from fakedev.sim.quantities import ERROR_COUNTERS
 
 
@@ -51,60 +51,6 @@ class Anything(Type):
 
 _TEXTS: Final = MapOf(Text(), check=fact_name, words="mapping of fact names to texts")
 
-
-def _number(name: str, doc: str, unit: str = "") -> Key:
-    """A coefficient of the dynamics: its default is that of the specification."""
-    default = next(field.default for field in fields(Dynamics) if field.name == name)
-    required = default is MISSING
-    key = name.replace("_", "-")
-    return Key(key, Number(), doc, required=required, default=None if required else default, unit=unit)
-
-
-WORK = Section(
-    "device type.dynamics.work",
-    tuple(
-        Key(field.name.replace("_", "-"), Number(), doc, default=field.default)
-        for field, doc in zip(
-            fields(WorkKind),
-            (
-                "How busy the board says it is.",
-                "How much of what the ranges say of tensor pipes, memory bandwidth and PCIe goes with it.",
-                "Share of the tensor pipes beyond that.",
-                "Share of the memory bandwidth beyond that.",
-                "Share of the PCIe link, each way, beyond that.",
-                "Dynamic power, by that of plain full load.",
-                "Power goes with load to this power.",
-                "Share of a throttled clock's loss by which the work gets slower.",
-            ),
-            strict=True,
-        )
-    ),
-    doc="What a full load of one kind of work does; shares of 1.",
-)
-
-DYNAMICS = Section(
-    "device type.dynamics",
-    (
-        _number("power_limit_watts", "The power cap: clocks are taken away to stay within it.", "watts"),
-        _number("clocked_power_share", "Share of the dynamic power that raised clocks draw without work."),
-        _number("clock_power_exponent", "The power of work goes with the clock to this power."),
-        _number("clock_step_mhz", "Throttled clocks are a whole number of these.", "MHz"),
-        _number("clock_fall_seconds", "From the highest clock to idle when work ends.", "seconds"),
-        _number("thermal_seconds", "Time constant of the temperature.", "seconds"),
-        _number("memory_thermal_seconds", "Time constant of the memory temperature.", "seconds"),
-        _number("slowdown_celsius", "From here up heat takes clock away.", "degrees Celsius"),
-        _number("resume_celsius", "Under this it comes back.", "degrees Celsius"),
-        _number("pcie_bytes_per_second", "What the PCIe link can carry, each way.", "bytes per second"),
-        Key(
-            "work",
-            MapOf(WORK, words="mapping of kinds of work to shares"),
-            "Kinds of work that differ from the built-in ones, or are added.",
-            default={},
-            default_words="none",
-        ),
-    ),
-    doc="How clocks, power and heat act on each other. A type without it follows the load directly.",
-)
 
 DEVICE_TYPE = Section(
     "device type",
@@ -163,6 +109,13 @@ DEVICE_TYPE = Section(
         ),
         Key("dynamics", DYNAMICS, "How clocks, power and heat act on each other.", default=None, default_words="none"),
         Key(
+            "limits",
+            MapOf(Amount(), words="mapping of quantities to numbers"),
+            "Quantity to the value over which a workload of the device is ended: the one that grew most.",
+            default={},
+            default_words="none; where workloads say how much memory they need, all that the board has",
+        ),
+        Key(
             "capability",
             Number(),
             "How much work it does at its highest clock, beside other types: TFLOPS, for instance.",
@@ -170,7 +123,7 @@ DEVICE_TYPE = Section(
             default_words="not said",
         ),
         Key("counts-errors", Boolean(), "Whether it has error counters.", default=True),
-        Key("lacks", ListOf(Choice(ERROR_COUNTERS)), "Error counters it has not.", default=(), default_words="none"),
+        Key("lacks", ListOf(Choice((*ERROR_COUNTERS, "xid"))), "Error counters, or codes (xid), it has not.", default=(), default_words="none"),
         Key("sources", Anything(), "Where the values come from: for readers only.", default_words="none"),
     ),
     doc="A model of device.",

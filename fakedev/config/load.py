@@ -96,7 +96,7 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
     admission = None
     if complete:
         roster = Roster(specs)
-        relations = Relations(roster, 0.0)
+        relations = Relations(roster, 0.0, fleet["seed"])
         admission = Admission(roster, relations.capacity(), relations.quantities, metrics, fleet["tick"])
     base = load_base(workloads["base"], catalog, admission, report)
     _note_labels(pools, report)

@@ -87,4 +87,5 @@ class Amounts:
 
     def by_device(self, values: Floats) -> Floats:
         """The sums over the pairs of each device, shape (D,)."""
-        return np.bincount(self._table.device, weights=values, minlength=self._capacity.count)
+        sums = np.bincount(self._table.device, weights=values, minlength=self._capacity.count)
+        return np.asarray(sums, dtype=np.float64)

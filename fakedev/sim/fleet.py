@@ -10,7 +10,7 @@ An event that arrives during tick n takes effect in tick n + 1, in order of arri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from fakedev.sim.admission import Admission
@@ -55,12 +55,13 @@ class Fleet:
         self.spec = spec
         self.roster = Roster(spec.pools)
         self._journal = journal
-        self._relations = Relations(self.roster, spec.epoch_seconds)
+        self._relations = Relations(self.roster, spec.epoch_seconds, spec.seed)
         capacity = self._relations.capacity()
         self.workloads = Workloads(spec.seed, self.roster.keys(), capacity)
         self._label_versions, self._shared_versions = LabelVersions(), LabelVersions()
         self._attribution = Attribution(self.roster, self._label_versions, self._shared_versions)
-        self._admission = Admission(self.roster, capacity, self._relations.quantities, spec.metric_names, spec.tick_seconds)
+        quantities = self._relations.quantities
+        self._admission = Admission(self.roster, capacity, quantities, spec.metric_names, spec.tick_seconds)
         self._device_limits = DeviceLimits(self.roster, capacity)
         self._clock = ChangeClock(spec.epoch_seconds, spec.tick_seconds if wall_per_tick is None else wall_per_tick)
         self._clock_tick = 0
@@ -187,11 +188,13 @@ class Fleet:
 
     def _limits_crossed(self, level: Level, gone: set[str]) -> dict[str, Verdict]:
         verdicts = {}
-        for workload, metric, device in self.workloads.limits_crossed(self._device_limits, level, gone):
+        limits, past = self._device_limits, self.state.levels["device"]
+        for workload, metric, device in self.workloads.limits_crossed(limits, level, past, gone):
+            names: Mapping[str, str] = {}
             if device >= 0:
                 names = self.roster.nodes[self.roster.node_position(device)].pool.shown_as
-                metric = names.get(metric, metric)
-            verdicts[workload.workload_id] = workload.verdict(1, f"Limit {metric} reached, terminated")
+            text = f"Limit {names.get(metric, metric)} reached, terminated"
+            verdicts[workload.workload_id] = workload.verdict(1, text)
         return verdicts
 
     # -- what others ask ----------------------------------------------------------------------------

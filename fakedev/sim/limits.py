@@ -73,10 +73,13 @@ class DeviceLimits:
         return bool(self._limits) or MEMORY in table.uses
 
     def crossed(
-        self, table: Table, now: Amounts, before: Amounts, level: Level, gone: Collection[int]
+        self, table: Table, now: Amounts, before: Amounts, level: Level, past: Level, gone: Collection[int]
     ) -> Iterator[tuple[int, str, int]]:
         """(place of the workload, quantity, device) for each workload that is ended by a limit of a device.
 
+        Of what is demanded as many as it takes; of what a device shows one in a tick, as long as it does not fall.
+
+        :param level, past: what the devices show, and what they showed a tick ago.
         :param gone: places of workloads that end with this tick for other reasons.
         """
         gone = set(gone)
@@ -88,7 +91,10 @@ class DeviceLimits:
             else:
                 amounts, growth = now.parts, now.parts - before.parts
                 shown = level.arrays[quantity]
-            over = np.flatnonzero(shown > limit * (1.0 + _ROUNDING))
+            too_much = shown > limit * (1.0 + _ROUNDING)
+            if not is_demanded:
+                too_much &= shown >= past.arrays[quantity]
+            over = np.flatnonzero(too_much)
             if not len(over):
                 continue
             order = np.argsort(table.device, kind="stable")

@@ -43,6 +43,7 @@ KNOWN_QUANTITIES: Final[dict[str, str]] = {
     "throttled_thermal": "1 while heat takes clock away, else 0",
     "throttled_thermal_seconds": "how long heat has taken clock away",
     "thermal_clock_ratio": "share of the highest clock that heat leaves, 0 to 1",
+    "power_clock_ratio": "share of the highest clock that the power limit leaves, 0 to 1",
     "work_clock_ratio": "clock that the work has, by the highest, 0 to 1; 1 when idle",
     "energy_joules": "integral of the power since the simulation began",
     "temperature_celsius": "core temperature",
@@ -50,6 +51,7 @@ KNOWN_QUANTITIES: Final[dict[str, str]] = {
     "inlet_temperature_celsius": "temperature of the air that cools the board",
     "fan_speed_ratio": "speed of the fan by its highest, 0 to 1",
     "hung": "1 while the board hangs, else 0",
+    "lost": "1 once the board has gone away, else 0",
     "xid": "code of the last error that the driver reported, 0 for none",
     "fabric_tx_bytes_per_second": "traffic from the board over all links to other boards (NVLink, Xe Link, xGMI)",
     "fabric_rx_bytes_per_second": "traffic to the board over all links to other boards (NVLink, Xe Link, xGMI)",
@@ -97,6 +99,9 @@ ERROR_COUNTERS: Final[tuple[str, ...]] = (
     "memory_errors_correctable",
     "memory_errors_uncorrectable",
 )
+
+#: What follows from the memory bandwidth where a type says how much the memory carries.
+MEMORY_TRAFFIC: Final[tuple[str, ...]] = ("memory_read_bytes_per_second", "memory_write_bytes_per_second")
 
 #: What a device type may give a range for: value at load 0 and at load 100.
 DIRECT_QUANTITIES: Final[tuple[str, ...]] = (

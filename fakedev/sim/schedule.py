@@ -58,7 +58,7 @@ class Profiles:
     def of(cls, profiles: Sequence[Sequence[Activity]]) -> Profiles:
         """The profiles of some workloads, in their order."""
         split = [[segment for activity in activities for segment in segments_of(activity)] for activities in profiles]
-        shapes, added = _shapes([segment for segments in split for segment in segments])
+        shape, numbers, added = _shapes([segment for segments in split for segment in segments])
         columns: list[tuple[float, ...]] = []
         totals = []
         for segments in split:
@@ -73,7 +73,12 @@ class Profiles:
         rows = np.array(columns, dtype=np.float64).reshape(-1, 5).T
         sums = np.array(totals, dtype=np.float64).reshape(-1, 3).T
         counts = np.array([len(segments) for segments in split], dtype=np.int64)
-        return cls(counts, *rows, *shapes, *sums)
+        starts, base, spread, load_before, fluctuation_before = rows
+        period, load_period, fluctuation_period = sums
+        return cls(
+            counts, starts, base, spread, load_before, fluctuation_before, shape, *numbers,
+            period=period, load_period=load_period, fluctuation_period=fluctuation_period,
+        )  # fmt: skip
 
     def kept(self, keep: NDArray[np.bool_]) -> Profiles:
         """The profiles of the workloads where ``keep``, shape (W,), is true."""
@@ -117,9 +122,9 @@ class Profiles:
         passed = within - self.starts[segment]
         load = cycles * self.load_period + self.load_before[segment] + self.load[segment] * passed
         if self.has_shapes:
-            columns = (self.shape, self.width, self.shape_period, self.active, self.offset)
-            shape, width, period, active, offset = (column[segment] for column in columns)
-            load = load + shape_integrals(shape, width, period, active, offset, passed)
+            numbers = (self.width, self.shape_period, self.active, self.offset)
+            width, period, active, offset = (column[segment] for column in numbers)
+            load = load + shape_integrals(self.shape[segment], width, period, active, offset, passed)
         fluctuation = (
             cycles * self.fluctuation_period
             + self.fluctuation_before[segment]
@@ -160,14 +165,14 @@ class Profiles:
 _BY_WORKLOAD: Final = ("counts", "period", "load_period", "fluctuation_period")
 
 
-def _shapes(segments: Sequence[Segment]) -> tuple[tuple[Codes, Floats, Floats, Floats, Floats], list[float]]:
-    """The columns of shapes, and what each shape adds to the integral over its segment; nothing when none changes."""
+def _shapes(segments: Sequence[Segment]) -> tuple[Codes, tuple[Floats, Floats, Floats, Floats], list[float]]:
+    """The shapes, their numbers, and what each adds to the integral over its segment: nothing when none changes."""
     count = len(segments)
     if all(segment.shape == Shape.CONSTANT for segment in segments):
         zeros = np.zeros(count)
-        return (np.zeros(count, dtype=np.int64), zeros, np.ones(count), zeros, zeros), []
+        return np.zeros(count, dtype=np.int64), (zeros, np.ones(count), zeros, zeros), []
     shape = np.array([segment.shape for segment in segments], dtype=np.int64)
     numbers = [(s.width, s.period, s.active, s.offset, min(s.seconds, FOREVER)) for s in segments]
     width, period, active, offset, seconds = np.array(numbers, dtype=np.float64).T
     added = shape_integrals(shape, width, period, active, offset, np.where(seconds < FOREVER, seconds, 0.0))
-    return (shape, width, period, active, offset), added.tolist()
+    return shape, (width, period, active, offset), added.tolist()

@@ -14,18 +14,26 @@ FOREVER = 1e300
 
 @dataclass(frozen=True)
 class DeviceSpec:
-    """What the configuration says of one device of every node of a pool, beyond its type."""
+    """What the configuration says of one device of every node of a pool, beyond its type.
+
+    :param inlet_celsius: the temperature of the air that cools it; None: that of its node.
+    """
 
     index: int
     facts: Mapping[str, str] = field(default_factory=dict)
+    inlet_celsius: float | None = None
 
 
 @dataclass(frozen=True)
 class NodeSpec:
-    """A host with devices."""
+    """A host with devices.
+
+    :param inlet_celsius: the temperature of the air that cools them; None: that of its pool.
+    """
 
     name: str
     facts: Mapping[str, str] = field(default_factory=dict)
+    inlet_celsius: float | None = None
 
 
 @dataclass(frozen=True)
@@ -33,6 +41,7 @@ class PoolSpec:
     """Nodes with the same devices.
 
     :param devices: specifications of single devices, by index; the others have their type's facts.
+    :param inlet_celsius: the temperature of the air that cools the devices; None: that of their type.
     :param shown_as: what its users call quantities: the metric of its identity that shows each.
     """
 
@@ -43,6 +52,7 @@ class PoolSpec:
     devices: Mapping[int, DeviceSpec] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)
     shown_as: Mapping[str, str] = field(default_factory=dict)
+    inlet_celsius: float | None = None
 
 
 @dataclass(frozen=True)

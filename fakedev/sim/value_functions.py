@@ -11,8 +11,8 @@ ramp(a,b)                   a + (b-a) t / L                                     
 sine(m,A,P)                 m + A sin(2 pi t / P)                               m t + A (P / pi) sin^2(pi t / P)
 square(a,b,P,duty)          b in the first duty P seconds of each P, else a     a t + (b-a) H, with D = duty P and
                                                                                 H = D floor(t/P) + min(t mod P, D)
-spike(a,b,D,P)              b in the last D seconds of each P, else a           a t + (b-a) H, with
-                                                                                H = D floor(t/P) + max(0, t mod P - P + D)
+spike(a,b,D,P)              b in the last D seconds of each P, else a           a t + (b-a) H, with H =
+                                                                                D floor(t/P) + max(0, t mod P - P + D)
 random(a,b,N)               a + (b-a) u(n), n = floor(t/N)                      the sum over the intervals up to t
 increase(a,b,N)             a + (b-a) (n + u(n)) / ceil(L/N)                    the sum over the intervals up to t
 steps(v1,...,vk)            v(i), i = floor(k t / L) + 1                        the sum over the parts up to t

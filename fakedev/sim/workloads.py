@@ -16,6 +16,7 @@ from fakedev.sim.drawn_values import drawn_integrals
 from fakedev.sim.limits import DeviceLimits, own_limits_crossed
 from fakedev.sim.noise import first_noise, next_noise
 from fakedev.sim.randomness import Floats, Keys
+from fakedev.sim.schedule import Positions
 from fakedev.sim.spec import FOREVER
 from fakedev.sim.state import Level
 from fakedev.sim.workload import Verdict, Workload
@@ -155,8 +156,8 @@ class Workloads:
             total = self._by_device(table.device, amounts.parts * table.holds)
         return np.where(capacity.holds_memory, self._held, np.minimum(total, 1.0))
 
-    def _by_device(self, device: Floats, amount: Floats) -> Floats:
-        return np.bincount(device, weights=amount, minlength=self._capacity.count)
+    def _by_device(self, device: Positions, amount: Floats) -> Floats:
+        return np.asarray(np.bincount(device, weights=amount, minlength=self._capacity.count), dtype=np.float64)
 
     def amounts(self) -> Amounts:
         """Whose what was in the last tick."""
@@ -205,8 +206,10 @@ class Workloads:
         has_end = {"progress_ratio": ends, "remaining_seconds": remaining < FOREVER / 2}
         return Level(len(table), arrays, {**present, **has_end})
 
-    def limits_crossed(self, limits: DeviceLimits, level: Level, gone: set[str]) -> list[tuple[Workload, str, int]]:
-        """The workloads that crossed a limit in the last tick, by what the devices show.
+    def limits_crossed(
+        self, limits: DeviceLimits, level: Level, past: Level, gone: set[str]
+    ) -> list[tuple[Workload, str, int]]:
+        """The workloads that crossed a limit in the last tick, by what the devices show, and showed a tick ago.
 
         Each with the metric as the workload named it and -1, or, for a limit of a device, the quantity and the device.
 
@@ -224,7 +227,7 @@ class Workloads:
         if limits.hold(table):
             before = Amounts(table, self._capacity, before=True)
             places.update(place for place, _, _ in found)
-            found += limits.crossed(table, now, before, level, places)
+            found += limits.crossed(table, now, before, level, past, places)
         return [(self.by_id[ids[place]], metric, device) for place, metric, device in found]
 
     def over(self, end_seconds: float) -> list[Verdict]:

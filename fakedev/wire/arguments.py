@@ -117,7 +117,7 @@ def _with_number(name: str, text: str, earlier: object) -> dict[str, object]:
 
 
 def _with_text(name: str, text: str, earlier: object) -> dict[str, object]:
-    key, colon, rest = text.partition(":")
+    key, _, rest = text.partition(":")
     if not key or not rest:
         raise ProtocolError("bad-argument", f"{name}: {text[:100]!r} is not NAME:PROFILE")
     return _with_entry(name, key, rest, earlier)
