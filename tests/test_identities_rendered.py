@@ -17,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from fakedev.config.files import Files
 from fakedev.config.load import load
+from fakedev.exposition.face import Face
 from fakedev.exposition.identity import UNITS, Identity, Layout
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource
@@ -56,7 +57,7 @@ def every_device(title: str) -> tuple[Fleet, Identity]:
 
 def page_of(fleet: Fleet, identity: Identity) -> str:
     """The page of a whole fleet."""
-    return Page(identity, DeviceSource(fleet), fleet.roster.nodes).render(fleet.state).decode()
+    return Page(Face(identity, DeviceSource(fleet)), fleet.roster.nodes).render(fleet.state).decode()
 
 
 @pytest.mark.parametrize("title", IDENTITIES)

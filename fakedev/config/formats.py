@@ -12,7 +12,7 @@ from fakedev.config.problems import Report
 from fakedev.config.scalars import Boolean, Choice, Integer, Number, Size, Text
 from fakedev.config.schema import INVALID, Key, Section, Type
 from fakedev.config.shapes import ListOf, MapOf
-from fakedev.exposition.identity import UNITS, Layout, NumberFormat
+from fakedev.exposition.identity import UNITS, Layout, NumberFormat, SharedDevices
 from fakedev.sim.quantities import ERROR_COUNTERS
 
 
@@ -141,6 +141,8 @@ LABEL = Section(
         Key("name", Text(), "Name of the label.", required=True),
         Key("value", Text(), "Its value: text with {fact}, {fact|upper}, {fact|lower}.", required=True),
         Key("optional", Boolean(), "Left out when it has no value.", default=False),
+        Key("texts", MapOf(Text()), "Texts shown in the place of values.", default={}, default_words="none"),
+        Key("otherwise", Text(), "Shown for a value that texts have not.", default="", default_words="nothing"),
     ),
     doc="A label of a row.",
 )
@@ -149,15 +151,22 @@ _QUANTITY_DOC = "The quantity it shows."
 _REQUIRES: Final = Key(
     "requires", Text(), "Another quantity that an entity must have to be shown.", default="", default_words="none"
 )
+_PLUS: Final = Key(
+    "plus", ListOf(Text()), "Quantities that are added to it; an entity must have them too.", default=(),
+    default_words="none",
+)  # fmt: skip
+_UNLESS_ZERO: Final = Key("unless-zero", Boolean(), "Whether there is no row where it is 0.", default=False)
 _UNIT: Final = Key("unit", Choice(tuple(UNITS)), "Unit in which it is shown.", default="same")
 
 ROW = Section(
     "identity.families.rows",
     (
         Key("quantity", Text(), _QUANTITY_DOC, required=True),
+        _PLUS,
         _UNIT,
         Key("level", Text(), "The level of entities that have a row.", default="device"),
         _REQUIRES,
+        _UNLESS_ZERO,
         Key("labels", _LABELS, "Labels of this row, after the identity's.", default=(), default_words="none"),
     ),
     doc="A row of a family for each entity.",
@@ -173,8 +182,10 @@ FAMILY = Section(
         Key(
             "quantity", Text(), "The quantity it shows, when it has one row for each device.", default_words="see rows"
         ),
+        _PLUS,
         _UNIT,
         _REQUIRES,
+        _UNLESS_ZERO,
         Key("labels", _LABELS, "Labels of that row, after the identity's.", default=(), default_words="none"),
         Key(
             "rows",
@@ -191,6 +202,13 @@ IDENTITY = Section(
     "identity",
     (
         Key("name", Text(), "Name of the exporter.", required=True),
+        Key(
+            "based-on",
+            Text(),
+            "Another identity: what is not written here is as it is there.",
+            default="",
+            default_words="none",
+        ),
         Key("version", Text(), "Its version.", default="", default_words="none"),
         Key("aliases", ListOf(Text()), "Other names for it, in the catalog.", default=(), default_words="none"),
         Key("default", Boolean(), "Whether its name without a version means this one, in the catalog.", default=False),
@@ -205,12 +223,19 @@ IDENTITY = Section(
         Key("sort-labels", Boolean(), "Whether labels are in alphabetical order.", default=False),
         Key("leading-labels", Integer(0, 100), "How many labels stay in front when the others are sorted.", default=0),
         Key("timestamps", Boolean(), "Whether lines end with a time in milliseconds.", default=False),
+        Key(
+            "shared-devices",
+            Choice(tuple(shared.value for shared in SharedDevices)),
+            "Which pods the rows of a shared device show: the first on it, or each in rows of its own.",
+            default="first",
+        ),
         Key("labels", _LABELS, "Labels of every row.", default=(), default_words="none"),
         Key(
             "families",
             ListOf(FAMILY, 1, words="list of families"),
             "The metric families, in the order of the page.",
-            required=True,
+            default=(),
+            default_words="as in based-on",
         ),
         Key(
             "not-covered",

@@ -18,6 +18,7 @@ UNITS: Final[dict[str, float]] = {
     "same": 1.0,
     "percent": 100.0,
     "MiB": 1.0 / 1048576,
+    "1000KiB": 1.0 / 1024000,
     "kB": 1.0 / 1000,
     "mJ": 1000.0,
     "uJ": 1e6,
@@ -36,6 +37,13 @@ class NumberFormat(Enum):
     DIGITS15 = "digits15"  # C's %.15g: 55, 1234567.5
 
 
+class SharedDevices(Enum):
+    """The rows of a device on which several pods are."""
+
+    FIRST = "first"  # as many as of any other: with the labels of the pod that has been there longest
+    EACH = "each"  # as many for each pod, with that pod's labels
+
+
 class Layout(Enum):
     """The order of lines on a page."""
 
@@ -45,11 +53,16 @@ class Layout(Enum):
 
 @dataclass(frozen=True)
 class LabelSpec:
-    """A label: its name, and a template over facts. An optional one is left out when it has no value."""
+    """A label: its name, and a template over facts. An optional one is left out when it has no value.
+
+    :param texts: what is shown in the place of a value, (value, text) each; with any, another value is ``otherwise``.
+    """
 
     name: str
     value: str
     optional: bool = False
+    texts: tuple[tuple[str, str], ...] = ()
+    otherwise: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,6 +70,8 @@ class RowSpec:
     """One row for each entity of ``level`` that has ``quantity``, in ``unit`` (a key of UNITS).
 
     :param requires: another quantity that the entity must have; empty for none.
+    :param plus: quantities that are added to it; an entity must have them too.
+    :param unless_zero: whether there is no row where the sum is 0.
     """
 
     quantity: str
@@ -64,6 +79,13 @@ class RowSpec:
     labels: tuple[LabelSpec, ...] = ()
     level: str = "device"
     requires: str = ""
+    plus: tuple[str, ...] = ()
+    unless_zero: bool = False
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The quantities that an entity must have to be shown."""
+        return tuple(dict.fromkeys(name for name in (self.quantity, *self.plus, self.requires) if name))
 
 
 @dataclass(frozen=True)
@@ -86,6 +108,7 @@ class Identity:
     :param sort_labels: labels are in alphabetical order of their names.
     :param timestamps: every row ends with the tick's wall time in milliseconds.
     :param openmetrics: whether the exporter negotiates OpenMetrics.
+    :param shared_devices: the rows of devices that several pods share.
     :param not_covered: families or traits of the exporter that are not simulated, in words.
     """
 
@@ -99,6 +122,7 @@ class Identity:
     leading_labels: int = 0
     timestamps: bool = False
     openmetrics: bool = False
+    shared_devices: SharedDevices = SharedDevices.FIRST
     not_covered: tuple[str, ...] = ()
 
     def metric_names(self) -> dict[str, MetricName]:
@@ -106,7 +130,7 @@ class Identity:
         return {
             family.name: MetricName(family.rows[0].quantity, UNITS[family.rows[0].unit])
             for family in self.families
-            if family.rows
+            if family.rows and not family.rows[0].plus
         }
 
     @property
@@ -119,5 +143,5 @@ class Identity:
         return [
             family.name
             for family in self.families
-            if not any({row.quantity, row.requires or row.quantity} <= set(quantities) for row in family.rows)
+            if not any(set(row.needed) <= set(quantities) for row in family.rows)
         ]

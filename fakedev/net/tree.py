@@ -10,7 +10,6 @@ from twisted.web.resource import Resource
 
 from fakedev import __version__
 from fakedev.exposition.identity import Identity
-from fakedev.exposition.workload_series import WorkloadPage
 from fakedev.net.api import make_api
 from fakedev.net.http_negotiation import choose_exposition
 from fakedev.net.http_request import GuardedRequest
@@ -29,7 +28,7 @@ Health = Callable[[], str | None]
 
 
 class MetricsPage(GuardedResource):
-    """An impersonated page."""
+    """A page of metrics."""
 
     isLeaf = True
 
@@ -67,28 +66,6 @@ class NodePages(GuardedResource):
             return super().getChild(path, request)
         page = self._pages.node_page(node, self._identity)
         return Folder(metrics=MetricsPage(page, self._statistics))
-
-
-class WorkloadMetrics(GuardedResource):
-    """/workloads/metrics: our own series of each workload."""
-
-    isLeaf = True
-
-    def __init__(self, fleet: Fleet, statistics: PageStatistics) -> None:
-        super().__init__()
-        self._fleet = fleet
-        self._page = WorkloadPage(fleet)
-        self._tick = -1
-        self._text = b""
-        self.statistics = statistics
-
-    def get(self, request: GuardedRequest) -> Response:
-        """The page, as text 0.0.4 or OpenMetrics."""
-        if self._tick != self._fleet.state.tick:
-            self._tick, self._text = self._fleet.state.tick, self._page.render()
-        form = choose_exposition(request.header(b"accept"))
-        # Only gauges, so that OpenMetrics is the same but for its last line.
-        return Response(200, self._text + (b"# EOF\n" if form.openmetrics else b""), form.content_type)
 
 
 class Discovery(GuardedResource):
@@ -208,7 +185,8 @@ def make_root(
     if is_full:
         ours.putChild(b"metrics", OwnMetricsResource(own_metrics))
         ours.putChild(b"reload", Reload())
-        root.putChild(b"workloads", Folder(metrics=WorkloadMetrics(fleet, scrapes.page("/workloads/metrics"))))
+        workloads = MetricsPage(pages.workload_page(), scrapes.page("/workloads/metrics"))
+        root.putChild(b"workloads", Folder(metrics=workloads))
         root.putChild(b"api", make_api(hub, pages, ticker))
     return root
 

@@ -17,12 +17,14 @@ from fakedev.sim.admission import Admission
 from fakedev.sim.attribution import Attribution
 from fakedev.sim.errors import Refused
 from fakedev.sim.events import ChangeClock, DropWorkload, Event, Stamped, StartWorkload, StopWorkload
+from fakedev.sim.label_versions import LabelVersions
 from fakedev.sim.limits import DeviceLimits
 from fakedev.sim.randomness import Floats
 from fakedev.sim.relations import Relations
 from fakedev.sim.roster import Roster, RosterNode
 from fakedev.sim.spec import FleetSpec, WorkloadSpec
 from fakedev.sim.state import Level, State
+from fakedev.sim.value_labels import note_changes, value_facts
 from fakedev.sim.workload import Verdict, Workload
 from fakedev.sim.workloads import Workloads
 
@@ -56,7 +58,8 @@ class Fleet:
         self._relations = Relations(self.roster, spec.epoch_seconds, spec.seed)
         capacity = self._relations.capacity()
         self.workloads = Workloads(spec.seed, self.roster.keys(), capacity)
-        self._attribution = Attribution(self.roster)
+        self._label_versions, self._shared_versions = LabelVersions(), LabelVersions()
+        self._attribution = Attribution(self.roster, self._label_versions, self._shared_versions)
         quantities = self._relations.quantities
         self._admission = Admission(self.roster, capacity, quantities, spec.metric_names, spec.tick_seconds)
         self._device_limits = DeviceLimits(self.roster, capacity)
@@ -85,7 +88,7 @@ class Fleet:
 
     def _shown(self, tick: int, level: Level) -> State:
         seconds = tick * self.spec.tick_seconds
-        return State(tick, seconds, self.due_seconds(tick), {"device": level}, self._attribution.version)
+        return State(tick, seconds, self.due_seconds(tick), {"device": level}, self._label_versions.latest)
 
     def __getattr__(self, name: str) -> Floats:
         """A quantity of the devices by its name, as ``fleet.power_watts``: shape (devices,)."""
@@ -168,6 +171,7 @@ class Fleet:
         over |= self._limits_crossed(level, set(over))
         self._ending.update(over)
         self._let_in_and_out(end)
+        note_changes(self.state.levels["device"], level, self.roster, self._label_versions)
         self.state = self._shown(self.state.tick + 1, level)
         told, self._told = self._told, []
         return told + list(over.values())
@@ -207,15 +211,24 @@ class Fleet:
     # -- what others ask ----------------------------------------------------------------------------
 
     def facts(self, node: RosterNode) -> list[dict[str, str]]:
-        """The facts of each device of a node, those that workloads bring (pod, ...) among them."""
+        """The facts of each device of a node, those that workloads bring (pod, ...) and values (xid) among them."""
+        level = self.state.levels["device"]
         facts = self.roster.facts(self.spec.seed, node)
-        for index, device in enumerate(facts):
-            device.update(self._attribution.facts(node.first + index))
+        for position, device in zip(node.devices, facts, strict=True):
+            device.update(self._attribution.facts(position), **value_facts(level, position))
         return facts
 
-    def labels_version(self, node: RosterNode) -> int:
-        """A number that changes whenever a fact of one of the node's devices does."""
-        return self._attribution.node_version(node)
+    def shared_facts(self, node: RosterNode) -> list[list[dict[str, str]]]:
+        """As :meth:`facts`, for each device those of each container on it."""
+        return [
+            [device | holder for holder in self._attribution.all_facts(position)]
+            for position, device in zip(node.devices, self.facts(node), strict=True)
+        ]
+
+    def labels_version(self, node: RosterNode, *, is_shared: bool = False) -> int:
+        """A number that changes whenever one of :meth:`facts` of the node does, or of :meth:`shared_facts`."""
+        version = self._label_versions.of(node)
+        return version + self._shared_versions.of(node) if is_shared else version
 
     def is_starting(self, workload_id: str) -> bool:
         """Whether a workload waits for the next tick."""

@@ -14,9 +14,9 @@ from fakedev.sim.randomness import Floats, Keys, entity_key
 from fakedev.sim.spec import NodeSpec, PoolSpec
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RosterNode:
-    """A node with its place: its devices are ``first`` up to ``first + pool.devices_per_node``."""
+    """A node with its place: its devices are ``first`` to ``first + pool.devices_per_node``; equal to itself only."""
 
     name: str
     spec: NodeSpec

@@ -195,7 +195,8 @@ class Workloads:
 
         ``devices``; ``load_ratio``, without fluctuation; ``usage_ratio``, the mean of its devices; of memory,
         bandwidths and whatever else workloads bring the sum over its devices, by quantity; ``run_seconds``;
-        ``progress_ratio``, the part of its profile that is done, of those whose profile has an end.
+        ``progress_ratio``, the part of its profile that is done, of those whose profile has an end;
+        ``remaining_seconds`` until the earliest end that is known, for work that at the highest clock.
 
         :param now_seconds: simulated seconds at the end of the tick.
         """
@@ -204,14 +205,18 @@ class Workloads:
         passed = np.where(table.is_work, table.done, run_seconds)
         ends = table.work < FOREVER
         progress = np.divide(passed, table.work, out=np.zeros(len(table)), where=ends)
+        remaining = table.lasts - run_seconds
+        remaining = np.where(table.is_work, np.minimum(remaining, (table.work - table.done) / table.speed), remaining)
         arrays, present = self.amounts().by_workload()
         arrays |= {
             "devices": table.pair_counts.astype(np.float64),
             "load_ratio": table.load / 100.0,
             "run_seconds": run_seconds,
             "progress_ratio": np.clip(progress, 0.0, 1.0),
+            "remaining_seconds": np.maximum(remaining, 0.0),
         }
-        return Level(len(table), arrays, {**present, "progress_ratio": ends})
+        has_end = {"progress_ratio": ends, "remaining_seconds": remaining < FOREVER / 2}
+        return Level(len(table), arrays, {**present, **has_end})
 
     def limits_crossed(
         self, limits: DeviceLimits, level: Level, past: Level, gone: set[str]
