@@ -18,6 +18,9 @@ from twisted.python.failure import Failure
 from fakedev.config.files import Files
 from fakedev.config.load import load
 from fakedev.net.http_site import GuardedSite
+from fakedev.net.line_factory import LinePeerFactory
+from fakedev.net.queue_backend_port import QueueBackendFactory
+from fakedev.net.queue_client_port import QueueClientFactory
 from fakedev.net.workload_port import WorkloadPortFactory
 from fakedev.tap import Application, Run, make_application, record_head
 from tests.http_wire import Answer, Peer, SocketLike
@@ -153,9 +156,9 @@ class LineTransport(StringTransport):  # type: ignore[misc]
 
 
 class LineClient:
-    """A peer of a workload port."""
+    """A peer of a line port."""
 
-    def __init__(self, factory: WorkloadPortFactory, reactor: Any) -> None:
+    def __init__(self, factory: LinePeerFactory, reactor: Any) -> None:
         self._reactor = reactor
         self.protocol: Any = factory.buildProtocol(None)
         self.transport = LineTransport(reactor, self.protocol)
@@ -262,6 +265,14 @@ class MemoryApplication:
         """A new connection to its workload port of that place."""
         return LineClient(self.factories(WorkloadPortFactory)[place], self.reactor)
 
+    def client(self) -> LineClient:
+        """A new connection to its first client port of the queues."""
+        return LineClient(self.factories(QueueClientFactory)[0], self.reactor)
+
+    def backend(self) -> LineClient:
+        """A new connection to its first backend port of the queues."""
+        return LineClient(self.factories(QueueBackendFactory)[0], self.reactor)
+
     def tick(self, count: int = 1) -> None:
         """Let so many seconds pass, one by one."""
         for _ in range(count):
@@ -278,12 +289,13 @@ class MemoryApplication:
 
 @contextmanager
 def application(text: str = SMALL, **options: Any) -> Iterator[MemoryApplication]:
-    """An application that is stopped at the end, with the signal's disposition as it was."""
-    before = signal.getsignal(signal.SIGHUP)
+    """An application that is stopped at the end, with the dispositions of signals as they were."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)}
     running = MemoryApplication(text, **options)
     try:
         yield running
         if running.service.running:
             running.stop()
     finally:
-        signal.signal(signal.SIGHUP, before)
+        for number, disposition in before.items():
+            signal.signal(number, disposition)

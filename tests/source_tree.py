@@ -85,9 +85,14 @@ def modules(root: Path = ROOT) -> list[Module]:
 
 
 def room_of(name: str) -> str:
-    """The room that a dotted name belongs to; empty for fakedev itself and what is not ours."""
+    """The room that a dotted name belongs to; empty for fakedev itself and what is not ours.
+
+    ``tap.py`` and the files ``tap_*.py`` beside it are one room.
+    """
     parts = name.split(".")
-    return parts[1] if parts[0] == "fakedev" and len(parts) > 1 else ""
+    if parts[0] != "fakedev" or len(parts) < 2:
+        return ""
+    return "tap" if parts[1].startswith("tap_") else parts[1]
 
 
 def _dotted(node: ast.expr) -> str | None:

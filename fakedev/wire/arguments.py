@@ -6,6 +6,7 @@ import enum
 import math
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from fakedev.wire.errors import ProtocolError
@@ -20,12 +21,22 @@ class Kind(enum.Enum):
 
     TEXT = "a text"
     LIST = "a list of texts"  # commas between them in words
+    WORDS = "a list of texts without NUL"  # all words that are left; those of a command
     SERIES = "a text or a list"  # passed on as it is, as a profile
     DURATION = "a duration, as 90s or 5m"  # in JSON also a number of seconds
     WHOLE = "a whole number"
     NUMBER = "a finite number"
     MAPPING = "names, each with a finite number"  # in words NAME:NUMBER, repeated
     SERIES_MAPPING = "names, each with a text, a number or a list"  # in words NAME:TEXT, repeated
+
+
+_ONLY_TEXTS: Final = {str}
+_PLAIN_TYPES: Final[dict[Kind, frozenset[type]]] = {
+    Kind.TEXT: frozenset({str}),
+    Kind.SERIES: frozenset({str, list}),
+    Kind.DURATION: frozenset({str}),
+    Kind.WHOLE: frozenset({int}),
+}
 
 
 @dataclass(frozen=True)
@@ -42,6 +53,11 @@ class Argument:
     summary: str = ""
     required: bool = False
     word: str = ""
+
+    @cached_property
+    def plain_types(self) -> frozenset[type]:
+        """Types of JSON values that fit and stay as they are, whatever they hold."""
+        return _PLAIN_TYPES.get(self.kind, frozenset())
 
     @property
     def said(self) -> str:
@@ -74,6 +90,19 @@ def from_text(argument: Argument, text: str, earlier: object = None) -> object:
     return text
 
 
+def from_words(argument: Argument, words: list[str]) -> object:
+    """The value of the argument that takes all words that are left.
+
+    :raises ProtocolError: ``bad-argument``, naming the argument.
+    """
+    if argument.kind is not Kind.WORDS:
+        return from_text(argument, " ".join(words))
+    for place, word in enumerate(words):
+        if "\0" in word:
+            raise ProtocolError("bad-argument", f"{argument.said}[{place}]: holds a NUL, which no command can be given")
+    return words
+
+
 def from_json(argument: Argument, value: object) -> object:
     """The value of an argument given as JSON.
 
@@ -85,7 +114,9 @@ def from_json(argument: Argument, value: object) -> object:
         case Kind.LIST:
             if isinstance(value, str):
                 return value.split(",")
-            fits = isinstance(value, list) and all(isinstance(entry, str) for entry in value)
+            fits = isinstance(value, list) and {*map(type, value)} <= _ONLY_TEXTS
+        case Kind.WORDS:
+            fits = isinstance(value, list) and {*map(type, value)} <= _ONLY_TEXTS and "\0" not in "".join(value)
         case Kind.SERIES:
             fits = isinstance(value, str | list)
         case Kind.DURATION:
@@ -140,7 +171,7 @@ def _number(name: str, text: str) -> float:
 
 def _is_number(value: object) -> bool:
     """Whether it is a number that a float can hold; true and false are none."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     try:
         return math.isfinite(float(value))

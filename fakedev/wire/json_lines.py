@@ -19,7 +19,9 @@ def parse_json_line(line: bytes, grammar: Grammar) -> Request:
     :raises ProtocolError: ``unknown-verb`` or ``bad-argument``, with the request's id when it could be read.
     """
     fields = load_object(line)
-    request_id = _request_id(fields.get("id"))
+    request_id = fields.get("id")
+    if type(request_id) is not int or not -_LARGEST_ID <= request_id < _LARGEST_ID:
+        request_id = _request_id(request_id)
     try:
         verb = _verb(fields, grammar)
         return Request(verb.name, verb.checked(_arguments(verb, fields)), request_id)
@@ -28,14 +30,10 @@ def parse_json_line(line: bytes, grammar: Grammar) -> Request:
         raise
 
 
-def _request_id(value: object) -> str | int | None:
-    match value:
-        case None:
-            return None
-        case str() if len(value) <= _LONGEST_ID:
-            return value
-        case int() if not isinstance(value, bool) and -_LARGEST_ID <= value < _LARGEST_ID:
-            return value
+def _request_id(value: object) -> str | None:
+    """An id that is no integer."""
+    if value is None or (isinstance(value, str) and len(value) <= _LONGEST_ID):
+        return value
     raise ProtocolError("bad-argument", f"id: must be a text of at most {_LONGEST_ID} characters or a 64-bit integer")
 
 
@@ -47,21 +45,21 @@ def _verb(fields: dict[str, object], grammar: Grammar) -> Verb:
 
 
 def _arguments(verb: Verb, fields: dict[str, object]) -> dict[str, object]:
-    by_name = {argument.name: argument for argument in verb.arguments}
-    flags = {flag.name for flag in verb.flags}
+    by_name, flags = verb.arguments_by_name, verb.flag_names
     found: dict[str, object] = {}
     for name, value in fields.items():
-        if name in ("op", "id"):
-            continue
-        if name in flags:
+        argument = by_name.get(name)
+        if argument is not None:
+            if type(value) in argument.plain_types:
+                found[name] = value
+            elif value is not None:
+                found[name] = from_json(argument, value)
+        elif name in flags:
             if not isinstance(value, bool | None):
                 raise ProtocolError("bad-argument", f"{name}: must be true or false, not {kind_of(value)}")
             if value:
                 found[name] = True
-        elif name in by_name:
-            if value is not None:
-                found[name] = from_json(by_name[name], value)
-        else:
+        elif name not in ("op", "id"):
             hint = did_you_mean(name, [*by_name, *flags])
             raise ProtocolError("bad-argument", f"{name[:100]}: not an argument of {verb.name}{hint}")
     return found

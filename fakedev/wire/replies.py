@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
+
+import orjson
 
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.opening import Way
 
+_EXCERPT_BYTES = 400
 _SHORT_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
-@dataclass(frozen=True)
-class Reply:
+class Reply(NamedTuple):
     """A good answer.
 
     :param text: what follows ``ok`` in words.
@@ -40,7 +43,8 @@ class News:
 def encode_reply(reply: Reply, way: Way, request_id: str | int | None = None) -> bytes:
     """A good answer in words or JSON lines."""
     if way is Way.JSON_LINES:
-        return _json_line({**_identified(request_id), "ok": True, **_data(reply)})
+        data = reply.data if reply.data is not None else _data(reply)
+        return _json_line({"ok": True, **data} if request_id is None else {"id": request_id, "ok": True, **data})
     if reply.lines is None:
         return _line(f"ok {reply.text}" if reply.text else "ok")
     return _line(f"ok {len(reply.lines)} lines") + b"".join(_line(line) for line in reply.lines)
@@ -71,6 +75,12 @@ def printable(text: str) -> str:
     return "".join(character if character.isprintable() else _escape(character) for character in text)
 
 
+def excerpt(message: bytes) -> str:
+    """A message as the log shows it: everything prints, and only the beginning of a long one is there."""
+    shown = printable(message[:_EXCERPT_BYTES].decode("utf-8", "replace"))
+    return shown if len(message) <= _EXCERPT_BYTES else f"{shown}... ({len(message)} bytes)"
+
+
 def _escape(character: str) -> str:
     number = ord(character)
     if character in _SHORT_ESCAPES:
@@ -83,7 +93,14 @@ def _line(text: str) -> bytes:
 
 
 def _json_line(data: Mapping[str, object]) -> bytes:
-    # ASCII only: control characters and half surrogate pairs come out as escapes.
+    # ASCII only: control characters and half surrogate pairs come out as escapes. orjson takes a third of the time,
+    # but leaves DEL and what is not ASCII as it is, and calls a NaN null.
+    try:
+        plain = orjson.dumps(data, option=orjson.OPT_APPEND_NEWLINE)
+    except TypeError:
+        plain = b"null"
+    if plain.isascii() and b"\x7f" not in plain and b"null" not in plain:
+        return plain
     return json.dumps(data, separators=(",", ":"), allow_nan=False).encode("ascii") + b"\n"
 
 
@@ -92,8 +109,6 @@ def _identified(request_id: str | int | None) -> dict[str, object]:
 
 
 def _data(reply: Reply) -> Mapping[str, object]:
-    if reply.data is not None:
-        return reply.data
     if reply.lines is not None:
         return {"lines": list(reply.lines)}
     return {"text": reply.text} if reply.text else {}

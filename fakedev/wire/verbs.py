@@ -6,6 +6,8 @@ import difflib
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 from fakedev.wire.arguments import Argument
 from fakedev.wire.errors import ProtocolError
@@ -13,8 +15,7 @@ from fakedev.wire.errors import ProtocolError
 _WIDTH = 100
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """A message that was understood.
 
     :param verb: the verb's own name, whichever alias was used.
@@ -40,6 +41,7 @@ class Verb:
     """One thing that a peer may ask for.
 
     :param positionals: arguments that words may give by place, in this order.
+    :param rest: the argument that takes all words after those; after ``--`` words are taken as they are.
     :param options: arguments that words give as ``name=value``.
     :param answers: what it is answered, each a line of its help.
     :param notes: what else is to be said, each a line of its help.
@@ -53,27 +55,43 @@ class Verb:
     aliases: Sequence[str] = ()
     answers: Sequence[str] = ()
     notes: Sequence[str] = ()
+    rest: Argument | None = None
 
-    @property
+    @cached_property
     def arguments(self) -> Sequence[Argument]:
         """All arguments, those with a place first."""
-        return (*self.positionals, *self.options)
+        return (*self.positionals, *((self.rest,) if self.rest else ()), *self.options)
 
-    @property
+    @cached_property
+    def arguments_by_name(self) -> Mapping[str, Argument]:
+        """All arguments, by the names that they have in JSON."""
+        return {argument.name: argument for argument in self.arguments}
+
+    @cached_property
+    def flag_names(self) -> frozenset[str]:
+        """The names of the flags."""
+        return frozenset(flag.name for flag in self.flags)
+
+    @cached_property
     def usage(self) -> str:
         """Its form in words."""
         parts = [self.name]
         parts += [a.shown if a.required else f"[{a.shown}]" for a in self.positionals]
+        parts += [f"[{self.rest.shown}...]"] if self.rest else []
         parts += [f"{a.said}={a.shown}" if a.required else f"[{a.said}={a.shown}]" for a in self.options]
         return " ".join(parts + [f"[{flag.name}]" for flag in self.flags])
+
+    @cached_property
+    def _required(self) -> Sequence[Argument]:
+        return tuple(argument for argument in self.arguments if argument.required)
 
     def checked(self, arguments: Mapping[str, object]) -> Mapping[str, object]:
         """The arguments, when none is missing.
 
         :raises ProtocolError: ``bad-argument``, naming the missing argument and the usage.
         """
-        for argument in self.arguments:
-            if argument.required and argument.name not in arguments:
+        for argument in self._required:
+            if argument.name not in arguments:
                 raise ProtocolError("bad-argument", f"{argument.said}: missing; usage: {self.usage}")
         return arguments
 
