@@ -18,7 +18,7 @@ from tests.fleets import make_fleet, pool_of, start, stop
 CODE = LabelSpec("err_code", "{xid}")
 TEXT = LabelSpec("err_msg", "{xid}", texts=(("79", "off the bus"),), otherwise="unknown")
 ERRORS = FamilySpec(
-    "errors", "gauge", "Last error.", NumberFormat.INT, (RowSpec("xid", labels=(CODE, TEXT), unless_zero=True),)
+    "errors", "gauge", "Last error.", NumberFormat.INT, (RowSpec("xid", labels=(CODE, TEXT), where=("xid",)),)
 )
 #: Its code follows the load, which is all that is needed here: 79 at full load.
 ERRING = DeviceType(name="erring", ranges={"xid": Range(0, 79)})
