@@ -20,6 +20,7 @@ class Kind(enum.Enum):
 
     TEXT = "a text"
     LIST = "a list of texts"  # commas between them in words
+    WORDS = "a list of texts without NUL"  # all words that are left; those of a command
     SERIES = "a text or a list"  # passed on as it is, as a profile
     DURATION = "a duration, as 90s or 5m"  # in JSON also a number of seconds
     WHOLE = "a whole number"
@@ -71,6 +72,19 @@ def from_text(argument: Argument, text: str, earlier: object = None) -> object:
     return text
 
 
+def from_words(argument: Argument, words: list[str]) -> object:
+    """The value of the argument that takes all words that are left.
+
+    :raises ProtocolError: ``bad-argument``, naming the argument.
+    """
+    if argument.kind is not Kind.WORDS:
+        return from_text(argument, " ".join(words))
+    for place, word in enumerate(words):
+        if "\0" in word:
+            raise ProtocolError("bad-argument", f"{argument.said}[{place}]: holds a NUL, which no command can be given")
+    return words
+
+
 def from_json(argument: Argument, value: object) -> object:
     """The value of an argument given as JSON.
 
@@ -83,6 +97,8 @@ def from_json(argument: Argument, value: object) -> object:
             if isinstance(value, str):
                 return value.split(",")
             fits = isinstance(value, list) and all(isinstance(entry, str) for entry in value)
+        case Kind.WORDS:
+            fits = isinstance(value, list) and all(isinstance(entry, str) and "\0" not in entry for entry in value)
         case Kind.SERIES:
             fits = isinstance(value, str | list)
         case Kind.DURATION:

@@ -40,6 +40,7 @@ class Verb:
     """One thing that a peer may ask for.
 
     :param positionals: arguments that words may give by place, in this order.
+    :param rest: the argument that takes all words after those; after ``--`` words are taken as they are.
     :param options: arguments that words give as ``name=value``.
     :param answers: what it is answered, each a line of its help.
     """
@@ -51,17 +52,19 @@ class Verb:
     flags: Sequence[Flag] = ()
     aliases: Sequence[str] = ()
     answers: Sequence[str] = ()
+    rest: Argument | None = None
 
     @property
     def arguments(self) -> Sequence[Argument]:
         """All arguments, those with a place first."""
-        return (*self.positionals, *self.options)
+        return (*self.positionals, *((self.rest,) if self.rest else ()), *self.options)
 
     @property
     def usage(self) -> str:
         """Its form in words."""
         parts = [self.name]
         parts += [a.shown if a.required else f"[{a.shown}]" for a in self.positionals]
+        parts += [f"[{self.rest.shown}...]"] if self.rest else []
         parts += [f"{a.said}={a.shown}" if a.required else f"[{a.said}={a.shown}]" for a in self.options]
         return " ".join(parts + [f"[{flag.name}]" for flag in self.flags])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from fakedev.wire.arguments import from_text
+from fakedev.wire.arguments import from_text, from_words
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.verbs import Grammar, Request, Verb, did_you_mean
 
@@ -72,15 +72,21 @@ def _inner(piece: re.Match[str]) -> str:
 
 
 def _arguments(verb: Verb, words: list[str]) -> dict[str, object]:
-    by_word = {argument.said: argument for argument in verb.arguments}
+    by_word = {argument.said: argument for argument in (*verb.positionals, *verb.options)}
     flags = {flag.name for flag in verb.flags}
     found: dict[str, object] = {}
-    for word in words:
+    rest: list[str] = []
+    for position, word in enumerate(words):
+        if word == "--" and verb.rest:
+            rest += words[position + 1 :]
+            break
         option = _OPTION.fullmatch(word)
         if option is None:
             place = next((a for a in verb.positionals if a.name not in found), None)
             if place is not None:
                 found[place.name] = from_text(place, word)
+            elif verb.rest:
+                rest.append(word)
             elif word in flags and word not in found:
                 found[word] = True
             else:
@@ -90,6 +96,8 @@ def _arguments(verb: Verb, words: list[str]) -> dict[str, object]:
         if argument is None:
             raise _unknown_option(verb, option[1], is_flag=option[1] in flags)
         found[argument.name] = from_text(argument, option[2], found.get(argument.name))
+    if rest and verb.rest:
+        found[verb.rest.name] = from_words(verb.rest, rest)
     return found
 
 
@@ -104,5 +112,7 @@ def _unexpected(verb: Verb, word: str, *, already: bool) -> ProtocolError:
 def _unknown_option(verb: Verb, name: str, *, is_flag: bool) -> ProtocolError:
     if is_flag:
         return ProtocolError("bad-argument", f"{name}: takes no value")
-    hint = did_you_mean(name, [a.said for a in verb.arguments])
+    hint = did_you_mean(name, [a.said for a in (*verb.positionals, *verb.options)])
+    if verb.rest:
+        hint += f"; to give it as {verb.rest.shown}, say -- first"
     return ProtocolError("bad-argument", f"{name[:100]}: not an argument of {verb.name}{hint}")

@@ -1,1 +1,1 @@
-"""Queues, jobs, leases, statistics. Pure. Empty until the work queue is built."""
+"""Queues, jobs, leases, statistics. Pure."""
