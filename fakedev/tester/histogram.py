@@ -24,7 +24,7 @@ LONGEST_SECONDS: Final = 1e9
 class Histogram:
     """Counts durations; tells their number, sum, extremes and quantiles.
 
-    With FINE it has at most 3,455 buckets, with COARSE 347, and only those that hold something take memory.
+    With FINE it has at most 3,456 buckets, with COARSE 348, and only those that hold something take memory.
 
     :param relative_error: of quantiles: a share, 0 to 1.
     :ivar count: how many values there are.
