@@ -85,9 +85,14 @@ def modules(root: Path = ROOT) -> list[Module]:
 
 
 def room_of(name: str) -> str:
-    """The room that a dotted name belongs to; empty for fakedev itself and what is not ours."""
+    """The room that a dotted name belongs to; empty for fakedev itself and what is not ours.
+
+    Each program that is composed has a module ``tap_...`` of the room tap.
+    """
     parts = name.split(".")
-    return parts[1] if parts[0] == "fakedev" and len(parts) > 1 else ""
+    if parts[0] != "fakedev" or len(parts) == 1:
+        return ""
+    return "tap" if parts[1].startswith("tap_") else parts[1]
 
 
 def _dotted(node: ast.expr) -> str | None:
