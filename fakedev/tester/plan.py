@@ -66,7 +66,7 @@ class Plan:
 
     :param frontend: where the queue is: HOST:PORT, or the path of a UNIX socket.
     :param limit_seconds: run-time limit that each request brings; 0 for none.
-    :param kept_connections: many requests on each connection, as JSON lines; else a connection for each, as the
+    :param json_lines: all requests on one connection, as JSON lines; else a connection for each, in bare JSON, as the
         original does.
     """
 
@@ -76,4 +76,4 @@ class Plan:
     frontend: str
     arguments: tuple[str, ...] = ()
     limit_seconds: float = 0.0
-    kept_connections: bool = True
+    json_lines: bool = True
