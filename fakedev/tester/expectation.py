@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from fakedev.tester.histogram import Histogram
 from fakedev.tester.statistics import PARTS, Statistics
 
 #: Words for points of a distribution; None is the mean.
@@ -57,9 +58,8 @@ def judge(expectation: Expectation, statistics: Statistics, now: float) -> Findi
     return Finding(expectation, measured, is_met)
 
 
-def point_of(statistics: Statistics, part: str, point: str) -> float:
-    """A point of the distribution of one part of the requests' time, in seconds."""
-    histogram = statistics.timings[part]
+def point_of(histogram: Histogram, point: str) -> float:
+    """A point of a distribution, by its word, in seconds."""
     share = POINTS[point]
     if share is None:
         return histogram.mean
@@ -73,7 +73,8 @@ def _measured(expectation: Expectation, statistics: Statistics, now: float) -> f
         return statistics.rate(now)
     part, dot, point = expectation.subject.partition(".")
     if dot and part in PARTS:
-        return point_of(statistics, part, point) if statistics.timings[part].count else None
+        histogram = statistics.timings[part]
+        return point_of(histogram, point) if histogram.count else None
     counts = {
         "failures": statistics.failed + statistics.dropped,
         "successes": statistics.successes,
