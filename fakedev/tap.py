@@ -1,4 +1,4 @@
-"""Options and composition: the only place where the services of fakedev are put together."""
+"""Options and composition of the service; with the ``tap_*`` files the only place where services are put together."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from time import time
 from typing import Any, ClassVar, Final
 
-from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.logger import ILogObserver, Logger
 from twisted.python.usage import Options as UsageOptions
 from twisted.python.usage import UsageError
@@ -27,7 +26,7 @@ from fakedev.net.http_head import DROP_IN_LIMITS, HttpLimits
 from fakedev.net.http_origin import ChangeGuard
 from fakedev.net.http_site import GuardedSite
 from fakedev.net.listening import Listeners, ListeningService
-from fakedev.net.logs import LoggedService, begin_logging, twistd_log
+from fakedev.net.logs import twistd_log
 from fakedev.net.memory import keep_freed_memory
 from fakedev.net.own_collectors import (
     ReloadMetrics,
@@ -39,6 +38,7 @@ from fakedev.net.own_collectors import WorkloadMetrics as WorkloadCounts
 from fakedev.net.own_metrics import OwnMetrics
 from fakedev.net.page_statistics import ScrapeStatistics
 from fakedev.net.pages import Pages
+from fakedev.net.queue_series import QueueTotals
 from fakedev.net.recorder import Recorder
 from fakedev.net.ticker import Ticker
 from fakedev.net.tree import make_exporter_root, make_root
@@ -47,6 +47,8 @@ from fakedev.net.workload_hub import WorkloadHub
 from fakedev.net.workload_port import WorkloadPortFactory
 from fakedev.sim.fleet import Fleet, keep_nothing
 from fakedev.sim.journal import RecordHead
+from fakedev.tap_application import Application, run_application
+from fakedev.tap_queues import WorkQueues
 
 #: How long the original waits for the rest of a message before it gives the peer up.
 ORIGINAL_PATIENCE_SECONDS: Final = 0.15
@@ -147,25 +149,6 @@ class Run:
     drop_in: bool = False
 
 
-class Application(LoggedService):
-    """All services; they stop in the order that loses nothing: ports, then the clock, then the record."""
-
-    def __init__(self, listeners: Listeners, recorder: Recorder | None, observer: ILogObserver | None = None) -> None:
-        super().__init__(observer)
-        self.listeners = listeners
-        self._recorder = recorder
-
-    def stopService(self) -> Deferred[None]:
-        """Stop all; fires when the last connection is closed and the record is complete."""
-        return Deferred.fromCoroutine(self._stop())
-
-    async def _stop(self) -> None:
-        await maybeDeferred(self.listeners.disownServiceParent)
-        await maybeDeferred(super().stopService)
-        if self._recorder is not None:
-            self._recorder.close()
-
-
 def makeService(options: Options, reactor: Any = None) -> Application:
     """The service of ``twistd fakedev`` (called by twistd)."""
     if reactor is None:
@@ -177,20 +160,11 @@ def makeService(options: Options, reactor: Any = None) -> Application:
 
 
 def run_program(configuration: Configuration, run: Run) -> None:
-    """Be the program: log to standard error, serve until a signal comes, end in good order.
+    """Be the program until a signal comes.
 
     :raises SystemExit: 1, after a line of explanation, when an address cannot be had.
     """
-    from twisted.internet import reactor  # noqa: PLC0415 - importing it installs it
-
-    begin_logging(reactor, configuration.logging.level, configuration.logging.format)
-    application = make_application(configuration, run, reactor)
-    application.privilegedStartService()
-    application.startService()
-    reactor.addSystemEventTrigger("before", "shutdown", application.stopService)
-    reactor.run()
-    if application.listeners.failure is not None:
-        raise SystemExit(1)
+    run_application(lambda reactor: make_application(configuration, run, reactor), configuration.logging)
 
 
 def make_application(
@@ -215,29 +189,37 @@ def make_application(
         _workload_listener(configuration, listen, hub, ticker, turns, reactor, run.drop_in)
         for listen in configuration.workloads.listen
     ]
+    queues = WorkQueues(configuration.queues, turns, reactor) if configuration.queues is not None else None
     own = _own_metrics(fleet, ticker, scrapes, [port for port, _ in ports], run.head.epoch_seconds)
+    if queues is not None:
+        own.add("queues", QueueTotals(queues.figures))
     web = []
     for endpoint in configuration.web:
         if run.drop_in:
             root = make_exporter_root(pages, scrapes)
         else:
             root = make_root(
-                hub, pages, ticker, own, scrapes, ticker.trouble,
+                hub, pages, ticker, own, scrapes, ticker.trouble, queues=queues.figures if queues else None,
                 is_full=endpoint.serve == "all", pool=endpoint.pool, identity=endpoint.identity,
             )  # fmt: skip
         guard = ChangeGuard(endpoint.hosts, endpoint.token)
         limits = DROP_IN_LIMITS if run.drop_in else HttpLimits()
         site = GuardedSite(root, reactor, changes=guard, limits=limits)
         web.append((ListeningService(endpoint.listen, site, reactor, make_folder=True), endpoint.serve))
-    listeners = Listeners([service for service, _ in web] + [service for _, service in ports])
-    application = Application(listeners, recorder, observer)
+    queue_ports = queues.ports if queues else []
+    listeners = Listeners([service for service, _ in web + queue_ports] + [service for _, service in ports])
+    application = Application(listeners, recorder, observer, queues.drain if queues else None)
     ticker.setServiceParent(application)
     listeners.setServiceParent(application)
+    if queues is not None:
+        queues.add_to(application)
     HangupService(reactor, reactor.stop if run.drop_in else _say_no_reload).setServiceParent(application)
     titles = ", ".join(dict.fromkeys(identity.title for identity in configuration.identities.values()))
     summary = f"fakedev {__version__}: {fleet.roster.summary}, simulated, shown as {titles}"
     notes = configuration.notes
-    Announcement(summary, notes, web, [service for _, service in ports], run.ready_file).setServiceParent(application)
+    Announcement(
+        summary, notes, web, [service for _, service in ports], queue_ports, run.ready_file
+    ).setServiceParent(application)
     return application
 
 

@@ -18,6 +18,9 @@ from twisted.python.failure import Failure
 from fakedev.config.files import Files
 from fakedev.config.load import load
 from fakedev.net.http_site import GuardedSite
+from fakedev.net.line_factory import LinePeerFactory
+from fakedev.net.queue_backend_port import QueueBackendFactory
+from fakedev.net.queue_client_port import QueueClientFactory
 from fakedev.net.workload_port import WorkloadPortFactory
 from fakedev.tap import Application, Run, make_application, record_head
 from tests.http_wire import Answer, Peer, SocketLike
@@ -153,9 +156,9 @@ class LineTransport(StringTransport):  # type: ignore[misc]
 
 
 class LineClient:
-    """A peer of a workload port."""
+    """A peer of a line port."""
 
-    def __init__(self, factory: WorkloadPortFactory, reactor: Any) -> None:
+    def __init__(self, factory: LinePeerFactory, reactor: Any) -> None:
         self._reactor = reactor
         self.protocol: Any = factory.buildProtocol(None)
         self.transport = LineTransport(reactor, self.protocol)
@@ -261,6 +264,14 @@ class MemoryApplication:
     def connect(self, place: int = 0) -> LineClient:
         """A new connection to its workload port of that place."""
         return LineClient(self.factories(WorkloadPortFactory)[place], self.reactor)
+
+    def client(self) -> LineClient:
+        """A new connection to its first client port of the queues."""
+        return LineClient(self.factories(QueueClientFactory)[0], self.reactor)
+
+    def backend(self) -> LineClient:
+        """A new connection to its first backend port of the queues."""
+        return LineClient(self.factories(QueueBackendFactory)[0], self.reactor)
 
     def tick(self, count: int = 1) -> None:
         """Let so many seconds pass, one by one."""

@@ -87,10 +87,10 @@ def modules(root: Path = ROOT) -> list[Module]:
 def room_of(name: str) -> str:
     """The room that a dotted name belongs to; empty for fakedev itself and what is not ours.
 
-    Each program that is composed has a module ``tap_...`` of the room tap.
+    ``tap.py`` and the files ``tap_*.py`` beside it are one room.
     """
     parts = name.split(".")
-    if parts[0] != "fakedev" or len(parts) == 1:
+    if parts[0] != "fakedev" or len(parts) < 2:
         return ""
     return "tap" if parts[1].startswith("tap_") else parts[1]
 

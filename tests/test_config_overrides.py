@@ -183,6 +183,8 @@ def test_the_schema_takes_what_is_good() -> None:
     documented = yaml.safe_load("version: 1\n" + "\n".join(line[4:] for line in example.splitlines()))
     assert fits(GOOD, schema)
     assert fits(documented, schema)
+    assert fits({"queues": {"names": ["sleep"], "listen-clients": [9997]}}, schema)
+    assert fits({"queues": {"names": {"sleep": {"max-waiting": 10}}, "window": "30s"}}, schema)
     assert fits({"web": [9400, "/a"], "fleet": {"seed": "${SEED:-1}"}, "workloads": {"base": ["x.json"]}}, schema)
 
 
@@ -194,7 +196,9 @@ def test_the_schema_takes_what_is_good() -> None:
         {"fleet": {"seed": -1}},
         {"fleet": {"pools": []}},
         {"fleet": {"pools": [{}]}},
-        {"queues": {}},
+        {"queues": {"names": 3}},
+        {"queues": {"names": {"sleep": {"retrys": 1}}}},
+        {"tester": {}},
         {"web": 9400},
         {"web": [{"listen": 9400, "serve": "al"}]},
         {"log": {"level": True}},

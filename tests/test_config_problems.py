@@ -22,7 +22,6 @@ SAFE = "web: []\nworkloads: {listen: []}\n"
         ("fleet: {pools: [{}]}", ["f.yaml:1: fleet.pools.0: 'name' is missing: Name of the pool; unique."]),
         ("fleet: {pools: []}", ["f.yaml:1: fleet.pools: needs at least 1 in its list"]),
         ("version: 2", ["f.yaml:1: version: 2 is not within 1 to 1"]),
-        ("queues: {names: [a]}", ["f.yaml:1: queues: work queues are not built yet in this version: leave it out"]),
         ("tester: x", ["f.yaml:1: tester: the scalability tester is not built yet in this version: leave it out"]),
         # scalars
         ("fleet:\n  seed: 1.5", ["f.yaml:2: fleet.seed: must be a whole number within 0 to 9223372036854775807, not '1.5'"]),

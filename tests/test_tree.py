@@ -58,6 +58,7 @@ CONTROL = {
     "/api/v1/nodes": "application/json",
     "/api/v1/identities": "application/json",
     "/api/v1/clock": "application/json",
+    "/api/v1/queues": "application/json",
 }
 
 
@@ -83,7 +84,7 @@ def test_below_it_is_nothing(app: MemoryApplication, path: str) -> None:
     # Below these are items, which fail in the API's way.
     assert answer.status == 404, below
     assert app.get(f"{path.rstrip('/')}/x/y/z").status == 404
-    if path not in ("/", "/api/v1/workloads", "/api/v1/devices", "/api/v1/nodes"):
+    if path not in ("/", "/api/v1/workloads", "/api/v1/devices", "/api/v1/nodes", "/api/v1/queues"):
         assert app.get(f"{path}/").status == 404
 
 
@@ -147,8 +148,8 @@ def test_the_start_page(app: MemoryApplication) -> None:
     assert "simulated" in body
     assert "6 devices on 3 nodes" in body
     links = [part.split('"')[0] for part in body.split('href="')[1:]]
-    assert len(links) == 11
-    assert [app.get(link).status for link in links] == [200] * 11
+    assert len(links) == 12
+    assert [app.get(link).status for link in links] == [200] * 12
 
 
 def test_metrics(app: MemoryApplication) -> None:

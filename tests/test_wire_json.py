@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fakedev.wire.errors import ProtocolError
@@ -148,3 +148,36 @@ def test_what_is_taken_can_be_written_again(value):
     except ProtocolError:
         return
     json.dumps(taken, ensure_ascii=False, allow_nan=False).encode("utf-8")
+
+
+KEYS = ['"a"', '"b"', '"\\u0061"', '"é"']
+VALUES = [*KEYS, '{"a":1}', '["x"]', "[1]", "1", "-0", "2.5", "1e15", "1e999", "9" * 25, "NaN", "null", "true", ""]
+FIELDS = st.lists(st.tuples(st.sampled_from(KEYS), st.sampled_from(VALUES)).map(":".join), max_size=4).map(",".join)
+SCRAPS = st.lists(st.sampled_from([*VALUES, *"{}[]:,"]), max_size=9).map("".join)
+
+
+def as_json_has_it(text):
+    """What json makes of a text by the rules of load_object, as it prints; None for what these refuse."""
+
+    def pairs(found):
+        assert len(dict(found)) == len(found), "a key given twice"
+        return dict(found)
+
+    try:
+        value = json.loads(text, object_pairs_hook=pairs, parse_constant=float.fromhex)
+        json.dumps(value, allow_nan=False)
+    except (ValueError, AssertionError):
+        return None
+    return repr(value) if "NaN" not in text else None
+
+
+@settings(max_examples=500)
+@given(FIELDS | SCRAPS)
+def test_the_quick_way_reads_as_the_strict_one(inside):
+    """Plain objects are read by another library; nobody can tell."""
+    text = "{" + inside + "}"
+    try:
+        taken = repr(load_object(text.encode()))
+    except ProtocolError:
+        taken = None
+    assert taken == as_json_has_it(text)

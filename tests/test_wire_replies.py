@@ -116,3 +116,22 @@ def test_usage_in_a_shell():
     """A usage line has no quotes that a shell would take off."""
     for verb in WORKLOAD_VERBS:
         assert shlex.split(verb.usage) == split_words(verb.usage)
+
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+
+
+@given(st.dictionaries(st.text(), SCALARS | st.lists(SCALARS)))
+def test_any_data_is_one_line_of_ascii(data):
+    """A program reads what was said; a terminal meets no character that does something."""
+    line = encode_news(News("", data), Way.JSON_LINES)
+    assert json.loads(line) == data
+    assert line.isascii()
+    assert line.decode()[:-1].isprintable()
+    assert line.endswith(b"\n")
+
+
+def test_what_json_has_no_word_for_is_a_fault():
+    """A NaN is never told as null."""
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        encode_news(News("", {"a": float("nan")}), Way.JSON_LINES)

@@ -9,6 +9,7 @@ from fakedev.config.listen import ListenAddress
 from fakedev.config.values import Values
 from fakedev.exposition.identity import Identity
 from fakedev.sim.spec import FleetSpec
+from fakedev.workqueue.spec import BrokerSpec
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,25 @@ class WorkloadPorts:
 
 
 @dataclass(frozen=True)
+class Queues:
+    """The work queues and their ports.
+
+    :param clients: where clients connect.
+    :param backends: where backends connect.
+    :param log_interval_seconds: between two statistics in the log; 0 for none.
+    :param drain_seconds: how long running jobs may finish when the service stops.
+    """
+
+    broker: BrokerSpec
+    clients: tuple[ListenAddress, ...]
+    backends: tuple[ListenAddress, ...]
+    log_interval_seconds: float = 0.0
+    drain_seconds: float = 25.0
+    max_connections: int = 10_000
+    message_seconds: float = 10.0
+
+
+@dataclass(frozen=True)
 class Logging:
     """What is logged (``debug``, ``info``, ``warn``, ``error``) and how (``text``, ``json``)."""
 
@@ -71,6 +91,7 @@ class Configuration:
         the service puts the time of the start there.
     :param speed: simulated seconds per real second; 0: the clock stands.
     :param identities: the identity of each pool, by its name.
+    :param queues: None when there are none.
     :param notes: what is worth knowing but forbids nothing, as ``file:line: text``.
     :param source: what was said where, for :func:`fakedev.config.effective.effective_text`.
     """
@@ -81,6 +102,7 @@ class Configuration:
     identities: Mapping[str, Identity]
     web: tuple[WebEndpoint, ...]
     workloads: WorkloadPorts
+    queues: Queues | None
     logging: Logging
     notes: tuple[str, ...]
     source: Values

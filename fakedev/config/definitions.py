@@ -5,6 +5,7 @@ from __future__ import annotations
 from fakedev.config.base_keys import BASE
 from fakedev.config.endpoint_keys import WEB, WORKLOAD_LISTEN
 from fakedev.config.fleet_keys import FLEET
+from fakedev.config.queue_keys import QUEUES
 from fakedev.config.scalars import Choice, Duration, Integer
 from fakedev.config.schema import Key, NotBuiltYet, Section
 from fakedev.config.shapes import ListOf
@@ -72,7 +73,7 @@ CONFIGURATION = Section(
         ),
         Key("workloads", WORKLOADS, "Work for the devices."),
         Key("log", LOG, "Logging, to standard error."),
-        Key("queues", NotBuiltYet("work queues are"), "Work queues."),
+        Key("queues", QUEUES, "Work queues."),
         Key("tester", NotBuiltYet("the scalability tester is"), "The scalability tester."),
     ),
 )

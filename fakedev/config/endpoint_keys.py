@@ -7,20 +7,20 @@ from fakedev.config.scalars import Boolean, Choice, Mode, Text
 from fakedev.config.schema import Key, Section
 from fakedev.config.shapes import ListOf
 
-_LISTEN_DOC = (
+LISTEN_DOC = (
     "Where: 9400 (loopback), *:9400, HOST:PORT, [::1]:9400, /path of a UNIX socket, runtime:NAME (a socket in the "
     "default folder), or a Twisted endpoint string."
 )
-_MODE = Key("mode", Mode(), "Permissions of a UNIX socket.", default_words="600; with a group 660", unit="octal")
-_GROUP = Key("group", Text(), "Group that owns a UNIX socket.", default_words="that of the process")
+MODE = Key("mode", Mode(), "Permissions of a UNIX socket.", default_words="600; with a group 660", unit="octal")
+GROUP = Key("group", Text(), "Group that owns a UNIX socket.", default_words="that of the process")
 
 WEB = Section(
     "web",
     (
-        Key("listen", Text("address"), _LISTEN_DOC, required=True),
+        Key("listen", Text("address"), LISTEN_DOC, required=True),
         Key("serve", Choice(("metrics", "all")), "metrics: pages that change nothing; all: everything.", default="all"),
-        _MODE,
-        _GROUP,
+        MODE,
+        GROUP,
         Key(
             "identity",
             Text(),
@@ -51,9 +51,9 @@ WEB = Section(
 WORKLOAD_LISTEN = Section(
     "workloads.listen",
     (
-        Key("listen", Text("address"), _LISTEN_DOC, required=True),
-        _MODE,
-        _GROUP,
+        Key("listen", Text("address"), LISTEN_DOC, required=True),
+        MODE,
+        GROUP,
         Key(
             "allow",
             ListOf(Choice(("workloads", "faults", "clock")), 1, words="list of workloads, faults, clock"),

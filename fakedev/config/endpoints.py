@@ -20,7 +20,7 @@ _EVERYTHING: Final = frozenset(("workloads", "faults", "clock"))
 
 
 class Endpoints:
-    """Builds web and workload endpoints; what is wrong is reported.
+    """Builds the endpoints of all ports; what is wrong is reported.
 
     :param folder: where relative socket paths begin.
     :param runtime_folder: the default socket folder.
@@ -48,6 +48,21 @@ class Endpoints:
     ) -> tuple[WorkloadListen, ...]:
         """The workload endpoints."""
         return tuple(found for values in entries if (found := self._workload(values, nodes, complete)) is not None)
+
+    def queues(self, entries: Iterable[Values], what: str) -> tuple[ListenAddress, ...]:
+        """The addresses of a port of the queues.
+
+        :param what: what other machines could do there.
+        """
+        found = []
+        for values in entries:
+            listen = self._listen(values)
+            if listen is None:
+                continue
+            found.append(listen)
+            if not listen.local and not values["open"]:
+                self._say_open(values, listen, what)
+        return tuple(found)
 
     def _web(self, values: Values, complete: bool) -> WebEndpoint | None:
         listen = self._listen(values)
@@ -121,14 +136,17 @@ class Endpoints:
         if listen is None:
             return None
         if not listen.local and not values["open"]:
-            self._report.problem(
-                values.place_of("listen"),
-                f"{listen.display} lets other machines run workloads: listen on loopback or a UNIX socket, "
-                "or say that this is meant: open: true",
-            )
+            self._say_open(values, listen, "run workloads")
         allow = values["allow"]
         default = _EVERYTHING if listen.local else frozenset(("workloads",))
         return WorkloadListen(listen, frozenset(allow) if allow else default, node, values["open"])
+
+    def _say_open(self, values: Values, listen: ListenAddress, what: str) -> None:
+        self._report.problem(
+            values.place_of("listen"),
+            f"{listen.display} lets other machines {what}: listen on loopback or a UNIX socket, "
+            "or say that this is meant: open: true",
+        )
 
     def _listen(self, values: Values) -> ListenAddress | None:
         text = values["listen"]

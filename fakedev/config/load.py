@@ -19,6 +19,7 @@ from fakedev.config.nodes import Node, Scalar, Table
 from fakedev.config.overrides import with_environment, with_overrides
 from fakedev.config.pools import LoadedPool, Pools
 from fakedev.config.problems import Place, Report
+from fakedev.config.queues import load_queues
 from fakedev.config.schema import INVALID
 from fakedev.config.values import Values
 from fakedev.config.variables import Variables
@@ -91,6 +92,7 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
     web = endpoints.web(values["web"], complete=complete)
     workloads: Values = values["workloads"]
     listen = endpoints.workloads(workloads["listen"], nodes, complete=complete)
+    queues = load_queues(values["queues"], endpoints, report)
     metrics = {name: metric for pool in pools for name, metric in pool.identity.identity.metric_names().items()}
     admission = None
     if complete:
@@ -104,6 +106,7 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
         speed=fleet["speed"],
         identities={pool.spec.name: pool.identity.identity for pool in pools},
         web=web,
+        queues=queues,
         workloads=WorkloadPorts(listen, workloads["max-connections"], workloads["message-timeout"]),
         logging=Logging(values["log"]["level"], values["log"]["format"]),
         notes=report.notes,

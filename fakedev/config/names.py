@@ -15,6 +15,7 @@ _PCI: Final = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]
 COMPUTED_FACTS: Final = ("index", "node", "pool", "pod", "namespace", "container")
 LONGEST_NODE_NAME: Final = 253
 LONGEST_POOL_NAME: Final = 63
+LONGEST_QUEUE_NAME: Final = 100
 MOST_NODES: Final = 100_000
 MOST_DEVICES_PER_NODE: Final = 1024
 
@@ -33,6 +34,20 @@ def node_name(text: str) -> str:
     :raises ValueError: for one that cannot be used.
     """
     return _checked_name(text, "node", LONGEST_NODE_NAME)
+
+
+def queue_name(text: str) -> str:
+    """A queue's name: a word of the line protocol, and a part of a path.
+
+    :raises ValueError: for one that cannot be used.
+    """
+    good = text.isprintable() and not any(character.isspace() or character in "/=?#\"'\\" for character in text)
+    if not good or not 0 < len(text) <= LONGEST_QUEUE_NAME or text in (".", "..", "--"):
+        raise ValueError(
+            f"{text[:60]!r} is no queue name: at most {LONGEST_QUEUE_NAME} characters that print, without blanks, "
+            "quotes and / = ? # \\"
+        )
+    return text
 
 
 def fact_name(text: str) -> str:

@@ -19,6 +19,7 @@ class Announcement(Service):
     :param notes: what the configuration's reader should know.
     :param web: services of HTTP addresses, each with what is served there (``all``, ``metrics``).
     :param workloads: services of workload ports.
+    :param queues: services of the queues' ports, each with who connects there (``clients``, ``backends``).
     :param ready_file: is written when all is ready: JSON with the real addresses; empty for none.
     """
 
@@ -29,7 +30,8 @@ class Announcement(Service):
         summary: str,
         notes: Sequence[str],
         web: Sequence[tuple[ListeningService, str]],
-        workloads: Sequence[ListeningService],
+        workloads: Sequence[ListeningService] = (),
+        queues: Sequence[tuple[ListeningService, str]] = (),
         ready_file: str = "",
     ) -> None:
         self.setName("announcement")
@@ -37,6 +39,7 @@ class Announcement(Service):
         self._notes = tuple(notes)
         self._web = tuple(web)
         self._workloads = tuple(workloads)
+        self._queues = tuple(queues)
         self._ready_file = ready_file
 
     def startService(self) -> None:
@@ -47,6 +50,7 @@ class Announcement(Service):
             what = "metrics, API and control" if serve == "all" else "metrics only"
             lines.append(f"{what}: {_url(service)} {_reach(service)}")
         lines += [f"workloads: {service.display} {_reach(service)}" for service in self._workloads]
+        lines += [f"{who} of the queues: {service.display} {_reach(service)}" for service, who in self._queues]
         for line in lines:
             # Each line is a format of its own: they are no repeats of each other, however many.
             self.log.info(line.replace("{", "{{").replace("}", "}}"))
@@ -64,6 +68,8 @@ class Announcement(Service):
             "pid": os.getpid(),
             "web": [service.display for service, _ in self._web],
             "workloads": [service.display for service in self._workloads],
+            "queue-clients": [service.display for service, who in self._queues if who == "clients"],
+            "queue-backends": [service.display for service, who in self._queues if who == "backends"],
         }
         # Renamed into place: whoever waits for the file finds it whole.
         unfinished = f"{self._ready_file}.{os.getpid()}"

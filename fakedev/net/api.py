@@ -5,14 +5,16 @@ from __future__ import annotations
 from fakedev.net.api_clock import Clock
 from fakedev.net.api_devices import Devices
 from fakedev.net.api_nodes import Identities, Nodes
+from fakedev.net.api_queues import Queues
 from fakedev.net.api_workloads import Workloads
 from fakedev.net.http_resource import Folder
 from fakedev.net.pages import Pages
+from fakedev.net.queue_figures import QueueFigures
 from fakedev.net.ticker import Ticker
 from fakedev.net.workload_hub import WorkloadHub
 
 
-def make_api(hub: WorkloadHub, pages: Pages, ticker: Ticker) -> Folder:
+def make_api(hub: WorkloadHub, pages: Pages, ticker: Ticker, queues: QueueFigures | None) -> Folder:
     """The tree under /api."""
     fleet = hub.fleet
     version = Folder(
@@ -22,5 +24,6 @@ def make_api(hub: WorkloadHub, pages: Pages, ticker: Ticker) -> Folder:
         nodes=Nodes(fleet, pages),
         identities=Identities(fleet, pages),
         clock=Clock(fleet, ticker),
+        queues=Queues(queues),
     )
     return Folder(errors_as_json=True, v1=version)

@@ -25,6 +25,7 @@ class LinePeerFactory(Factory):
     :param message_seconds: for a message that was begun to become complete.
     :param idle_answer_seconds: a peer whose first message was begun and that sends nothing for so long is answered
         as a bare one and closed; None for no such rule.
+    :param verbose: log every message, of both sides.
     :param turns: shares the reactor; several ports may have one.
     """
 
@@ -39,6 +40,7 @@ class LinePeerFactory(Factory):
         max_connections: int = MAX_CONNECTIONS,
         message_seconds: float = MESSAGE_SECONDS,
         idle_answer_seconds: float | None = None,
+        verbose: bool = False,
         turns: Turns | None = None,
     ) -> None:
         self.grammar = grammar
@@ -46,9 +48,11 @@ class LinePeerFactory(Factory):
         self.max_connections = max_connections
         self.message_seconds = message_seconds
         self.idle_answer_seconds = idle_answer_seconds
+        self.verbose = verbose
         self.turns = turns or Turns(clock)
         self.peers: set[LinePeer] = set()
-        #: Connections that were told ``error busy``.
+        #: Connections that were taken, and those that were told ``error busy``.
+        self.accepted = 0
         self.refused = 0
 
     def buildProtocol(self, addr: IAddress | None) -> Protocol:
@@ -56,6 +60,7 @@ class LinePeerFactory(Factory):
         if len(self.peers) >= self.max_connections:
             self.refused += 1
             return _Refusal(self.max_connections)
+        self.accepted += 1
         peer = self.protocol()
         peer.factory = self
         return peer

@@ -53,6 +53,9 @@ class Outbox:
         """Send the bytes as soon as the peer takes them. One message of any size always has room."""
         if self._gone or not data:
             return
+        if not self.full and not self._chunks and len(data) <= CHUNK_BYTES:
+            self._transport.write(data)
+            return
         if self._size > MOST_BYTES:
             self._cut("it does not read its answers")
             return

@@ -19,6 +19,8 @@ from fakedev.net.http_response import HttpError, Response, json_response
 from fakedev.net.own_metrics import OwnMetrics, OwnMetricsResource
 from fakedev.net.page_statistics import PageStatistics, ScrapeStatistics
 from fakedev.net.pages import CachedPage, Pages
+from fakedev.net.queue_figures import QueueFigures
+from fakedev.net.queue_metrics import QueueMetricsPage
 from fakedev.net.ticker import Ticker
 from fakedev.net.workload_hub import WorkloadHub
 from fakedev.sim.fleet import Fleet
@@ -152,12 +154,14 @@ class Reload(GuardedResource):
 class StartPage(GuardedResource):
     """/: what is where."""
 
-    def __init__(self, fleet: Fleet, is_full: bool) -> None:
+    def __init__(self, fleet: Fleet, is_full: bool, has_queues: bool) -> None:
         super().__init__()
         nodes = fleet.roster.nodes
         paths = ["/metrics", f"/nodes/{nodes[0].name}/metrics", "/sd", "/health"]
+        if has_queues:
+            paths.append("/queues/metrics")
         if is_full:
-            api = ("workloads", "devices", "nodes", "identities", "clock")
+            api = ("workloads", "devices", "nodes", "identities", "clock", "queues")
             paths += ["/workloads/metrics", "/-/metrics", *(f"/api/v1/{name}" for name in api)]
         links = "".join(f'<li><a href="{escape(path)}">{escape(path)}</a></li>' for path in paths)
         self._html = (
@@ -186,18 +190,20 @@ def make_root(
     scrapes: ScrapeStatistics,
     health: Health,
     *,
+    queues: QueueFigures | None = None,
     is_full: bool = True,
     pool: str | None = None,
     identity: Identity | None = None,
 ) -> Resource:
     """The tree of one address.
 
+    :param queues: the work queues; None when there are none.
     :param is_full: with what changes the simulation, and with what tells of fakedev itself.
     :param pool: the only pool that is shown.
     :param identity: how all devices are shown.
     """
     fleet = hub.fleet
-    root = StartPage(fleet, is_full)
+    root = StartPage(fleet, is_full, queues is not None)
     root.putChild(b"metrics", MetricsPage(pages.fleet_page(pool, identity), scrapes.page("/metrics")))
     root.putChild(b"nodes", NodePages(fleet, pages, scrapes.page("/nodes/NODE/metrics"), pool, identity))
     root.putChild(b"sd", Discovery(fleet, pool))
@@ -205,14 +211,21 @@ def make_root(
         root.putChild(name, HealthPage(health))
     ours = Folder(healthy=HealthPage(health), ready=HealthPage(health))
     root.putChild(b"-", ours)
+    if queues is not None:
+        root.putChild(b"queues", Folder(metrics=QueueMetricsPage(queues, scrapes.page("/queues/metrics"))))
     if is_full:
         ours.putChild(b"metrics", OwnMetricsResource(own_metrics))
         ours.putChild(b"reload", Reload())
         root.putChild(b"workloads", Folder(metrics=WorkloadMetrics(fleet, scrapes.page("/workloads/metrics"))))
-        root.putChild(b"api", make_api(hub, pages, ticker))
+        root.putChild(b"api", make_api(hub, pages, ticker, queues))
     return root
 
 
 def make_exporter_root(pages: Pages, scrapes: ScrapeStatistics) -> Resource:
     """The tree of ``fakedev-exporter``: /metrics by GET, and nothing else, as the original's."""
     return Folder(metrics=MetricsPage(pages.fleet_page(), scrapes.page("/metrics"), allow_head=False))
+
+
+def make_frontend_root(queues: QueueFigures, scrapes: ScrapeStatistics) -> Resource:
+    """The tree of ``fakedev-frontend``: /metrics and nothing else, as the original's."""
+    return Folder(metrics=QueueMetricsPage(queues, scrapes.page("/metrics")))

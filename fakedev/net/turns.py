@@ -21,6 +21,13 @@ class TakesTurns(Protocol):
         """
 
 
+class MindsTurns(Protocol):
+    """Something that gathers what turns bring, to do it once when one is over."""
+
+    def turn_over(self) -> None:
+        """Do it."""
+
+
 class Turns:
     """Gives turns: at once while there is time, else in the next reactor turns.
 
@@ -36,6 +43,7 @@ class Turns:
         self._asking: dict[TakesTurns, None] = {}
         self._unfinished: dict[TakesTurns, None] = {}
         self._taking: TakesTurns | None = None
+        self._afterwards: dict[MindsTurns, None] = {}
         self._spent = 0.0
         self._call: IDelayedCall | None = None
 
@@ -48,6 +56,13 @@ class Turns:
         else:
             self._asking[peer] = None
         self._schedule()
+
+    def afterwards(self, mind: MindsTurns) -> None:
+        """Tell it once when the turn that is being taken is over; at once when none is."""
+        if self._taking is None:
+            mind.turn_over()
+        else:
+            self._afterwards[mind] = None
 
     def _schedule(self) -> None:
         # Time spent is forgotten in the next reactor turn; only when it is used up somebody has to see to that.
@@ -79,5 +94,11 @@ class Turns:
                 self._unfinished[peer] = None
         except Exception:
             self.log.failure("a turn of {peer}", peer=peer)
+        while self._afterwards:
+            mind, _ = self._afterwards.popitem()
+            try:
+                mind.turn_over()
+            except Exception:
+                self.log.failure("the end of a turn, for {mind}", mind=mind)
         self._taking = None
         self._spent += self._clock.seconds() - began

@@ -15,7 +15,7 @@ _PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
 #: Longer texts are no duration: looking for its parts in one would take time that grows with the square.
 _MOST_CHARACTERS: Final = 64
-_LONGEST_SECONDS: Final = 1e10  # some 300 years: beyond it a float loses the milliseconds
+LONGEST_SECONDS: Final = 1e10  # some 300 years: beyond it a float loses the milliseconds
 
 
 def parse_duration(text: str) -> float:
@@ -30,8 +30,8 @@ def parse_duration(text: str) -> float:
     if not parts or "".join(number + unit for number, unit in parts) != stripped:
         raise ValueError(f"{text!r} is no duration: give a number with ms, s, m, h or d, as 250ms or 1h30m")
     seconds = sum(float(number) * _DURATION_UNITS[unit] for number, unit in parts)
-    if seconds > _LONGEST_SECONDS:
-        raise ValueError(f"{text!r} is too long: at most {_LONGEST_SECONDS:.0f} seconds")
+    if seconds > LONGEST_SECONDS:
+        raise ValueError(f"{text!r} is too long: at most {LONGEST_SECONDS:.0f} seconds")
     return seconds
 
 

@@ -6,6 +6,7 @@ import enum
 import math
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from fakedev.wire.errors import ProtocolError
@@ -28,6 +29,15 @@ class Kind(enum.Enum):
     MAPPING = "names, each with a finite number"  # in words NAME:NUMBER, repeated
 
 
+_ONLY_TEXTS: Final = {str}
+_PLAIN_TYPES: Final[dict[Kind, frozenset[type]]] = {
+    Kind.TEXT: frozenset({str}),
+    Kind.SERIES: frozenset({str, list}),
+    Kind.DURATION: frozenset({str}),
+    Kind.WHOLE: frozenset({int}),
+}
+
+
 @dataclass(frozen=True)
 class Argument:
     """An argument of a verb.
@@ -42,6 +52,11 @@ class Argument:
     summary: str = ""
     required: bool = False
     word: str = ""
+
+    @cached_property
+    def plain_types(self) -> frozenset[type]:
+        """Types of JSON values that fit and stay as they are, whatever they hold."""
+        return _PLAIN_TYPES.get(self.kind, frozenset())
 
     @property
     def said(self) -> str:
@@ -96,9 +111,9 @@ def from_json(argument: Argument, value: object) -> object:
         case Kind.LIST:
             if isinstance(value, str):
                 return value.split(",")
-            fits = isinstance(value, list) and all(isinstance(entry, str) for entry in value)
+            fits = isinstance(value, list) and {*map(type, value)} <= _ONLY_TEXTS
         case Kind.WORDS:
-            fits = isinstance(value, list) and all(isinstance(entry, str) and "\0" not in entry for entry in value)
+            fits = isinstance(value, list) and {*map(type, value)} <= _ONLY_TEXTS and "\0" not in "".join(value)
         case Kind.SERIES:
             fits = isinstance(value, str | list)
         case Kind.DURATION:
@@ -138,7 +153,7 @@ def _number(name: str, text: str) -> float:
 
 def _is_number(value: object) -> bool:
     """Whether it is a number that a float can hold; true and false are none."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     try:
         return math.isfinite(float(value))

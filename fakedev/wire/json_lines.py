@@ -47,21 +47,21 @@ def _verb(fields: dict[str, object], grammar: Grammar) -> Verb:
 
 
 def _arguments(verb: Verb, fields: dict[str, object]) -> dict[str, object]:
-    by_name = {argument.name: argument for argument in verb.arguments}
-    flags = {flag.name for flag in verb.flags}
+    by_name, flags = verb.arguments_by_name, verb.flag_names
     found: dict[str, object] = {}
     for name, value in fields.items():
-        if name in ("op", "id"):
-            continue
-        if name in flags:
+        argument = by_name.get(name)
+        if argument is not None:
+            if type(value) in argument.plain_types:
+                found[name] = value
+            elif value is not None:
+                found[name] = from_json(argument, value)
+        elif name in flags:
             if not isinstance(value, bool | None):
                 raise ProtocolError("bad-argument", f"{name}: must be true or false, not {kind_of(value)}")
             if value:
                 found[name] = True
-        elif name in by_name:
-            if value is not None:
-                found[name] = from_json(by_name[name], value)
-        else:
+        elif name not in ("op", "id"):
             hint = did_you_mean(name, [*by_name, *flags])
             raise ProtocolError("bad-argument", f"{name[:100]}: not an argument of {verb.name}{hint}")
     return found

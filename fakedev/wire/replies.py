@@ -6,9 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import orjson
+
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.opening import Way
 
+_EXCERPT_BYTES = 400
 _SHORT_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -71,6 +74,12 @@ def printable(text: str) -> str:
     return "".join(character if character.isprintable() else _escape(character) for character in text)
 
 
+def excerpt(message: bytes) -> str:
+    """A message as the log shows it: everything prints, and only the beginning of a long one is there."""
+    shown = printable(message[:_EXCERPT_BYTES].decode("utf-8", "replace"))
+    return shown if len(message) <= _EXCERPT_BYTES else f"{shown}... ({len(message)} bytes)"
+
+
 def _escape(character: str) -> str:
     number = ord(character)
     if character in _SHORT_ESCAPES:
@@ -83,7 +92,14 @@ def _line(text: str) -> bytes:
 
 
 def _json_line(data: Mapping[str, object]) -> bytes:
-    # ASCII only: control characters and half surrogate pairs come out as escapes.
+    # ASCII only: control characters and half surrogate pairs come out as escapes. orjson takes a third of the time,
+    # but leaves DEL and what is not ASCII as it is, and calls a NaN null.
+    try:
+        plain = orjson.dumps(data, option=orjson.OPT_APPEND_NEWLINE)
+    except TypeError:
+        plain = b"null"
+    if plain.isascii() and b"\x7f" not in plain and b"null" not in plain:
+        return plain
     return json.dumps(data, separators=(",", ":"), allow_nan=False).encode("ascii") + b"\n"
 
 

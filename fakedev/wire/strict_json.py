@@ -6,12 +6,15 @@ import json
 import math
 from typing import Final, NoReturn
 
+import orjson
+
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.skim import is_deeper_than
 
 #: Levels to which objects and arrays may be nested.
 MOST_LEVELS: Final = 64
 
+_LARGE: Final = 1e15
 _KINDS: Final[dict[type, str]] = {
     bool: "true or false", int: "a number", float: "a number", str: "a text", list: "a list", dict: "an object",
 }  # fmt: skip
@@ -26,6 +29,9 @@ def load_object(data: bytes, *, last_one_counts: bool = False) -> dict[str, obje
     :param last_one_counts: take keys that are given twice, as Go does: the last one counts.
     :raises ProtocolError: ``bad-argument``, saying what is wrong and where.
     """
+    plain = _load_plain(data)
+    if plain is not None:
+        return plain
     value = _load(data, last_one_counts=last_one_counts)
     if not isinstance(value, dict):
         raise ProtocolError("bad-argument", f"must be a JSON object, not {kind_of(value)}")
@@ -35,6 +41,35 @@ def load_object(data: bytes, *, last_one_counts: bool = False) -> dict[str, obje
 def kind_of(value: object) -> str:
     """What a JSON value is, in words."""
     return _KINDS.get(type(value), "null")
+
+
+def _load_plain(data: bytes) -> dict[str, object] | None:
+    """The object, when it is plain; None when that is not sure, or when something is wrong with it.
+
+    Most messages are plain, and this takes a sixth of the time. Plain is an object of texts without escapes, numbers
+    and lists of texts. orjson forgets keys that are given twice, but then there are more quotes than it found texts;
+    it makes floats of integers over 64 bits, so no large float is taken from it.
+    """
+    if b"\\" in data:
+        return None
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+    if type(value) is not dict:
+        return None
+    texts = len(value)
+    for each in value.values():
+        kind = type(each)
+        if kind is str:
+            texts += 1
+        elif kind is list:
+            if not {*map(type, each)} <= {str}:
+                return None
+            texts += len(each)
+        elif kind is dict or (kind is float and abs(each) >= _LARGE):
+            return None
+    return value if data.count(b'"') == 2 * texts else None
 
 
 def _load(data: bytes, *, last_one_counts: bool) -> object:

@@ -6,6 +6,7 @@ import difflib
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from fakedev.wire.arguments import Argument
 from fakedev.wire.errors import ProtocolError
@@ -54,12 +55,22 @@ class Verb:
     answers: Sequence[str] = ()
     rest: Argument | None = None
 
-    @property
+    @cached_property
     def arguments(self) -> Sequence[Argument]:
         """All arguments, those with a place first."""
         return (*self.positionals, *((self.rest,) if self.rest else ()), *self.options)
 
-    @property
+    @cached_property
+    def arguments_by_name(self) -> Mapping[str, Argument]:
+        """All arguments, by the names that they have in JSON."""
+        return {argument.name: argument for argument in self.arguments}
+
+    @cached_property
+    def flag_names(self) -> frozenset[str]:
+        """The names of the flags."""
+        return frozenset(flag.name for flag in self.flags)
+
+    @cached_property
     def usage(self) -> str:
         """Its form in words."""
         parts = [self.name]
@@ -68,13 +79,17 @@ class Verb:
         parts += [f"{a.said}={a.shown}" if a.required else f"[{a.said}={a.shown}]" for a in self.options]
         return " ".join(parts + [f"[{flag.name}]" for flag in self.flags])
 
+    @cached_property
+    def _required(self) -> Sequence[Argument]:
+        return tuple(argument for argument in self.arguments if argument.required)
+
     def checked(self, arguments: Mapping[str, object]) -> Mapping[str, object]:
         """The arguments, when none is missing.
 
         :raises ProtocolError: ``bad-argument``, naming the missing argument and the usage.
         """
-        for argument in self.arguments:
-            if argument.required and argument.name not in arguments:
+        for argument in self._required:
+            if argument.name not in arguments:
                 raise ProtocolError("bad-argument", f"{argument.said}: missing; usage: {self.usage}")
         return arguments
 

@@ -73,7 +73,7 @@ def _inner(piece: re.Match[str]) -> str:
 
 def _arguments(verb: Verb, words: list[str]) -> dict[str, object]:
     by_word = {argument.said: argument for argument in (*verb.positionals, *verb.options)}
-    flags = {flag.name for flag in verb.flags}
+    flags = verb.flag_names
     found: dict[str, object] = {}
     rest: list[str] = []
     for position, word in enumerate(words):

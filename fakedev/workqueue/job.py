@@ -18,13 +18,15 @@ class JobState(enum.Enum):
     BURIED = "buried"
     OVER = "over"
 
+    __hash__ = object.__hash__  # members are single objects, and this is asked often
+
 
 #: The moves that a job may make. A buried one has ended for its client; kick makes a new job of it.
-MOVES: Final[Mapping[JobState, frozenset[JobState]]] = {
-    JobState.WAITING: frozenset({JobState.RUNNING, JobState.OVER}),
-    JobState.RUNNING: frozenset({JobState.WAITING, JobState.BURIED, JobState.OVER}),
-    JobState.BURIED: frozenset({JobState.OVER}),
-    JobState.OVER: frozenset(),
+MOVES: Final[Mapping[JobState, tuple[JobState, ...]]] = {
+    JobState.WAITING: (JobState.RUNNING, JobState.OVER),
+    JobState.RUNNING: (JobState.OVER, JobState.WAITING, JobState.BURIED),
+    JobState.BURIED: (),
+    JobState.OVER: (),
 }
 
 
@@ -36,6 +38,7 @@ class Job:
     :ivar size_bytes: what it counts for in ``max_bytes``.
     :ivar is_large: whether the original's backend could not read it.
     :ivar client: who is told the end; None for nobody.
+    :ivar ticket: what the client knows it by.
     :ivar put_seconds: when it arrived.
     :ivar worker: who holds it; None unless it runs.
     :ivar taken_seconds: when it was handed out last.
@@ -46,7 +49,7 @@ class Job:
 
     __slots__ = (
         "arguments", "attempts", "client", "id", "is_large", "limit_seconds", "losses", "put_seconds", "queue",
-        "reason", "size_bytes", "state", "taken_seconds", "worker",
+        "reason", "size_bytes", "state", "taken_seconds", "ticket", "worker",
     )  # fmt: skip
 
     def __init__(
@@ -59,6 +62,7 @@ class Job:
         size_bytes: int,
         is_large: bool,
         client: Client | None,
+        ticket: object,
         put_seconds: float,
     ) -> None:
         self.id = job_id
@@ -68,6 +72,7 @@ class Job:
         self.size_bytes = size_bytes
         self.is_large = is_large
         self.client = client
+        self.ticket = ticket
         self.put_seconds = put_seconds
         self.state = JobState.WAITING
         self.worker: Worker | None = None
@@ -75,6 +80,15 @@ class Job:
         self.attempts = 0
         self.losses = 0
         self.reason = ""
+
+    def move_to(self, state: JobState) -> None:
+        """Go on in its life.
+
+        :raises ValueError: when there is no such move.
+        """
+        if state not in MOVES[self.state]:
+            raise ValueError(f"job {self.id} is {self.state.value}, and cannot be {state.value}")
+        self.state = state
 
     @property
     def wait_seconds(self) -> float:

@@ -16,6 +16,8 @@ class Outcome(enum.Enum):
     LOST = "lost"
     REFUSED = "refused"
 
+    __hash__ = object.__hash__  # members are single objects, and this is asked often
+
 
 class Report(NamedTuple):
     """What a worker says of a run.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-#: What a shown maximum is of: the last ``window_seconds``; the time since the page was last asked for, as the
-#: original has it; or the last full ``interval_seconds``, as the original has it with -interval.
+#: What a shown maximum covers: the last ``window_seconds``; the time since the page was last asked for, as the
+#: original has it; or the last ``interval_seconds``, near to what the original has with -interval.
 Maxima = Literal["window", "since-scrape", "interval"]
 
 MIB = 2**20

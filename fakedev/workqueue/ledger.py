@@ -1,0 +1,133 @@
+"""The jobs on their way: every index that knows them, and each of their moves, complete or not at all."""
+
+from __future__ import annotations
+
+from fakedev.workqueue.answers import answer_without_report
+from fakedev.workqueue.deadlines import Deadlines
+from fakedev.workqueue.holdings import Holdings
+from fakedev.workqueue.job import Job, JobState
+from fakedev.workqueue.outcome import Answer, Outcome
+from fakedev.workqueue.parties import Client, Worker
+from fakedev.workqueue.queue import Queue
+from fakedev.workqueue.waits import Wait
+
+
+class Ledger:
+    """Where each job is.
+
+    :ivar requests: the jobs of each client, whether they wait or run.
+    :ivar held: the jobs of each worker.
+    :ivar waits: for what each worker waits.
+    :ivar deadlines: when jobs, waits and pauses are over.
+    :ivar open: jobs that wait or run.
+    :ivar bytes: of these.
+    """
+
+    def __init__(self, queues: dict[str, Queue]) -> None:
+        self.queues = queues
+        self.requests: Holdings[Client, Job] = Holdings()
+        self.held: Holdings[Worker, Job] = Holdings()
+        self.waits: Holdings[Worker, Wait] = Holdings()
+        self.deadlines: Deadlines[Job | Wait | Queue] = Deadlines()
+        self.open = 0
+        self.bytes = 0
+
+    def accept(self, queue: Queue, job: Job, now: float) -> None:
+        """A new job waits."""
+        self.open += 1
+        self.bytes += job.size_bytes
+        if job.client is not None:
+            self.requests.add(job.client, job.id, job)
+        queue.statistics.put(now)
+        queue.waiting.append(job)
+        if queue.waits:
+            self.dispatch(queue, now)
+
+    def dispatch(self, queue: Queue, now: float) -> None:
+        """Give waiting jobs to waiting workers."""
+        while queue.waits and not queue.is_paused:
+            job = queue.waiting.pop(small_only=not queue.waits.takes_any())
+            if job is None:
+                return
+            wait = queue.waits.first_for(job)
+            self.remove_wait(wait)
+            self.hand_out(queue, job, wait.worker, now)
+            wait.worker.offered(job, wait.ticket)
+
+    def hand_out(self, queue: Queue, job: Job, worker: Worker, now: float) -> None:
+        """A job, out of the waiting ones, is a worker's now."""
+        job.move_to(JobState.RUNNING)
+        job.worker = worker
+        job.taken_seconds = now
+        job.attempts += 1
+        queue.running[job.id] = job
+        self.held.add(worker, job.id, job)
+        self.set_limit(queue, job, now)
+        queue.statistics.taken(now, job.wait_seconds)
+
+    def set_limit(self, queue: Queue, job: Job, now: float) -> None:
+        """The limit of a job counts from now."""
+        if job.limit_seconds > 0:
+            self.deadlines.set(job, now + job.limit_seconds + queue.spec.grace_seconds)
+
+    def give_back(self, job: Job, now: float) -> None:
+        """A job that was handed out waits again, at its old place."""
+        queue = self.queues[job.queue]
+        self._let_go(queue, job)
+        job.move_to(JobState.WAITING)
+        queue.waiting.put_back(job)
+        self.dispatch(queue, now)
+
+    def end(self, job: Job, answer: Answer, now: float, state: JobState = JobState.OVER) -> None:
+        """A request ends: the one place where that is counted and told."""
+        queue = self.queues[job.queue]
+        ran = job.worker is not None
+        if ran:
+            self._let_go(queue, job)
+        else:
+            queue.waiting.remove(job)
+        job.move_to(state)
+        self.open -= 1
+        self.bytes -= job.size_bytes
+        queue.statistics.over(
+            now, answer.outcome, answer.wait_seconds, answer.run_seconds if ran else None, answer.node, answer.pod
+        )
+        client = job.client
+        if client is not None:
+            self.disown(job)
+            client.answered(job, answer)
+
+    def withdraw(self, job: Job, outcome: Outcome, error: str, now: float) -> None:
+        """A request ends without its worker, which is told so when there is one."""
+        worker = job.worker
+        self.end(job, answer_without_report(job, outcome, error, now), now)
+        if worker is not None:
+            worker.withdrawn(job, outcome.value)
+
+    def disown(self, job: Job) -> None:
+        """Nobody is to be told how a request ends."""
+        if job.client is not None:
+            self.requests.remove(job.client, job.id)
+            job.client = None
+
+    def add_wait(self, wait: Wait, until_seconds: float | None) -> None:
+        """A worker waits."""
+        self.queues[wait.queue].waits.add(wait)
+        self.waits.add(wait.worker, wait.number, wait)
+        if until_seconds is not None:
+            self.deadlines.set(wait, until_seconds)
+
+    def remove_wait(self, wait: Wait) -> None:
+        """A worker waits no longer."""
+        self.queues[wait.queue].waits.remove(wait)
+        self.waits.remove(wait.worker, wait.number)
+        self.deadlines.clear(wait)
+
+    def _let_go(self, queue: Queue, job: Job) -> None:
+        """A job that was handed out is nobody's any more."""
+        if job.worker is not None:
+            self.held.remove(job.worker, job.id)
+            job.worker = None
+        del queue.running[job.id]
+        if job.limit_seconds > 0:
+            self.deadlines.clear(job)
