@@ -94,8 +94,7 @@ class OriginalFrontend:
     def _guarded(self, serve: Any, connection: socket.socket) -> None:
         try:
             serve(connection)
-        except (OSError, ValueError, KeyError) as error:
-            print(f"frontend: {error!r}", file=sys.stderr)
+        except (OSError, ValueError, KeyError):
             connection.close()
 
     def _serve_client(self, connection: socket.socket) -> None:
@@ -128,7 +127,6 @@ class OriginalFrontend:
                 self.results.append(result)
                 self.changed.notify_all()
             self._answer(job.client, result, wait_seconds)
-            print(json.dumps(result), flush=True)
         connection.close()
 
     def _answer(self, client: socket.socket, result: dict[str, Any], wait_seconds: float) -> None:
@@ -147,8 +145,7 @@ def answer_of(client: socket.socket) -> dict[str, Any]:
 
 def main() -> None:
     """Serve until killed."""
-    frontend = OriginalFrontend(*sys.argv[1:])
-    print(f"ready {frontend.client_port} {frontend.backend_port}", flush=True)
+    OriginalFrontend(*sys.argv[1:])
     threading.Event().wait()
 
 

@@ -82,7 +82,7 @@ def test_the_port_understands_every_request(verb: str, arguments: dict[str, obje
     ("fields", "expected"),
     [
         (
-            {"id": 1, "ok": True, "jobs": [{"job": 7, "queue": "q", "args": ["a"], "limit-seconds": 2.5, "attempt": 1}]},
+            {"id": 1, "ok": True, "jobs": [{"job": 7, "queue": "q", "args": ["a"], "limit-seconds": 2.5}]},
             Done(1, (Job(7, ("a",), 2.5),)),
         ),
         ({"id": 1, "ok": True, "jobs": []}, Done(1)),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import threading
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -17,6 +16,7 @@ from twisted.internet.interfaces import ITCPTransport
 from twisted.internet.protocol import Factory, Protocol
 
 from fakedev.net.backend_jobs import FrontendLost
+from fakedev.net.name_lookup import look_up_addresses
 
 #: How long one address of the frontend may take to answer.
 CONNECT_SECONDS: Final = 5
@@ -35,10 +35,21 @@ class FrontendConnector:
 
     :param path: of a UNIX socket; empty for TCP.
     :param shown: how the log calls the frontend.
+    :param look_up: finds the addresses of a name; raises OSError.
     """
 
-    def __init__(self, reactor: Any, *, path: str = "", host: str = "", port: int = 0, shown: str = "") -> None:
+    def __init__(
+        self,
+        reactor: Any,
+        *,
+        path: str = "",
+        host: str = "",
+        port: int = 0,
+        shown: str = "",
+        look_up: Callable[[Any, str], Deferred[list[str]]] = look_up_addresses,
+    ) -> None:
         self._reactor = reactor
+        self._look_up = look_up
         self._path = path
         self._host = host
         self._port = port
@@ -77,25 +88,10 @@ class FrontendConnector:
             return [self._last_address]
         if isIPAddress(self._host) or isIPv6Address(self._host):
             return [self._host]
-        return await self._looked_up()
-
-    def _looked_up(self) -> Deferred[list[str]]:
-        """The addresses of the frontend's name, in the system's order."""
-        found: Deferred[list[str]] = Deferred()
-
-        def look() -> None:
-            try:
-                entries = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
-            except OSError as error:
-                lost = FrontendLost(f"no address of {self._host}: {error.strerror}")
-                self._reactor.callFromThread(found.errback, lost)
-                return
-            addresses = list(dict.fromkeys(str(entry[4][0]) for entry in entries))
-            self._reactor.callFromThread(found.callback, addresses)
-
-        # Not one of the reactor's threads: the reactor waits for them at its end, and a resolver may hang.
-        threading.Thread(target=look, daemon=True).start()
-        return found
+        try:
+            return await self._look_up(self._reactor, self._host)
+        except OSError as error:
+            raise FrontendLost(f"{self._host} has no address: {error.strerror or error}") from None
 
 
 def _keep_alive(transport: Any) -> None:

@@ -108,8 +108,12 @@ def _quoted(texts: Mapping[str, str]) -> list[tuple[str, str]]:
 def _cut(text: str, over: int) -> str:
     """The beginning of a text, so that what is written of it gets shorter by so many bytes; dots show the cut."""
     end = min(len(text), MOST_BARE_BYTES)
-    gained = len(text) - end - len(_DOTS)
+    gained = _written_bytes(text[end:]) - len(_DOTS)
     while end and gained < over:
         end -= 1
-        gained += len(go_text(text[end]).encode("utf-8", "replace")) - len('""')
+        gained += _written_bytes(text[end])
     return text[:end] + _DOTS if end else ""
+
+
+def _written_bytes(text: str) -> int:
+    return len(go_text(text).encode("utf-8", "replace")) - len('""')
