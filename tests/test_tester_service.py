@@ -200,7 +200,8 @@ class LoadTesterTests(SynchronousTestCase):
         """Halted, it starts nothing and is over with the last answer; what is not answered ends as cancelled."""
         self.start(CLOSED)
         way = self.ways["closed"]
-        over = self.tester.halt()
+        self.tester.halt()
+        over = self.tester.when_over()
         way.answer(2)
         self.assertNoResult(over)
         self.tester.end("not over in time")
@@ -208,7 +209,8 @@ class LoadTesterTests(SynchronousTestCase):
         self.assertEqual(self.tester.total.failures[Outcome.CANCELLED], 1)
         self.assertEqual(dict(self.tester.total.errors.items())["not over in time"].value, 1)
         self.start(CLOSED)
-        over = self.tester.halt()
+        self.tester.halt()
+        over = self.tester.when_over()
         self.ways["closed"].answer(3)
         self.successResultOf(over)
 

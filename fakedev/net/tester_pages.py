@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from enum import Enum
 from html import escape
@@ -30,7 +31,7 @@ class Form(Enum):
     HTML = "html"
 
 
-class TesterPage(GuardedResource):
+class TesterPage(GuardedResource, ABC):
     """What all pages of the tester share: forms and plans.
 
     :param changes: whether GET may change something here, as on the port of the original.
@@ -54,9 +55,9 @@ class TesterPage(GuardedResource):
         except UnknownPlan as reason:
             raise HttpError(400, str(reason), "unknown-name", "plan") from None
 
+    @abstractmethod
     def answer(self, form: Form, plan: str, request: GuardedRequest) -> Response:
         """The page."""
-        raise NotImplementedError
 
     def refuse_change(self, allowed: str, way: str) -> None:
         """Answer a GET that would change something where that is not allowed.

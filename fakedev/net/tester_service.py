@@ -31,7 +31,7 @@ class LoadTester(Service):
         self.setName("tester")
         self._reactor = reactor
         self._ended_at: float | None = None
-        self._over: Deferred[None] | None = None
+        self._over: list[Deferred[None]] = []
         now = reactor.seconds()
         self.total = Statistics(now)
         self._own = {plan.name: Statistics(now) for plan in plans} if len(plans) > 1 else {}
@@ -100,11 +100,11 @@ class LoadTester(Service):
         driver.set_parallel(min(max(parallel, 0), driver.plan.load.most_parallel))
         return self.parallel(name)
 
-    def halt(self) -> Deferred[None]:
-        """Start nothing more; fires when nothing is under way any more."""
+    def halt(self) -> None:
+        """Start nothing more; what is under way goes on."""
         for driver in self.drivers.values():
             driver.halt()
-        return self.when_over()
+        self._one_is_over()
 
     def end(self, error: str) -> None:
         """End the run: what is under way ends as cancelled, for this reason."""
@@ -114,7 +114,8 @@ class LoadTester(Service):
 
     def when_over(self) -> Deferred[None]:
         """Fires when nothing is under way and nothing will be due."""
-        self._over = over = Deferred()
+        over: Deferred[None] = Deferred()
+        self._over.append(over)
         self._one_is_over()
         return over
 
@@ -126,9 +127,11 @@ class LoadTester(Service):
         return (self.total, self._own[name]) if self._own else (self.total,)
 
     def _one_is_over(self) -> None:
-        if self._over is not None and all(driver.is_over for driver in self.drivers.values()):
-            over, self._over = self._over, None
-            over.callback(None)
+        if self._over and all(driver.is_over for driver in self.drivers.values()):
+            over, self._over = self._over, []
+            self._end()
+            for each in over:
+                each.callback(None)
 
     def _driver(self, name: str) -> PlanDriver:
         driver = self.drivers.get(name)

@@ -42,6 +42,16 @@ def statistics_text(title: str, statistics: Statistics, now: float, waiting: int
     return "\n".join([*lines, "", *errors_lines(statistics), ""])
 
 
+def progress_text(statistics: Statistics, now: float) -> str:
+    """How it goes, in a line."""
+    total = statistics.timings["total"]
+    return (
+        f"{now - statistics.begin:.0f} s: {statistics.successes} good, {statistics.failed} failed, "
+        f"{statistics.outstanding} under way, {statistics.rate_now(now):.1f}/s now, {statistics.rate(now):.1f}/s, "
+        f"total p50 {total.quantile(0.5):.3f} s, p99 {total.quantile(0.99):.3f} s"
+    )
+
+
 def errors_lines(statistics: Statistics) -> list[str]:
     """The error texts, with how often each came."""
     lines = [f"{count.value:8}  {text}" for text, count in statistics.errors.items()]
