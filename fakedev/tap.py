@@ -40,6 +40,7 @@ from fakedev.net.page_statistics import ScrapeStatistics
 from fakedev.net.pages import Pages
 from fakedev.net.queue_series import QueueTotals
 from fakedev.net.recorder import Recorder
+from fakedev.net.tester_metrics import LoadMetrics
 from fakedev.net.ticker import Ticker
 from fakedev.net.tree import make_exporter_root, make_root
 from fakedev.net.turns import Turns
@@ -49,6 +50,7 @@ from fakedev.sim.fleet import Fleet, keep_nothing
 from fakedev.sim.journal import RecordHead
 from fakedev.tap_application import Application, run_application
 from fakedev.tap_queues import WorkQueues
+from fakedev.tap_tester import make_tester
 
 #: How long the original waits for the rest of a message before it gives the peer up.
 ORIGINAL_PATIENCE_SECONDS: Final = 0.15
@@ -193,13 +195,17 @@ def make_application(
     own = _own_metrics(fleet, ticker, scrapes, [port for port, _ in ports], run.head.epoch_seconds)
     if queues is not None:
         own.add("queues", QueueTotals(queues.figures))
+    tester = make_tester(configuration.plans, reactor) if configuration.plans else None
+    if tester is not None:
+        own.add("tester", LoadMetrics(tester))
     web = []
     for endpoint in configuration.web:
         if run.drop_in:
             root = make_exporter_root(pages, scrapes)
         else:
             root = make_root(
-                hub, pages, ticker, own, scrapes, ticker.trouble, queues=queues.figures if queues else None,
+                hub, pages, ticker, own, scrapes, ticker.trouble,
+                queues=queues.figures if queues else None, tester=tester,
                 is_full=endpoint.serve == "all", pool=endpoint.pool, identity=endpoint.identity,
             )  # fmt: skip
         guard = ChangeGuard(endpoint.hosts, endpoint.token)
@@ -213,6 +219,8 @@ def make_application(
     listeners.setServiceParent(application)
     if queues is not None:
         queues.add_to(application)
+    if tester is not None:
+        tester.setServiceParent(application)
     HangupService(reactor, reactor.stop if run.drop_in else _say_no_reload).setServiceParent(application)
     titles = ", ".join(dict.fromkeys(identity.title for identity in configuration.identities.values()))
     summary = f"fakedev {__version__}: {fleet.roster.summary}, simulated, shown as {titles}"

@@ -14,7 +14,7 @@ from fakedev.net.tester_service import LoadTester, UnknownPlan
 from fakedev.tester.report_values import statistics_values
 
 
-class TesterCollection(ApiResource):
+class LoadCollection(ApiResource):
     """All plans: look at them, change them."""
 
     def __init__(self, tester: LoadTester) -> None:
@@ -24,7 +24,7 @@ class TesterCollection(ApiResource):
     def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
         """One plan."""
         driver = self._tester.drivers.get(path.decode("utf-8", "replace"))
-        return super().getChild(path, request) if driver is None else TesterPlan(self._tester, driver)
+        return super().getChild(path, request) if driver is None else LoadPlan(self._tester, driver)
 
     def get(self, request: GuardedRequest) -> Response:
         """All plans, and the statistics of all together."""
@@ -64,7 +64,7 @@ class TesterCollection(ApiResource):
         return {"reset": reset, "parallel": self._tester.set_parallel(parallel, plan)}
 
 
-class TesterPlan(ApiResource):
+class LoadPlan(ApiResource):
     """One plan."""
 
     isLeaf = True

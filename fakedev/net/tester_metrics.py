@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import accumulate
 from typing import Final
 
@@ -19,7 +19,7 @@ BUCKETS: Final = (
 )
 
 
-class TesterMetrics:
+class LoadMetrics:
     """Each plan's requests. A reset of the statistics resets these counters, as a restart would."""
 
     def __init__(self, tester: LoadTester) -> None:
@@ -61,6 +61,26 @@ class TesterMetrics:
             total = statistics.timings["total"]
             times.add_metric([name], _buckets(total), total.total_seconds)
         yield from (*counters.values(), ended, outstanding, waiting, parallel, times)
+
+
+class QueryMetrics:
+    """Queries to the control port.
+
+    :param codes: answers by status.
+    """
+
+    def __init__(self, codes: Mapping[int, int]) -> None:
+        self._codes = codes
+
+    def collect(self) -> Iterable[Metric]:
+        """See Group."""
+        family = CounterMetricFamily(
+            "fakedev_tester_queries", "Queries to the control port, by what became of them.", labels=["result"]
+        )
+        completed = sum(count for code, count in self._codes.items() if code < 400)
+        family.add_metric(["completed"], completed)
+        family.add_metric(["refused"], sum(self._codes.values()) - completed)
+        yield family
 
 
 def _buckets(histogram: Histogram) -> list[tuple[str, float]]:

@@ -31,7 +31,7 @@ class Form(Enum):
     HTML = "html"
 
 
-class TesterPage(GuardedResource, ABC):
+class LoadPage(GuardedResource, ABC):
     """What all pages of the tester share: forms and plans.
 
     :param changes: whether GET may change something here, as on the port of the original.
@@ -68,7 +68,7 @@ class TesterPage(GuardedResource, ABC):
             raise HttpError(405, f"GET changes nothing here: {_WAY}{way}", headers=[("Allow", allowed)])
 
 
-class NumberPage(TesterPage):
+class NumberPage(LoadPage):
     """A page with one number.
 
     :param read: the number, from the statistics and the time they are of.
@@ -87,7 +87,7 @@ class NumberPage(TesterPage):
         return result(form, self._read(self.tester.statistics(plan), self.tester.now), self._info)
 
 
-class ParallelPage(TesterPage):
+class ParallelPage(LoadPage):
     """/parallel and /parallelism: tells, or sets by ``value=``, the number of parallel requests.
 
     :param resets: whether setting it resets the statistics first.
@@ -112,7 +112,7 @@ class ParallelPage(TesterPage):
         return result(form, parallel, "requests in parallel")
 
 
-class ResetPage(TesterPage):
+class ResetPage(LoadPage):
     """/reset: begins all statistics anew."""
 
     def answer(self, form: Form, plan: str, request: GuardedRequest) -> Response:
@@ -122,7 +122,7 @@ class ResetPage(TesterPage):
         return result(form, "Reseted", "the statistics begin anew")
 
 
-class StatisticsPage(TesterPage):
+class StatisticsPage(LoadPage):
     """/stats: all statistics."""
 
     def answer(self, form: Form, plan: str, request: GuardedRequest) -> Response:
@@ -136,7 +136,7 @@ class StatisticsPage(TesterPage):
         return _html(title, [*statistics_html(statistics, now, waiting), _links()])
 
 
-class NodesPage(TesterPage):
+class NodesPage(LoadPage):
     """/nodes: how the answers spread over nodes, and of these over their devices and pods."""
 
     def answer(self, form: Form, plan: str, request: GuardedRequest) -> Response:
@@ -151,7 +151,7 @@ class NodesPage(TesterPage):
         return _html(_title("Nodes", plan), [*body, *node_spread_html(statistics), _links()])
 
 
-class PodsPage(TesterPage):
+class PodsPage(LoadPage):
     """/pods: how the answers spread over pods."""
 
     def answer(self, form: Form, plan: str, request: GuardedRequest) -> Response:
@@ -164,7 +164,7 @@ class PodsPage(TesterPage):
         return _html(_title("Pods", plan), [*tallies_html("pod", statistics.pods), _links()])
 
 
-def tester_pages(tester: LoadTester, *, changes: bool) -> dict[str, GuardedResource]:
+def make_load_pages(tester: LoadTester, *, changes: bool) -> dict[str, GuardedResource]:
     """All pages by their names.
 
     :param changes: whether GET may change something, as on the port of the original.
@@ -192,7 +192,7 @@ def tester_pages(tester: LoadTester, *, changes: bool) -> dict[str, GuardedResou
 
 def make_tester_folder(tester: LoadTester) -> Folder:
     """/tester in the service's own tree, where GET changes nothing."""
-    return Folder(**tester_pages(tester, changes=False))
+    return Folder(**make_load_pages(tester, changes=False))
 
 
 def argument(request: GuardedRequest, name: str) -> str:

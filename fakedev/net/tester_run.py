@@ -16,7 +16,7 @@ from fakedev.net.tester_service import LoadTester
 from fakedev.tester.report_text import progress_text
 
 
-class TesterRun(Service):
+class LoadRun(Service):
     """Runs a tester for so long, or until there is nothing more to do; then calls ``over``.
 
     :param duration_seconds: how long requests are started; 0: until stopped.

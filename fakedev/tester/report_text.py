@@ -12,6 +12,7 @@ from fakedev.tester.tally import Count, NodeTally, Tally
 #: The widest bar of a histogram, in characters.
 WIDEST_BAR = 60
 _NOTHING = "(none)"
+_NAMELESS = "(no name)"
 
 
 def statistics_text(title: str, statistics: Statistics, now: float, waiting: int = 0) -> str:
@@ -63,8 +64,8 @@ def nodes_text(statistics: Statistics) -> str:
     lines = [*_titled("Requests by node"), *_bars(statistics.nodes), ""]
     lines += [*_titled("Run times by node, in seconds"), *_runs(statistics.nodes), ""]
     for name, tally in statistics.nodes.items():
-        lines += [*_titled(f"Devices of {name}"), *_count_bars(tally.devices), ""]
-        lines += [*_titled(f"Pods of {name}"), *_count_bars(tally.pods), ""]
+        lines += [*_titled(f"Devices of {name or _NAMELESS}"), *_count_bars(tally.devices), ""]
+        lines += [*_titled(f"Pods of {name or _NAMELESS}"), *_count_bars(tally.pods), ""]
     return "\n".join(lines)
 
 
@@ -98,11 +99,11 @@ def _titled(title: str) -> list[str]:
 
 
 def _bars(tallies: ByName[Tally] | ByName[NodeTally]) -> list[str]:
-    return _bar_lines([(name, tally.answers) for name, tally in tallies.items()])
+    return _bar_lines([(name or _NAMELESS, tally.answers) for name, tally in tallies.items()])
 
 
 def _count_bars(counts: ByName[Count]) -> list[str]:
-    return _bar_lines([(name, count.value) for name, count in counts.items()])
+    return _bar_lines([(name or _NAMELESS, count.value) for name, count in counts.items()])
 
 
 def _bar_lines(counts: list[tuple[str, int]]) -> list[str]:
@@ -117,10 +118,10 @@ def _bar_lines(counts: list[tuple[str, int]]) -> list[str]:
 
 def _runs(tallies: ByName[Tally] | ByName[NodeTally]) -> list[str]:
     points = ("min", "mean", "p50", "p99", "max")
-    width = max((len(name) for name, _ in tallies.items()), default=0)
+    width = max((len(name or _NAMELESS) for name, _ in tallies.items()), default=0)
     lines = [f"{'':{width}}" + "".join(f"{word:>12}" for word in (*points, "failures"))]
     for name, tally in tallies.items():
         numbers = "".join(f"{point_of(tally.run, point):12.6f}" for point in points)
         error = f"  {tally.last_error}" if tally.last_error else ""
-        lines.append(f"{name:{width}}{numbers}{tally.failures:12}{error}")
+        lines.append(f"{name or _NAMELESS:{width}}{numbers}{tally.failures:12}{error}")
     return lines if len(lines) > 1 else [_NOTHING]
