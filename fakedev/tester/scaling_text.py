@@ -39,8 +39,9 @@ def _law_lines(scaling: Scaling, law: Law) -> list[str]:
         f"Universal Scalability Law: one backend {law.single:.3f}/s, contention {law.contention:.5f}, "
         f"coherency {law.coherency:.6f}"
     ]
-    if math.isinf(law.knee_backends):
-        lines.append("Knee: none found; throughput goes on growing" + _at_least(low))
+    if _loss(scaling, law) < NEGLIGIBLE:
+        most = scaling.steps[-1].backends
+        lines.append(f"Knee: none up to {most} backends; it is not below {_number(low)}, nine chances in ten")
     else:
         interval = f"{_number(low)} to {_number(high)}, nine chances in ten"
         lines.append(f"Knee: {law.knee_backends:.1f} backends ({interval}), ceiling {law.ceiling:.3f}/s")
@@ -55,7 +56,7 @@ def limiting_cause(scaling: Scaling, law: Law) -> str:
     most = scaling.steps[-1].backends
     contention = law.contention * (most - 1)
     coherency = law.coherency * most * (most - 1)
-    if contention + coherency < NEGLIGIBLE:
+    if _loss(scaling, law) < NEGLIGIBLE:
         return f"none up to {most} backends: throughput grows with them"
     if contention >= coherency:
         kind = f"contention: {law.contention:.1%} of the work is done by one at a time, in something that all share"
@@ -125,8 +126,10 @@ def scaling_values(scaling: Scaling, wanted: float) -> dict[str, Any]:
     }
 
 
-def _at_least(low: float) -> str:
-    return f" (at least to {low:.0f} backends, nine chances in ten)" if math.isfinite(low) else ""
+def _loss(scaling: Scaling, law: Law) -> float:
+    """What is lost at the last step, by the law: a share of what a straight line would have."""
+    most = scaling.steps[-1].backends
+    return 1 - law.rate(most) / (most * law.single)
 
 
 def _number(value: float) -> str:

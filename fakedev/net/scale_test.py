@@ -1,0 +1,128 @@
+"""Doubles backends and load, and measures what each step brings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from twisted.application.service import Service
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from fakedev.net.scale_backends import Backends, CannotScale
+from fakedev.net.tester_service import LoadTester
+from fakedev.tester.scaling import ScaleStep
+
+#: Stretches of time that a step is measured in, to know how much its rate varies.
+STRETCHES: Final = 10
+
+
+@dataclass(frozen=True)
+class ScaleSettings:
+    """How it is done.
+
+    :param most: backends of the last step, at most.
+    :param per_backend: parallel requests for each backend.
+    :param settle_seconds: under load before each measurement.
+    :param measure_seconds: how long each step is measured.
+    """
+
+    most: int
+    per_backend: int = 1
+    settle_seconds: float = 3.0
+    measure_seconds: float = 20.0
+
+
+class ScaleTest(Service):
+    """All steps, one after the other; then calls ``over``.
+
+    :param tester: has one plan, of the closed model.
+    :param tell: is told how it goes.
+    :ivar steps: what was measured.
+    :ivar problem: why it ended early; empty when it did not.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        tester: LoadTester,
+        backends: Backends,
+        settings: ScaleSettings,
+        reactor: Any,
+        over: Callable[[], None],
+        tell: Callable[[str], None],
+    ) -> None:
+        self.steps: list[ScaleStep] = []
+        self.problem = ""
+        self._tester = tester
+        self._backends = backends
+        self._settings = settings
+        self._reactor = reactor
+        self._over = over
+        self._tell = tell
+        self._running: Deferred[None] | None = None
+
+    def startService(self) -> None:
+        """Begin."""
+        super().startService()
+        self._tester.startService()
+        self._running = Deferred.fromCoroutine(self._run())
+        self._running.addErrback(self._failed)
+        self._running.addCallback(lambda _: self._over())
+
+    def stop_all(self) -> Deferred[None]:
+        """End at once, with the backends that were started; fires when these have ended."""
+        if self._running is not None and not self._running.called:
+            self._over = _nothing
+            self.problem = self.problem or "it was stopped"
+            self._running.cancel()
+        self._tester.stopService()
+        return Deferred.fromCoroutine(self._backends.end())
+
+    async def _run(self) -> None:
+        count = 1
+        while count <= self._settings.most:
+            await self._backends.become(count)
+            step = await self._measured(count)
+            self._backends.check()
+            self.steps.append(step)
+            self._tell(f"{count} {'backend' if count == 1 else 'backends'}: {step.rate:.3f} requests/s, {step.failures} failed")
+            count *= 2
+        self._tester.set_parallel(0)
+
+    async def _measured(self, count: int) -> ScaleStep:
+        settings, tester = self._settings, self._tester
+        tester.set_parallel(count * settings.per_backend)
+        await deferLater(self._reactor, settings.settle_seconds)
+        tester.reset()
+        rates: list[float] = []
+        began, before = self._reactor.seconds(), 0
+        for _ in range(STRETCHES):
+            await deferLater(self._reactor, settings.measure_seconds / STRETCHES)
+            now, successes = self._reactor.seconds(), tester.total.successes
+            rates.append((successes - before) / (now - began))
+            began, before = now, successes
+        timings = tester.total.timings
+        return ScaleStep(
+            count,
+            tuple(rates),
+            tester.total.failed,
+            timings["run"].mean,
+            timings["wait"].mean,
+            timings["communication"].mean,
+        )
+
+    def _failed(self, failure: Failure) -> None:
+        if failure.check(CannotScale):
+            self.problem = str(failure.value)
+        elif not failure.check(CancelledError):
+            self.log.failure("The scale test failed", failure)
+            self.problem = "a fault of fakedev"
+
+
+def _nothing() -> None:
+    """Nobody is to be told."""
