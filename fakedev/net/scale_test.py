@@ -90,7 +90,8 @@ class ScaleTest(Service):
             step = await self._measured(count)
             self._backends.check()
             self.steps.append(step)
-            self._tell(f"{count} {'backend' if count == 1 else 'backends'}: {step.rate:.3f} requests/s, {step.failures} failed")
+            noun = "backend" if count == 1 else "backends"
+            self._tell(f"{count} {noun}: {step.rate:.3f} requests/s, {step.failures} failed")
             count *= 2
         self._tester.set_parallel(0)
 
