@@ -2,8 +2,8 @@
 
 ``python benchmarks/queue_load.py lines HOST:PORT HOST:PORT --producers 64 --workers 64`` prints one line of JSON: how
 many requests were over in a second, and how long each took. The first address is for clients, the second for workers;
-beanstalkd has one for both. Each client has ``--flight`` requests under way, each worker asks for as many jobs; or, with
-``--rate``, so many requests a second are put in, and a late one counts from when it was due.
+beanstalkd has one for both. Each client has ``--flight`` requests under way, each worker asks for as many jobs; or,
+with ``--rate``, so many requests a second are put in, and a late one counts from when it was due.
 
 What is sent is ready made, and of what comes only what must be known is looked for: with two cores this process has
 the one that the server does not need.
@@ -95,7 +95,7 @@ class Load:
             taker.socket.sendall(speech.take * flight)
         self.begun: dict[int, float] = {}
         self.latencies: list[float] = []
-        self._next = [place for place in range(producers)]
+        self._next = list(range(producers))
 
     def put(self, place: int, count: int, due: float | None = None) -> None:
         """Let a client put requests in."""

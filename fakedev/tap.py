@@ -38,7 +38,7 @@ from fakedev.net.own_collectors import WorkloadMetrics as WorkloadCounts
 from fakedev.net.own_metrics import OwnMetrics
 from fakedev.net.page_statistics import ScrapeStatistics
 from fakedev.net.pages import Pages
-from fakedev.net.queue_series import QueueTotals
+from fakedev.net.queue_totals import QueueTotals
 from fakedev.net.recorder import Recorder
 from fakedev.net.tester_metrics import LoadMetrics
 from fakedev.net.ticker import Ticker

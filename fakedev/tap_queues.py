@@ -11,6 +11,7 @@ from fakedev import __version__
 from fakedev.config.configuration import Configuration, Queues
 from fakedev.net.announcement import Announcement
 from fakedev.net.descriptors import raise_descriptor_limit
+from fakedev.net.ending_signals import EndingSignals
 from fakedev.net.hangup import HangupService
 from fakedev.net.http_head import DROP_IN_LIMITS
 from fakedev.net.http_site import GuardedSite
@@ -65,13 +66,19 @@ class WorkQueues:
             QueueLog(self.figures, self._log_interval_seconds, self._reactor).setServiceParent(application)
 
     def drain(self) -> Deferred[None]:
-        """Take in no requests; fires when the running ones are over, or have had their time."""
+        """Take in no requests; fires when the running ones are over, have had their time, or a second signal comes."""
         running = sum(queue.now.running for queue in self.figures.all())
-        if running:
+        if running and self._drain_seconds:
+            EndingSignals(self._reactor, self._give_up, self._give_up).install()
             self.log.info(
-                "{running} jobs run and have {seconds:g} s to finish", running=running, seconds=self._drain_seconds
-            )
+                "jobs that run: {running}; they have {seconds:g} s to finish, or until the next signal",
+                running=running, seconds=self._drain_seconds,
+            )  # fmt: skip
         return self._hub.drain(self._drain_seconds)
+
+    def _give_up(self, signal_name: str) -> None:
+        self.log.info("{name}: jobs that run are ended", name=signal_name)
+        self._hub.give_up()
 
 
 def run_frontend(configuration: Configuration, verbose: bool) -> None:

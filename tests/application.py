@@ -289,12 +289,13 @@ class MemoryApplication:
 
 @contextmanager
 def application(text: str = SMALL, **options: Any) -> Iterator[MemoryApplication]:
-    """An application that is stopped at the end, with the signal's disposition as it was."""
-    before = signal.getsignal(signal.SIGHUP)
+    """An application that is stopped at the end, with the dispositions of signals as they were."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)}
     running = MemoryApplication(text, **options)
     try:
         yield running
         if running.service.running:
             running.stop()
     finally:
-        signal.signal(signal.SIGHUP, before)
+        for number, disposition in before.items():
+            signal.signal(number, disposition)

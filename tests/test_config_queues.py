@@ -71,6 +71,7 @@ queues:
         ("{names: [a], listen-backends: [9997]}", ["f.yaml:3: 127.0.0.1:9997 is listened on twice (first at default)"]),
         ("{names: [a], maxima: interval}", ["f.yaml:3: queues.maxima: interval needs the interval: give log-interval"]),
         ("{names: [a], maxima: last-scrape}", ["f.yaml:3: queues.maxima: must be one of window, interval, since-scrape, not 'last-scrape'; did you mean since-scrape?"]),
+        (f"{{names: {[f'q{n}' for n in range(101)]}}}", ["f.yaml:3: queues.names: 101 queues, and 100 are the most"]),
         ("{names: [a], max-bytes: 1KiB}", ["f.yaml:3: queues.max-bytes: must be at least 128KiB"]),
     ],
 )  # fmt: skip

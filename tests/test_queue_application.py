@@ -94,7 +94,7 @@ def test_running_jobs_finish_before_the_end() -> None:
         assert waits.lines()[0].startswith("ended 2 cancelled ")
         assert waits.say("put sleep 3")[0].startswith("error busy ")
         assert idles.say("take sleep") == ["ok empty"]
-        assert b'hpa_queue_running{name="sleep"} 1.0' in app.get("/queues/metrics").body
+        assert b'hpa_queue_running{name="sleep"} 1\n' in app.get("/queues/metrics").body
         assert not stopping.is_over_after(5)
         works.say("done 1 0")
         assert runs.lines()[0].startswith("ended 1 success ")
@@ -217,7 +217,7 @@ def test_the_frontend_serves_queues_and_metrics_alone(said: list[str]) -> None:
         app = MemoryApplication.__new__(MemoryApplication)
         app.reactor = reactor
         assert app.client().say("put sleep 1") == ["ok 1"]
-        assert b'hpa_queue_waiting{name="sleep"} 1.0' in app.get("/metrics").body
+        assert b'hpa_queue_waiting{name="sleep"} 1\n' in app.get("/metrics").body
         assert [app.get(path).status for path in ("/", "/queues/metrics", "/health", "/api/v1/queues")] == [404] * 4
         assert "clients of the queues: localhost:9997 [open to this machine]" in said
         ended: list[object] = []

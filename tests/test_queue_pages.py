@@ -40,9 +40,13 @@ ORIGINAL_SERIES = {
 
 
 def series(text: str) -> dict[str, float]:
-    """All values of a page, by the text before them."""
-    lines = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
-    return {name: float(value) for name, _, value in lines}
+    """All values of a page, by name and sorted labels."""
+    found = {}
+    for family in parse_text(text):
+        for sample in family.samples:
+            labels = ",".join(f'{name}="{value}"' for name, value in sorted(sample.labels.items()))
+            found[f"{sample.name}{{{labels}}}" if labels else sample.name] = sample.value
+    return found
 
 
 def page(app: MemoryApplication) -> dict[str, float]:

@@ -53,13 +53,12 @@ class FrontendOptions:
                 "log-interval": f"{interval}s" if interval else "none",
             },
         }
-        # A dollar in a name is a dollar: options are not expanded.
-        return json.dumps(tree, indent=1).replace("$", "$$")
+        return json.dumps(tree, indent=1)
 
 
 def _listen(address: str) -> str:
-    """Go's ``:9999`` means all interfaces."""
-    return f"*{address}" if address.startswith(":") else address
+    """An address for the configuration: Go's ``:9999`` means all interfaces, and a dollar is a dollar."""
+    return (f"*{address}" if address.startswith(":") else address).replace("$", "$$")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -64,7 +64,7 @@ QUEUES = Section(
         Key(
             "names",
             OneOf((ListOf(Text("queue name", queue_name), words="list of names"), MapOf(QUEUE, check=queue_name))),
-            "The queues that there are: a list of names, or what is special of each by its name.",
+            "The queues that there are, at most 100: a list of names, or what is special of each by its name.",
             default=(),
             default_words="none: no queues and no ports",
         ),

@@ -167,7 +167,7 @@ class LineConnection(LineInput):
         self.factory.turns.ask(self)
 
     def _may_go_on(self) -> bool:
-        return not (self.closing or self.owed.is_blocked or self._outbox.full)
+        return not (self.closing or self.owed.blocking or self._outbox.full)
 
     def _slice(self) -> bool:
         self._slicing = True
@@ -186,7 +186,7 @@ class LineConnection(LineInput):
         else:
             self._timer.stop()
         # While a request is waited for the end of input should still be noticed, so some more is read.
-        room = self.held_bytes <= MOST_BYTES if self.owed.is_blocked else not more
+        room = self.held_bytes <= MOST_BYTES if self.owed.blocking else not more
         self._read(room and not self._outbox.full)
 
     def _read(self, wanted: bool) -> None:

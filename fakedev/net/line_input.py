@@ -114,11 +114,15 @@ class LineInput(LineReceiver, ABC):
             self._pieces.appendleft(rest)
             self.held_bytes += len(rest)
         if message:
-            self._count_and_take(message)
+            self.lineReceived(message)
 
     def lineReceived(self, line: bytes) -> None:
-        """Take a line of words or JSON."""
-        self._count_and_take(line)
+        """Take a line of words or JSON, or a whole object."""
+        self.messages += 1
+        self._slice_messages += 1
+        self.message_received(line)
+        if self._slice_messages >= _SLICE_MESSAGES or self.slice_answer_bytes >= _SLICE_ANSWER_BYTES:
+            self.paused = True
 
     def lineLengthExceeded(self, line: bytes) -> None:
         """Refuse a line that is too long; where the next begins is not known."""
@@ -130,13 +134,6 @@ class LineInput(LineReceiver, ABC):
             _, newline, after = piece.rpartition(b"\n")
             self._line_begun = bool(after.strip()) or (self._line_begun and not newline)
         super().dataReceived(piece)
-
-    def _count_and_take(self, message: bytes) -> None:
-        self.messages += 1
-        self._slice_messages += 1
-        self.message_received(message)
-        if self._slice_messages >= _SLICE_MESSAGES or self.slice_answer_bytes >= _SLICE_ANSWER_BYTES:
-            self.paused = True
 
     def _finish(self) -> None:
         """Take what the end of input completes: a last line without LF."""

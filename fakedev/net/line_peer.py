@@ -57,10 +57,10 @@ class LinePeer(LineConnection):
 
     def reply(self, request: Request, answer: Reply | ProtocolError) -> None:
         """Answer a request for which requestReceived() returned None."""
-        blocked = self.owed.is_blocked
+        blocking = self.owed.blocking
         if self.owed.settle(request):
             self._answer(request, answer)
-            if blocked or self.ended:
+            if blocking or self.ended:
                 self.go_on()
 
     def tell(self, news: News) -> None:
@@ -150,7 +150,7 @@ class LinePeer(LineConnection):
             answer.request_id = request.id
             self._fail(answer)
         else:
-            self.say(encode_reply(answer, self.likely_way(), request.id))
+            self.say(encode_reply(answer, self.way or self.likely_way(), request.id))
 
     def _fail(self, error: ProtocolError) -> None:
         """Answer an error in the peer's way, and close where the way says so."""

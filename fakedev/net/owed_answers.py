@@ -19,15 +19,11 @@ class OwedAnswers:
 
     def __init__(self) -> None:
         self._requests: dict[int, Request] = {}
-        self._blocking: Request | None = None
+        #: The request that holds up those after it.
+        self.blocking: Request | None = None
 
     def __bool__(self) -> bool:
         return bool(self._requests)
-
-    @property
-    def is_blocked(self) -> bool:
-        """Whether a request holds up those after it."""
-        return self._blocking is not None
 
     def add(self, request: Request) -> None:
         """A request is to be answered.
@@ -41,17 +37,17 @@ class OwedAnswers:
     def postpone(self, request: Request) -> bool:
         """The answer of a request comes later, unless it was settled already; whether those after it must wait."""
         if request.id is None and id(request) in self._requests:
-            self._blocking = request
+            self.blocking = request
             return True
         return False
 
     def settle(self, request: Request) -> bool:
         """A request is answered now; False when it was before, or was never owed."""
-        if self._blocking is request:
-            self._blocking = None
+        if self.blocking is request:
+            self.blocking = None
         return self._requests.pop(id(request), None) is not None
 
     def clear(self) -> None:
         """Nobody waits for an answer any more."""
         self._requests.clear()
-        self._blocking = None
+        self.blocking = None

@@ -82,8 +82,12 @@ class QueueBackendPeer(QueuePeer):
         count = whole_of(request.arguments, "count", 1, MOST_JOBS) or 1
         now = hub.now()
         jobs: list[Job] = []
-        while len(jobs) < count and (job := hub.broker.take(self, queue, now)) is not None:
-            jobs.append(job)
+        try:
+            while len(jobs) < count and (job := hub.broker.take(self, queue, now)) is not None:
+                jobs.append(job)
+        except Refused:
+            if not jobs:  # those that it has got already must be told
+                raise
         if jobs or not wait_seconds:
             return self._given(request, jobs)
         hub.broker.wait(self, queue, request, now + wait_seconds)
@@ -95,12 +99,13 @@ class QueueBackendPeer(QueuePeer):
 
     def do_fail(self, request: Request) -> Reply:
         """A run has failed."""
-        reason = str(request.arguments.get("reason", ""))
+        exit_code = _exit_code(request)
         timeout_seconds = seconds_of(request.arguments, "timeout")
+        reason = str(request.arguments.get("reason", ""))
+        if not (reason or exit_code or timeout_seconds):
+            reason = "failed"  # or else it would be a success
         run_seconds = _run_seconds(request.arguments)
-        return self._run_over(
-            request, Report(_exit_code(request), reason or "failed", timeout_seconds, run_seconds=run_seconds)
-        )
+        return self._run_over(request, Report(exit_code, reason, timeout_seconds, run_seconds=run_seconds))
 
     def do_touch(self, request: Request) -> Reply:
         """The limit of a job counts from now."""

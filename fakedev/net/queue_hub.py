@@ -27,8 +27,11 @@ class QueueHub:
 
     def now(self) -> float:
         """Seconds of the reactor's clock; they never go back, though the system's time may."""
-        self._now = max(self._now, self._clock.seconds())
-        return self._now
+        now = self._clock.seconds()
+        if now < self._now:
+            return self._now
+        self._now = now
+        return now
 
     def turn_over(self) -> None:
         """Something has changed: be called when the broker needs it, and end the draining when nothing is left."""
@@ -49,12 +52,15 @@ class QueueHub:
         :returns: fires when nothing is left.
         """
         self._drained = drained = Deferred()
-        self._give_up = self._clock.callLater(seconds, self._abandon)
+        self._give_up = self._clock.callLater(seconds, self.give_up)
         self.broker.close(GOING_DOWN, self.now())
         self.turn_over()
         return drained
 
-    def _abandon(self) -> None:
+    def give_up(self) -> None:
+        """End what still runs while the queues are drained."""
+        if self._give_up is not None and self._give_up.active():
+            self._give_up.cancel()
         self._give_up = None
         self.broker.abandon(GOING_DOWN, self.now())
         self.turn_over()

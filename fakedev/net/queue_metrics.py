@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
-
 from fakedev import __version__
 from fakedev.net.http_negotiation import choose_exposition
 from fakedev.net.http_request import GuardedRequest
@@ -14,7 +11,7 @@ from fakedev.net.http_resource import GuardedResource
 from fakedev.net.http_response import Response
 from fakedev.net.page_statistics import PageStatistics
 from fakedev.net.queue_figures import QueueFigures
-from fakedev.net.queue_series import QueueSeries
+from fakedev.net.queue_series import queue_series
 
 #: The original's page begins with a line that names its program, and so does ours.
 TITLE: Final = f"# fakedev {__version__}: work queues, with the series of the scalability tester's frontend\n".encode()
@@ -28,14 +25,13 @@ class QueueMetricsPage(GuardedResource):
     def __init__(self, figures: QueueFigures, statistics: PageStatistics) -> None:
         super().__init__()
         self._figures = figures
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(QueueSeries(figures))
         self.statistics = statistics
 
     def get(self, request: GuardedRequest) -> Response:
         """The page, as text 0.0.4 or OpenMetrics (which has no comments but its own)."""
         form = choose_exposition(request.header(b"accept"))
-        text = generate_openmetrics(self._registry) if form.openmetrics else TITLE + generate_latest(self._registry)
+        series = queue_series(self._figures, form.openmetrics)
+        text = series + b"# EOF\n" if form.openmetrics else TITLE + series
         if request.method == b"GET":
             for queue in self._figures.all():
                 queue.counted.scraped()

@@ -94,18 +94,15 @@ def seconds_of(arguments: Mapping[str, object], name: str) -> float:
 
     :raises ProtocolError: ``bad-argument``, naming it.
     """
-    value = arguments.get(name)
-    if value is None:
-        return 0.0
+    value: Any = arguments.get(name, 0.0)
     if isinstance(value, str):
         try:
             return parse_duration(value)
         except ValueError as error:
             raise ProtocolError("bad-argument", f"{name}: {error}") from None
-    seconds = float(str(value))
-    if not 0 <= seconds <= LONGEST_SECONDS:
+    if not 0 <= value <= LONGEST_SECONDS:
         raise ProtocolError("bad-argument", f"{name}: must be 0 to {LONGEST_SECONDS:.0f} seconds")
-    return seconds
+    return float(value)
 
 
 def whole_of(arguments: Mapping[str, object], name: str, least: int, most: int) -> int | None:
@@ -113,10 +110,8 @@ def whole_of(arguments: Mapping[str, object], name: str, least: int, most: int) 
 
     :raises ProtocolError: ``bad-argument``, naming it.
     """
-    value = arguments.get(name)
-    if value is None:
-        return None
-    number = int(str(value)) if not isinstance(value, int) else value
-    if not least <= number <= most:
+    value: Any = arguments.get(name)
+    if value is not None and not least <= value <= most:
         raise ProtocolError("bad-argument", f"{name}: must be {least} to {most}")
+    number: int | None = value
     return number

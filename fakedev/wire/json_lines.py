@@ -19,7 +19,9 @@ def parse_json_line(line: bytes, grammar: Grammar) -> Request:
     :raises ProtocolError: ``unknown-verb`` or ``bad-argument``, with the request's id when it could be read.
     """
     fields = load_object(line)
-    request_id = _request_id(fields.get("id"))
+    request_id = fields.get("id")
+    if type(request_id) is not int or not -_LARGEST_ID <= request_id < _LARGEST_ID:
+        request_id = _request_id(request_id)
     try:
         verb = _verb(fields, grammar)
         return Request(verb.name, verb.checked(_arguments(verb, fields)), request_id)
@@ -28,14 +30,10 @@ def parse_json_line(line: bytes, grammar: Grammar) -> Request:
         raise
 
 
-def _request_id(value: object) -> str | int | None:
-    match value:
-        case None:
-            return None
-        case str() if len(value) <= _LONGEST_ID:
-            return value
-        case int() if not isinstance(value, bool) and -_LARGEST_ID <= value < _LARGEST_ID:
-            return value
+def _request_id(value: object) -> str | None:
+    """An id that is no integer."""
+    if value is None or (isinstance(value, str) and len(value) <= _LONGEST_ID):
+        return value
     raise ProtocolError("bad-argument", f"id: must be a text of at most {_LONGEST_ID} characters or a 64-bit integer")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import orjson
 
@@ -15,8 +16,7 @@ _EXCERPT_BYTES = 400
 _SHORT_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
-@dataclass(frozen=True)
-class Reply:
+class Reply(NamedTuple):
     """A good answer.
 
     :param text: what follows ``ok`` in words.
@@ -43,7 +43,8 @@ class News:
 def encode_reply(reply: Reply, way: Way, request_id: str | int | None = None) -> bytes:
     """A good answer in words or JSON lines."""
     if way is Way.JSON_LINES:
-        return _json_line({**_identified(request_id), "ok": True, **_data(reply)})
+        data = reply.data if reply.data is not None else _data(reply)
+        return _json_line({"ok": True, **data} if request_id is None else {"id": request_id, "ok": True, **data})
     if reply.lines is None:
         return _line(f"ok {reply.text}" if reply.text else "ok")
     return _line(f"ok {len(reply.lines)} lines") + b"".join(_line(line) for line in reply.lines)
@@ -108,8 +109,6 @@ def _identified(request_id: str | int | None) -> dict[str, object]:
 
 
 def _data(reply: Reply) -> Mapping[str, object]:
-    if reply.data is not None:
-        return reply.data
     if reply.lines is not None:
         return {"lines": list(reply.lines)}
     return {"text": reply.text} if reply.text else {}

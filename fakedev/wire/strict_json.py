@@ -24,7 +24,7 @@ def load_object(data: bytes, *, last_one_counts: bool = False) -> dict[str, obje
     """The object that the bytes hold.
 
     Not taken are NaN, infinities, numbers past a float, texts with half a surrogate pair (they cannot be
-    written again), nesting beyond MOST_LEVELS, and keys given twice.
+    written again), nesting beyond MOST_LEVELS, and keys given twice. Integers over 64 bits become floats.
 
     :param last_one_counts: take keys that are given twice, as Go does: the last one counts.
     :raises ProtocolError: ``bad-argument``, saying what is wrong and where.
@@ -46,30 +46,19 @@ def kind_of(value: object) -> str:
 def _load_plain(data: bytes) -> dict[str, object] | None:
     """The object, when it is plain; None when that is not sure, or when something is wrong with it.
 
-    Most messages are plain, and this takes a sixth of the time. Plain is an object of texts without escapes, numbers
-    and lists of texts. orjson forgets keys that are given twice, but then there are more quotes than it found texts;
-    it makes floats of integers over 64 bits, so no large float is taken from it.
+    Most messages are plain, and this takes a sixth of the time. orjson forgets keys that are given twice, so it is
+    counted how many there are: where no text has an escape, and no blank is before a colon, each key ends with ``":``
+    and nothing else does. It makes floats of integers over 64 bits, which nobody wants as they are.
     """
-    if b"\\" in data:
+    if b"\\" in data or b" :" in data or b"\t:" in data or b"\n:" in data or b"\r:" in data:
+        return None
+    if data.count(b"{") != 1 or data.count(b"[") >= MOST_LEVELS:
         return None
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError:
         return None
-    if type(value) is not dict:
-        return None
-    texts = len(value)
-    for each in value.values():
-        kind = type(each)
-        if kind is str:
-            texts += 1
-        elif kind is list:
-            if not {*map(type, each)} <= {str}:
-                return None
-            texts += len(each)
-        elif kind is dict or (kind is float and abs(each) >= _LARGE):
-            return None
-    return value if data.count(b'"') == 2 * texts else None
+    return value if type(value) is dict and len(value) == data.count(b'":') else None
 
 
 def _load(data: bytes, *, last_one_counts: bool) -> object:
@@ -80,6 +69,7 @@ def _load(data: bytes, *, last_one_counts: bool) -> object:
             data.decode("utf-8"),
             parse_constant=_refuse_constant,
             parse_float=_finite,
+            parse_int=_integer,
             object_pairs_hook=_last_one_last if last_one_counts else _no_key_twice,
         )
         if b"\\u" in data:
@@ -104,6 +94,16 @@ def _finite(text: str) -> float:
     if not math.isfinite(number):
         raise ProtocolError("bad-argument", f"the number {text[:40]} is too large")
     return number
+
+
+def _integer(text: str) -> int | float:
+    number = int(text)
+    if -(2**63) <= number < 2**64:
+        return number
+    try:
+        return float(number)
+    except OverflowError:
+        return number  # no argument can be so large: whoever reads it says which one was
 
 
 def _no_key_twice(pairs: list[tuple[str, object]]) -> dict[str, object]:

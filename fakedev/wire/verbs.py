@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from fakedev.wire.arguments import Argument
 from fakedev.wire.errors import ProtocolError
@@ -14,8 +15,7 @@ from fakedev.wire.errors import ProtocolError
 _WIDTH = 100
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """A message that was understood.
 
     :param verb: the verb's own name, whichever alias was used.

@@ -41,7 +41,7 @@ class Broker:
         self._ledger = Ledger(self._queues)
         self._last_job = 0
         self._last_wait = 0
-        self._closed = ""  # why no request is taken in any more
+        self._closed: str | None = None  # why no request is taken in any more
 
     # Clients
 
@@ -219,7 +219,7 @@ class Broker:
         :raises Refused: ``unknown-name``; ``busy``, after close().
         """
         some = self._some(queue)
-        if self._closed:
+        if self._closed is not None:
             raise Refused("busy", self._closed)
         for found in some:
             found.is_draining = False
@@ -309,7 +309,7 @@ class Broker:
 
     def _not_taken_in(self, queue: Queue) -> Refused | None:
         """Why requests are not taken in, however many there are."""
-        if self._closed:
+        if self._closed is not None:
             return Refused("busy", self._closed)
         if queue.is_draining:
             return Refused("busy", f"Queue '{queue.spec.name}' is draining")
@@ -340,7 +340,7 @@ class Broker:
     # What becomes of jobs
 
     def _give_back(self, job: Job, now: float) -> None:
-        if self._closed:
+        if self._closed is not None:
             self._ledger.end(job, answer_without_report(job, Outcome.CANCELLED, self._closed, now), now)
         else:
             self._ledger.give_back(job, now)

@@ -49,7 +49,7 @@ class QueueStatistics:
     :ivar disconnects: clients that left before the answer; their requests are among the cancelled ones.
     :ivar retries: how often a job was offered again because its backend had left.
     :ivar burials: jobs laid aside.
-    :ivar wait: time from put to take, by outcome; of a job that was offered several times all its waits together.
+    :ivar wait: time from put to take, by outcome; of a job that was offered several times, to the last one.
     :ivar run: run time of what was taken, by outcome.
     """
 
@@ -107,7 +107,7 @@ class QueueStatistics:
     ) -> None:
         """A request ended, once and for all.
 
-        :param wait_seconds: how long it waited, all its offers together.
+        :param wait_seconds: from put to the last time it was taken, or to the end of what was never taken.
         :param run_seconds: how long it ran; None when no backend took it.
         :param node: where it ran.
         :param pod: likewise.
