@@ -1,7 +1,7 @@
 """A stand-in for the original frontend program: its ports, its messages to the byte, and its limits.
 
-Run as a program it prints its two addresses, then a line for each result. One read of 1024 bytes for each message, a
-thread for each connection, nothing after a connection's one exchange.
+Run as a program it prints the ports of clients and of backends. One read of 1024 bytes for each message, a thread for
+each connection, nothing after a connection's one exchange.
 
     python -m tests.original_frontend QUEUE...
 """
@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -65,10 +66,16 @@ class OriginalFrontend:
         for listening, serve in ((self._clients, self._serve_client), (self._backends, self._serve_backend)):
             threading.Thread(target=self._accept, args=(listening, serve), daemon=True).start()
 
+    def __enter__(self) -> OriginalFrontend:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
         """Listen no more."""
         for listening in (self._clients, self._backends):
-            with listening:
+            with listening, suppress(OSError):
                 listening.shutdown(socket.SHUT_RDWR)
 
     def put(self, queue: str, args: list[str] | None = None, limit: float = 0) -> socket.socket:
@@ -94,7 +101,8 @@ class OriginalFrontend:
     def _guarded(self, serve: Any, connection: socket.socket) -> None:
         try:
             serve(connection)
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError, KeyError) as error:
+            sys.stderr.write(f"{error!r}\n")
             connection.close()
 
     def _serve_client(self, connection: socket.socket) -> None:
@@ -145,7 +153,9 @@ def answer_of(client: socket.socket) -> dict[str, Any]:
 
 def main() -> None:
     """Serve until killed."""
-    OriginalFrontend(*sys.argv[1:])
+    frontend = OriginalFrontend(*sys.argv[1:])
+    sys.stdout.write(f"ready {frontend.client_port} {frontend.backend_port}\n")
+    sys.stdout.flush()
     threading.Event().wait()
 
 

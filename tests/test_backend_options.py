@@ -85,3 +85,9 @@ def test_what_cannot_be_used(arguments: list[str], part: str) -> None:
     with pytest.raises(FlagError) as caught:
         settings(*arguments)
     assert part in str(caught.value)
+
+
+def test_a_name_that_no_result_could_carry() -> None:
+    """Whatever the variable holds, it is no name of a node."""
+    with pytest.raises(FlagError, match=r"the name in .NODE is longer than 253 characters"):
+        settings("-node-env", "NODE", "sleep", NODE="n" * 254)

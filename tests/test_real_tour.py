@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.real import PATIENCE_SECONDS, ROOT, clean_environment, console, require_program
-from tests.real_service import Service, StartProgram, eventually, ready
+from tests.real_service import Peer, Service, StartProgram, eventually, ready
 
 pytestmark = pytest.mark.real
 
@@ -48,7 +48,7 @@ def folder(tmp_path: Path) -> Path:
     """A folder that looks like the checkout after `make run`: with the programs in .venv/bin."""
     programs = tmp_path / ".venv" / "bin"
     programs.mkdir(parents=True)
-    for name in ("fakedev", "fakedev-workload"):
+    for name in ("fakedev", "fakedev-workload", "fakedev-frontend", "fakedev-backend"):
         python, _, code = console(name)
         (programs / name).write_text(f"#!/bin/sh\nexec '{python}' -c \"{code}\" \"$@\"\n")
         (programs / name).chmod(0o755)
@@ -139,7 +139,7 @@ def test_put_work_on_a_device(service: Service, folder: Path) -> None:
 @pytest.mark.requires_program("curl")
 def test_from_a_script_and_over_http(service: Service, shell: Shell) -> None:
     """fakedev-workload and its exit code; a workload by POST and DELETE; the clock."""
-    command, _ = command_with("fakedev-workload")
+    command, _ = command_with("fakedev-workload -socket /tmp/fakedev-$(id -u)/workload.sock -devnames")
     status, shown = command_with("echo $?")
     assert shell(f"{command} 2> /dev/null; {status}", service).splitlines() == shown == ["0"]
     command, shown = command_with("api/v1/workloads -d")
@@ -154,6 +154,28 @@ def test_from_a_script_and_over_http(service: Service, shell: Shell) -> None:
     command, _ = command_with("api/v1/clock")
     before = service.get_json("/api/v1/clock")["tick"]
     assert json.loads(shell(command, service))["tick"] >= before + 900
+
+
+def test_work_from_a_queue(service: Service, folder: Path, start_program: StartProgram) -> None:
+    """A frontend, a backend that runs fakedev-workload, and the session of a client, line by line."""
+    frontend, _ = command_with("fakedev-frontend gpu")
+    backend, _ = command_with("fakedev-backend")
+    _, (said, *answers) = command_with("nc localhost 9997")
+    clients, backends = folder / "clients.sock", folder / "backends.sock"
+    frontend = frontend.replace("gpu &", f"-caddr {clients} -waddr {backends} -maddr localhost:0 gpu")
+    backend = backend.replace("-name", f"-faddr {backends} -name").replace("/tmp/fakedev-$(id -u)", str(folder / "run"))
+    start_program(["sh", "-c", f"exec {frontend}"], folder=folder).wait_for_text("backends of the queues")
+    start_program(["sh", "-c", f"exec {backend.removesuffix(' &')}"], folder=folder)
+    with Peer(str(clients)) as client:
+        heard = [client.say(said)]
+        eventually(lambda: b'"Workload"' in service.fetch("/api/v1/workloads").body, "the workload runs")
+        service.fetch("/api/v1/clock", {"advance": "1m"})
+        heard.append(client.line())
+
+    def without_values(line: str) -> str:
+        return re.sub(r"(seconds|pod|node)=\S+", r"\1=", line)
+
+    assert [without_values(line) for line in heard] == [without_values(line) for line in answers]
 
 
 def test_move_time(shell: Shell, folder: Path) -> None:

@@ -6,6 +6,7 @@ import os
 import socket
 import sys
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from fakedev.commands.go_flags import FlagError, FlagSet, Values
 from fakedev.commands.workload_options import find_files, parse_seconds
@@ -13,7 +14,9 @@ from fakedev.config.peer_address import parse_address
 from fakedev.tap_backend import PROTOCOLS, BackendSettings, run_backend
 from fakedev.workqueue.backend_command import SLEEP, BackendCommand
 
-_MOST_WORKERS = 1000
+_MOST_WORKERS: Final = 1000
+#: Characters of a host's name, and of a pod's and a node's: what DNS takes.
+_LONGEST_NAME: Final = 253
 
 
 class BackendOptions:
@@ -33,9 +36,7 @@ class BackendOptions:
             "faddr", parse_address("localhost:9999"), "where the frontend listens", "HOST:PORT|PATH", parse_address
         )
         self._name = flags.text("name", "sleep", "queue that work is taken from", "QUEUE")
-        self._glob = flags.text(
-            "glob", "", "FILENAME in arguments becomes the first file that matches", "PATTERN"
-        )
+        self._glob = flags.text("glob", "", "FILENAME in arguments becomes the first file that matches", "PATTERN")
         self._limit = flags.value(
             "limit", 0.0, "time limit of each run, where the request's is not smaller; 0: none", seconds, parse_seconds
         )
@@ -113,6 +114,8 @@ class BackendOptions:
     def _name_from(self, variable: str) -> str:
         """The value of a variable; the host's name when none is named, or it is empty."""
         name = (self._environ.get(variable, "") if variable else "") or self._host
+        if len(name) > _LONGEST_NAME:
+            raise FlagError(f"the name in ${variable} is longer than {_LONGEST_NAME} characters")
         return name.encode("utf-8", "replace").decode("utf-8")
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.error import ConnectingCancelledError
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.protocol import Protocol
 from twisted.logger import Logger
@@ -99,12 +98,7 @@ class BareSource:
 
     async def take(self, idle_seconds: float) -> TakenJob | None:
         """Ask once."""
-        try:
-            return await self._last_words.wait(Deferred.fromCoroutine(self._take()))
-        except (FrontendLost, FrontendRefused, CancelledError, ConnectingCancelledError):
-            if self._last_words.leaving:
-                return None
-            raise
+        return await self._last_words.ask(self._take())
 
     async def finish(self, job: TakenJob, report: Report) -> None:
         """Send the result, and wait until it is on its way."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from typing import Any, Final, TypeVar
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.error import ConnectingCancelledError
 from twisted.internet.interfaces import IReactorTime
+
+from fakedev.net.backend_jobs import FrontendLost, FrontendRefused
 
 #: How long a program that ends waits for an answer.
 LAST_WORDS_SECONDS: Final = 0.5
@@ -23,6 +27,15 @@ class LastWords:
         self._clock = clock
         self._waited: Deferred[Any] | None = None
         self.leaving = False
+
+    async def ask(self, asking: Coroutine[Any, Any, T]) -> T | None:
+        """What a frontend is asked for; None when the wait ended because the program is to end."""
+        try:
+            return await self.wait(Deferred.fromCoroutine(asking))
+        except (FrontendLost, FrontendRefused, CancelledError, ConnectingCancelledError):
+            if self.leaving:
+                return None
+            raise
 
     def wait(self, waited: Deferred[T]) -> Deferred[T]:
         """Wait for this, as the one that is cancelled when there is no more time for it."""

@@ -68,7 +68,8 @@ class CommandRun(ProcessProtocol):
             return
         self._is_stopping = self._is_killed = True
         self._signal(signal.SIGKILL)
-        self._later(AFTER_KILL_SECONDS, self._give_up)
+        if self._report is not None:
+            self._later(AFTER_KILL_SECONDS, self._give_up)
 
     def connectionMade(self) -> None:
         """The command was started."""
@@ -87,6 +88,8 @@ class CommandRun(ProcessProtocol):
             self._report = stopped_report(self._command, run_seconds)
         else:
             self._report = command_report(self._command, status.exitCode or 0, status.signal or 0, run_seconds)
+        if self._is_killed:
+            self._later(AFTER_KILL_SECONDS, self._give_up)
         self._look_for_rest()
 
     def _reach_limit(self) -> None:
@@ -101,12 +104,13 @@ class CommandRun(ProcessProtocol):
         if not self._is_stopping:
             self.log.debug("{command} has ended and left processes behind: they are ended too", command=self._command)
             self.stop()
+        if self._is_killed:
+            self._signal(signal.SIGKILL)  # those that were being made when the others were killed
         self._later(LOOK_AGAIN_SECONDS, self._look_for_rest)
 
     def _give_up(self) -> None:
-        if self._report is not None:
-            self.log.warn("{command} left processes behind that SIGKILL does not end", command=self._command)
-            self._finish()
+        self.log.warn("{command} left processes behind that SIGKILL does not end", command=self._command)
+        self._finish()
 
     def _finish(self) -> None:
         for call in self._calls:
