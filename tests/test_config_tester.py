@@ -82,7 +82,9 @@ def test_a_file_of_plans(tmp_path: Path) -> None:
     assert [plan.name for plan in load_plans(str(file), Files(environ={}))] == ["a", "b"]
 
 
-@pytest.mark.parametrize(("text", "reason"), [("plans: []", "there are none"), ("plan: x", "unknown key"), ("[", "line 1|:1")])
+@pytest.mark.parametrize(
+    ("text", "reason"), [("plans: []", "there are none"), ("plan: x", "unknown key"), ("[", "line 1|:1")]
+)
 def test_a_file_that_is_none(tmp_path: Path, text: str, reason: str) -> None:
     """Is told with its name."""
     file = tmp_path / "plans.yaml"

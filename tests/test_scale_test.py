@@ -1,0 +1,162 @@
+"""The scale test: its steps, with backends that only count, and a frontend in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from fakedev.commands.scale_test import scale_test
+from fakedev.net.scale_backends import CannotScale
+from fakedev.net.scale_test import ScaleSettings, ScaleTest
+from fakedev.net.tester_requests import Asker
+from fakedev.net.tester_service import LoadTester
+from fakedev.tester.plan import ClosedLoad, Plan
+from fakedev.tester.scaling import scaling_of
+from fakedev.workqueue.outcome import Answer, Outcome
+
+RUN_SECONDS = 0.5
+PLAN = Plan("sleep", "sleep", ClosedLoad(0, 64), "frontend")
+
+
+class Servers:
+    """Backends and the way to them: each runs one request at a time; together they do at most so many a second.
+
+    :ivar count: how many there are.
+    """
+
+    can_start = True
+
+    def __init__(self, clock: Clock, most_rate: float) -> None:
+        self.count = 0
+        self.ended = False
+        self.lost = ""
+        self.asker: Any = None
+        self._clock = clock
+        self._gap_seconds = 1 / most_rate
+        self._free_at = 0.0
+        self._calls: dict[int, Any] = {}
+
+    def make(self, plan: Plan, asker: Asker) -> Any:
+        """The way of a tester to these servers."""
+        self.asker = asker
+        return self
+
+    async def become(self, count: int) -> None:
+        """There are so many now."""
+        self.count = count
+
+    def check(self) -> None:
+        """All are there, unless the test says otherwise."""
+        if self.lost:
+            raise CannotScale(self.lost)
+
+    async def end(self) -> None:
+        """Note it."""
+        self.ended = True
+
+    def start(self) -> None:
+        """The frontend is there."""
+
+    def stop(self) -> None:
+        """Nothing is told any more."""
+        for call in self._calls.values():
+            call.cancel()
+        self._calls = {}
+
+    def send(self, number: int) -> None:
+        """Serve it, when the shared resource has room."""
+        self._free_at = max(self._free_at + self._gap_seconds, self._clock.seconds() + RUN_SECONDS)
+        self._calls[number] = self._clock.callLater(self._free_at - self._clock.seconds(), self._serve, number)
+
+    def take_back(self, number: int) -> None:
+        """Forget it."""
+        self._calls.pop(number).cancel()
+
+    def _serve(self, number: int) -> None:
+        del self._calls[number]
+        self.asker.answered(number, Answer(Outcome.SUCCESS, 0, run_seconds=RUN_SECONDS))
+
+
+class ScaleTestTests(SynchronousTestCase):
+    """Steps."""
+
+    def begin(self, most_rate: float = 1e9) -> None:
+        """A test of up to eight backends."""
+        self.clock = Clock()
+        self.servers = Servers(self.clock, most_rate)
+        self.over: list[bool] = []
+        self.told: list[str] = []
+        tester = LoadTester([PLAN], self.servers.make, self.clock)
+        settings = ScaleSettings(8, settle_seconds=2.0, measure_seconds=20.0)
+        self.test = ScaleTest(
+            tester, self.servers, settings, self.clock, lambda: self.over.append(True), self.told.append
+        )
+        self.test.startService()
+
+    def run_steps(self, seconds: float = 100.0) -> None:
+        """Let so much time pass."""
+        self.clock.pump([0.05] * int(seconds / 0.05))
+
+    def test_doubling_finds_the_straight_line(self) -> None:
+        """1, 2, 4, 8 backends that share nothing: twice as much each time."""
+        self.begin()
+        self.run_steps()
+        self.assertEqual(self.over, [True])
+        self.assertEqual([step.backends for step in self.test.steps], [1, 2, 4, 8])
+        for step in self.test.steps:
+            assert step.rate == pytest.approx(step.backends / RUN_SECONDS, rel=0.07)
+        self.assertEqual(len(self.told), 4)
+
+    def test_a_shared_bottleneck_has_its_knee(self) -> None:
+        """All that the shared resource lets through is what four backends do."""
+        self.begin(most_rate=4 / RUN_SECONDS)
+        self.run_steps()
+        law = scaling_of(self.test.steps).law
+        assert law is not None and law.knee_backends == pytest.approx(4.0, abs=1.5)
+
+    def test_load_is_stopped_at_the_end(self) -> None:
+        """The backends that were started end too."""
+        self.begin()
+        self.run_steps()
+        self.successResultOf(self.test.stop_all())
+        self.assertTrue(self.servers.ended)
+        self.assertEqual((self.test.problem, self.clock.getDelayedCalls()), ("", []))
+
+    def test_a_backend_that_ends_too_early(self) -> None:
+        """Makes the measurement worthless: it is over, with the reason."""
+        self.begin()
+        self.servers.lost = "a backend has ended"
+        self.run_steps()
+        self.assertEqual((self.test.problem, self.over, self.test.steps), ("a backend has ended", [True], []))
+
+    def test_stopping_it(self) -> None:
+        """At once, with the backends; nothing is judged."""
+        self.begin()
+        self.run_steps(30.0)
+        self.successResultOf(self.test.stop_all())
+        self.assertEqual((self.test.problem, self.over), ("it was stopped", []))
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("-most", "1"), "-most: 2 to"),
+        (("-per-backend", "0"), "-per-backend: 1 to"),
+        (("-start", "a", "-scale", "b"), "give one of them"),
+        (("-start", ""), "must be a command"),
+        (("-start", "'a"), "-start:"),
+        (("-protocol", "xml"), "-protocol: json or bare"),
+        (("-measure", "0"), "-measure must be above 0"),
+        (("-name", ""), "-name must name a queue"),
+    ],
+)
+def test_wrong_usage(arguments: tuple[str, ...], reason: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line that says what is wrong, and exit code 2."""
+    with pytest.raises(SystemExit) as ended:
+        scale_test(arguments)
+    assert ended.value.code == 2
+    assert reason in capsys.readouterr().err
