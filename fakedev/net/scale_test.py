@@ -15,6 +15,7 @@ from twisted.python.failure import Failure
 from fakedev.net.scale_backends import Backends, CannotScale
 from fakedev.net.tester_service import LoadTester
 from fakedev.tester.scaling import ScaleStep
+from fakedev.tester.statistics import Statistics
 
 #: Stretches of time that a step is measured in, to know how much its rate varies.
 STRETCHES: Final = 10
@@ -96,25 +97,20 @@ class ScaleTest(Service):
         self._tester.set_parallel(0)
 
     async def _measured(self, count: int) -> ScaleStep:
-        settings, tester = self._settings, self._tester
-        tester.set_parallel(count * settings.per_backend)
+        settings, statistics = self._settings, self._tester.total
+        self._tester.set_parallel(count * settings.per_backend)
         await deferLater(self._reactor, settings.settle_seconds)
-        tester.reset()
+        # What ends in a stretch belongs to it, whenever it started: no reset, after which that would count nowhere.
+        began = _Reading(statistics, self._reactor.seconds())
         rates: list[float] = []
-        began, before = self._reactor.seconds(), 0
+        before = now = began
         for _ in range(STRETCHES):
             await deferLater(self._reactor, settings.measure_seconds / STRETCHES)
-            now, successes = self._reactor.seconds(), tester.total.successes
-            rates.append((successes - before) / (now - began))
-            began, before = now, successes
-        timings = tester.total.timings
+            before, now = now, _Reading(statistics, self._reactor.seconds())
+            rates.append((now.successes - before.successes) / (now.seconds - before.seconds))
+        means = {part: now.mean_since(began, part) for part in ("run", "wait", "communication")}
         return ScaleStep(
-            count,
-            tuple(rates),
-            tester.total.failed,
-            timings["run"].mean,
-            timings["wait"].mean,
-            timings["communication"].mean,
+            count, tuple(rates), now.failed - began.failed, means["run"], means["wait"], means["communication"]
         )
 
     def _failed(self, failure: Failure) -> None:
@@ -123,6 +119,22 @@ class ScaleTest(Service):
         elif not failure.check(CancelledError):
             self.log.failure("The scale test failed", failure)
             self.problem = "a fault of fakedev"
+
+
+class _Reading:
+    """What the statistics said at a time."""
+
+    def __init__(self, statistics: Statistics, seconds: float) -> None:
+        self.seconds = seconds
+        self.successes = statistics.successes
+        self.failed = statistics.failed
+        self._sums = {part: (each.count, each.total_seconds) for part, each in statistics.timings.items()}
+
+    def mean_since(self, earlier: _Reading, part: str) -> float:
+        """The mean of a part of the time of the requests that ended since then; 0 when there were none."""
+        count, total_seconds = self._sums[part]
+        count_before, total_before = earlier._sums[part]
+        return (total_seconds - total_before) / (count - count_before) if count > count_before else 0.0
 
 
 def _nothing() -> None:
