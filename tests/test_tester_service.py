@@ -196,6 +196,16 @@ class LoadTesterTests(SynchronousTestCase):
         way.answer(3)
         self.assertEqual((total.outstanding, total.pending, total.completed), (3, 3, 3))
 
+    def test_the_system_time_is_set_back(self) -> None:
+        """For the tester it stands still until it has caught up; nothing is negative."""
+        self.start(CLOSED)
+        self.clock.advance(5.0)
+        self.clock.rightNow -= 100.0
+        self.ways["closed"].answer(3)
+        self.assertEqual(self.tester.now, 1005.0)
+        self.assertEqual(self.tester.total.timings["total"].most, 5.0)
+        self.assertEqual(sum(step.successes for _, step in self.tester.total.timeline.steps(self.tester.now)), 3)
+
     def test_the_end_of_a_run(self) -> None:
         """Halted, it starts nothing and is over with the last answer; what is not answered ends as cancelled."""
         self.start(CLOSED)

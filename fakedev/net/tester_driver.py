@@ -8,6 +8,7 @@ from typing import Final
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
+from fakedev.net.steady_seconds import SteadySeconds
 from fakedev.net.tester_requests import Asker, Requests
 from fakedev.tester.pacing import ClosedPacer, pacer_of
 from fakedev.tester.plan import Plan
@@ -24,6 +25,7 @@ class PlanDriver:
     """The load of one plan. It is the Asker of its Requests.
 
     :param books: statistics in which each request is counted.
+    :param clock: calls when something is due; what time it is ``seconds`` tells.
     :ivar is_over: whether nothing is under way and nothing will be due.
     """
 
@@ -33,13 +35,15 @@ class PlanDriver:
         make_requests: MakeRequests,
         books: tuple[Statistics, ...],
         clock: IReactorTime,
+        seconds: SteadySeconds,
         over: Callable[[], None],
     ) -> None:
         self.plan = plan
         self._books = books
         self._clock = clock
+        self._seconds = seconds
         self._over = over
-        self._pacer = pacer_of(plan, clock.seconds())
+        self._pacer = pacer_of(plan, seconds())
         self._requests = make_requests(plan, self)
         self._tickets: dict[int, tuple[Ticket, ...]] = {}  # requests under way, the youngest last
         self._number = 0
@@ -71,7 +75,7 @@ class PlanDriver:
 
     def start(self) -> None:
         """Begin; arrivals are counted from now."""
-        self._pacer = pacer_of(self.plan, self._clock.seconds())
+        self._pacer = pacer_of(self.plan, self._seconds())
         self._requests.start()
         self._turn()
 
@@ -93,7 +97,7 @@ class PlanDriver:
 
     def end(self, error: str) -> None:
         """End what is under way as cancelled, for this reason."""
-        now = self._clock.seconds()
+        now = self._seconds()
         for number in list(self._tickets):
             self._requests.take_back(number)
             self._note(number, Answer(Outcome.CANCELLED, error=error), now)
@@ -109,7 +113,7 @@ class PlanDriver:
         """See Asker."""
         if number not in self._tickets:
             return
-        now = self._clock.seconds()
+        now = self._seconds()
         self._note(number, answer, now)
         self._pacer.ended(now, answer.outcome in _BAD_ENDS)
         self._turn()
@@ -143,7 +147,7 @@ class PlanDriver:
             self._over()
 
     def _start_due(self) -> None:
-        now = self._clock.seconds()
+        now = self._seconds()
         for intended in self._pacer.due(now, len(self._tickets), self._requests.can_start):
             self._number += 1
             self._tickets[self._number] = tuple(statistics.started(intended, now) for statistics in self._books)

@@ -11,12 +11,9 @@ from prometheus_client.utils import floatToGoString
 
 from fakedev.net.tester_service import LoadTester
 from fakedev.tester.histogram import Histogram
+from fakedev.workqueue.histogram import JOB_BUCKETS
 
-#: Upper bounds in seconds: an answer takes milliseconds, a run seconds to minutes.
-BUCKETS: Final = (
-    *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0),
-    float("inf"),
-)
+_BOUNDS: Final = (*JOB_BUCKETS, float("inf"))
 
 
 class LoadMetrics:
@@ -85,10 +82,10 @@ class QueryMetrics:
 
 def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
     """The histogram in fixed buckets; a value may be in the next one by its error."""
-    counts = [0] * len(BUCKETS)
+    counts = [0] * len(_BOUNDS)
     place = 0
     for seconds, count in histogram.buckets():
-        while seconds > BUCKETS[place]:
+        while seconds > _BOUNDS[place]:
             place += 1
         counts[place] += count
-    return [(floatToGoString(bound), sofar) for bound, sofar in zip(BUCKETS, accumulate(counts), strict=True)]
+    return [(floatToGoString(bound), sofar) for bound, sofar in zip(_BOUNDS, accumulate(counts), strict=True)]

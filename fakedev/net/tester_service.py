@@ -9,6 +9,7 @@ from twisted.application.service import Service
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from fakedev.net.steady_seconds import SteadySeconds
 from fakedev.net.tester_driver import MakeRequests, PlanDriver
 from fakedev.tester.plan import ClosedLoad, Plan
 from fakedev.tester.statistics import Statistics
@@ -29,22 +30,23 @@ class LoadTester(Service):
 
     def __init__(self, plans: Sequence[Plan], make_requests: MakeRequests, reactor: Any) -> None:
         self.setName("tester")
-        self._reactor = reactor
+        self._seconds = SteadySeconds(reactor)
         self._ended_at: float | None = None
         self._over: list[Deferred[None]] = []
-        now = reactor.seconds()
+        now = self._seconds()
         self.total = Statistics(now)
         self._own = {plan.name: Statistics(now) for plan in plans} if len(plans) > 1 else {}
         self.drivers = {
-            plan.name: PlanDriver(plan, make_requests, self._books(plan.name), reactor, self._one_is_over)
+            plan.name: PlanDriver(
+                plan, make_requests, self._books(plan.name), reactor, self._seconds, self._one_is_over
+            )
             for plan in plans
         }
 
     @property
     def now(self) -> float:
         """The time that the statistics are of: now, or the end of the run."""
-        seconds: float = self._reactor.seconds()
-        return seconds if self._ended_at is None else self._ended_at
+        return self._seconds() if self._ended_at is None else self._ended_at
 
     @property
     def waiting(self) -> int:
@@ -78,7 +80,7 @@ class LoadTester(Service):
     def reset(self) -> None:
         """Begin all statistics anew."""
         for statistics in (self.total, *self._own.values()):
-            statistics.reset(self._reactor.seconds())
+            statistics.reset(self._seconds())
 
     def parallel(self, name: str = "") -> int:
         """How many requests a plan has under way at once.
@@ -121,7 +123,7 @@ class LoadTester(Service):
 
     def _end(self) -> None:
         if self._ended_at is None:
-            self._ended_at = self._reactor.seconds()
+            self._ended_at = self._seconds()
 
     def _books(self, name: str) -> tuple[Statistics, ...]:
         return (self.total, self._own[name]) if self._own else (self.total,)

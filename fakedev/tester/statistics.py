@@ -7,13 +7,15 @@ from typing import Final
 
 from fakedev.tester.histogram import Histogram
 from fakedev.tester.names import ByName, kept_text
-from fakedev.tester.rates import RecentRate
 from fakedev.tester.tally import Count, NodeTally, Tally
 from fakedev.tester.timeline import Timeline
 from fakedev.workqueue.outcome import Answer, Outcome
+from fakedev.workqueue.windowed import WindowedRate
 
 #: A request that starts so much after its time is late.
 LATE_SECONDS: Final = 0.01
+#: What is called now, of a rate.
+NOW_SECONDS: Final = 10.0
 #: Error texts that are told apart.
 MOST_ERRORS: Final = 100
 #: The parts of a request's time, by the words that all outputs use.
@@ -73,7 +75,7 @@ class Statistics:
         self.pods = ByName(Tally)
         self.errors = ByName(Count, MOST_ERRORS)
         self.timeline = Timeline(now)
-        self._recent = RecentRate(now)
+        self._recent = WindowedRate(NOW_SECONDS, now)
 
     def reset(self, now: float) -> None:
         """Begin anew; requests under way stay outstanding and count no further."""
@@ -103,7 +105,7 @@ class Statistics:
         if answer.outcome is Outcome.SUCCESS:
             self.successes += 1
             step.successes += 1
-            self._recent.add(now)
+            self._recent.count(now)
         else:
             self.failures[answer.outcome] += 1
             step.failures += 1
@@ -143,8 +145,8 @@ class Statistics:
         return self.successes / elapsed if elapsed > 0 else 0.0
 
     def rate_now(self, now: float) -> float:
-        """Successes per second over the last ten whole seconds."""
-        return self._recent.rate(now)
+        """Successes per second over the last ten seconds."""
+        return self._recent.per_second(now)
 
     def _time(self, ticket: Ticket, answer: Answer, now: float) -> None:
         timings = self.timings
