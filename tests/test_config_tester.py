@@ -83,7 +83,8 @@ def test_a_file_of_plans(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"), [("plans: []", "there are none"), ("plan: x", "unknown key"), ("[", "plans.yaml:2: is not YAML")]
+    ("text", "reason"),
+    [("plans: []", "there are none"), ("plan: x", "unknown key"), ("[", "plans.yaml:2: is not YAML")],
 )
 def test_a_file_that_is_none(tmp_path: Path, text: str, reason: str) -> None:
     """Is told with its name."""

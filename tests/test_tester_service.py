@@ -200,6 +200,7 @@ class LoadTesterTests(SynchronousTestCase):
         """For the tester it stands still until it has caught up; nothing is negative."""
         self.start(CLOSED)
         self.clock.advance(5.0)
+        self.assertEqual(self.tester.now, 1005.0)
         self.clock.rightNow -= 100.0
         self.ways["closed"].answer(3)
         self.assertEqual(self.tester.now, 1005.0)
