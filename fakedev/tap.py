@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from time import time
 from typing import Any, ClassVar, Final
 
+from twisted.internet.defer import Deferred, succeed
 from twisted.logger import ILogObserver, Logger
 from twisted.python.usage import Options as UsageOptions
 from twisted.python.usage import UsageError
@@ -41,6 +42,7 @@ from fakedev.net.pages import Pages
 from fakedev.net.queue_totals import QueueTotals
 from fakedev.net.recorder import Recorder
 from fakedev.net.tester_metrics import LoadMetrics
+from fakedev.net.tester_service import LoadTester
 from fakedev.net.ticker import Ticker
 from fakedev.net.tree import make_exporter_root, make_root
 from fakedev.net.turns import Turns
@@ -214,7 +216,7 @@ def make_application(
         web.append((ListeningService(endpoint.listen, site, reactor, make_folder=True), endpoint.serve))
     queue_ports = queues.ports if queues else []
     listeners = Listeners([service for service, _ in web + queue_ports] + [service for _, service in ports])
-    application = Application(listeners, recorder, observer, queues.drain if queues else None)
+    application = Application(listeners, recorder, observer, _first_at_the_end(queues, tester))
     ticker.setServiceParent(application)
     listeners.setServiceParent(application)
     if queues is not None:
@@ -229,6 +231,17 @@ def make_application(
         summary, notes, web, [service for _, service in ports], queue_ports, run.ready_file
     ).setServiceParent(application)
     return application
+
+
+def _first_at_the_end(queues: WorkQueues | None, tester: LoadTester | None) -> Callable[[], Deferred[None]]:
+    """Stops what would make work, and then lets the work that there is be finished."""
+
+    def drain() -> Deferred[None]:
+        if tester is not None:
+            tester.halt()
+        return succeed(None) if queues is None else queues.drain()
+
+    return drain
 
 
 def _workload_listener(
