@@ -12,7 +12,8 @@ from fakedev.net.descriptors import raise_descriptor_limit
 from fakedev.net.frontend_connector import FrontendConnector
 from fakedev.net.listening import Listeners
 from fakedev.net.process_runner import ProcessRunner
-from fakedev.net.scale_backends import Backends, CannotScale, CommandedBackends, CountedBackends, StartedBackends
+from fakedev.net.scale_backends import Backends, CannotScale, CommandedBackends, StartedBackends
+from fakedev.net.scale_counting import CountedBackends
 from fakedev.net.scale_test import ScaleSettings, ScaleTest
 from fakedev.tap_application import Application, run_application
 from fakedev.tap_tester import make_tester
@@ -30,7 +31,7 @@ class ScaleOrder:
     :param most, per_backend, settle_seconds, measure_seconds: see ScaleSettings.
     :param start: words of the command that starts a backend; empty for none.
     :param scale: words of the command that sets how many there are; empty for none.
-    :param wait_seconds: how long backends that somebody else starts are waited for.
+    :param wait_seconds: how long the frontend is asked until it knows of all backends.
     :param tell: is told how it goes.
     """
 
@@ -70,11 +71,14 @@ def run_scale_test(order: ScaleOrder) -> tuple[list[ScaleStep], str]:
 
 
 def _backends(order: ScaleOrder, reactor: Any) -> Backends:
-    if order.start or order.scale:
-        runner = ProcessRunner(reactor, null_in=True, null_out=True, kill_after_seconds=_KILL_AFTER_SECONDS)
-        if order.start:
-            return StartedBackends(runner, order.start)
-        return CommandedBackends(runner, order.scale)
+    starter: Backends | None = None
+    runner = ProcessRunner(reactor, null_in=True, null_out=True, kill_after_seconds=_KILL_AFTER_SECONDS)
+    if order.start:
+        starter = StartedBackends(runner, order.start)
+    elif order.scale:
+        starter = CommandedBackends(runner, order.scale)
+    if starter is not None and not order.plan.json_lines:
+        return starter  # only a frontend that speaks JSON lines can be asked whether they are there
     address = parse_address(order.plan.frontend)
     connector = FrontendConnector(reactor, path=address.path, host=address.host, port=address.port, shown=address.shown)
-    return CountedBackends(connector, order.plan.queue, reactor, order.wait_seconds, order.tell)
+    return CountedBackends(connector, order.plan.queue, starter, reactor, order.wait_seconds, order.tell)

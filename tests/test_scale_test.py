@@ -6,11 +6,17 @@ import math
 from typing import Any
 
 import pytest
+from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectionDone
 from twisted.internet.task import Clock
+from twisted.internet.testing import MemoryReactorClock, StringTransport
+from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev.commands.scale_test import scale_test
+from fakedev.net.frontend_connector import FrontendConnector
 from fakedev.net.scale_backends import CannotScale
+from fakedev.net.scale_counting import CountedBackends
 from fakedev.net.scale_test import ScaleSettings, ScaleTest
 from fakedev.net.tester_requests import Asker
 from fakedev.net.tester_service import LoadTester
@@ -164,3 +170,101 @@ def test_wrong_usage(arguments: tuple[str, ...], reason: str, capsys: pytest.Cap
         scale_test(arguments)
     assert ended.value.code == 2
     assert reason in capsys.readouterr().err
+
+
+class FakeStarter:
+    """Starts nothing; notes what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.fault = ""
+
+    async def become(self, count: int) -> None:
+        """Note it."""
+        self.told.append(f"become {count}")
+
+    def check(self) -> None:
+        """Fail, when the test wants that."""
+        if self.fault:
+            raise CannotScale(self.fault)
+
+    async def end(self) -> None:
+        """Note it."""
+        self.told.append("end")
+
+
+class CountingTests(SynchronousTestCase):
+    """Backends that the frontend is asked about."""
+
+    def begin(self, count: int = 2) -> None:
+        """Wait for so many."""
+        self.reactor = MemoryReactorClock()
+        self.starter = FakeStarter()
+        self.told: list[str] = []
+        connector = FrontendConnector(self.reactor, path="/run/f.sock", shown="/run/f.sock")
+        self.backends = CountedBackends(connector, "sleep", self.starter, self.reactor, 60.0, self.told.append)
+        self.waiting = Deferred.fromCoroutine(self.backends.become(count))
+
+    def answer(self, line: str) -> None:
+        """The frontend is asked, and answers."""
+        factory = self.reactor.unixClients.pop()[1]
+        talk = factory.buildProtocol(None)
+        transport = StringTransport()
+        talk.makeConnection(transport)
+        self.assertEqual(transport.value(), b'{"op": "stats", "queue": "sleep"}\n')
+        for byte in line.encode():
+            talk.dataReceived(bytes([byte]))
+        talk.connectionLost(Failure(ConnectionDone()))
+
+    def queue(self, idle: int, busy: int) -> str:
+        """What the frontend says of its queue."""
+        return f'{{"ok":true,"queues":[{{"queue":"sleep","workers-idle":{idle},"workers-busy":{busy}}}]}}\n'
+
+    def test_waiting_until_all_are_there(self) -> None:
+        """Idle or busy; whoever starts them is told first."""
+        self.begin()
+        self.answer(self.queue(0, 1))
+        self.assertNoResult(self.waiting)
+        self.reactor.advance(0.5)
+        self.answer(self.queue(1, 1))
+        self.successResultOf(self.waiting)
+        self.assertEqual((self.starter.told, self.told), (["become 2"], ["waiting for 2 backends; there are 1"]))
+
+    def test_not_for_ever(self) -> None:
+        """The reason says how many there are."""
+        self.begin()
+        for _ in range(123):
+            if self.reactor.unixClients:
+                self.answer(self.queue(3, 0))
+            self.reactor.advance(0.5)
+        reason = self.failureResultOf(self.waiting, CannotScale).value
+        self.assertEqual(str(reason), "after 60 s there are 3 backends, not 2")
+
+    def test_one_that_could_not_stay(self) -> None:
+        """Nobody waits for a backend that has ended."""
+        self.begin()
+        self.starter.fault = "a backend has ended: exit code 2"
+        self.answer(self.queue(0, 1))
+        self.assertIn("exit code 2", str(self.failureResultOf(self.waiting, CannotScale).value))
+
+    def test_what_does_not_tell(self) -> None:
+        """Silence, another program, an unknown queue."""
+        for line, reason in (
+            ("", "closed the connection"),
+            ("HTTP/1.1 400 Bad Request\n", "does not tell how many"),
+            ('{"ok":false,"error":{"code":"unknown-name"}}\n', "does not tell of the queue sleep"),
+            ('{"ok":true,"queues":[]}\n', "does not tell how many"),
+        ):
+            self.begin()
+            self.answer(line)
+            self.assertIn(reason, str(self.failureResultOf(self.waiting, CannotScale).value))
+
+    def test_a_frontend_that_stands_still(self) -> None:
+        """Is not waited for: the connection is cut."""
+        self.begin()
+        talk = self.reactor.unixClients.pop()[1].buildProtocol(None)
+        transport = StringTransport()
+        talk.makeConnection(transport)
+        self.reactor.advance(10.0)
+        self.assertIn("not answered for 10 s", str(self.failureResultOf(self.waiting, CannotScale).value))
+        self.assertTrue(transport.disconnected)

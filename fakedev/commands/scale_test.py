@@ -48,7 +48,7 @@ class ScaleOptions:
             "scale", (), "command that makes it {n} backends, as kubectl scale ... --replicas={n}", "COMMAND", _words
         )
         self.wait = flags.value(
-            "wait", 120.0, "without these: how long to wait until somebody has started them", "DURATION", parse_seconds
+            "wait", 120.0, "how long to wait until the frontend knows of all backends", "DURATION", parse_seconds
         )
         self.settle = flags.value("settle", 3.0, "under load, before each measurement", "DURATION", parse_seconds)
         self.measure = flags.value("measure", 20.0, "how long each step is measured", "DURATION", parse_seconds)

@@ -1,26 +1,15 @@
-"""Backends whose number can be chosen: started by a command for each, by one command for all, or by somebody else."""
+"""Backends whose number can be chosen: started by a command for each, or by one command for all."""
 
 from __future__ import annotations
 
-import json
 import shutil
-from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred, DeferredList
-from twisted.internet.protocol import Protocol as Connection
-from twisted.internet.task import deferLater
-from twisted.logger import Logger
-from twisted.python.failure import Failure
 
-from fakedev.net.backend_jobs import FrontendLost
-from fakedev.net.frontend_connector import FrontendConnector
 from fakedev.net.process_runner import ProcessRunner
 from fakedev.net.runs import CannotRun, Run
-
-#: Between two looks at how many backends there are.
-_LOOK_AGAIN_SECONDS: Final = 0.5
-_MOST_ANSWER_BYTES: Final = 65536
 
 
 class CannotScale(Exception):
@@ -118,88 +107,6 @@ class CommandedBackends:
         """See Backends; what the command has set is left as it is."""
         if self._run is not None and not self._run.ended.called:
             self._run.kill()
-
-
-class CountedBackends:
-    """Backends that somebody else starts: waits until the frontend knows of so many.
-
-    :param wait_seconds: how long at most.
-    :param tell: is told what is waited for.
-    """
-
-    log = Logger()
-
-    def __init__(
-        self, connector: FrontendConnector, queue: str, reactor: Any, wait_seconds: float, tell: Callable[[str], None]
-    ) -> None:
-        self._connector = connector
-        self._queue = queue
-        self._reactor = reactor
-        self._wait_seconds = wait_seconds
-        self._tell = tell
-
-    async def become(self, count: int) -> None:
-        """See Backends."""
-        until = self._reactor.seconds() + self._wait_seconds
-        told = -1
-        while (found := await self._count()) != count:
-            if found != told:
-                self._tell(f"waiting for {count} backends; there are {found}")
-                told = found
-            if self._reactor.seconds() > until:
-                raise CannotScale(f"after {self._wait_seconds:g} s there are {found} backends, not {count}")
-            await deferLater(self._reactor, _LOOK_AGAIN_SECONDS)
-
-    def check(self) -> None:
-        """The next step counts them again."""
-
-    async def end(self) -> None:
-        """Nothing was started here."""
-
-    async def _count(self) -> int:
-        try:
-            asking = await self._connector.connect(lambda: _QueueQuestion(self._queue))
-            fields = json.loads(await asking.answered)
-        except (FrontendLost, ValueError) as error:
-            raise CannotScale(f"the frontend does not tell how many backends there are: {error}") from None
-        if not isinstance(fields, dict) or not fields.get("ok"):
-            raise CannotScale(f"the frontend does not tell of the queue {self._queue}: {str(fields)[:200]}")
-        try:
-            (queue,) = fields["queues"]
-            return int(queue["workers-idle"]) + int(queue["workers-busy"])
-        except (KeyError, TypeError, ValueError):
-            raise CannotScale("the frontend does not tell how many backends there are") from None
-
-
-class _QueueQuestion(Connection):
-    """Asks the frontend for the state of a queue.
-
-    :ivar answered: fires with the line that is answered; fails with FrontendLost.
-    """
-
-    def __init__(self, queue: str) -> None:
-        self.answered: Deferred[bytes] = Deferred()
-        self._queue = queue
-        self._line = b""
-
-    def connectionMade(self) -> None:
-        """Ask."""
-        self.transport.write(json.dumps({"op": "stats", "queue": self._queue}).encode() + b"\n")
-
-    def dataReceived(self, data: bytes) -> None:
-        """Take a piece of the answer."""
-        self._line += data
-        if b"\n" in self._line or len(self._line) > _MOST_ANSWER_BYTES:
-            self.transport.loseConnection()
-            self._end(self._line.partition(b"\n")[0])
-
-    def connectionLost(self, reason: Failure) -> None:  # type: ignore[override]
-        """There will be no answer."""
-        self._end(Failure(FrontendLost("it closed the connection")))
-
-    def _end(self, answer: bytes | Failure) -> None:
-        if not self.answered.called:
-            self.answered.callback(answer)  # a Failure goes on as one
 
 
 def command_path(name: str) -> str:

@@ -87,6 +87,8 @@ class ScaleTest(Service):
     async def _run(self) -> None:
         count = 1
         while count <= self._settings.most:
+            # The load first: backends of the original are known to the frontend only while they work.
+            self._tester.set_parallel(count * self._settings.per_backend)
             await self._backends.become(count)
             step = await self._measured(count)
             self._backends.check()
@@ -98,7 +100,6 @@ class ScaleTest(Service):
 
     async def _measured(self, count: int) -> ScaleStep:
         settings, statistics = self._settings, self._tester.total
-        self._tester.set_parallel(count * settings.per_backend)
         await deferLater(self._reactor, settings.settle_seconds)
         # What ends in a stretch belongs to it, whenever it started: no reset, after which that would count nowhere.
         began = _Reading(statistics, self._reactor.seconds())
