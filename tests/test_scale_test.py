@@ -228,7 +228,7 @@ class CountingTests(SynchronousTestCase):
         self.reactor.advance(0.5)
         self.answer(self.queue(1, 1))
         self.successResultOf(self.waiting)
-        self.assertEqual((self.starter.told, self.told), (["become 2"], ["waiting for 2 backends; there are 1"]))
+        self.assertEqual((self.starter.told, self.told), (["become 2"], ["waiting until there are backends: 1 of 2"]))
 
     def test_not_for_ever(self) -> None:
         """The reason says how many there are."""
@@ -238,7 +238,7 @@ class CountingTests(SynchronousTestCase):
                 self.answer(self.queue(3, 0))
             self.reactor.advance(0.5)
         reason = self.failureResultOf(self.waiting, CannotScale).value
-        self.assertEqual(str(reason), "after 60 s there are 3 backends, not 2")
+        self.assertEqual(str(reason), "after 60 s the frontend knows of 3 backends, not 2")
 
     def test_one_that_could_not_stay(self) -> None:
         """Nobody waits for a backend that has ended."""

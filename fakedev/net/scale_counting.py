@@ -56,10 +56,10 @@ class CountedBackends:
         while (found := await self._count()) != count:
             self.check()
             if found != told:
-                self._tell(f"waiting for {count} backends; there are {found}")
+                self._tell(f"waiting until there are backends: {found} of {count}")
                 told = found
             if self._reactor.seconds() > until:
-                raise CannotScale(f"after {self._wait_seconds:g} s there are {found} backends, not {count}")
+                raise CannotScale(f"after {self._wait_seconds:g} s the frontend knows of {found} backends, not {count}")
             await deferLater(self._reactor, _LOOK_AGAIN_SECONDS)
 
     def check(self) -> None:
