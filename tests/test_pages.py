@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import weakref
 from collections.abc import Callable, Iterator
 
 from twisted.internet.defer import Deferred
@@ -17,7 +15,7 @@ from fakedev.exposition.identity import Identity
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource
 from fakedev.net.http_response import Response
-from fakedev.net.pages import TICK_HEADER, CachedPage, Pages
+from fakedev.net.pages import TICK_HEADER, CachedPage, LatestPages, Pages
 from fakedev.sim.events import StartWorkload
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.roster import RosterNode
