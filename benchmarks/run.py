@@ -20,6 +20,7 @@ import growth
 import rendering
 import scrapes
 import sizes
+import whole_page
 import workloads
 from results import Section
 
@@ -27,6 +28,7 @@ BENCHMARKS: dict[str, Callable[[], Section]] = {
     "small-pages": scrapes.small_pages,
     "with-workloads": scrapes.with_workloads,
     "large-pages": rendering.large_pages,
+    "whole-page": whole_page.whole_page,
     "changing-labels": growth.changing_labels,
     "growth": growth.growth,
     "attaching": workloads.attaching,
