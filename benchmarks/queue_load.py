@@ -119,7 +119,7 @@ class Load:
         :returns: the clients of the requests that are over, one for each.
         """
         over: list[int] = []
-        for number, _ in self.poll.poll(seconds):
+        for number, _ in _ready(self.poll, seconds):
             taker = self.takers.get(number)
             if taker is None:
                 over += [int(groups[0]) for groups in self.by_number[number].read(self.speech.over)]
@@ -158,7 +158,7 @@ class Load:
         for count in range(int(rate * seconds)):
             due = began + count / rate
             while (early := due - perf_counter()) > 0:
-                self.serve(early if early > 0.001 else 0)
+                self.serve(early)
             self.put(count % len(self.producers), 1, due)
         self.finish()
 
@@ -233,7 +233,7 @@ class BareLoad:
     def serve(self, seconds: float) -> int:
         """Do what there is to do, or wait so long for it; the number of requests that are over."""
         over = 0
-        for number, _ in self._poll.poll(seconds):
+        for number, _ in _ready(self._poll, seconds):
             made, begun = self._open.pop(number)
             told = made.recv(1024)
             if begun is not None:
@@ -267,10 +267,16 @@ class BareLoad:
         for count in range(int(rate * seconds)):
             due = began + count / rate
             while (early := due - perf_counter()) > 0:
-                self.serve(early if early > 0.001 else 0)
+                self.serve(early)
             self.put(due)
         while self.under_way:
             self.serve(1.0)
+
+
+def _ready(poll: select.epoll, seconds: float) -> list[tuple[int, int]]:
+    """What is ready, within so many seconds; epoll itself counts in whole milliseconds."""
+    select.select([poll], [], [], seconds)
+    return poll.poll(0)
 
 
 def connected(address: str) -> socket.socket:
