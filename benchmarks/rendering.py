@@ -42,6 +42,7 @@ class Subject:
         # Only the process that measures needs all of it.
         from fakedev.config.files import Files  # noqa: PLC0415
         from fakedev.config.load import load  # noqa: PLC0415
+        from fakedev.exposition.face import Face  # noqa: PLC0415
         from fakedev.exposition.page import Page  # noqa: PLC0415
         from fakedev.exposition.sources import DeviceSource  # noqa: PLC0415
         from fakedev.net.memory import keep_freed_memory  # noqa: PLC0415
@@ -51,14 +52,14 @@ class Subject:
         loaded = load(None, Files(environ={}), text=configuration.replace("{folder}", "/nowhere"))
         self.fleet = Fleet(loaded.fleet)
         identity = next(iter(loaded.identities.values()))
-        self.page = Page(identity, DeviceSource(self.fleet), self.fleet.roster.nodes)
+        self.page = Page(Face(identity, DeviceSource(self.fleet)), self.fleet.roster.nodes)
         began = perf_counter()
         self.page.render(self.fleet.state)
         self.first_seconds = perf_counter() - began
 
     def pieces(self) -> list[bytes]:
         """The page as the service makes it: in pieces, all of them kept."""
-        while not self.page.compile(self.fleet.state):
+        while not self.page.compile():
             pass
         return list(self.page.slices(self.fleet.state))
 

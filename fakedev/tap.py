@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from time import time
 from typing import Any, ClassVar, Final
 
+from twisted.internet.defer import Deferred, succeed
 from twisted.logger import ILogObserver, Logger
 from twisted.python.usage import Options as UsageOptions
 from twisted.python.usage import UsageError
@@ -42,6 +43,8 @@ from fakedev.net.page_statistics import ScrapeStatistics
 from fakedev.net.pages import Pages
 from fakedev.net.queue_totals import QueueTotals
 from fakedev.net.recorder import Recorder
+from fakedev.net.tester_metrics import LoadMetrics
+from fakedev.net.tester_service import LoadTester
 from fakedev.net.ticker import Ticker
 from fakedev.net.tree import make_exporter_root, make_root
 from fakedev.net.turns import Turns
@@ -51,6 +54,7 @@ from fakedev.sim.fleet import Fleet, keep_nothing
 from fakedev.sim.journal import RecordHead
 from fakedev.tap_application import Application, run_application
 from fakedev.tap_queues import WorkQueues
+from fakedev.tap_tester import make_tester
 
 #: How long the original waits for the rest of a message before it gives the peer up.
 ORIGINAL_PATIENCE_SECONDS: Final = 0.15
@@ -195,6 +199,9 @@ def make_application(
     own = _own_metrics(fleet, ticker, scrapes, [port for port, _ in ports], run.head.epoch_seconds)
     if queues is not None:
         own.add("queues", QueueTotals(queues.figures))
+    tester = make_tester(configuration.plans, reactor) if configuration.plans else None
+    if tester is not None:
+        own.add("tester", LoadMetrics(tester))
 
     def ready() -> str | None:
         return ticker.trouble() or (queues.trouble() if queues else None)
@@ -205,7 +212,8 @@ def make_application(
             root = make_exporter_root(pages, scrapes)
         else:
             root = make_root(
-                hub, pages, ticker, own, scrapes, ticker.trouble, ready, queues=queues.figures if queues else None,
+                hub, pages, ticker, own, scrapes, ticker.trouble, ready,
+                queues=queues.figures if queues else None, tester=tester,
                 is_full=endpoint.serve == "all", pool=endpoint.pool, identity=endpoint.identity,
             )  # fmt: skip
         guard = ChangeGuard(endpoint.hosts, endpoint.token)
@@ -214,11 +222,16 @@ def make_application(
         web.append((ListeningService(endpoint.listen, site, reactor, make_folder=True), endpoint.serve))
     queue_ports = queues.ports if queues else []
     listeners = Listeners([service for service, _ in web + queue_ports] + [service for _, service in ports])
-    application = Application(listeners, reactor, recorder=recorder, observer=observer, queues=queues)
+    application = Application(
+        listeners, reactor, recorder=recorder, observer=observer, drain=_first_at_the_end(queues, tester),
+        hurry=queues.hurry if queues else None,
+    )  # fmt: skip
     ticker.setServiceParent(application)
     listeners.setServiceParent(application)
     if queues is not None:
         queues.add_to(application)
+    if tester is not None:
+        tester.setServiceParent(application)
     on_hangup = partial(stop_reactor, reactor) if run.drop_in else _say_no_reload
     HangupService(reactor, on_hangup).setServiceParent(application)
     titles = ", ".join(dict.fromkeys(identity.title for identity in configuration.identities.values()))
@@ -228,6 +241,17 @@ def make_application(
         summary, notes, web, [service for _, service in ports], queue_ports, run.ready_file
     ).setServiceParent(application)
     return application
+
+
+def _first_at_the_end(queues: WorkQueues | None, tester: LoadTester | None) -> Callable[[], Deferred[None]]:
+    """Stops what would make work, and then lets the work that there is be finished."""
+
+    def drain() -> Deferred[None]:
+        if tester is not None:
+            tester.halt()
+        return succeed(None) if queues is None else queues.drain()
+
+    return drain
 
 
 def _workload_listener(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.logger import ILogObserver
@@ -19,20 +19,11 @@ from fakedev.net.recorder import Recorder
 _STOPS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
-class Drained(Protocol):
-    """Something that has work to finish before the end."""
-
-    def drain(self) -> Deferred[None]:
-        """Begin nothing new; fires when all is finished."""
-
-    def hurry(self, signal_name: str) -> None:
-        """Finish now, whatever is lost."""
-
-
 class Application(LoggedService):
     """All services; they stop in the order that loses nothing: queues, ports, the clock, the record.
 
-    :param queues: where jobs run that are to finish first.
+    :param drain: lets running jobs finish; fires when none is left.
+    :param hurry: ends those that still run, when another signal comes; it is told which.
     """
 
     def __init__(
@@ -42,13 +33,15 @@ class Application(LoggedService):
         *,
         recorder: Recorder | None = None,
         observer: ILogObserver | None = None,
-        queues: Drained | None = None,
+        drain: Callable[[], Deferred[None]] | None = None,
+        hurry: Callable[[str], None] | None = None,
     ) -> None:
         super().__init__(observer)
         self.listeners = listeners
         self._reactor = reactor
         self._recorder = recorder
-        self._queues = queues
+        self._drain = drain
+        self._hurry = hurry
 
     def stopService(self) -> Deferred[None]:
         """Stop all; fires when the last connection is closed and the record is complete."""
@@ -56,14 +49,14 @@ class Application(LoggedService):
 
     def hurry(self, signal_name: str) -> None:
         """Another signal came while all is stopping."""
-        if self._queues is not None:
-            self._queues.hurry(signal_name)
+        if self._hurry is not None:
+            self._hurry(signal_name)
 
     async def _stop(self) -> None:
         # The reactor's own would stop it again, which is an error.
         EndingSignals(self._reactor, self.hurry, self.hurry).install()
-        if self._queues is not None:
-            await self._queues.drain()
+        if self._drain is not None:
+            await self._drain()
         await maybeDeferred(self.listeners.disownServiceParent)
         await maybeDeferred(super().stopService)
         if self._recorder is not None:

@@ -103,7 +103,7 @@ def make_frontend(configuration: Configuration, reactor: Any, verbose: bool = Fa
     site = GuardedSite(make_frontend_root(queues.figures, ScrapeStatistics()), reactor, limits=DROP_IN_LIMITS)
     web = [(ListeningService(endpoint.listen, site, reactor), "metrics") for endpoint in configuration.web]
     listeners = Listeners([service for service, _ in web + queues.ports])
-    application = Application(listeners, reactor, queues=queues)
+    application = Application(listeners, reactor, drain=queues.drain, hurry=queues.hurry)
     listeners.setServiceParent(application)
     queues.add_to(application)
     HangupService(reactor, partial(stop_reactor, reactor)).setServiceParent(application)

@@ -5,6 +5,7 @@ Run it at the root of the project to bring the table up to date: ``PYTHONPATH=. 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,36 +28,46 @@ POWER_TOLERANCE, HEAT_TOLERANCE = 0.05, 2.0
 class Point(NamedTuple):
     """A board as somebody's tool showed it, and the work that stands for what it was doing.
 
-    :param work: kind and load in percent.
+    :param work: (kind, load in percent).
+    :param inlet_celsius: as assumed: no source tells it. None: that of the type, at which its line of power and
+        temperature ends at 0 W.
     :param is_wanted: whether the board has to show this; others are there to see how far off it is.
     """
 
     board: str
     what: str
-    kind: str
-    load: float
+    work: tuple[tuple[str, float], ...]
     power_watts: float
     temperature_celsius: float
     memory_temperature_celsius: float | None
     core_frequency_mhz: float
     source: str
+    memory_power_watts: float | None = None
+    inlet_celsius: float | None = None
     is_wanted: bool = True
 
 
 CAPTURE = "nvidia-smi -q of one board"
+COMPUTE = (("compute", 100),)
+#: What a board shows, in the columns of the table.
+SHOWN = (
+    "power_watts", "memory_power_watts", "temperature_celsius", "memory_temperature_celsius", "core_frequency_mhz",
+)  # fmt: skip
 POINTS = (
-    Point("h100", "idle", "compute", 0, 69.85, 41, 48, 345, CAPTURE),
-    Point("h100", "100 % usage, 11 % memory", "compute", 100, 629.45, 59, 55, 1980, CAPTURE),
-    Point("h200", "idle", "compute", 0, 77.67, 28, 32, 345, CAPTURE),
-    Point("h200", "100 % usage, 7 % memory", "compute", 100, 627.3, 52, 41, 1980, CAPTURE),
-    Point("l40s", "100 % usage, 9 % memory", "compute", 100, 183, 64, None, 2520, CAPTURE),
-    Point("a100", "idle", "compute", 0, 46, 29, 28, 210, "a dcgm-exporter scrape"),
+    Point("h100", "idle", (), 69.85, 41, 48, 345, CAPTURE, 43.2),
+    Point("h100", "100 % usage, 11 % memory", COMPUTE, 629.45, 59, 55, 1980, CAPTURE, 85.8),
+    Point("h200", "idle", (), 77.67, 28, 32, 345, CAPTURE, 46.6),
+    Point("h200", "100 % usage, 7 % memory", COMPUTE, 627.3, 52, 41, 1980, CAPTURE, 97.7),
+    Point("l40s", "100 % usage, 9 % memory", COMPUTE, 183, 64, None, 2520, CAPTURE),
+    Point("l40s", "9 % usage, PCIe at 2 GB/s", (("compute", 8), ("transfer", 8)), 110, 54, None, 2520, CAPTURE),
+    Point("a100", "idle", (), 52, 22, 22, 210, "nvidia-smi -q"),
+    Point("l40s", "idle, in colder air", (), 34, 32, None, 210, "nvidia-smi", inlet_celsius=27.3),
+    Point("a100", "idle, another board", (), 46, 29, 28, 210, "dcgm-exporter", None, 23.7, is_wanted=False),
     Point(
-        "a100", "one busy MIG slice of seven", "tensor", 100 / 7, 116, 37, 39, 1410, "the same board, scraped", False
+        "a100", "one busy MIG slice of seven", (("tensor", 100 / 7),), 116, 37, 39, 1410, "that board", None, 23.7,
+        is_wanted=False,
     ),
-    Point("a100", "idle, another board in colder air", "compute", 0, 52, 22, None, 210, "nvidia-smi -q", False),
-    Point("l40s", "9 % usage, PCIe at 2 GB/s", "transfer", 9, 110, 54, None, 2520, CAPTURE, False),
-)
+)  # fmt: skip
 
 
 def catalog_type(name: str) -> DeviceType:
@@ -67,11 +78,15 @@ def catalog_type(name: str) -> DeviceType:
 
 
 def settled(point: Point, tick_seconds: float = 1.0) -> Fleet:
-    """A fleet of one board after ten minutes of a point's work."""
-    fleet = make_fleet(pool_of(device_type=catalog_type(point.board), devices_per_node=1), tick_seconds=tick_seconds)
+    """A fleet of one board, the mean one of its type, after ten minutes of a point's work."""
+    found = catalog_type(point.board)
+    assert found.dynamics is not None
+    mean = replace(found, dynamics=replace(found.dynamics, spread=0.0))
+    pool = pool_of(device_type=mean, devices_per_node=1, inlet_celsius=point.inlet_celsius)
+    fleet = make_fleet(pool, tick_seconds=tick_seconds)
     advance(fleet, 1)
-    if point.load:
-        start(fleet, profile=f"{point.load}:0:0", kind=point.kind)
+    for kind, percent in point.work:
+        start(fleet, profile=f"{percent}:0:0", kind=kind)
     advance(fleet, round(SETTLED_SECONDS / tick_seconds))
     return fleet
 
@@ -79,18 +94,20 @@ def settled(point: Point, tick_seconds: float = 1.0) -> Fleet:
 def table() -> str:
     """The points, measured and simulated, as a table."""
     lines = [
-        "| board | state | stands for it | source | power W | core °C | memory °C | core MHz | |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| board | state | stands for it | inlet °C, assumed | source "
+        "| power W | memory W | core °C | memory °C | core MHz | |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for point in POINTS:
         fleet = settled(point)
         cells = []
-        for quantity in ("power_watts", "temperature_celsius", "memory_temperature_celsius", "core_frequency_mhz"):
+        for quantity in SHOWN:
             measured = getattr(point, quantity)
             cells.append("" if measured is None else f"{measured:g} → {round(float(getattr(fleet, quantity)[0]), 2):g}")
-        work = f"{point.kind} {point.load:.3g} %" if point.load else "no work"
+        work = ", ".join(f"{kind} {percent:.3g} %" for kind, percent in point.work) or "no work"
+        inlet = f"{float(fleet.inlet_temperature_celsius[0]):g}"
         verdict = "calibrated" if point.is_wanted else "for comparison"
-        lines.append(f"| {' | '.join([point.board, point.what, work, point.source, *cells, verdict])} |")
+        lines.append(f"| {' | '.join([point.board, point.what, work, inlet, point.source, *cells, verdict])} |")
     return "\n".join(lines) + "\n"
 
 

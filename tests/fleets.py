@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fakedev.exposition.workload_series import workload_pages
 from fakedev.sim.device_types import DeviceType, Range
 from fakedev.sim.events import Stamped, StartWorkload, StopWorkload
 from fakedev.sim.fleet import Fleet, workload_id_of
@@ -66,6 +67,21 @@ def advance(fleet: Fleet, ticks: int) -> None:
     """Do some ticks."""
     for _ in range(ticks):
         fleet.advance()
+
+
+class WorkloadSeries:
+    """The page of a fleet's workloads, kept from tick to tick.
+
+    :param openmetrics: in that format instead of text.
+    """
+
+    def __init__(self, fleet: Fleet, openmetrics: bool = False, most_pairs: int = 50_000) -> None:
+        self._source, *pages = workload_pages(fleet, most_pairs)
+        self._page = pages[openmetrics]
+
+    def render(self) -> bytes:
+        """The page at the present tick."""
+        return self._page.render(self._source.state())
 
 
 def loads(fleet: Fleet) -> list[float]:

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from fakedev.sim.fleet import Fleet
 from tests.fleets import labels_of, make_fleet, pool_of, start, stop
+
+
+def pods(fleet: Fleet) -> list[list[str]]:
+    """For each device of dgx-0 all containers on it, as pod/container."""
+    shared = fleet.shared_facts(fleet.roster.nodes[0])
+    return [[f"{facts['pod']}/{facts['container']}" for facts in each] for each in shared]
 
 
 class TestAttribution:
@@ -40,6 +47,38 @@ class TestAttribution:
         stop(fleet, first)
         fleet.advance()
         assert labels_of(fleet, "dgx-0", ["pod"])[:2] == [("second",), ("second",)]
+
+    def test_all_who_share_a_device(self) -> None:
+        """In the order in which they came; two workloads of one container are one."""
+        fleet = make_fleet()
+        first = start(fleet, "card0", pod="first", container="a")
+        for container in ("a", "b", "b"):
+            start(fleet, "card0,card1", pod="second", container=container)
+        start(fleet, "card2")
+        fleet.advance()
+        assert pods(fleet) == [["first/a", "second/a", "second/b"], ["second/a", "second/b"], ["/"], ["/"]]
+        stop(fleet, first)
+        fleet.advance()
+        assert pods(fleet) == [["second/a", "second/b"], ["second/a", "second/b"], ["/"], ["/"]]
+
+    def test_versions_of_shared_labels(self) -> None:
+        """They change with everybody who comes and goes; those of the first on each device only with the first."""
+        fleet = make_fleet(pool_of(nodes=2))
+        one, two = fleet.roster.nodes
+        seen = []
+        for happens in (
+            lambda: start(fleet, "dgx-0/0", pod="first"),
+            lambda: start(fleet, "dgx-0/0", pod="second"),
+            lambda: stop(fleet, "w2"),
+            lambda: None,
+        ):
+            happens()
+            fleet.advance()
+            seen.append((fleet.labels_version(one), fleet.labels_version(one, is_shared=True)))
+        firsts, shared = zip(*seen, strict=True)
+        assert len(set(firsts)) == 1
+        assert len(set(shared)) == 3
+        assert fleet.labels_version(two, is_shared=True) == 0
 
     def test_a_node_has_a_new_version_when_a_label_changed(self) -> None:
         """Only that node, and only when what is shown changed: label texts are kept by this."""

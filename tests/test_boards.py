@@ -117,6 +117,10 @@ class TestKindsOfWork:
             "tensor": [1, 0.93, 0.35, 1e3, 124 + 376 * 1.25],
             "memory": [1, 0.02, 0.92, 1e3, 124 + 376 * 0.73],
             "transfer": [0.1, 0, 0.05, 8e9 + 1e3, 124 + 376 * 0.12],
+            "exchange": [1, 0, 0.3, 1e3, 124 + 376 * 0.4],
+            "encode": [0.1, 0, 0.05, 1e3, 124 + 376 * 0.15],
+            "decode": [0.05, 0, 0.05, 1e3, 124 + 376 * 0.1],
+            "render": [1, 0, 0.3, 1e3, pytest.approx(124 + 376 * 0.9)],
         }
 
     @pytest.mark.parametrize("load", [1, 10, 25, 50, 99, 100])
@@ -178,7 +182,7 @@ class TestKindsOfWork:
         ("kind", "told"),
         [
             ("tensr", "no kind of work 'tensr'; did you mean tensor?"),
-            ("zzz", "no kind of work 'zzz': give one of compute, memory, tensor, transfer"),
+            ("zzz", f"no kind of work 'zzz': give one of {', '.join(sorted(WORK_KINDS))}"),
         ],
     )
     def test_an_unknown_kind_is_refused(self, kind: str, told: str) -> None:

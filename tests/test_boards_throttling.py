@@ -20,12 +20,12 @@ class TestWork:
         """Work that lives of the clock takes longer in proportion, other work hardly, copies not at all."""
         fleet = board(power_limit_watts=150)
         start(fleet, profile="100:0:100", kind=kind, seconds_of="work")
-        advance(fleet, 2)
+        advance(fleet, 10)
         pace = 1 - sensitivity * (1 - fleet.core_frequency_mhz[0] / 1300)
         while fleet.workloads.by_id:
             fleet.advance()
         assert fleet.core_frequency_mhz[0] < 1300 or sensitivity == 0
-        assert fleet.state.tick == pytest.approx(100 / pace, abs=1.5)
+        assert fleet.state.tick == pytest.approx(100 / pace, abs=3)
 
     def test_a_clock_of_0(self) -> None:
         """It goes on very slowly, and all numbers stay numbers."""
@@ -35,7 +35,7 @@ class TestWork:
         advance(fleet, 20)
         assert fleet.core_frequency_mhz[0] == 0
         assert fleet.usage_ratio[0] == 1
-        assert fleet.workloads.work_done() == pytest.approx({"w1": 1 + 19 * 0.001})
+        assert fleet.workloads.work_left() == pytest.approx({"w1": 4 - 19 * 0.001})
 
 
 class TestPowerLimit:

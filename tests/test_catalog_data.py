@@ -13,14 +13,24 @@ import fakedev.catalog
 from fakedev.exposition.identity import UNITS, Layout, NumberFormat
 from fakedev.sim.quantities import DIRECT_QUANTITIES, KNOWN_QUANTITIES
 from fakedev.sim.units import parse_size
+from fakedev.sim.value_labels import VALUE_FACTS
 
 CATALOG = Path(fakedev.catalog.__file__).parent
 DEVICES = sorted((CATALOG / "devices").glob("*.yaml"))
 IDENTITIES = sorted((CATALOG / "identities").glob("*.yaml"))
 
-DEVICE_KEYS = {"name", "aliases", "facts", "memory", "ranges", "dynamics", "sources"}
+DEVICE_KEYS = {"name", "aliases", "facts", "memory", "capability", "ranges", "dynamics", "sources"}
 OPTIONAL_DEVICE_KEYS = {"lacks"}
-DYNAMICS = ["power-limit-watts", "clock-step-mhz", "slowdown-celsius", "resume-celsius", "pcie-bytes-per-second"]
+#: What every device type says of its dynamics, and the columns of the table in doc/devices.md, in this order.
+DYNAMICS = {
+    "power-limit-watts", "clock-step-mhz", "inlet-celsius", "slowdown-celsius", "resume-celsius",
+    "pcie-bytes-per-second", "memory-bytes-per-second",
+}  # fmt: skip
+DYNAMICS_COLUMNS = (
+    "power-limit-watts", "clocked-power-share", "clock-step-mhz", "inlet-celsius", "resume-celsius",
+    "slowdown-celsius", "hardware-slowdown-celsius", "shutdown-celsius", "pcie-bytes-per-second",
+    "fabric-bytes-per-second", "memory-bytes-per-second", "idle-performance-state", "spread",
+)  # fmt: skip
 DEVICE_FACTS = {"product_name", "vendor", "pci_device_id", "driver_version", "architecture", "memory_type"}
 IDENTITY_KEYS = {
     "name", "version", "default", "content-type", "openmetrics", "layout", "sort-labels", "leading-labels",
@@ -180,10 +190,26 @@ class TestDevices:
     def test_dynamics(self, device: dict[str, Any]) -> None:
         """What differs from board to board is given, the limits are over what plain full load reaches."""
         dynamics, ranges = device["dynamics"], device["ranges"]
-        assert list(dynamics) == DYNAMICS
+        assert set(dynamics) - {"work"} >= DYNAMICS
+        assert set(dynamics) - {"work"} <= set(DYNAMICS_COLUMNS)
         assert dynamics["power-limit-watts"] >= ranges["power_watts"][1]
-        assert dynamics["resume-celsius"] < dynamics["slowdown-celsius"]
         assert dynamics["resume-celsius"] > ranges["temperature_celsius"][1]
+        heat = [dynamics[key] for key in DYNAMICS_COLUMNS[4:8] if key in dynamics]
+        assert heat == sorted(set(heat))
+
+    def test_inlet(self, device: dict[str, Any]) -> None:
+        """The inlet is where the line of power and temperature ends at 0 W, of which a measured one is not far."""
+        low, high = device["ranges"]["power_watts"]
+        cold, warm = device["ranges"]["temperature_celsius"]
+        line = cold - (warm - cold) / (high - low) * low
+        assert device["dynamics"]["inlet-celsius"] == pytest.approx(line, abs=0.1)
+
+    def test_links(self, device: dict[str, Any]) -> None:
+        """A board has traffic to other boards, and counts their errors, when it has links, and not else."""
+        has_links = "fabric-bytes-per-second" in device["dynamics"]
+        assert ("fabric_tx_bytes_per_second" in device["ranges"]) == has_links
+        assert ("fabric_rx_bytes_per_second" in device["ranges"]) == has_links
+        assert ("link_errors" in device.get("lacks", [])) == (not has_links)
 
     def test_pcie(self, device: dict[str, Any]) -> None:
         """The link's bytes are transfers x lanes x 128 / 130 bits of its generation, to three digits."""
@@ -195,7 +221,7 @@ class TestDevices:
 
     def test_sources(self, device: dict[str, Any]) -> None:
         """Each fact, size, range and value of the dynamics says where it is from, and no source is of nothing."""
-        values = {*device["facts"], *device["memory"], *device["ranges"], *device["dynamics"]}
+        values = {"capability", *device["facts"], *device["memory"], *device["ranges"], *device["dynamics"]}
         assert set(device["sources"]) == values
         for name, text in device["sources"].items():
             assert SOURCE.search(text), f"{name}: {text}"
@@ -213,9 +239,21 @@ class TestDocumentation:
     def test_dynamics(self, device: dict[str, Any]) -> None:
         """The table of the dynamics has the device's row."""
         lines = (CATALOG.parent.parent / "doc" / "devices.md").read_text(encoding="utf-8").splitlines()
-        values = [f"{value:.4g}" for value in list(device["dynamics"].values())[:-1]]
-        link = f"{device['dynamics']['pcie-bytes-per-second'] / 1e9:g}"
-        assert f"| {' | '.join([device['name'], *values, link])} |" in lines
+        cells = []
+        for key in DYNAMICS_COLUMNS:
+            value = device["dynamics"].get(key)
+            scale = 1e9 if key.endswith("bytes-per-second") else 1
+            cells.append("-" if value is None else f"{value / scale:g}")
+        assert f"| {' | '.join([device['name'], *cells])} |" in lines
+
+    def test_engines(self, device: dict[str, Any]) -> None:
+        """The table of engines, links and memory power has the device's row."""
+        lines = (CATALOG.parent.parent / "doc" / "devices.md").read_text(encoding="utf-8").splitlines()
+        names = ("tensor", "copy", "encoder", "decoder", "render")
+        cells = ["yes" if f"{name}_active_ratio" in device["ranges"] else "-" for name in names]
+        cells.append("yes" if "fabric_tx_bytes_per_second" in device["ranges"] else "-")
+        cells.append(" .. ".join(str(bound) for bound in device["ranges"].get("memory_power_watts", [])) or "-")
+        assert f"| {' | '.join([device['name'], *cells])} |" in lines
 
     def test_tables(self, device: dict[str, Any]) -> None:
         """Both tables have the device's row, with its values."""
@@ -254,14 +292,17 @@ class TestIdentities:
             assert family["help"].strip() == family["help"] != ""
             assert family["format"] in {kind.value for kind in NumberFormat}
             short = {"name", "type", "help", "format", "quantity", "unit"}
-            assert set(family) - {"requires"} in (short, {"name", "type", "help", "format", "rows"}), family["name"]
+            more = {"requires", "plus", "per", "where", "unless"}
+            assert set(family) - more in (short, {"name", "type", "help", "format", "rows"}), family["name"]
 
     def test_rows(self, identity: dict[str, Any]) -> None:
         """Rows show known quantities of devices in known units, each with labels of its own."""
         for family in identity["families"]:
             rows = rows_of(family)
             for row in rows:
-                assert row["quantity"] in KNOWN_QUANTITIES, family["name"]
+                single = [row[key] for key in ("quantity", "requires", "per") if key in row]
+                listed = [name for key in ("plus", "where", "unless") for name in row.get(key, [])]
+                assert {*single, *listed} <= set(KNOWN_QUANTITIES), family["name"]
                 assert row["unit"] in UNITS, family["name"]
                 assert row.get("level", "device") == "device"
             told_apart = [tuple((label["name"], label["value"]) for label in row.get("labels", [])) for row in rows]
@@ -269,9 +310,9 @@ class TestIdentities:
 
     def test_labels(self, identity: dict[str, Any]) -> None:
         """Labels have valid names, and templates of facts that every catalog device has."""
-        facts = COMPUTED_FACTS | DEVICE_FACTS
+        facts = COMPUTED_FACTS | DEVICE_FACTS | set(VALUE_FACTS)
         for label in templates_of(identity):
-            assert set(label) <= {"name", "value", "optional"}
+            assert set(label) <= {"name", "value", "optional", "texts", "otherwise"}
             assert LABEL_NAME.fullmatch(label["name"])
             assert not label["name"].startswith("__")
             assert isinstance(label["value"], str)

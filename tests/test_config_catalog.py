@@ -3,13 +3,16 @@
 # ruff: noqa: E501 - the tables hold whole messages
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fakedev.config.catalog import Catalog
 from fakedev.config.files import Files
 from fakedev.config.problems import Place, Report
-from fakedev.exposition.identity import LabelSpec, Layout, NumberFormat, RowSpec
+from fakedev.exposition.identity import LabelSpec, Layout, NumberFormat, RowSpec, SharedDevices
 from fakedev.sim.device_types import Range
+from fakedev.sim.quantities import DIRECT_QUANTITIES
 from tests.config_help import loaded, pool, problems
 
 DEVICE = """\
@@ -36,6 +39,7 @@ families:
   - {quantity: warp, unit: percent, labels: [{name: kind, value: "{product_name|upper}"}]}
   - {quantity: warp, level: part, labels: [{name: kind, value: x}]}
 """
+OURS = 'name: ours\nbased-on: base.yaml\nlabels: [{name: card, value: "{node}-{index}"}]\n'
 TEXT = pool(device="dev.yaml", identity="id.yaml")
 
 
@@ -88,6 +92,24 @@ def test_own_identity() -> None:
     )
 
 
+def test_an_identity_based_on_another() -> None:
+    """What is not written is as it is there; what is, replaces all that stands there under that key."""
+    own = "name: ours\nbased-on: dcgm\nshared-devices: each\n"
+    base = Catalog(Files(), Report()).identity("dcgm", Place("x"))
+    assert base is not None
+    found = loaded(pool(device="h100", identity="own.yaml"), {"own.yaml": own}).identities["a"]
+    assert found == replace(base.identity, name="ours", version="", shared_devices=SharedDevices.EACH)
+
+
+def test_labels_for_the_families_of_another() -> None:
+    """They must go with each other: a row of the other may have the label already."""
+    found = loaded(TEXT, {"dev.yaml": DEVICE, "id.yaml": OURS, "base.yaml": IDENTITY}).identities["a"]
+    assert [label.name for label in found.labels] == ["card"]
+    assert [family.name for family in found.families] == ["acme_power", "acme_warp"]
+    files = {"dev.yaml": DEVICE, "base.yaml": IDENTITY, "id.yaml": OURS.replace("card", "kind")}
+    assert "id.yaml:1: acme_warp: the label 'kind' is given 2 times on a line: remove one" in problems(TEXT, files)
+
+
 def test_a_variable_in_ones_own_file() -> None:
     """Variables work in a user's YAML as in the configuration."""
     device = DEVICE.replace("Acme One", '"${MODEL:-Acme Two}"')
@@ -104,9 +126,8 @@ def test_a_variable_in_ones_own_file() -> None:
         ("power: [10, 75.5]", "power: [1, 2, 3]", "dev.yaml:6: ranges: power: must be two numbers, at load 0 and at load 100, as [3, 35]"),
         ("power: [10, 75.5]", "power: 3", "dev.yaml:6: ranges.power: must be a list of two numbers, not '3': put [ ] around it"),
         ("power: [10, 75.5]", "power: [a, 3]", "dev.yaml:6: ranges.power.0: 'a' is no size: give bytes, or a number with kB, MB, GB, KiB, MiB, GiB or TiB"),
-        ("power:", "energy_joules:", "dev.yaml:6: ranges: energy_joules: is computed and has no range; ranges are for usage_ratio, tensor_active_ratio, "
-            "memory_bandwidth_ratio, memory_used_bytes, core_frequency_mhz, memory_frequency_mhz, power_watts, temperature_celsius, "
-            "memory_temperature_celsius, pcie_tx_bytes_per_second, pcie_rx_bytes_per_second or names of your own"),
+        ("power:", "energy_joules:", "dev.yaml:6: ranges: energy_joules: is computed and has no range; "
+            f"ranges are for {', '.join(DIRECT_QUANTITIES)} or names of your own"),
         ("warp:", "warp-9:", "dev.yaml:8: ranges: 'warp-9' is no name of a quantity: letters, digits and _ only, no digit first"),
         ("15360MiB", "15361MiB", "dev.yaml:5: ranges: memory_used_bytes goes to 16107175936, and total less reserved is 16106127360"),
         ("reserved: 1GiB", "reserved: 17GiB", "dev.yaml:3: memory: reserved 18253611008 is over total 17179869184"),
@@ -125,7 +146,7 @@ def test_device_problem(old: str, new: str, expected: str) -> None:
     [
         ("type: gauge", "type: gage", "id.yaml:5: families.0.type: must be one of gauge, counter, untyped, not 'gage'; did you mean gauge?"),
         ("format: fixed6", "format: fixed", "id.yaml:5: families.0.format: must be one of int, fixed6, go, python, digits15, not 'fixed'; did you mean fixed6?"),
-        ("unit: percent", "unit: per cent", "id.yaml:11: families.1.rows.0.unit: must be one of same, percent, MiB, kB, mJ, uJ, mW, Hz, not 'per cent'; did you mean percent?"),
+        ("unit: percent", "unit: per cent", "id.yaml:11: families.1.rows.0.unit: must be one of same, percent, half, MiB, 1000KiB, kB, MB, mJ, uJ, mW, Hz, not 'per cent'; did you mean percent?"),
         ("name: acme_power", "name: 1power", "id.yaml:5: '1power' is no metric name: letters, digits, _ and : only, no digit first"),
         ("name: gpu", "name: __gpu", "id.yaml:3: '__gpu' is no label name: letters, digits and _ only, no digit and no __ first"),
         ("name: host", "name: gpu", "id.yaml:3: labels: 'gpu' is given 2 times: remove one"),
@@ -138,6 +159,15 @@ def test_device_problem(old: str, new: str, expected: str) -> None:
         ("level: part", "level: chip", "id.yaml:12: level: 'chip' is none of device, node, part, link, workload"),
         ("quantity: power,", "quantity: powr,", "id.yaml:5: acme_power: unknown quantity 'powr'; did you mean 'power'?"),
         ("quantity: power,", "quantity: flux,", "id.yaml:5: acme_power: unknown quantity 'flux': not computed, and in no range of a device type"),
+        ("quantity: power,", "quantity: power, plus: [powr],", "id.yaml:5: acme_power: unknown quantity 'powr'; did you mean 'power'?"),
+        ("quantity: power,", "quantity: power, per: powr,", "id.yaml:5: acme_power: unknown quantity 'powr'; did you mean 'power'?"),
+        ("quantity: power,", "quantity: power, where: [powr],", "id.yaml:5: acme_power: unknown quantity 'powr'; did you mean 'power'?"),
+        ("quantity: power,", "quantity: power, unless: [memory, powr],", "id.yaml:5: acme_power: unknown quantity 'powr'; did you mean 'power'?"),
+        ("name: gpu,", "name: gpu, texts: [one],", "id.yaml:3: labels.0.texts: must be a mapping of names to texts, not a list"),
+        ("version:", "shared-devices: all\nversion:", "id.yaml:2: shared-devices: must be one of first, each, not 'all'"),
+        ("version:", "based-on: dcmg\nversion:", "id.yaml:2: no identity 'dcmg'; did you mean 'dcgm'? A file of your own is named by its path."),
+        ("version:", "based-on: id.yaml\nversion:", "id.yaml:2: the identity 'id.yaml' is based on itself"),
+        ("families:", "x-families:", "id.yaml:1: families is missing: give the metric families, or based-on: another identity"),
         ("version:", "leading-labels: 3\nversion:", "id.yaml:2: leading-labels: there are only 2 labels"),
         ("version:", "content-type: text\nversion:", "id.yaml:2: content-type: 'text' is no Content-Type, as text/plain; version=0.0.4"),
         ("{node}", "{rack}", "f.yaml:1: acme@2 shows the fact 'rack' in its label host, and the devices of pool a (acme) lack it: add it to the pool, as labels: {rack: ...}"),

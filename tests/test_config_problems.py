@@ -22,7 +22,7 @@ SAFE = "web: []\nworkloads: {listen: []}\n"
         ("fleet: {pools: [{}]}", ["f.yaml:1: fleet.pools.0: 'name' is missing: Name of the pool; unique."]),
         ("fleet: {pools: []}", ["f.yaml:1: fleet.pools: needs at least 1 in its list"]),
         ("version: 2", ["f.yaml:1: version: 2 is not within 1 to 1"]),
-        ("tester: x", ["f.yaml:1: tester: the scalability tester is not built yet in this version: leave it out"]),
+        ("tester: x", ["f.yaml:1: tester: must be a mapping of plans, not 'x'"]),
         # scalars
         ("fleet:\n  seed: 1.5", ["f.yaml:2: fleet.seed: must be a whole number within 0 to 9223372036854775807, not '1.5'"]),
         ('fleet: {seed: "7"}', ["f.yaml:1: fleet.seed: must be a whole number within 0 to 9223372036854775807, not '7' in quotes"]),
@@ -83,7 +83,7 @@ SAFE = "web: []\nworkloads: {listen: []}\n"
         ("workloads: {base: [{name: x, profile: 98:5:0}]}", ["f.yaml:1: profile: activity 1: load 98 + fluctuation 5 is over 100"]),
         ("workloads: {base: [{name: x, profile: 98:1:0, devices: card9}]}", ["f.yaml:1: devices: no device 'card9'; did you mean card7?"]),
         ("workloads: {base: [{name: x, profile: 98:1:0, node: dgx-9}]}", ["f.yaml:1: node: no node 'dgx-9'; did you mean dgx-0?"]),
-        ("workloads: {base: [{name: x, profile: [[1, a]]}]}", ["f.yaml:1: workloads.base.0.profile.0.1: must be a number, not 'a'"]),
+        ("workloads: {base: [{name: x, profile: [[1, a]]}]}", ["f.yaml:1: profile: activity 1: load, fluctuation and seconds must be numbers"]),
         ("workloads: {base: [{name: x, profile: 9:1:0, ttl: 5}]}", ["f.yaml:1: workloads.base.0.ttl: '5' is no duration: give a number with ms, s, m, h or d, as 250ms or 1h30m"]),
         ("workloads: {base: [none.json]}", ["f.yaml:1: the workload none.json: no such file"]),
     ],

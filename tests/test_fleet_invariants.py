@@ -13,7 +13,7 @@ from fakedev.sim.events import ChangeClock, DropWorkload, Stamped, StopWorkload
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.journal import Replay
 from fakedev.sim.spec import FleetSpec
-from fakedev.sim.workloads import Verdict
+from fakedev.sim.workload import Verdict
 from tests.fleets import pool_of, start, workload
 
 #: A second kind of device: no memory, a quantity of its own, temperatures below zero.
@@ -23,6 +23,15 @@ COUNTERS = ("energy_joules", "pcie_tx_bytes", "pcie_replays", "resets")
 
 DEVICES = st.sampled_from(["all", "odd", "dgx-0/0", "dgx-[0-1]/1", "xpu-0/*", "dgx-1/card3,xpu-0/0"])
 PROFILES = st.sampled_from(["50:50:0", "0:0:1", "100:0:0", "80:20:1.5,10:5:0.2", "30:30:0.01,90:10:0.03", "1:1:1e-6"])
+FUNCTIONS = st.sampled_from(
+    ["ramp(5,90):5:3", "random(5,60,0.5):5:2,sine(50,50,3):0:4", "spike(10,90,1,5)", "increase(0,90,2s):0:9,50:50:1"]
+)
+#: Of the first pool; the second has none of it.
+METRICS = st.dictionaries(
+    st.sampled_from(["memory", "pcie-tx", "memory-errors-correctable", "pcie_replays"]),
+    st.sampled_from(["0.4", "1e8:1e7:3,ramp(0,5e8):0:4", "random(0,3e8,2)", "increase(0,6e8,1):0:5,9.9e8:0:2"]),
+    max_size=3,
+)
 LIMITS = st.sampled_from([{}, {"power": 120}, {"memory": 2**29, "temperature": 50}, {"own": 0.5}])
 
 
@@ -64,6 +73,22 @@ class AnyHistory(RuleBasedStateMachine):
     )
     def begin_workload(self, **fields: object) -> str:
         """A workload arrives."""
+        workload_id = start(self.fleet, **fields)  # type: ignore[arg-type]
+        self.accepted.add(workload_id)
+        return workload_id
+
+    @rule(
+        target=workloads,
+        devices=st.sampled_from(["dgx-0/*", "dgx-[0-1]/1"]),
+        profile=st.one_of(PROFILES, FUNCTIONS),
+        metrics=METRICS,
+        seconds_of=st.sampled_from(["time", "work"]),
+        measured_frequency=st.sampled_from([0, 650, 2600]),
+        limits=st.sampled_from([{}, {"memory": 4e8}, {"pcie_replays": 5}, {"usage": 0.7, "power": 240}]),
+        repeat=st.integers(0, 3),
+    )
+    def begin_measured_workload(self, **fields: object) -> str:
+        """A workload arrives that says more of itself."""
         workload_id = start(self.fleet, **fields)  # type: ignore[arg-type]
         self.accepted.add(workload_id)
         return workload_id
@@ -150,7 +175,24 @@ class AnyHistory(RuleBasedStateMachine):
             for name, span in node.pool.device_type.ranges.items():
                 values = level.arrays[name][node.devices]
                 assert (values >= span.low).all(), name
-                assert (values <= span.high).all(), name
+                high = node.pool.device_type.memory_total_bytes - node.pool.device_type.memory_reserved_bytes
+                assert (values <= (high if name == "memory_used_bytes" else span.high)).all(), name
+
+    @invariant()
+    def what_workloads_have_is_finite_and_their_devices(self) -> None:
+        """Each has its row, in order; progress is a share; nobody has more of a memory than there is."""
+        if not hasattr(self, "fleet"):
+            return
+        level = self.fleet.workloads.level(self.fleet.state.seconds)
+        running = self.fleet.workloads.running()
+        assert level.count == len(running)
+        assert all(len(values) == len(running) and np.isfinite(values).all() for values in level.arrays.values())
+        assert ((level.arrays["progress_ratio"] >= 0) & (level.arrays["progress_ratio"] <= 1)).all()
+        amounts = self.fleet.workloads.amounts()
+        memory = amounts.by_device(amounts.of("memory_used_bytes"))
+        most = self.fleet.memory_total_bytes - self.fleet.memory_reserved_bytes
+        assert (memory <= most * (1 + 1e-9)).all()
+        assert (amounts.by_device(amounts.parts) <= 1 + 1e-9).all()
 
     @invariant()
     def memory_and_energy_add_up(self) -> None:

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fakedev.exposition.face import Face
 from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, Layout, NumberFormat, RowSpec
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource
-from fakedev.exposition.workload_series import WorkloadPage
 from fakedev.sim.errors import Refused
 from fakedev.sim.events import (
     ChangeClock,
@@ -26,7 +26,7 @@ from fakedev.sim.events import (
 )
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.journal import RecordHead, Replay, event_line, head_line, read_record
-from tests.fleets import make_fleet, pool_of, start, stop, workload
+from tests.fleets import WorkloadSeries, make_fleet, pool_of, start, stop, workload
 from tests.test_workload_fields import workload_specs
 
 HEAD = RecordHead("0.1", 1700000000.25, "/etc/f.yaml", None, {"/etc/f.yaml": "a: 1\n"}, {"HOME": "/root"}, ["x=1"])
@@ -219,7 +219,7 @@ class TestReplay:
         options = {"seed": seed, "tick_seconds": 0.7, "base": (workload("even", "20:10:3"),)}
         kept: list[bytes] = [head_line(HEAD)]
         fleet = make_fleet(pool_of(nodes=2), journal=lambda stamped: kept.append(event_line(stamped)), **options)
-        page, series = Page(identity, DeviceSource(fleet), fleet.roster.nodes), WorkloadPage(fleet)
+        page, series = Page(Face(identity, DeviceSource(fleet)), fleet.roster.nodes), WorkloadSeries(fleet)
         history = []
         for acts in ticks:
             history.append((page.render(fleet.state), series.render(), fleet.state.tick))
@@ -233,12 +233,12 @@ class TestReplay:
         assert told == history[1::2]
         if not ticks:
             return
-        last = Page(identity, DeviceSource(again), again.roster.nodes).render(again.state)
+        last = Page(Face(identity, DeviceSource(again)), again.roster.nodes).render(again.state)
         assert last == page.render(fleet.state)
-        assert WorkloadPage(again).render() == series.render()
+        assert WorkloadSeries(again).render() == series.render()
 
         slowly, replay = make_fleet(pool_of(nodes=2), **options), Replay(events)
-        page, series = Page(identity, DeviceSource(slowly), slowly.roster.nodes), WorkloadPage(slowly)
+        page, series = Page(Face(identity, DeviceSource(slowly)), slowly.roster.nodes), WorkloadSeries(slowly)
         for before in history[::2]:
             assert (page.render(slowly.state), series.render(), slowly.state.tick) == before
             replay.advance(slowly)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -66,6 +68,12 @@ class TestTemplate:
         assert str(caught.value) == message
 
 
+def text_of(specs: Sequence[LabelSpec], sort: bool = False, leading: int = 0) -> str:
+    """The labels of the one kind of row that there is."""
+    (text,) = Labels(specs, sort=sort, leading=leading).texts(FACTS)
+    return text
+
+
 class TestLabels:
     """The labels of a row."""
 
@@ -78,22 +86,32 @@ class TestLabels:
 
     def test_in_the_order_given(self) -> None:
         """An optional one is left out when it has no value, another is there and empty."""
-        assert Labels(self.SPECS).text(FACTS) == 'zone="Maker",job="3",alpha=""'
-        assert Labels(self.SPECS).text(FACTS | {"pod": "p"}) == 'zone="Maker",job="3",pod="p",alpha=""'
+        assert text_of(self.SPECS) == 'zone="Maker",job="3",alpha=""'
+        assert Labels(self.SPECS).texts(FACTS | {"pod": "p"}) == ['zone="Maker",job="3",pod="p",alpha=""']
 
     def test_sorted(self) -> None:
         """By name, where the exporter does that."""
-        assert Labels(self.SPECS, sort=True).text(FACTS) == 'alpha="",job="3",zone="Maker"'
+        assert text_of(self.SPECS, sort=True) == 'alpha="",job="3",zone="Maker"'
 
     def test_sorted_behind_leading_ones(self) -> None:
         """The first stay in front in their own order."""
-        assert Labels(self.SPECS, sort=True, leading=1).text(FACTS) == 'zone="Maker",alpha="",job="3"'
-        assert Labels(self.SPECS, leading=2).text(FACTS) == Labels(self.SPECS).text(FACTS)
+        assert text_of(self.SPECS, sort=True, leading=1) == 'zone="Maker",alpha="",job="3"'
+        assert text_of(self.SPECS, leading=2) == text_of(self.SPECS)
+
+    def test_kinds_of_rows(self) -> None:
+        """Each has the common ones and its own: behind them, or sorted among them."""
+        kinds = ([LabelSpec("kind", "{index|upper}x")], [], [LabelSpec("a", "fixed"), LabelSpec("kind", "{pod}", True)])
+        assert Labels(self.SPECS[:2], kinds).texts(FACTS) == [
+            'zone="Maker",job="3",kind="3x"', 'zone="Maker",job="3"', 'zone="Maker",job="3",a="fixed"'
+        ]  # fmt: skip
+        assert Labels(self.SPECS[:2], kinds, True).texts(FACTS) == [
+            'job="3",kind="3x",zone="Maker"', 'job="3",zone="Maker"', 'a="fixed",job="3",zone="Maker"'
+        ]  # fmt: skip
 
     def test_none(self) -> None:
         """No labels, no text."""
-        assert Labels([]).text(FACTS) == ""
-        assert Labels([LabelSpec("pod", "{pod}", optional=True)]).text(FACTS) == ""
+        assert text_of([]) == ""
+        assert text_of([LabelSpec("pod", "{pod}", optional=True)]) == ""
 
 
 class TestEscaping:
@@ -110,6 +128,6 @@ class TestEscaping:
     @given(st.text(st.characters(exclude_categories=("Cs",))))
     def test_a_parser_reads_what_was_meant(self, value: str) -> None:
         """Any text at all comes back, whatever quotes and backslashes it has."""
-        line = f'x{{{Labels([LabelSpec("a", "{v}"), LabelSpec("b", "{w}")]).text({"v": value, "w": "w"})}}} 1\n'
-        (family,) = text_string_to_metric_families(line)
+        (labels,) = Labels([LabelSpec("a", "{v}"), LabelSpec("b", "{w}")]).texts({"v": value, "w": "w"})
+        (family,) = text_string_to_metric_families(f"x{{{labels}}} 1\n")
         assert family.samples[0].labels == {"a": value, "b": "w"}

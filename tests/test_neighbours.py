@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fakedev.exposition.face import Face
 from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, Layout, NumberFormat, RowSpec
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource
@@ -60,7 +61,7 @@ class TestNeighbours:
         for fleet in (self.run("dgx"), self.run(*pools)):
             node = fleet.roster.node("dgx-0")
             assert node is not None
-            pages.append(Page(identity, DeviceSource(fleet), [node]).render(fleet.state))
+            pages.append(Page(Face(identity, DeviceSource(fleet)), [node]).render(fleet.state))
         assert pages[0] == pages[1]
         assert pages[0].count(b"\n") == 4 + 2 * 4
 

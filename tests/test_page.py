@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
+from fakedev.exposition.face import Face
 from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, Layout, NumberFormat, RowSpec
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource, Entity
@@ -82,13 +84,13 @@ def family(name: str, *rows: RowSpec, kind: str = "gauge", number: NumberFormat 
 
 
 POWER = family("power_watts", RowSpec("power", level="board"))
-HEAT = family(
-    "heat_celsius", RowSpec("heat", labels=(LabelSpec("part", "{part}"),), level="part"), number=NumberFormat.PYTHON
-)
+PART = (LabelSpec("part", "{part}"),)
+HEAT = family("heat_celsius", RowSpec("heat", labels=PART, level="part"), number=NumberFormat.PYTHON)
+USAGE_LABEL = (LabelSpec("unit", "share"),)
 #: Two rows for each board, of one quantity in two units.
 USAGE = family(
     "usage",
-    RowSpec("usage", level="board", labels=(LabelSpec("unit", "share"),)),
+    RowSpec("usage", level="board", labels=USAGE_LABEL),
     RowSpec("usage", unit="percent", level="board", labels=(LabelSpec("unit", "percent"),)),
 )
 LABELS = (LabelSpec("group", "{group}"), LabelSpec("board", "{board}"), LabelSpec("pod", "{pod}", optional=True))
@@ -101,7 +103,7 @@ def identity(*families: FamilySpec, **more: object) -> Identity:
 
 def text(shown: Identity, source: Boards, state: State) -> str:
     """The whole page as text."""
-    return Page(shown, source, source.groups).render(state).decode()
+    return Page(Face(shown, source), source.groups).render(state).decode()
 
 
 def samples(page: str) -> dict[tuple[str, ...], float]:
@@ -142,6 +144,21 @@ class TestRows:
             'usage{group="1",board="1",unit="percent"} 20',
         ]
 
+    def test_rows_of_several_levels_in_a_family(self) -> None:
+        """In each group board and parts in turn, as far as there are any."""
+        both = family("x", RowSpec("power", level="board"), RowSpec("heat", labels=PART, level="part"))
+        assert text(identity(both), Boards(1, 2), state_of(3)).splitlines()[2:] == [
+            'x{group="0",board="0"} 100',
+            'x{group="0",board="0",part="0"} 0.5',
+            'x{group="0",board="0",part="1"} 1.5',
+            'x{group="1",board="0"} 101',
+            'x{group="1",board="0",part="0"} 2.5',
+            'x{group="1",board="1"} 102',
+            'x{group="1",board="0",part="1"} 3.5',
+            'x{group="1",board="1",part="0"} 4.5',
+            'x{group="1",board="1",part="1"} 5.5',
+        ]
+
     def test_ends_with_a_line_feed(self) -> None:
         """As the text format demands."""
         assert text(identity(POWER), Boards(1), state_of(1)).endswith(" 100\n")
@@ -168,25 +185,82 @@ class TestRows:
         page = text(identity(family("x", RowSpec("power", level="board", requires="volts"))), Boards(1), state_of(1))
         assert page == ""
 
+    def test_a_row_may_be_a_sum(self) -> None:
+        """Of quantities that the entity must have all, in the unit of the row."""
+        state = state_of(3, present={"usage": [True, False, True]})
+        total = family("x", RowSpec("power", unit="percent", level="board", plus=("usage",)))
+        page = text(identity(total), Boards(3), state)
+        assert samples(page) == {("x", "0", "0"): 10000, ("x", "0", "2"): pytest.approx(10220)}
+        nowhere = family("x", RowSpec("power", level="board", plus=("volts",)))
+        assert text(identity(nowhere), Boards(1), state_of(1)) == ""
+
+    def test_a_row_may_be_a_share_of_another_quantity(self) -> None:
+        """That the entity must have; 0 where the whole is 0."""
+        share = family("x", RowSpec("power", unit="half", level="board", plus=("usage",), per="usage"))
+        state = state_of(3, present={"usage": [True, False, True]})
+        assert samples(text(identity(share), Boards(3), state)) == {
+            ("x", "0", "0"): 0, ("x", "0", "2"): pytest.approx((102.2 / 0.2) / 2),
+        }  # fmt: skip
+
+    @pytest.mark.parametrize(
+        ("conditions", "boards"),
+        [
+            ({"where": ("usage",)}, "2"),
+            ({"where": ("usage", "volts")}, "2"),
+            ({"where": ("power",)}, "012"),
+            ({"where": ("volts",)}, ""),
+            ({"unless": ("usage",)}, "013"),
+            ({"unless": ("volts",)}, "0123"),
+            ({"where": ("power",), "unless": ("usage", "power")}, ""),
+            ({"where": ("power",), "unless": ("usage",), "requires": "usage"}, "0"),
+        ],
+    )
+    def test_a_row_may_depend_on_what_is_0(self, conditions: dict[str, Any], boards: str) -> None:
+        """As an exporter prints nothing before the first error; what is absent counts as 0. Other rows stay."""
+        state = state_of(4, present={"usage": [True, False, True, False], "power": [True, True, True, False]})
+        row, other = RowSpec("heat", level="board", **conditions), RowSpec("heat", level="board", labels=USAGE_LABEL)
+        state.levels["board"].arrays["heat"] = np.ones(4)  # type: ignore[index]
+        found = samples(text(identity(family("x", row, other)), Boards(4), state))
+        assert [key[2] for key in found if len(key) == 3] == list(boards)
+        assert [key[2] for key in found if len(key) == 4] == list("0123")
+        alone = samples(text(identity(family("x", row)), Boards(4), state))
+        assert [key[2] for key in alone] == list(boards)
+
+    def test_presence_may_be_another_in_every_tick(self) -> None:
+        """A page that was kept shows what there is in the state it is rendered from, and asks for no labels again."""
+        rng = np.random.default_rng(5)
+        for layout in Layout:
+            shown, source = identity(POWER, USAGE, HEAT, layout=layout), Boards(*[3] * 20)
+            kept = Page(Face(shown, source), source.groups)
+            kept.render(state_of(60))
+            for step in range(4):
+                masks = {name: rng.random(60) < step / 3 for name in ("power", "usage")}
+                state = state_of(60, present=masks, offset=step)
+                source.asked.clear()
+                page = kept.render(state)
+                assert source.asked == []
+                assert page == Page(Face(shown, source), source.groups).render(state)
+                assert page.count(b"\npower_watts{") == int(masks["power"].sum())
+
     def test_a_family_is_absent_when_no_entity_of_the_page_has_it(self) -> None:
         """Though others of the fleet do."""
         state = state_of(3, present={"power": [True, False, False]})
-        assert Page(identity(POWER), source := Boards(1, 2), [1]).render(state) == b""
-        assert Page(identity(POWER), source, [0]).render(state).count(b"\n") == 3
+        assert Page(Face(identity(POWER), source := Boards(1, 2)), [1]).render(state) == b""
+        assert Page(Face(identity(POWER), source), [0]).render(state).count(b"\n") == 3
 
     def test_pages_of_some_groups(self) -> None:
         """A node's page has the lines of the fleet's page that are of that node."""
         source, state = Boards(2, 3), state_of(5)
         shown = identity(POWER, HEAT, USAGE)
         whole = samples(text(shown, source, state))
-        parts = [samples(Page(shown, source, [group]).render(state).decode()) for group in (0, 1)]
+        parts = [samples(Page(Face(shown, source), [group]).render(state).decode()) for group in (0, 1)]
         assert parts[0] | parts[1] == whole
         assert {key[1] for key in parts[1]} == {"1"}
 
     def test_no_groups(self) -> None:
         """A fleet without nodes has an empty page."""
         for layout in Layout:
-            assert Page(identity(POWER, layout=layout), Boards(), []).render(state_of(0)) == b""
+            assert Page(Face(identity(POWER, layout=layout), Boards()), []).render(state_of(0)) == b""
 
     def test_no_labels(self) -> None:
         """Then there are no braces."""
@@ -200,7 +274,8 @@ class TestRows:
 
     def test_units(self) -> None:
         """Each is a factor from the quantity's own unit."""
-        factors = {"percent": 100, "MiB": 2**-20, "kB": 0.001, "mJ": 1000, "uJ": 1e6, "mW": 1000, "Hz": 1e6, "same": 1}
+        factors = {"percent": 100, "half": 0.5, "MiB": 2**-20, "kB": 1e-3, "MB": 1e-6, "mJ": 1000, "uJ": 1e6}
+        factors |= {"mW": 1000, "Hz": 1e6, "same": 1}
         for unit, factor in factors.items():
             page = text(identity(family("x", RowSpec("power", unit, level="board"))), Boards(1), state_of(1))
             assert list(samples(page).values()) == [pytest.approx(100 * factor)]
@@ -236,10 +311,30 @@ class TestLabels:
         shown = identity(USAGE, sort_labels=True, leading_labels=1)
         assert 'usage{group="0",board="0",unit="share"} 0' in text(shown, Boards(1), state_of(1))
 
+    def test_texts_in_the_place_of_values(self) -> None:
+        """A label may say a value in words, and another word for those it does not know."""
+        words = LabelSpec("which", "{board}", texts=(("0", "first"), ("1", '"second"')), otherwise="another")
+        shown = identity(family("x", RowSpec("power", level="board", labels=(words,))))
+        found = samples(text(shown, Boards(3), state_of(3)))
+        assert [key[-1] for key in found] == ["first", '"second"', "another"]
+
+    def test_pages_share_what_they_keep(self) -> None:
+        """Pages of one face ask for each group's entities once, and again once when its labels changed."""
+        source = Boards(1, 1)
+        face = Face(identity(POWER), source)
+        pages = [Page(face, source.groups), Page(face, [0]), Page(face, [1]), Page(face, source.groups, True)]
+        for page in pages:
+            page.render(state_of(2))
+        assert source.asked == [("board", 0), ("board", 1)]
+        source.set_pod(1, 0, "train")
+        shown = [b'pod="train"' in page.render(state_of(2)) for page in pages]
+        assert shown == [True, False, True, True]
+        assert source.asked == [("board", 0), ("board", 1), ("board", 1)]
+
     def test_only_a_group_whose_labels_changed_is_asked_again(self) -> None:
         """Texts are kept per group: not even its neighbours are made again."""
         source = Boards(*[2] * 40)
-        page = Page(identity(POWER, HEAT), source, source.groups)
+        page = Page(Face(identity(POWER, HEAT), source), source.groups)
         page.render(state_of(80))
         assert sorted(source.asked) == sorted((level, group) for group in source.groups for level in ("board", "part"))
         source.asked.clear()
@@ -253,11 +348,11 @@ class TestLabels:
         """After labels came and went, in both layouts."""
         for layout in Layout:
             shown, source = identity(POWER, HEAT, USAGE, layout=layout), Boards(*[1] * 20)
-            kept = Page(shown, source, source.groups)
+            kept = Page(Face(shown, source), source.groups)
             for step, (group, pod) in enumerate([(3, "a"), (17, "b"), (3, ""), (17, "c\n%d"), (0, "z")]):
                 source.set_pod(group, 0, pod)
                 state = state_of(20, offset=step)
-                assert kept.render(state) == Page(shown, source, source.groups).render(state)
+                assert kept.render(state) == Page(Face(shown, source), source.groups).render(state)
 
 
 class TestLayouts:
@@ -309,7 +404,7 @@ class TestTimestamps:
     def test_each_tick_has_its_own(self) -> None:
         """Kept texts do not keep the time."""
         source = Boards(1)
-        page = Page(identity(POWER, timestamps=True), source, source.groups)
+        page = Page(Face(identity(POWER, timestamps=True), source), source.groups)
         ends = [page.render(state_of(1, wall=wall)).rsplit(b" ", 1)[1] for wall in (1.0, 2.5, 0.0)]
         assert ends == [b"1000\n", b"2500\n", b"0\n"]
 
@@ -325,7 +420,7 @@ class TestSlices:
     def test_joined_they_are_the_page(self, layout: Layout) -> None:
         """Of bounded size each, more than one for a large page."""
         source, state = Boards(*[8] * 400), state_of(3200)
-        page = Page(identity(POWER, HEAT, USAGE, layout=layout), source, source.groups)
+        page = Page(Face(identity(POWER, HEAT, USAGE, layout=layout), source), source.groups)
         whole = page.render(state)
         pieces = list(page.slices(state))
         assert b"".join(pieces) == whole
@@ -335,20 +430,20 @@ class TestSlices:
 
     def test_compiling_goes_piece_by_piece_too(self) -> None:
         """Each call does some groups and says whether all are done."""
-        source, state = Boards(*[8] * 100), state_of(800)
-        page = Page(identity(POWER), source, source.groups)
+        source = Boards(*[8] * 400)
+        page = Page(Face(identity(POWER), source), source.groups)
         asked = []
-        while not page.compile(state):
+        while not page.compile():
             asked.append(len(source.asked))
         assert len(asked) >= 4
-        assert max(np.diff([0, *asked])) <= 32
-        assert page.compile(state)
-        assert len(source.asked) == 100
+        assert max(np.diff([0, *asked])) <= 64
+        assert page.compile()
+        assert len(source.asked) == 400
 
     def test_pieces_show_the_tick_and_the_labels_of_their_beginning(self) -> None:
         """However late they are taken: meanwhile time went on and a label changed."""
         source, before, after = Boards(*[8] * 100), state_of(800), state_of(800, offset=1000)
-        page = Page(identity(POWER, HEAT), source, source.groups)
+        page = Page(Face(identity(POWER, HEAT), source), source.groups)
         whole = page.render(before)
         pieces = page.slices(before)
         first = next(pieces)
@@ -403,7 +498,7 @@ class TestDevices:
         fleet = make_fleet(pool_of(nodes=2, devices_per_node=2))
         labels = (LabelSpec("node", "{node}"), LabelSpec("gpu", "{index}"), LabelSpec("pod", "{pod}", optional=True))
         shown = Identity("test", "", (family("watts", RowSpec("power_watts")),), labels)
-        page = Page(shown, DeviceSource(fleet), fleet.roster.nodes)
+        page = Page(Face(shown, DeviceSource(fleet)), fleet.roster.nodes)
         start(fleet, "dgx-1/0", "100:0:0", pod="train")
         for expected_page in (
             {("watts", "dgx-0", "0"): 50, ("watts", "dgx-0", "1"): 50,
@@ -418,7 +513,7 @@ class TestDevices:
         """Devices have no parts yet: a family of such rows is absent."""
         fleet = make_fleet()
         shown = Identity("test", "", (family("heat", RowSpec("heat", level="part")),), ())
-        assert Page(shown, DeviceSource(fleet), fleet.roster.nodes).render(fleet.state) == b""
+        assert Page(Face(shown, DeviceSource(fleet)), fleet.roster.nodes).render(fleet.state) == b""
 
     def test_families_that_a_fleet_has_not(self) -> None:
         """Are known beforehand, for those who ask what is covered."""

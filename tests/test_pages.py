@@ -10,6 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from fakedev.config.configuration import Configuration
 from fakedev.config.files import Files
 from fakedev.config.load import load
+from fakedev.exposition.face import Face
 from fakedev.exposition.identity import Identity
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource
@@ -67,7 +68,7 @@ def made_alone(fleet: Fleet, configuration: Configuration) -> bytes:
     for node in fleet.roster.nodes:
         pools.setdefault(node.pool.name, []).append(node)
     source = DeviceSource(fleet)
-    parts = [Page(configuration.identities[name], source, nodes) for name, nodes in pools.items()]
+    parts = [Page(Face(configuration.identities[name], source), nodes) for name, nodes in pools.items()]
     return b"".join(part.render(fleet.state) for part in parts)
 
 
@@ -75,7 +76,7 @@ class CountingPage(Page[RosterNode]):
     """Notes the ticks that it is rendered at; fails when a test says so."""
 
     def __init__(self, identity: Identity, fleet: Fleet) -> None:
-        super().__init__(identity, DeviceSource(fleet), fleet.roster.nodes)
+        super().__init__(Face(identity, DeviceSource(fleet)), fleet.roster.nodes)
         self.ticks: list[int] = []
         self.fails = False
 
@@ -105,7 +106,7 @@ class SmallPageTests(SynchronousTestCase):
         self.fleet = Fleet(self.configuration.fleet)
         self.pages = Pages(self.fleet, self.configuration.identities, AppReactor())
         self.part = CountingPage(self.configuration.identities["green"], self.fleet)
-        self.page = CachedPage(self.fleet, AppReactor(), [self.part], self.fleet.roster.device_count)
+        self.page = CachedPage(lambda: self.fleet.state, AppReactor(), [self.part])
 
     def test_only_when_asked(self) -> None:
         """Ticks that nobody looks at cost no rendering."""
@@ -185,7 +186,7 @@ class LargePageTests(SynchronousTestCase):
         self.fleet = Fleet(self.configuration.fleet)
         self.reactor = BusyReactor()
         self.part = CountingPage(self.configuration.identities["p"], self.fleet)
-        self.page = CachedPage(self.fleet, self.reactor, [self.part], self.fleet.roster.device_count)
+        self.page = CachedPage(lambda: self.fleet.state, self.reactor, [self.part])
 
     def turns(self, waiter: Deferred[Response], between: Callable[[], object] = lambda: None) -> int:
         """Reactor turns until the page is there."""

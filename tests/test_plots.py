@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 from tests.source_tree import ROOT
 
 PLOTS = ROOT / "doc" / "plots"
-NAMES = ["job.svg", "power-throttle.svg", "thermal-throttle.svg"]
+NAMES = ["drawn-values.svg", "job.svg", "power-throttle.svg", "thermal-throttle.svg", "value-functions.svg"]
 
 
 def test_the_plots_are_current(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def profiles(draw: st.DrawFn) -> tuple[Activity, ...]:
             fluctuation = 0.0
         found.append(Activity(load, fluctuation, draw(st.floats(1e-6, 1e10))))
     if draw(st.booleans()):
-        found[-1] = Activity(found[-1].load, found[-1].fluctuation)
+        found[-1] = Activity(found[-1].value, found[-1].fluctuation)
     return tuple(found)
 
 
@@ -111,6 +111,6 @@ def test_any_text_is_a_profile_or_a_fault(text: str) -> None:
     except ValueError:
         return
     for activity in profile:
-        assert 0 <= activity.fluctuation <= activity.load <= activity.load + activity.fluctuation <= 100
+        assert 0 <= activity.fluctuation <= activity.value <= activity.value + activity.fluctuation <= 100
         assert 1e-6 <= activity.seconds <= 1e10 or activity.seconds == FOREVER
     assert all(activity.seconds < FOREVER for activity in profile[:-1])

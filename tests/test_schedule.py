@@ -23,7 +23,7 @@ def reference_means(activities: Sequence[Activity], begin: float, end: float, se
     while passed < end:
         for activity in activities:
             overlap = max(0.0, min(end, passed + activity.seconds) - max(begin, passed))
-            load += activity.load * overlap
+            load += activity.value * overlap
             fluctuation += activity.fluctuation * overlap
             passed += activity.seconds
             if passed >= end:
@@ -40,7 +40,7 @@ def activities_of(draw: st.DrawFn, shortest: float = 0.01) -> tuple[Activity, ..
         load = draw(st.floats(0, 100))
         found.append(Activity(load, draw(st.floats(0, min(load, 100 - load))), draw(lengths)))
     if draw(st.booleans()):
-        found[-1] = Activity(found[-1].load, found[-1].fluctuation, FOREVER)
+        found[-1] = Activity(found[-1].value, found[-1].fluctuation, FOREVER)
     return tuple(found)
 
 
@@ -112,7 +112,7 @@ class TestMeans:
     def test_stays_within_the_loads_of_the_profile(self, profile: tuple[Activity, ...], begin: float) -> None:
         """A mean is never below the lowest or above the highest activity."""
         load, fluctuation = means(profile, begin, begin + 1, 1)
-        for value, parts in ((load, [a.load for a in profile]), (fluctuation, [a.fluctuation for a in profile])):
+        for value, parts in ((load, [a.value for a in profile]), (fluctuation, [a.fluctuation for a in profile])):
             assert min(parts) - 1e-5 <= value <= max(parts) + 1e-5
 
 

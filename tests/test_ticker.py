@@ -14,8 +14,8 @@ from fakedev.sim.errors import Refused
 from fakedev.sim.events import ChangeClock, Stamped, StartWorkload, StopWorkload
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.spec import FleetSpec
+from fakedev.sim.workload import Verdict
 from fakedev.sim.workload_fields import workload_from_fields
-from fakedev.sim.workloads import Verdict
 from tests.application import BEGIN, SMALL, AppReactor
 
 

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from fakedev.sim.askable import ASKABLE, COUNTED, metric_word
+from fakedev.sim.value_functions import FORMS
 from fakedev.wire.bare import parse_bare_workload
 from fakedev.wire.braces import MOST_BYTES
 from fakedev.wire.errors import CODES
 from fakedev.wire.json_lines import parse_json_line
 from fakedev.wire.strict_json import MOST_LEVELS
-from fakedev.wire.workload_verbs import WORKLOAD_GRAMMAR, WORKLOAD_VERBS
+from fakedev.wire.workload_verbs import FUNCTIONS, WORKLOAD_GRAMMAR, WORKLOAD_VERBS
 
 TEXT = (Path(__file__).parents[1] / "doc" / "protocol-workload.txt").read_text(encoding="utf-8")
 COMMANDS = TEXT[TEXT.index("\nCommands\n") : TEXT.index("\nBare JSON\n")]
@@ -30,6 +32,20 @@ def test_every_verb_and_argument(verb):
     request = parse_json_line(json_form.encode(), WORKLOAD_GRAMMAR)
     assert request.verb == verb.name
     assert set(request.arguments) == {a.name for a in verb.arguments} | {flag.name for flag in verb.flags}
+
+
+def test_every_value_function():
+    """The grammar's help and the document have those of the rules."""
+    assert tuple(form.usage for form in FORMS.values()) == FUNCTIONS
+    for name in FORMS:
+        assert f"              {name}(" in TEXT
+
+
+def test_every_metric():
+    """The document names what workloads may ask for; errors by the rule of their names."""
+    use = TEXT[TEXT.index("\nUSE ") : TEXT.index("\nSIZE ")]
+    words = [metric_word(quantity) for quantity in ASKABLE if quantity not in COUNTED]
+    assert [word for word in words if not re.search(rf"\b{word}\b", use)] == []
 
 
 def test_every_code():

@@ -13,8 +13,8 @@ from fakedev.sim.device_types import DeviceType, Dynamics, Range
 from fakedev.sim.events import StartWorkload
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.spec import FleetSpec, NodeSpec, PoolSpec
+from fakedev.sim.workload import Verdict
 from fakedev.sim.workload_fields import workload_from_fields
-from fakedev.sim.workloads import Verdict
 
 BOARD = DeviceType(
     "board",

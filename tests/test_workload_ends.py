@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fakedev.sim.device_types import DeviceType, Range
 from fakedev.sim.spec import MetricName
-from fakedev.sim.workloads import Verdict
+from fakedev.sim.workload import Verdict
 from tests.fleets import MIB, advance, ended, loads, make_fleet, pool_of, start
 
 

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakedev.commands.go_flags import FlagError
-from fakedev.commands.peer_address import Address, parse_address
 from fakedev.commands.workload_message import beyond_the_original, run_message, unknown_to_the_original
 from fakedev.commands.workload_options import Order, WorkloadOptions, find_files
+from fakedev.config.peer_address import Address, parse_address
 from fakedev.sim.profile import parse_profile
 from fakedev.sim.spec import FOREVER, Activity, WorkloadSpec
 from fakedev.sim.workload_fields import workload_from_fields
@@ -292,6 +292,12 @@ def test_limits_and_run_time() -> None:
         (["-limit", "=3"], "no METRIC=VALUE"),
         (["-limit", "memory=x"], "neither a number nor a size"),
         (["-limit", "memory=nan"], "neither a number nor a size"),
+        (["-use", "memory"], "no METRIC=VALUE:FLUCTUATION:SECONDS"),
+        (["-use", "memory=lots"], "-use: memory: activity 1: 'lots' is no size"),
+        (["-use", "memry=1GiB"], "-use: 'memry' is no metric that workloads bring; did you mean memory?"),
+        (["-use", "memory=1GiB", "-use", "memory=2GiB"], "-use: memory is given twice"),
+        (["-measured-frequency", "-5"], "-measured-frequency: must be a number"),
+        (["-activity", "ramp(0,90)"], "-activity: activity 1: ramp: is spread over its activity"),
         (["-runtime-limit", "-1"], "negative"),
         (["-runtime-limit", "5x"], "no duration"),
         (["-name", ""], "-name: "),
@@ -380,6 +386,25 @@ def test_all_fields_reach_the_server() -> None:
     assert request.verb == "run"
     assert workload_from_fields(request.arguments) == asked.workload
     assert unknown_to_the_original(asked.workload) == ["limits", "run-time limit", "node", "pod"]
+
+
+def test_functions_and_metrics_reach_the_server() -> None:
+    """Typed as on the port; what the file says wins; the original would take none of it."""
+    arguments = ("-activity=ramp(5,90):5:60,steps(10,40):0:9", "-use", "memory=sine(50%,30%,90s)", "-use=pcie-tx=1GB/s")
+    text = '{"metrics": {"memory": "40GiB"}, "measured-frequency": 990}'
+    asked = order(*arguments, "-json=f", "-measured-capability=2", texts={"f": text})
+    request = parse_json_line(asked.message.rstrip(), WORKLOAD_GRAMMAR)
+    assert workload_from_fields(request.arguments) == asked.workload
+    assert [(use.metric, use.activities) for use in asked.workload.uses] == [
+        ("memory_used_bytes", (Activity(40 * 2**30),)),
+        ("pcie_tx_bytes_per_second", (Activity(1e9),)),
+    ]
+    assert (asked.workload.measured_frequency_mhz, asked.workload.measured_capability) == (990, 2)
+    assert beyond_the_original(asked.workload, asked.message) == [
+        "its loads change within an activity, and the original takes numbers"
+    ]
+    assert unknown_to_the_original(asked.workload) == ["metrics", "scaling"]
+    assert read_by_the_original(asked.message) is None
 
 
 def test_what_the_original_would_refuse_is_known() -> None:

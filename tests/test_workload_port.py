@@ -109,6 +109,40 @@ class WordsTests(PortTests):
         ]
         assert self.peer.say('stop "two words"')[0] == "ok stopped 1"
 
+    def test_run_with_functions_and_metrics(self) -> None:
+        """Typed as they are thought of; show tells them in full, list in short."""
+        line = (
+            "run leak devices=a/0 profile=ramp(10,90):5:60,sine(50,30,1m30s) use=memory:increase(1GiB,20GiB,10s):0:300 "
+            "use=pcie-tx:30%:5% measured-frequency=990 seconds-of=work"
+        )
+        assert self.peer.say(line) == ["ok w2"]
+        self.app.tick(2)
+        shown = self.peer.say("show w2")
+        assert "profile: ramp(10,90):5:60,sine(50,30,90):0:0" in shown
+        assert "metrics: memory:increase(1073741824,21474836480,10):0:300,pcie-tx:30%:5%:0" in shown
+        assert "measured-frequency: 990" in shown
+        (row,) = [each for each in self.peer.say("list")[1:] if each.startswith("w2 ")]
+        assert " profile=ramp(10,90):5:60,sine(50,30,90):0:0 metrics=memory:" in row
+        steps = ",".join(["5:0:1"] * 1000)
+        assert self.peer.say(f"run long devices=a/0 profile={steps}") == ["ok w3"]
+        (row,) = [each for each in self.peer.say("list")[1:] if each.startswith("w3 ")]
+        assert " profile=5:0:1," in row
+        assert "... repeat=1" in row
+        assert f"profile: {steps}" in self.peer.say("show w3")
+
+    def test_ended_by_limits(self) -> None:
+        """By one of its own, and by the memory of its device."""
+        self.peer.say("run own devices=a/0 profile=10 use=memory:ramp(0,9GiB):0:9 limit=memory:2147483648")
+        self.peer.say("run first devices=a/1 profile=10 use=memory:60GiB")
+        self.app.tick(2)
+        assert self.peer.lines() == []
+        self.peer.say("run second devices=a/1 profile=10 use=memory:50%")
+        self.app.tick(1)
+        assert sorted(self.peer.lines()) == [
+            "ended own 1 Limit memory reached, terminated",
+            "ended second 1 Limit DCGM_FI_DEV_FB_USED reached, terminated",
+        ]
+
     def test_run_takes_effect_with_the_next_tick(self) -> None:
         """A page of the tick of its arrival does not show it."""
         before = self.app.get("/metrics").body
@@ -159,6 +193,16 @@ class WordsTests(PortTests):
             "run x devices=a/0 profile=10 repeat=1.5": "repeat: must be a whole number",
             "run x devices=a/0 profile=10 repeat=1 repeat=2": "repeat: given twice",
             "run x devices= profile=10": "devices: a workload needs at least one device",
+            "run x devices=a/0 profile=ramp(0,90)": "profile: activity 1: ramp: is spread over its activity",
+            "run x devices=a/0 profile=ramp(0,90:0:5": "profile: activity 1: 'ramp(0,90' is no function",
+            "run x devices=a/0 profile=ramp(5,90):6:5": "profile: activity 1: ramp: fluctuation 6 is not within",
+            "run x devices=a/0 profile=10 use=memory": "use: 'memory' is not NAME:PROFILE",
+            "run x devices=a/0 profile=10 use=:5": "use: ':5' is not NAME:PROFILE",
+            "run x devices=a/0 profile=10 use=memory:1 use=memory:2": "use: 'memory' is given twice",
+            "run x devices=a/0 profile=10 use=memry:1": "metrics: 'memry' is no metric that workloads bring; did you",
+            "run x devices=a/0 profile=10 use=memory:lots": "metrics: memory: activity 1: 'lots' is no size",
+            "run x devices=a/0 profile=10 measured-frequency=fast": "measured-frequency: 'fast' is no finite number",
+            "run x devices=a/0 profile=10 measured-frequency=-1": "measured-frequency: must be a number from 0",
             "run x devices=a/0 profile=10 limit=power": "limit: 'power' is not NAME:NUMBER",
             "run x devices=a/0 profile=10 limit=power:nan": "limit: 'nan' is no finite number",
             "run x devices=a/0 profile=10 ttl=soon": "ttl: ",
@@ -183,6 +227,8 @@ class WordsTests(PortTests):
         }
         for line, text in unknown.items():
             assert self.error(line, "unknown-name").startswith(text), line
+        too_often = self.error("run x devices=a/0 profile=random(1,5,1ms)", "limit")
+        assert too_often.startswith("profile with random values: 0.001 seconds are too short for a tick of 1s")
         assert self.workloads == []
 
     def test_full(self) -> None:
@@ -342,13 +388,15 @@ class JsonTests(PortTests):
         workload = {
             "name": "train", "devices": ["a/0", "a/1"], "profile": [[98, 1, 3]], "repeat": 1, "node": "a",
             "pod": "a", "namespace": "b", "container": "c", "limits": {"memory": 79e9}, "run-time-limit": "5m",
-            "ttl": 3600,
+            "ttl": 3600, "metrics": {"memory": "40GiB", "tensor": 0.5, "pcie-rx": [[{"ramp": ["0%", "9%"]}, 0, 5]]},
+            "measured-frequency": 1980.0,
         }  # fmt: skip
         assert self.peer.ask(op="run", id=1, **workload) == {"id": 1, "ok": True, "workload": "w2"}
         shown = self.peer.ask(op="show", workload="w2")
         assert shown["ok"] is True
         said = {name: shown["workload"][name] for name in workload}
-        assert said == {**workload, "profile": "98:1:3", "run-time-limit": 300.0, "ttl": 3600.0}
+        metrics = {"memory": "42949672960:0:0", "tensor": "0.5:0:0", "pcie-rx": "ramp(0%,9%):0%:5"}
+        assert said == {**workload, "profile": "98:1:3", "run-time-limit": 300.0, "ttl": 3600.0, "metrics": metrics}
         self.app.tick(3)
         ended = {"event": "ended", "workload": "w2", "name": "train", "code": 0, "text": "OK"}
         assert self.peer.told() == [ended]

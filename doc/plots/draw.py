@@ -35,13 +35,16 @@ class Job(NamedTuple):
     profile: str
 
 
-def history(device: str, seconds: int, jobs: Sequence[Job]) -> dict[str, list[float]]:
-    """What one board shows, second by second."""
+def history(device: str, seconds: int, jobs: Sequence[Job], base: str = "") -> dict[str, list[float]]:
+    """What one board shows, second by second.
+
+    :param base: a workload that is there from the beginning, as the configuration has it.
+    """
     text = f"""
 version: 1
 fleet: {{seed: 7, epoch: 0, pools: [{{name: dgx, nodes: 1, device: {device}, devices-per-node: 1, identity: dcgm}}]}}
 web: []
-workloads: {{listen: []}}
+workloads: {{listen: [], base: [{base}]}}
 """
     fleet = Fleet(load(None, Files(environ={}), text=text).fleet)
     shown: dict[str, list[float]] = {name: [float(getattr(fleet, name)[0])] for name in _SHOWN}
@@ -110,7 +113,46 @@ def power_throttle() -> Chart:
     )
 
 
-PLOTS = {"job": ten_minute_job, "thermal-throttle": thermal_throttle, "power-throttle": power_throttle}
+def value_function(profile: str) -> Panel:
+    """The usage of five minutes of one profile."""
+    shown = history("h100", 5 * 60, [Job(0, "compute", profile)])
+    return Panel("usage (%)", [100 * value for value in shown["usage_ratio"][1:]], (0, 50, 100), _USAGE, note=profile)
+
+
+def recorded(join: str) -> Panel:
+    """The usage of five minutes of a recorded series."""
+    base = f"{{name: recorded, repeat: 1, profile: {{csv: {HERE / 'series.csv'}, join: {join}}}}}"
+    shown = history("h100", 5 * 60, [], base)
+    note = f"profile: {{csv: series.csv, join: {join}}}"
+    return Panel("usage (%)", [100 * value for value in shown["usage_ratio"][1:]], (0, 50, 100), _USAGE, note=note)
+
+
+def value_functions() -> Chart:
+    """Value functions that are the same for everybody."""
+    profiles = (
+        "ramp(0,90):0:200,ramp(90,60):0:100",
+        "sine(50,30,1m30s)",
+        "square(10,90,60s,0.25)",
+        "spike(20,95,10s,1m15s)",
+        "steps(10,40,80,30):0:240,20",
+    )
+    return Chart("Value functions", [value_function(profile) for profile in profiles], 5)
+
+
+def drawn_values() -> Chart:
+    """Values with chance in them, and recorded ones."""
+    profiles = ("50:20", "random(20,80,10s)", "increase(5,95,10s):0:300")
+    panels = [*(value_function(profile) for profile in profiles), recorded("hold"), recorded("linear")]
+    return Chart("Fluctuation, random values and recorded series", panels, 5)
+
+
+PLOTS = {
+    "value-functions": value_functions,
+    "drawn-values": drawn_values,
+    "job": ten_minute_job,
+    "thermal-throttle": thermal_throttle,
+    "power-throttle": power_throttle,
+}
 
 
 def main() -> None:

@@ -16,6 +16,7 @@ from fakedev.config.configuration import Configuration
 from fakedev.config.files import Files
 from fakedev.config.load import load
 from fakedev.config.problems import ConfigurationError
+from fakedev.exposition.face import Face
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource, by_identity
 from fakedev.sim.errors import Refused
@@ -101,8 +102,10 @@ def _pages(fleet: Fleet, configuration: Configuration, name: str) -> list[Page[R
         if node is None:
             raise ValueError(f"no node {name!r}")
         nodes = [node]
-    source = DeviceSource(fleet)
-    return [Page(identity, source, group) for identity, group in by_identity(nodes, configuration.identities)]
+    return [
+        Page(Face(identity, DeviceSource(fleet, identity.shared_devices)), group)
+        for identity, group in by_identity(nodes, configuration.identities)
+    ]
 
 
 def _ticks(fleet: Fleet, replay: Replay, options: argparse.Namespace) -> Iterator[None]:

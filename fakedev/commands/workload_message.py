@@ -11,7 +11,10 @@ from __future__ import annotations
 import json
 from typing import Final
 
+from fakedev.sim.askable import metric_word
+from fakedev.sim.profile_fields import use_profile
 from fakedev.sim.spec import FOREVER, Activity, WorkloadSpec
+from fakedev.sim.value_functions import Function, Value
 
 #: The line length that the line protocols allow.
 LONGEST_MESSAGE: Final = 65536
@@ -40,6 +43,9 @@ def run_message(workload: WorkloadSpec) -> bytes:
         "limits": {metric: _plain(value) for metric, value in workload.limits},
         "run-time-limit": _plain(workload.run_time_limit_seconds),
         "ttl": _plain(workload.ttl_seconds),
+        "metrics": {metric_word(use.metric): use_profile(use) for use in workload.uses},
+        "measured-frequency": _plain(workload.measured_frequency_mhz),
+        "measured-capability": _plain(workload.measured_capability),
     }
     kept = {key: value for key, value in request.items() if key == "repeat" or value}
     try:
@@ -56,7 +62,10 @@ def beyond_the_original(workload: WorkloadSpec, message: bytes) -> list[str]:
     reasons = []
     if len(message) > ORIGINAL_READS:
         reasons.append(f"its message takes {len(message)} bytes, and the original reads {ORIGINAL_READS}")
-    if any(not value.is_integer() for a in workload.activities for value in (a.load, a.fluctuation, a.seconds)):
+    values = [value for a in workload.activities for value in (a.value, a.fluctuation, a.seconds)]
+    if any(isinstance(value, Function) for value in values):
+        reasons.append("its loads change within an activity, and the original takes numbers")
+    if any(not isinstance(value, Function) and not value.is_integer() for value in values):
         reasons.append("its activities have fractions, and the original takes whole numbers")
     return reasons
 
@@ -67,6 +76,8 @@ def unknown_to_the_original(workload: WorkloadSpec) -> list[str]:
         "limits": workload.limits,
         "run-time limit": workload.run_time_limit_seconds,
         "ttl": workload.ttl_seconds,
+        "metrics": workload.uses,
+        "scaling": workload.measured_frequency_mhz or workload.measured_capability,
         "seconds of work": workload.is_work,
         "kind of work": workload.kind != "compute",
         "node": workload.node,
@@ -75,11 +86,17 @@ def unknown_to_the_original(workload: WorkloadSpec) -> list[str]:
     return [name for name, value in asked.items() if value]
 
 
-def _activity(activity: Activity) -> dict[str, float]:
+def _activity(activity: Activity) -> dict[str, object]:
     """One activity with its zeros left out, which both servers fill in: bytes are scarce."""
     seconds = 0.0 if activity.seconds >= FOREVER else activity.seconds
-    numbers = {"load": activity.load, "fluctuation": activity.fluctuation, "seconds": seconds}
-    return {name: _plain(number) for name, number in numbers.items() if number}
+    numbers = {"load": activity.value, "fluctuation": activity.fluctuation, "seconds": seconds}
+    return {name: _shown(number) for name, number in numbers.items() if number}
+
+
+def _shown(value: Value) -> object:
+    if isinstance(value, Function):
+        return {value.name: [_plain(each) for each in value.arguments]}
+    return _plain(value)
 
 
 def _plain(number: float) -> float:

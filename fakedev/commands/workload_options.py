@@ -11,10 +11,10 @@ from typing import Final
 
 from fakedev.commands.go_flags import FlagError, FlagSet, Values
 from fakedev.commands.go_values import parse_number
-from fakedev.commands.peer_address import Address, parse_address
 from fakedev.commands.workload_devices import indexed_names, matched_names
 from fakedev.commands.workload_file import fields_from_json
 from fakedev.commands.workload_message import run_message
+from fakedev.config.peer_address import Address, parse_address
 from fakedev.sim.errors import FieldError
 from fakedev.sim.spec import WorkloadSpec
 from fakedev.sim.units import parse_duration, parse_size
@@ -29,7 +29,7 @@ _VARIABLES: Final = {
     "container": "CONTAINER_NAME",
 }
 #: Options that are named otherwise than the field they give.
-_OPTIONS: Final = {"profile": "activity", "limits": "limit", "run-time-limit": "runtime-limit"}
+_OPTIONS: Final = {"profile": "activity", "limits": "limit", "run-time-limit": "runtime-limit", "metrics": "use"}
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,14 @@ def parse_limit(text: str) -> Limit:
         raise ValueError(f"{value!r} is neither a number nor a size, as 40GiB") from None
 
 
+def parse_use(text: str) -> tuple[str, str]:
+    """``METRIC=PROFILE``: what is asked of a metric beside the load."""
+    metric, equals, profile = text.partition("=")
+    if not metric.strip() or not equals:
+        raise ValueError(f"{text!r} is no METRIC=VALUE:FLUCTUATION:SECONDS, as memory=40GiB")
+    return metric.strip(), profile
+
+
 def parse_seconds(text: str) -> float:
     """A duration such as 5m, or plain seconds."""
     try:
@@ -79,6 +87,16 @@ def parse_seconds(text: str) -> float:
     if seconds < 0 or math.copysign(1.0, seconds) < 0:
         raise ValueError(f"{text!r} is negative")
     return seconds
+
+
+def _once(uses: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """What is asked of metrics, each once."""
+    metrics: dict[str, str] = {}
+    for metric, profile in uses:
+        if metric in metrics:
+            raise FlagError(f"-use: {metric} is given twice")
+        metrics[metric] = profile
+    return metrics
 
 
 class WorkloadOptions:
@@ -130,6 +148,16 @@ class WorkloadOptions:
             "seconds-of", "time", "what the activity's seconds are: time, or work at the highest clock", "time|work"
         )
         self._kind = flags.text("kind", "compute", "kind of work: compute, tensor, memory, transfer", "KIND")
+        self._uses = flags.each(
+            "use", "what it asks of a metric beside the load: memory=40GiB, fabric-tx=30%:0:60,60%:0:60",
+            "METRIC=VALUE:FLUCTUATION:SECONDS,...", parse_use,
+        )  # fmt: skip
+        self._measured_frequency = flags.number(
+            "measured-frequency", 0.0, "highest clock, in MHz, of the device that it was measured on; 0: do not scale"
+        )
+        self._measured_capability = flags.number(
+            "measured-capability", 0.0, "capability of the device that it was measured on; 0: do not scale"
+        )
         self._where = {
             name: flags.text(name, "", f"the workload's {name}{where} (default ${_VARIABLES[name]})", "NAME")
             for name, where in (("node", ", for device names"), ("pod", ""), ("namespace", ""), ("container", ""))
@@ -147,9 +175,10 @@ class WorkloadOptions:
         path = values[self._json]
         from_file, unknown = self._from_file(path)
         fields = self._from_options(values)
-        given, limits = fields["limits"], from_file.get("limits")
-        if isinstance(given, dict) and isinstance(limits, dict):
-            from_file["limits"] = {**given, **limits}
+        for name in ("limits", "metrics"):
+            given, said = fields[name], from_file.get(name)
+            if isinstance(given, dict) and isinstance(said, dict):
+                from_file[name] = {**given, **said}
         fields |= from_file
         try:
             if "devices" not in fields:
@@ -177,6 +206,9 @@ class WorkloadOptions:
             "kind": values[self._kind],
             "limits": dict(limits),
             "run-time-limit": values[self._run_time],
+            "measured-frequency": values[self._measured_frequency],
+            "measured-capability": values[self._measured_capability],
+            "metrics": _once(values[self._uses]),
         }
         for name, flag in self._where.items():
             fields[name] = values[flag] if values.given(flag) else self._environ.get(_VARIABLES[name], "")

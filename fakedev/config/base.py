@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from fakedev.config.catalog import Catalog, Fields
+from fakedev.config.nodes import Node, Table
 from fakedev.config.problems import Report
+from fakedev.config.series import Series
 from fakedev.config.values import Values
 from fakedev.sim.admission import Admission
 from fakedev.sim.errors import FieldError, Refused
+from fakedev.sim.profile_fields import profile_from, uses_from
 from fakedev.sim.spec import WorkloadSpec
 from fakedev.sim.workload_fields import workload_from_fields
 
@@ -21,15 +25,16 @@ def load_base(
     :param admission: which workloads the fleet takes; None when the fleet is not known.
     """
     workloads = []
+    series = Series(catalog, report)
     for values in entries:
-        workload = _workload(values, catalog, admission, report)
+        workload = _workload(values, catalog, series, admission, report)
         if workload is not None:
             workloads.append(workload)
     return tuple(workloads)
 
 
 def _workload(
-    values: Values, catalog: Catalog, admission: Admission | None, report: Report
+    values: Values, catalog: Catalog, series: Series, admission: Admission | None, report: Report
 ) -> WorkloadSpec | None:
     fields: Fields = {"repeat": (0, values.place), "devices": ("all", values.place)}
     if values["file"] is not None:
@@ -38,12 +43,20 @@ def _workload(
             return None
         fields |= said
     for key in values:
-        if key not in ("file", "profile") and values.given(key) and values[key] is not None:
+        if key not in ("file", "profile", "metrics") and values.given(key) and values[key] is not None:
             fields[key] = (_plain(values[key]), values.place_of(key))
     if values.given("profile"):
         if not _is_whole(values):
             return None  # it was wrong, and that was reported
-        fields["profile"] = (_profile(values["profile"]), values.place_of("profile"))
+        profile = _profile(values["profile"], series, lambda value: profile_from([[value]]))
+        if profile is None:
+            return None
+        fields["profile"] = (profile, values.place_of("profile"))
+    if values.given("metrics"):
+        metrics = _metrics(values, series)
+        if metrics is None:
+            return None
+        fields["metrics"] = (metrics, values.place_of("metrics"))
     try:
         workload = workload_from_fields({key: value for key, (value, _) in fields.items()})
     except FieldError as error:
@@ -57,14 +70,41 @@ def _workload(
 
 def _is_whole(values: Values) -> bool:
     """Whether all of the profile that was written could be read."""
-    profile = values["profile"]
-    if isinstance(profile, tuple):
-        return 0 < len(profile) == len(values.items_of("profile"))
-    return profile is not None
+    return values["profile"] is not None and _was_read(values["profile"], values.nodes["profile"])
 
 
-def _profile(value: object) -> object:
-    """A profile as workloads take it: a list of texts is one text with commas."""
+def _was_read(value: object, node: Node) -> bool:
+    """Whether all of a profile that was written is in its value: what could not be read was reported, and left out."""
+    if isinstance(value, tuple):
+        items = getattr(node, "items", ())
+        return 0 < len(value) == len(items) and all(map(_was_read, value, items))
+    if isinstance(value, Mapping) and not isinstance(value, Values):
+        return len(value) > 0
+    return not isinstance(value, Values) or all(_was_read(value[key], value.nodes[key]) for key in value.nodes)
+
+
+def _metrics(values: Values, series: Series) -> dict[str, object] | None:
+    """The profiles of metrics; None when one was wrong, which was reported."""
+    table = values.nodes["metrics"]
+    written = {key.text: node for key, node in table.entries} if isinstance(table, Table) else {}
+    metrics = {}
+    for name, value in values["metrics"].items():
+        profile = _profile(value, series, partial(_check_use, name))
+        metrics[name] = profile if _was_read(value, written[name]) else None
+    return None if None in metrics.values() or len(metrics) != len(written) else metrics
+
+
+def _check_use(metric: str, value: object) -> None:
+    uses_from({metric: [[value]]})
+
+
+def _profile(value: object, series: Series, check: Callable[[object], object]) -> object:
+    """A profile as workloads take it: a list of texts is one text with commas.
+
+    :param check: raises ValueError for a value of a series that cannot be.
+    """
+    if isinstance(value, Values):
+        return series.activities(value, check)
     if isinstance(value, tuple) and all(isinstance(each, str) for each in value):
         return ",".join(value)
     return _plain(value)

@@ -50,6 +50,7 @@ class Catalog:
         self._expand = Variables(files).expand
         self._loaded: dict[tuple[str, str], object] = {}
         self._index: dict[str, Mapping[str, str]] = {}
+        self._loading: list[str] = []
 
     def device(self, name: str, place: Place) -> LoadedDevice | None:
         """A device type; None when there is none or it is wrong, which was reported."""
@@ -57,7 +58,14 @@ class Catalog:
 
     def identity(self, name: str, place: Place) -> LoadedIdentity | None:
         """An identity; None when there is none or it is wrong, which was reported."""
-        return self._once(_IDENTITIES, name, lambda: self._identity(name, place))
+        if name in self._loading:
+            self._report.problem(place, f"the identity {name!r} is based on itself")
+            return None
+        self._loading.append(name)
+        try:
+            return self._once(_IDENTITIES, name, lambda: self._identity(name, place))
+        finally:
+            self._loading.remove(name)
 
     def device_list(self, path: str, place: Place) -> LoadedDeviceList | None:
         """The original's device list."""
@@ -102,7 +110,7 @@ class Catalog:
 
     def _from_catalog(self, file: str, report: Report) -> LoadedIdentity | None:
         node = read_document(self._files.read_catalog(_IDENTITIES, file), f"catalog/{_IDENTITIES}/{file}", report)
-        return None if node is None else load_identity(node, report)
+        return None if node is None else load_identity(node, report, self.identity)
 
     def _device(self, name: str, place: Place) -> LoadedDevice | None:
         node = self._node(_DEVICES, name, place, "device type")
@@ -118,7 +126,7 @@ class Catalog:
             return None
         if _is_original(name, node, IDENTITY):
             return load_original_identity(node, self._report, self.family)
-        return load_identity(node, self._report)
+        return load_identity(node, self._report, self.identity)
 
     def _node(self, folder: str, name: str, place: Place, what: str) -> Node | None:
         """The document of a name, from the catalog or from a path."""

@@ -14,7 +14,7 @@ from fakedev.config.schema import nearest_name
 from fakedev.exposition.identity import Identity, LabelSpec
 from fakedev.exposition.labels import Template
 from fakedev.sim.naming import device_facts
-from fakedev.sim.quantities import FACT_ALIASES, KNOWN_QUANTITIES, QUANTITY_ALIASES
+from fakedev.sim.quantities import FACT_ALIASES, FILE_ALIASES, KNOWN_QUANTITIES
 from fakedev.sim.relations import Relations
 from fakedev.sim.roster import Roster
 from fakedev.sim.spec import NodeSpec, PoolSpec
@@ -95,25 +95,24 @@ def _lacks_fact(identity: Identity, label: LabelSpec, fact: str, pool: PoolSpec)
 
 def _check_quantities(loaded: LoadedIdentity, pool: PoolSpec, place: Place, report: Report) -> None:
     has = quantities_of(pool)
-    for family in loaded.identity.families:
-        for row in family.rows:
-            if row.level != "device" or row.quantity in has:
-                continue
-            at = loaded.quantity_places.get(row.quantity, place)
-            if loaded.strict:
-                nearest = nearest_name(row.quantity, has)
-                hint = f"did you mean {nearest!r}?" if nearest else f"it has {', '.join(sorted(has))}"
-                owner = f"{pool.device_type.name} of pool {pool.name}"
-                report.problem(at, f"MetricMap: {owner} has no {row.quantity!r}; {hint}")
-            elif row.quantity not in KNOWN_QUANTITIES:
-                nearest = nearest_name(row.quantity, {*has, *KNOWN_QUANTITIES, *QUANTITY_ALIASES})
-                hint = f"; did you mean {nearest!r}?" if nearest else ": not computed, and in no range of a device type"
-                report.problem(at, f"{family.name}: unknown quantity {row.quantity!r}{hint}")
+    rows = [(family.name, row) for family in loaded.identity.families for row in family.rows if row.level == "device"]
+    missing = [(family, quantity) for family, row in rows for quantity in row.named if quantity not in has]
+    for family, quantity in dict.fromkeys(missing):
+        at = loaded.quantity_places.get(quantity, place)
+        if loaded.strict:
+            nearest = nearest_name(quantity, has)
+            hint = f"did you mean {nearest!r}?" if nearest else f"it has {', '.join(sorted(has))}"
+            owner = f"{pool.device_type.name} of pool {pool.name}"
+            report.problem(at, f"MetricMap: {owner} has no {quantity!r}; {hint}")
+        elif quantity not in KNOWN_QUANTITIES:
+            nearest = nearest_name(quantity, {*has, *KNOWN_QUANTITIES, *FILE_ALIASES})
+            hint = f"; did you mean {nearest!r}?" if nearest else ": not computed, and in no range of a device type"
+            report.problem(at, f"{family}: unknown quantity {quantity!r}{hint}")
 
 
 def quantities_of(pool: PoolSpec) -> frozenset[str]:
     """The quantities that the devices of a pool have."""
-    return frozenset(Relations(Roster([replace(pool, nodes=pool.nodes[:1])]), 0.0).quantities)
+    return frozenset(Relations(Roster([replace(pool, nodes=pool.nodes[:1])]), 0.0, 0).quantities)
 
 
 def _check_unique(identity: Identity, pool: PoolSpec, place: Place, report: Report) -> None:

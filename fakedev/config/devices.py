@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Final
 
+from fakedev.config.device_limits import read_limits
 from fakedev.config.dynamics import read_dynamics
 from fakedev.config.formats import DEVICE_TYPE
 from fakedev.config.models import LoadedDevice
@@ -13,7 +15,7 @@ from fakedev.config.problems import Place, Report
 from fakedev.config.schema import INVALID, nearest_name
 from fakedev.config.values import Values
 from fakedev.sim.device_types import DeviceType, Range
-from fakedev.sim.quantities import DIRECT_QUANTITIES, KNOWN_QUANTITIES, QUANTITY_ALIASES, quantity_name
+from fakedev.sim.quantities import DIRECT_QUANTITIES, FILE_ALIASES, KNOWN_QUANTITIES, quantity_in_file
 
 _QUANTITY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -31,21 +33,22 @@ def load_device(node: Node, report: Report) -> LoadedDevice | None:
         return None
     memory: Values = values["memory"]
     ranges = _ranges(values, report)
+    if values["capability"] < 0:
+        report.problem(values.place_of("capability"), f"capability must not be below 0, as {values['capability']:g} is")
     _check_memory(memory, ranges, values.place_of("ranges"), report)
-    return LoadedDevice(
-        DeviceType(
-            name=values["name"] or "",
-            ranges=ranges,
-            facts=dict(values["facts"]),
-            memory_total_bytes=memory["total"],
-            memory_reserved_bytes=memory["reserved"],
-            memory_page_bytes=max(memory["page"], 1.0),
-            counts_errors=values["counts-errors"],
-            lacks=values["lacks"],
-            dynamics=read_dynamics(values, ranges, report),
-        ),
-        values.place,
+    device = DeviceType(
+        name=values["name"] or "",
+        ranges=ranges,
+        facts=dict(values["facts"]),
+        memory_total_bytes=memory["total"],
+        memory_reserved_bytes=memory["reserved"],
+        memory_page_bytes=max(memory["page"], 1.0),
+        counts_errors=values["counts-errors"],
+        lacks=values["lacks"],
+        capability=values["capability"],
+        dynamics=read_dynamics(values["dynamics"] if values.given("dynamics") else None, ranges, report),
     )
+    return LoadedDevice(replace(device, limits=read_limits(values, device, report)), values.place)
 
 
 def checked_range(name: str, low: float, high: float) -> Range:
@@ -71,7 +74,7 @@ def _ranges(values: Values, report: Report) -> dict[str, Range]:
     for key, node in table.entries:
         pair = (values["ranges"] or {}).get(key.text)
         if pair is None:
-            ranges.setdefault(quantity_name(key.text), _UNKNOWN)
+            ranges.setdefault(quantity_in_file(key.text), _UNKNOWN)
             continue
         try:
             name = _range_name(key.text, key.place, report)
@@ -79,13 +82,13 @@ def _ranges(values: Values, report: Report) -> dict[str, Range]:
                 raise ValueError(f"{key.text}: must be two numbers, at load 0 and at load 100, as [3, 35]")
             ranges[name] = checked_range(name, *pair)
         except ValueError as error:
-            ranges.setdefault(quantity_name(key.text), _UNKNOWN)
+            ranges.setdefault(quantity_in_file(key.text), _UNKNOWN)
             report.problem(node.place, f"ranges: {error}")
     return ranges
 
 
 def _range_name(text: str, place: Place, report: Report) -> str:
-    name = quantity_name(text)
+    name = quantity_in_file(text)
     if name in KNOWN_QUANTITIES and name not in DIRECT_QUANTITIES:
         raise ValueError(
             f"{text}: is computed and has no range; ranges are for {', '.join(DIRECT_QUANTITIES)} or names of your own"
@@ -93,7 +96,7 @@ def _range_name(text: str, place: Place, report: Report) -> str:
     if not _QUANTITY.fullmatch(name):
         raise ValueError(f"{text[:60]!r} is no name of a quantity: letters, digits and _ only, no digit first")
     if name not in KNOWN_QUANTITIES:
-        nearest = nearest_name(name, (*DIRECT_QUANTITIES, *QUANTITY_ALIASES))
+        nearest = nearest_name(name, (*DIRECT_QUANTITIES, *FILE_ALIASES))
         if nearest:
             report.note(place, f"ranges: {name!r} is taken as a quantity of your own; did you mean {nearest!r}?")
     return name

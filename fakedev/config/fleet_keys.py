@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from fakedev.config.dynamics_keys import DYNAMICS
 from fakedev.config.names import (
+    COLDEST_INLET,
+    HOTTEST_INLET,
     MOST_DEVICES_PER_NODE,
     MOST_NODES,
     epoch_seconds,
@@ -17,6 +20,8 @@ from fakedev.config.scalars import Duration, Integer, Number, Text
 from fakedev.config.schema import Key, Section
 from fakedev.config.shapes import ListOf, MapOf, OneOf
 
+_CELSIUS = Number(COLDEST_INLET, HOTTEST_INLET)
+_DEGREES = "degrees Celsius"
 _LABELS = MapOf(Text(), check=fact_name, words="mapping of label names to texts")
 
 DEVICE = Section(
@@ -34,6 +39,7 @@ DEVICE = Section(
         Key("serial", Text(), "Its serial number.", default_words="from seed, node and index"),
         Key("pci", Text("PCI address", pci_address), "Its PCI address.", default_words="from seed, node and index"),
         Key("file", Text(), "Its device file, by which workloads name it.", default_words="card and the index"),
+        Key("inlet", _CELSIUS, "Inlet temperature.", default_words="the node's", unit=_DEGREES),
         Key("labels", _LABELS, "Facts of this device, for the identity's labels.", default={}),
     ),
     doc="One device of every node of the pool.",
@@ -52,8 +58,8 @@ POOL = Section(
                     Text("path of a CSV file"),
                 )
             ),
-            "The nodes: a number of them, their names, or a CSV file with the columns name and (if wanted) "
-            "labels, as k=v;k=v.",
+            "The nodes: a number of them, their names, or a CSV file with the columns name and, if wanted, "
+            "labels (as k=v;k=v) and inlet.",
             default=1,
         ),
         Key(
@@ -68,6 +74,14 @@ POOL = Section(
             "Device type: a name of the catalog, the path of a YAML file, or of the original's JSON.",
             default="h100",
         ),
+        Key(
+            "dynamics",
+            DYNAMICS,
+            "In place of the device type's: how clocks, power and heat of the devices act on each other.",
+            default=None,
+            default_words="the device type's",
+        ),
+        Key("inlet", _CELSIUS, "Inlet temperature of the devices.", default_words="the device type's", unit=_DEGREES),
         Key(
             "devices-per-node",
             Integer(1, MOST_DEVICES_PER_NODE),

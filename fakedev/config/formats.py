@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Final
 
+from fakedev.config.dynamics_keys import DYNAMICS
 from fakedev.config.names import fact_name
 from fakedev.config.nodes import Node, Scalar
 from fakedev.config.problems import Report
 from fakedev.config.scalars import Boolean, Choice, Integer, Number, Size, Text
 from fakedev.config.schema import INVALID, Key, Section, Type
 from fakedev.config.shapes import ListOf, MapOf
-from fakedev.exposition.identity import UNITS, Layout, NumberFormat
-from fakedev.sim.device_types import Dynamics, WorkKind
+from fakedev.exposition.identity import UNITS, Layout, NumberFormat, SharedDevices
 from fakedev.sim.quantities import ERROR_COUNTERS
 
 
@@ -51,60 +51,6 @@ class Anything(Type):
 
 _TEXTS: Final = MapOf(Text(), check=fact_name, words="mapping of fact names to texts")
 
-
-def _number(name: str, doc: str, unit: str = "") -> Key:
-    """A coefficient of the dynamics: its default is that of the specification."""
-    default = next(field.default for field in fields(Dynamics) if field.name == name)
-    required = default is MISSING
-    key = name.replace("_", "-")
-    return Key(key, Number(), doc, required=required, default=None if required else default, unit=unit)
-
-
-WORK = Section(
-    "device type.dynamics.work",
-    tuple(
-        Key(field.name.replace("_", "-"), Number(), doc, default=field.default)
-        for field, doc in zip(
-            fields(WorkKind),
-            (
-                "How busy the board says it is.",
-                "How much of what the ranges say of tensor pipes, memory bandwidth and PCIe goes with it.",
-                "Share of the tensor pipes beyond that.",
-                "Share of the memory bandwidth beyond that.",
-                "Share of the PCIe link, each way, beyond that.",
-                "Dynamic power, by that of plain full load.",
-                "Power goes with load to this power.",
-                "Share of a throttled clock's loss by which the work gets slower.",
-            ),
-            strict=True,
-        )
-    ),
-    doc="What a full load of one kind of work does; shares of 1.",
-)
-
-DYNAMICS = Section(
-    "device type.dynamics",
-    (
-        _number("power_limit_watts", "The power cap: clocks are taken away to stay within it.", "watts"),
-        _number("clocked_power_share", "Share of the dynamic power that raised clocks draw without work."),
-        _number("clock_power_exponent", "The power of work goes with the clock to this power."),
-        _number("clock_step_mhz", "Throttled clocks are a whole number of these.", "MHz"),
-        _number("clock_fall_seconds", "From the highest clock to idle when work ends.", "seconds"),
-        _number("thermal_seconds", "Time constant of the temperature.", "seconds"),
-        _number("memory_thermal_seconds", "Time constant of the memory temperature.", "seconds"),
-        _number("slowdown_celsius", "From here up heat takes clock away.", "degrees Celsius"),
-        _number("resume_celsius", "Under this it comes back.", "degrees Celsius"),
-        _number("pcie_bytes_per_second", "What the PCIe link can carry, each way.", "bytes per second"),
-        Key(
-            "work",
-            MapOf(WORK, words="mapping of kinds of work to shares"),
-            "Kinds of work that differ from the built-in ones, or are added.",
-            default={},
-            default_words="none",
-        ),
-    ),
-    doc="How clocks, power and heat act on each other. A type without it follows the load directly.",
-)
 
 DEVICE_TYPE = Section(
     "device type",
@@ -162,8 +108,28 @@ DEVICE_TYPE = Section(
             required=True,
         ),
         Key("dynamics", DYNAMICS, "How clocks, power and heat act on each other.", default=None, default_words="none"),
+        Key(
+            "limits",
+            MapOf(Amount(), words="mapping of quantities to numbers"),
+            "Quantity to the value over which a workload of the device is ended: the one that grew most.",
+            default={},
+            default_words="none; where workloads say how much memory they need, all that the board has",
+        ),
+        Key(
+            "capability",
+            Number(),
+            "How much work it does at its highest clock, beside other types: TFLOPS, for instance.",
+            default=0.0,
+            default_words="not said",
+        ),
         Key("counts-errors", Boolean(), "Whether it has error counters.", default=True),
-        Key("lacks", ListOf(Choice(ERROR_COUNTERS)), "Error counters it has not.", default=(), default_words="none"),
+        Key(
+            "lacks",
+            ListOf(Choice((*ERROR_COUNTERS, "xid"))),
+            "Error counters, or codes (xid), that it has not.",
+            default=(),
+            default_words="none",
+        ),
         Key("sources", Anything(), "Where the values come from: for readers only.", default_words="none"),
     ),
     doc="A model of device.",
@@ -175,6 +141,8 @@ LABEL = Section(
         Key("name", Text(), "Name of the label.", required=True),
         Key("value", Text(), "Its value: text with {fact}, {fact|upper}, {fact|lower}.", required=True),
         Key("optional", Boolean(), "Left out when it has no value.", default=False),
+        Key("texts", MapOf(Text()), "Texts shown in the place of values.", default={}, default_words="none"),
+        Key("otherwise", Text(), "Shown for a value that texts have not.", default="", default_words="nothing"),
     ),
     doc="A label of a row.",
 )
@@ -183,15 +151,34 @@ _QUANTITY_DOC = "The quantity it shows."
 _REQUIRES: Final = Key(
     "requires", Text(), "Another quantity that an entity must have to be shown.", default="", default_words="none"
 )
+_PLUS: Final = Key(
+    "plus", ListOf(Text()), "Quantities that are added to it; an entity must have them too.", default=(),
+    default_words="none",
+)  # fmt: skip
+_PER: Final = Key(
+    "per", Text(), "A quantity that it is divided by; an entity must have it too.", default="", default_words="none"
+)
+_WHERE: Final = Key(
+    "where", ListOf(Text()), "Quantities of which one must not be 0, or there is no row.", default=(),
+    default_words="none",
+)  # fmt: skip
+_UNLESS: Final = Key(
+    "unless", ListOf(Text()), "Quantities that must all be 0 or absent, or there is no row.", default=(),
+    default_words="none",
+)  # fmt: skip
 _UNIT: Final = Key("unit", Choice(tuple(UNITS)), "Unit in which it is shown.", default="same")
 
 ROW = Section(
     "identity.families.rows",
     (
         Key("quantity", Text(), _QUANTITY_DOC, required=True),
+        _PLUS,
+        _PER,
         _UNIT,
         Key("level", Text(), "The level of entities that have a row.", default="device"),
         _REQUIRES,
+        _WHERE,
+        _UNLESS,
         Key("labels", _LABELS, "Labels of this row, after the identity's.", default=(), default_words="none"),
     ),
     doc="A row of a family for each entity.",
@@ -207,8 +194,12 @@ FAMILY = Section(
         Key(
             "quantity", Text(), "The quantity it shows, when it has one row for each device.", default_words="see rows"
         ),
+        _PLUS,
+        _PER,
         _UNIT,
         _REQUIRES,
+        _WHERE,
+        _UNLESS,
         Key("labels", _LABELS, "Labels of that row, after the identity's.", default=(), default_words="none"),
         Key(
             "rows",
@@ -225,6 +216,13 @@ IDENTITY = Section(
     "identity",
     (
         Key("name", Text(), "Name of the exporter.", required=True),
+        Key(
+            "based-on",
+            Text(),
+            "Another identity: what is not written here is as it is there.",
+            default="",
+            default_words="none",
+        ),
         Key("version", Text(), "Its version.", default="", default_words="none"),
         Key("aliases", ListOf(Text()), "Other names for it, in the catalog.", default=(), default_words="none"),
         Key("default", Boolean(), "Whether its name without a version means this one, in the catalog.", default=False),
@@ -239,12 +237,19 @@ IDENTITY = Section(
         Key("sort-labels", Boolean(), "Whether labels are in alphabetical order.", default=False),
         Key("leading-labels", Integer(0, 100), "How many labels stay in front when the others are sorted.", default=0),
         Key("timestamps", Boolean(), "Whether lines end with a time in milliseconds.", default=False),
+        Key(
+            "shared-devices",
+            Choice(tuple(shared.value for shared in SharedDevices)),
+            "Which pods the rows of a shared device show: the first on it, or each in rows of its own.",
+            default="first",
+        ),
         Key("labels", _LABELS, "Labels of every row.", default=(), default_words="none"),
         Key(
             "families",
             ListOf(FAMILY, 1, words="list of families"),
             "The metric families, in the order of the page.",
-            required=True,
+            default=(),
+            default_words="as in based-on",
         ),
         Key(
             "not-covered",

@@ -9,7 +9,7 @@ from typing import Final
 
 from fakedev.config.base import load_base
 from fakedev.config.catalog import Catalog
-from fakedev.config.checks import check_identity, note_unused_labels, quantities_of
+from fakedev.config.checks import check_identity, note_unused_labels
 from fakedev.config.configuration import Configuration, Logging, WorkloadPorts
 from fakedev.config.definitions import CONFIGURATION
 from fakedev.config.documents import read_document
@@ -21,9 +21,11 @@ from fakedev.config.pools import LoadedPool, Pools
 from fakedev.config.problems import Place, Report
 from fakedev.config.queues import load_queues
 from fakedev.config.schema import INVALID
+from fakedev.config.tester import tester_plans
 from fakedev.config.values import Values
 from fakedev.config.variables import Variables
 from fakedev.sim.admission import Admission
+from fakedev.sim.relations import Relations
 from fakedev.sim.roster import Roster
 from fakedev.sim.spec import FleetSpec
 
@@ -93,11 +95,13 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
     workloads: Values = values["workloads"]
     listen = endpoints.workloads(workloads["listen"], nodes, complete=complete)
     queues = load_queues(values["queues"], endpoints, report)
+    plans = tester_plans(values["tester"], folder, files, report)
     metrics = {name: metric for pool in pools for name, metric in pool.identity.identity.metric_names().items()}
     admission = None
     if complete:
-        quantities = frozenset[str]().union(*(quantities_of(pool) for pool in specs))
-        admission = Admission(Roster(specs), quantities, metrics)
+        roster = Roster(specs)
+        relations = Relations(roster, 0.0, fleet["seed"])
+        admission = Admission(roster, relations.capacity(), relations.quantities, metrics, fleet["tick"])
     base = load_base(workloads["base"], catalog, admission, report)
     _note_labels(pools, report)
     return Configuration(
@@ -107,6 +111,7 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
         identities={pool.spec.name: pool.identity.identity for pool in pools},
         web=web,
         queues=queues,
+        plans=plans,
         workloads=WorkloadPorts(listen, workloads["max-connections"], workloads["message-timeout"]),
         logging=Logging(values["log"]["level"], values["log"]["format"]),
         notes=report.notes,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import UTC, datetime
 from typing import Final
@@ -12,12 +13,16 @@ _TEMPLATE: Final = re.compile(r"[^{}]*(\{(0[1-9])?\})?[^{}]*")
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _PCI: Final = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
 #: Facts that only the simulation knows.
-COMPUTED_FACTS: Final = ("index", "node", "pool", "pod", "namespace", "container")
+COMPUTED_FACTS: Final = ("index", "node", "pool", "pod", "namespace", "container", "xid")
 LONGEST_NODE_NAME: Final = 253
 LONGEST_POOL_NAME: Final = 63
 LONGEST_QUEUE_NAME: Final = 100
 MOST_NODES: Final = 100_000
 MOST_DEVICES_PER_NODE: Final = 1024
+
+#: Inlet temperatures, in degrees Celsius: no air is colder, and none that still cools is hotter.
+COLDEST_INLET: Final = -60
+HOTTEST_INLET: Final = 100
 
 
 def pool_name(text: str) -> str:
@@ -60,6 +65,20 @@ def fact_name(text: str) -> str:
     if text in COMPUTED_FACTS:
         raise ValueError(f"the label {text!r} is computed and cannot be given")
     return text
+
+
+def inlet_celsius(text: str) -> float:
+    """An inlet temperature in degrees Celsius.
+
+    :raises ValueError: for one that no air has.
+    """
+    try:
+        celsius = float(text)
+    except ValueError:
+        celsius = math.nan
+    if not COLDEST_INLET <= celsius <= HOTTEST_INLET:
+        raise ValueError(f"inlet {text[:60]!r} is no number within {COLDEST_INLET:g} to {HOTTEST_INLET:g}")
+    return celsius
 
 
 def _checked_name(text: str, what: str, longest: int) -> str:

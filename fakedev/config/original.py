@@ -20,7 +20,7 @@ from fakedev.config.schema import INVALID, Section, nearest_name
 from fakedev.config.values import Values
 from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, NumberFormat, RowSpec
 from fakedev.sim.device_types import DeviceType, Range
-from fakedev.sim.quantities import KNOWN_QUANTITIES, quantity_name
+from fakedev.sim.quantities import KNOWN_QUANTITIES, quantity_in_file
 from fakedev.sim.spec import DeviceSpec
 
 #: A family of the catalog by its name, for TYPE and HELP.
@@ -69,7 +69,7 @@ def load_original_device(node: Node, report: Report) -> LoadedDevice | None:
     ranges: dict[str, Range] = {}
     for key, entry in limits.entries:
         limit = values["MetricLimits"].get(key.text)
-        name = quantity_name(key.text)
+        name = quantity_in_file(key.text)
         if limit is None:
             ranges.setdefault(name, _UNKNOWN)
             continue
@@ -135,12 +135,12 @@ def load_original_identity(node: Node, report: Report, find_family: FindFamily) 
             checked_metric(family)
         except ValueError as error:
             report.problem(metric_places[metric], f"MetricMap.{metric}: {error}")
-        rows.setdefault(family, []).append(RowSpec(quantity_name(metric), labels=extra.get(metric, ())))
+        rows.setdefault(family, []).append(RowSpec(quantity_in_file(metric), labels=extra.get(metric, ())))
     families = tuple(_family(name, tuple(found), find_family(name)) for name, found in rows.items())
     for family in families:
         check_rows(family, labels, values.place_of("MetricMap"), report)
     identity = Identity(name=PurePath(values.place.file).stem, version="", families=families, labels=labels)
-    quantities = {quantity_name(metric): place for metric, place in metric_places.items()}
+    quantities = {quantity_in_file(metric): place for metric, place in metric_places.items()}
     facts = {fact_key(name): place for name, place in label_places.items()}
     return LoadedIdentity(identity, values.place, True, facts, quantities)
 

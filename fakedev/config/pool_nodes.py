@@ -7,7 +7,7 @@ import re
 
 from fakedev.config.catalog import Catalog
 from fakedev.config.documents import is_clean
-from fakedev.config.names import MOST_NODES, fact_name, node_name
+from fakedev.config.names import MOST_NODES, fact_name, inlet_celsius, node_name
 from fakedev.config.problems import Place, Report
 from fakedev.config.values import Values
 from fakedev.sim.spec import NodeSpec
@@ -74,7 +74,7 @@ class PoolNodes:
         return [NodeSpec(name) for name in names]
 
     def _from_csv(self, path: str, place: Place) -> list[NodeSpec]:
-        """Nodes of a CSV file with the columns name and, if wanted, labels."""
+        """Nodes of a CSV file with the columns name and, if wanted, labels and inlet."""
         if not path.lower().endswith(".csv"):
             self._report.problem(
                 place, f"nodes: {path!r} is no number and no .csv file; names go into a list, as [{path}]"
@@ -123,11 +123,13 @@ class PoolNodes:
                     if not equals:
                         raise ValueError(f"the label {pair.strip()!r} has no =, as rack=a1;row=3")
                     facts[fact_name(key.strip())] = value.strip()
+            inlet = (row.get("inlet") or "").strip()
+            celsius = inlet_celsius(inlet) if inlet else None
         except ValueError as error:
             self._report.problem(place, str(error))
             return None
         self._names.add(name, place)
-        return NodeSpec(name, facts)
+        return NodeSpec(name, facts, celsius)
 
 
 def _numbered(pattern: str, number: int) -> str:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from fakedev.config.catalog import Catalog
+from fakedev.config.dynamics import read_dynamics
 from fakedev.config.models import LoadedDevice, LoadedDeviceList, LoadedIdentity
 from fakedev.config.nodes import Table
 from fakedev.config.pool_nodes import Names, PoolNodes
 from fakedev.config.problems import Place, Report
 from fakedev.config.values import Values
+from fakedev.sim.device_types import DeviceType
 from fakedev.sim.spec import DeviceSpec, PoolSpec
 
 #: Devices a fleet may have.
@@ -66,8 +68,31 @@ class Pools:
                     _label_place(values, label),
                     f"labels: {label!r} differs from device to device: give it under devices, for one index",
                 )
-        spec = PoolSpec(name, tuple(nodes), device.type, count, devices, dict(values["labels"]))
+        shown_as = {metric.quantity: name for name, metric in reversed(identity.identity.metric_names().items())}
+        device_type = self._with_dynamics(device.type, values)
+        spec = PoolSpec(
+            name, tuple(nodes), device_type, count, devices, dict(values["labels"]), shown_as, values["inlet"]
+        )
+        self._check_inlets(spec, values)
         return LoadedPool(spec, values, device, identity, listed)
+
+    def _with_dynamics(self, device_type: DeviceType, values: Values) -> DeviceType:
+        """The device type with the pool's dynamics, where it gives some."""
+        if not values.given("dynamics"):
+            return device_type
+        return replace(device_type, dynamics=read_dynamics(values["dynamics"], device_type.ranges, self._report))
+
+    def _check_inlets(self, pool: PoolSpec, values: Values) -> None:
+        """Nothing follows from the inlet temperature of devices that have no dynamics."""
+        if pool.device_type.dynamics is not None or values.given("dynamics"):
+            return
+        given = [values.place_of("inlet")] if pool.inlet_celsius is not None else []
+        given += [values.place_of("devices")] if any(d.inlet_celsius is not None for d in pool.devices.values()) else []
+        given += [values.place_of("nodes")] if any(node.inlet_celsius is not None for node in pool.nodes) else []
+        for place in given:
+            self._report.problem(
+                place, f"inlet: the device type {values['device']!r} has no dynamics, so nothing follows from it"
+            )
 
     def _device_list(self, values: Values) -> LoadedDeviceList | None:
         if not isinstance(values["devices"], str):
@@ -110,7 +135,7 @@ class Pools:
                         self._report.problem(
                             each.place_of(key), f"{key}: {each[key]!r} is there twice (first in line {first.line})"
                         )
-            devices[index] = DeviceSpec(index, facts)
+            devices[index] = DeviceSpec(index, facts, each["inlet"])
         return devices
 
     def _fits(self, devices: int, place: Place) -> bool:

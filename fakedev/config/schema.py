@@ -173,29 +173,11 @@ class Section(Type):
         return ", ".join(key.name for key in self.keys)
 
 
-@dataclass(frozen=True)
-class NotBuiltYet(Type):
-    """A key that the design has and this version has not."""
-
-    what: str
-    words: str = "not built yet"
-
-    def takes(self, node: Node) -> bool:
-        return True
-
-    def read(self, node: Node, where: str, report: Report) -> Any:
-        report.problem(node.place, f"{named(where)}{self.what} not built yet in this version: leave it out")
-        return INVALID
-
-    def schema(self) -> dict[str, Any]:
-        return {"not": {}}
-
-
 def default_of(key: Key, place: Place) -> Any:
-    """A key's value when nothing is written; sections have their own defaults."""
+    """A key's value when nothing is written; sections have their own defaults, where all of them can be left out."""
     if key.default_yaml:
         return key.type.read(default_node(key), key.name, Report())
-    if isinstance(key.type, Section) and not key.required:
+    if isinstance(key.type, Section) and not any(each.required for each in (key, *key.type.keys)):
         return key.type.empty(place)
     return key.default
 

@@ -1,164 +1,122 @@
-"""One metric family on a page: its rows as templates, and the numbers of a tick in them."""
+"""One metric family: its declaration, and its rows with the numbers of a tick."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fakedev.exposition.identity import UNITS, FamilySpec, LabelSpec, RowSpec
+from fakedev.exposition.identity import UNITS, FamilySpec, RowSpec
 from fakedev.exposition.labels import escaped_help
+from fakedev.exposition.lines import Lines, RowKinds
 from fakedev.exposition.numbers import formatted
 from fakedev.sim.randomness import Floats
 from fakedev.sim.state import Level, State
 
-#: Stands for a line's timestamp in templates: a byte that no UTF-8 text can hold.
-_TIMESTAMP: Final = b"\xff"
-#: A template's size, about: what is made of it is still in the processor's cache when it is used.
-_TEMPLATE_BYTES: Final = 40 * 1024
 #: Lines whose numbers are formatted by one call.
-_LINES_AT_ONCE: Final = 4096
-
-#: What kind of row it is: its entity level, and its own labels.
-RowKind = tuple[str, tuple[LabelSpec, ...]]
-#: For each kind of row, of each entity: its index into the level's arrays, and the text between name and number.
-RowTexts = Mapping[RowKind, Sequence[tuple[int, bytes]]]
-#: A line as template, which of the family's rows it shows, and the index of its entity.
-Entry = tuple[bytes, int, int]
-
-
-@dataclass(frozen=True)
-class Lines:
-    """Some lines of one family: N of them.
-
-    :ivar template: all lines, ``%b`` for each number.
-    :ivar rows: which of the family's row specifications each line shows, shape (N,).
-    :ivar positions: each line's index into the arrays of its level, shape (N,).
-    :ivar single: the lines one by one, for layouts that sort them; else empty.
-    """
-
-    template: bytes
-    rows: NDArray[np.int64]
-    positions: NDArray[np.int64]
-    single: tuple[bytes, ...] = ()
-
-    @classmethod
-    def sorted_of(cls, parts: Sequence[Lines]) -> list[Lines]:
-        """All lines sorted as text; each part must have its single lines."""
-        entries = [
-            entry
-            for part in parts
-            for entry in zip(part.single, part.rows.tolist(), part.positions.tolist(), strict=True)
-        ]
-        return cls.cut(sorted(entries), keep_single=False)
-
-    @classmethod
-    def cut(cls, entries: Sequence[Entry], keep_single: bool) -> list[Lines]:
-        """Lines from their entries, in parts of a good size; none when there are no entries."""
-        parts = []
-        first = size = 0
-        for place, entry in enumerate(entries):
-            if size + len(entry[0]) > _TEMPLATE_BYTES and place > first:
-                parts.append(cls.of(entries[first:place], keep_single))
-                first, size = place, 0
-            size += len(entry[0])
-        return [*parts, cls.of(entries[first:], keep_single)] if entries else []
-
-    @classmethod
-    def of(cls, entries: Sequence[Entry], keep_single: bool) -> Lines:
-        """Lines from their entries, as one part."""
-        single = tuple(entry[0] for entry in entries)
-        rows = np.array([entry[1] for entry in entries], dtype=np.int64)
-        positions = np.array([entry[2] for entry in entries], dtype=np.int64)
-        return cls(b"".join(single), rows, positions, single if keep_single else ())
+_NUMBERS_AT_ONCE: Final = 4096
+#: Size of a piece, about: what it is made of is still in the processor's cache when it is used.
+_PIECE_BYTES: Final = 56 * 1024
+#: What a number takes in a line, about.
+_NUMBER_BYTES: Final = 12
 
 
 class Family:
-    """A family of an identity, ready to be compiled for some entities and rendered.
+    """A family of an identity, ready to be rendered.
 
     :param openmetrics: as OpenMetrics instead of text 0.0.4.
+    :ivar name: as it begins each line.
     :ivar header: its HELP and TYPE lines.
+    :ivar kinds: the kinds of its rows.
     """
 
-    def __init__(self, spec: FamilySpec, timestamps: bool, openmetrics: bool = False) -> None:
-        self.name = spec.name
+    def __init__(self, spec: FamilySpec, kinds: RowKinds, openmetrics: bool = False) -> None:
         declared, kind = _as_openmetrics(spec) if openmetrics else (spec.name, spec.kind)
+        self.name = spec.name.encode()
         self.header = f"# HELP {declared} {escaped_help(spec.help)}\n# TYPE {declared} {kind}\n".encode()
+        self.kinds = kinds
         self._rows = spec.rows
+        self._needed = tuple(row.needed for row in spec.rows)
         self._number = spec.number
-        self._line_begin = spec.name.encode().replace(b"%", b"%%")
-        self._line_end = b" %b" + (_TIMESTAMP if timestamps else b"") + b"\n"
 
-    def entries(self, texts: RowTexts, state: State) -> list[Entry]:
-        """The lines of some entities: entity by entity, each with its rows in order."""
-        begin, end = self._line_begin, self._line_end
-        found: list[tuple[int, int, Entry]] = []
-        for number, row in enumerate(self._rows):
+    def present(self, lines: Lines, state: State) -> Lines:
+        """The lines whose entities have their quantity in this state."""
+        chosen = np.ones(len(lines.texts), dtype=np.bool_)
+        for number, (row, needed) in enumerate(zip(self._rows, self._needed, strict=True)):
+            mine = slice(None) if lines.rows is None else lines.rows == number
             level = state.levels.get(row.level)
-            if level is None or row.quantity not in level.arrays:
-                continue
-            present = _present(level, row)
-            found += [
-                (order, number, (begin + text + end, number, position))
-                for order, (position, text) in enumerate(texts[row.level, row.labels])
-                if present is None or present[position]
-            ]
-        if len(self._rows) > 1:
-            found.sort(key=lambda each: each[:2])
-        return [entry for _, _, entry in found]
+            if level is None or not all(name in level.arrays for name in needed):
+                chosen[mine] = False
+            elif conditions := _conditions(level, row, needed, lines.positions[mine]):
+                chosen[mine] = np.logical_and.reduce(conditions)
+        return lines if chosen.all() else lines.only(chosen)
 
-    def rendered(self, parts: Sequence[Lines], state: State, timestamp: bytes) -> Iterator[bytes]:
-        """Each part with the numbers of a tick; without the header.
+    def rendered(self, lines: Lines, state: State, line_end: bytes) -> Iterator[bytes]:
+        """The lines with the numbers of a tick, piece by piece, without the header.
 
-        :param timestamp: what ends each line of an identity with timestamps.
+        :param lines: all of them present.
+        :param line_end: what follows the number, the line feed included.
         """
-        for some in _spans(parts):
-            values = self._values(some, state)
-            numbers = formatted(values, self._number)
-            first = 0
-            for lines in some:
-                template = lines.template
-                if _TIMESTAMP in self._line_end:
-                    template = template.replace(_TIMESTAMP, b" " + timestamp)
-                last = first + len(lines.rows)
-                yield template % tuple(numbers[first:last])
-                first = last
+        between = line_end + self.name
+        for start in range(0, len(lines.texts), _NUMBERS_AT_ONCE):
+            numbers = formatted(self._values(lines, slice(start, start + _NUMBERS_AT_ONCE), state), self._number)
+            lines_of_a_piece = _PIECE_BYTES // (len(between) + len(lines.texts[start]) + _NUMBER_BYTES) + 1
+            for first in range(0, len(numbers), lines_of_a_piece):
+                some = numbers[first : first + lines_of_a_piece]
+                parts = [between] * (3 * len(some))
+                parts[0] = self.name
+                parts[1::3] = lines.texts[start + first : start + first + len(some)]
+                parts[2::3] = some
+                parts.append(line_end)
+                yield b"".join(parts)
 
-    def _values(self, parts: Sequence[Lines], state: State) -> Floats:
-        """What each line shows, in the unit that it is shown in: shape (all their lines,)."""
-        positions = parts[0].positions if len(parts) == 1 else np.concatenate([part.positions for part in parts])
-        if len(self._rows) == 1:
-            row = self._rows[0]
-            only: Floats = state.levels[row.level].arrays[row.quantity][positions] * UNITS[row.unit]
-            return only
-        rows = np.concatenate([part.rows for part in parts])
+    def _values(self, lines: Lines, some: slice, state: State) -> Floats:
+        """What some lines show, in the unit that it is shown in: an array as long as they are many."""
+        positions = lines.positions[some]
+        if lines.rows is None:
+            return _shown(state.levels[self._rows[0].level], self._rows[0], positions)
+        rows = lines.rows[some]
         values = np.empty(len(rows))
         for number in np.unique(rows).tolist():
             row = self._rows[number]
             chosen = np.flatnonzero(rows == number)
-            values[chosen] = state.levels[row.level].arrays[row.quantity][positions[chosen]] * UNITS[row.unit]
+            values[chosen] = _shown(state.levels[row.level], row, positions[chosen])
         return values
 
 
-def _spans(parts: Sequence[Lines]) -> Iterator[Sequence[Lines]]:
-    """Parts together, so many that they have 4096 lines or a little more."""
-    first = count = 0
-    for place, part in enumerate(parts, 1):
-        count += len(part.rows)
-        if count >= _LINES_AT_ONCE or place == len(parts):
-            yield parts[first:place]
-            first, count = place, 0
+def _conditions(
+    level: Level, row: RowSpec, needed: Sequence[str], positions: NDArray[np.int64]
+) -> list[NDArray[np.bool_]]:
+    """All of what must hold of some entities for them to have a row, each of shape as ``positions``."""
+    conditions = [level.present[name][positions] for name in needed if name in level.present]
+    if row.where:
+        conditions.append(_is_any(level, row.where, positions))
+    if row.unless:
+        conditions.append(~_is_any(level, row.unless, positions))
+    return conditions
 
 
-def _present(level: Level, row: RowSpec) -> NDArray[np.bool_] | None:
-    """Which entities have a row, shape (entities,); None for all."""
-    if row.requires and row.requires not in level.arrays:
-        return np.zeros(level.count, dtype=np.bool_)
-    masks = [level.present[name] for name in (row.quantity, row.requires) if name in level.present]
-    return np.logical_and.reduce(masks) if masks else None
+def _is_any(level: Level, names: Sequence[str], positions: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether entities have one of some quantities, and not 0 of it; shape as ``positions``."""
+    found = np.zeros(len(positions), dtype=np.bool_)
+    for name in names:
+        if name in level.arrays:
+            is_set = level.arrays[name][positions] != 0
+            found |= is_set & level.present[name][positions] if name in level.present else is_set
+    return found
+
+
+def _shown(level: Level, row: RowSpec, positions: NDArray[np.int64]) -> Floats:
+    """What a row shows of some entities, in the unit that it is shown in: shape as ``positions``."""
+    values: Floats = level.arrays[row.quantity][positions]
+    for name in row.plus:
+        values = values + level.arrays[name][positions]
+    if row.per:
+        whole = level.arrays[row.per][positions]
+        values = np.divide(values, whole, out=np.zeros(len(values)), where=whole != 0)
+    return values * UNITS[row.unit]
 
 
 def _as_openmetrics(spec: FamilySpec) -> tuple[str, str]:

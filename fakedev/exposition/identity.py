@@ -17,8 +17,11 @@ from fakedev.sim.spec import MetricName
 UNITS: Final[dict[str, float]] = {
     "same": 1.0,
     "percent": 100.0,
+    "half": 0.5,
     "MiB": 1.0 / 1048576,
+    "1000KiB": 1.0 / 1024000,
     "kB": 1.0 / 1000,
+    "MB": 1e-6,
     "mJ": 1000.0,
     "uJ": 1e6,
     "mW": 1000.0,
@@ -36,6 +39,13 @@ class NumberFormat(Enum):
     DIGITS15 = "digits15"  # C's %.15g: 55, 1234567.5
 
 
+class SharedDevices(Enum):
+    """The rows of a device on which several pods are."""
+
+    FIRST = "first"  # as many as of any other: with the labels of the pod that has been there longest
+    EACH = "each"  # as many for each pod, with that pod's labels
+
+
 class Layout(Enum):
     """The order of lines on a page."""
 
@@ -45,11 +55,16 @@ class Layout(Enum):
 
 @dataclass(frozen=True)
 class LabelSpec:
-    """A label: its name, and a template over facts. An optional one is left out when it has no value."""
+    """A label: its name, and a template over facts. An optional one is left out when it has no value.
+
+    :param texts: what is shown in the place of a value, (value, text) each; with any, another value is ``otherwise``.
+    """
 
     name: str
     value: str
     optional: bool = False
+    texts: tuple[tuple[str, str], ...] = ()
+    otherwise: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,6 +72,10 @@ class RowSpec:
     """One row for each entity of ``level`` that has ``quantity``, in ``unit`` (a key of UNITS).
 
     :param requires: another quantity that the entity must have; empty for none.
+    :param plus: quantities that are added to it; an entity must have them too.
+    :param per: a quantity that the sum is divided by, 0 where that is 0; an entity must have it too. Empty for none.
+    :param where: quantities of which one at least must not be 0; empty for no such condition.
+    :param unless: quantities that must all be 0, or absent.
     """
 
     quantity: str
@@ -64,6 +83,26 @@ class RowSpec:
     labels: tuple[LabelSpec, ...] = ()
     level: str = "device"
     requires: str = ""
+    plus: tuple[str, ...] = ()
+    per: str = ""
+    where: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The quantities that an entity must have to be shown."""
+        names = (self.quantity, *self.plus, self.per, self.requires)
+        return tuple(dict.fromkeys(name for name in names if name))
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """All quantities that it depends on."""
+        return tuple(dict.fromkeys((*self.needed, *self.where, *self.unless)))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it shows its quantity alone."""
+        return not self.plus and not self.per
 
 
 @dataclass(frozen=True)
@@ -86,6 +125,7 @@ class Identity:
     :param sort_labels: labels are in alphabetical order of their names.
     :param timestamps: every row ends with the tick's wall time in milliseconds.
     :param openmetrics: whether the exporter negotiates OpenMetrics.
+    :param shared_devices: the rows of devices that several pods share.
     :param not_covered: families or traits of the exporter that are not simulated, in words.
     """
 
@@ -99,6 +139,7 @@ class Identity:
     leading_labels: int = 0
     timestamps: bool = False
     openmetrics: bool = False
+    shared_devices: SharedDevices = SharedDevices.FIRST
     not_covered: tuple[str, ...] = ()
 
     def metric_names(self) -> dict[str, MetricName]:
@@ -106,7 +147,7 @@ class Identity:
         return {
             family.name: MetricName(family.rows[0].quantity, UNITS[family.rows[0].unit])
             for family in self.families
-            if family.rows
+            if family.rows and family.rows[0].is_plain
         }
 
     @property
@@ -119,5 +160,5 @@ class Identity:
         return [
             family.name
             for family in self.families
-            if not any({row.quantity, row.requires or row.quantity} <= set(quantities) for row in family.rows)
+            if not any(set(row.needed) <= set(quantities) for row in family.rows)
         ]

@@ -52,26 +52,75 @@ class Template:
 
 
 class Labels:
-    """The labels of a kind of row: one text per entity."""
+    """The labels of the kinds of rows that an entity has.
 
-    def __init__(self, specs: Sequence[LabelSpec], sort: bool = False, leading: int = 0) -> None:
-        ordered = list(specs[:leading]) + (
-            sorted(specs[leading:], key=lambda spec: spec.name) if sort else list(specs[leading:])
-        )
-        self._labels = [(spec.name, Template.parse(spec.value), spec.optional) for spec in ordered]
+    :param common: of all kinds.
+    :param kinds: for each kind its own, which come after the common ones unless all are sorted.
+    :param sort: by name.
+    :param leading: how many of the common ones stay in front when the others are sorted.
+    """
+
+    def __init__(
+        self,
+        common: Sequence[LabelSpec],
+        kinds: Sequence[Sequence[LabelSpec]] = ((),),
+        sort: bool = False,
+        leading: int = 0,
+    ) -> None:
+        self._common = [_Label(spec) for spec in common]
+        #: Of each kind the labels in order: its own, and the places of common ones; the last place is all of those.
+        self._kinds: list[list[int | _Label]] = []
+        for own in kinds:
+            if not sort:
+                self._kinds.append([len(common), *map(_Label, own)])
+                continue
+            every: dict[str, int | _Label] = {spec.name: place for place, spec in enumerate(common)}
+            every |= {spec.name: _Label(spec) for spec in own}
+            names = list(every)
+            self._kinds.append([every[name] for name in names[:leading] + sorted(names[leading:])])
+
+    def texts(self, facts: Mapping[str, str]) -> list[str]:
+        """``name="value",...`` for each kind of row of an entity; optional labels without a value left out."""
+        common = [label.text(facts) for label in self._common]
+        common.append(",".join(filter(None, common)))
+        return [
+            ",".join(filter(None, [common[each] if isinstance(each, int) else each.text(facts) for each in labels]))
+            for labels in self._kinds
+        ]
+
+
+class _Label:
+    """One label, ready to be written."""
+
+    def __init__(self, spec: LabelSpec) -> None:
+        self._spec = spec
+        self._template = Template.parse(spec.value)
+        self._texts = dict(spec.texts)
+        #: The fact that is the whole value, as of most labels.
+        self._fact = self._template.facts[0] if spec.value in {f"{{{fact}}}" for fact in self._template.facts} else ""
+        self._fixed = None if self._template.facts else self._written(spec.value)
 
     def text(self, facts: Mapping[str, str]) -> str:
-        """``name="value",...`` of an entity with these facts; optional labels without a value left out."""
-        return ",".join(
-            f'{name}="{escaped(template.value(facts))}"'
-            for name, template, optional in self._labels
-            if not (optional and template.is_empty(facts))
-        )
+        """``name="value"``; nothing for an optional one without a value."""
+        if self._fixed is not None:
+            return self._fixed
+        if self._fact:
+            value = facts.get(self._fact, "")
+            return self._written(value) if value or not self._spec.optional else ""
+        if self._spec.optional and self._template.is_empty(facts):
+            return ""
+        return self._written(self._template.value(facts))
+
+    def _written(self, value: str) -> str:
+        said = self._texts.get(value, self._spec.otherwise) if self._texts else value
+        return f'{self._spec.name}="{escaped(said)}"'
 
 
 def escaped(value: str) -> str:
     """A label value as the text format wants it."""
-    return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+    if "\\" in value or '"' in value or "\n" in value:
+        return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+    return value
 
 
 def escaped_help(text: str) -> str:

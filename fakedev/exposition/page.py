@@ -1,9 +1,9 @@
-"""Pages: an identity and some groups of entities, compiled to templates that a tick's numbers fill.
+"""Pages: the families of an identity over some groups of entities, with the numbers of a tick.
 
-The text of all rows but their numbers is kept, and made anew only where a label changed: label texts
-per group, templates per family and block of groups. Both this and rendering are done piece by piece,
-so that a large page leaves the reactor free; it shows one State, which never changes, however long
-that takes.
+What stays from tick to tick is the text of all labels (:mod:`fakedev.exposition.face`) and the order of
+lines; numbers, and which entities have a quantity at all, are those of the State that is shown. Both
+bringing the texts up to date and rendering are done piece by piece, so that a large page leaves the
+reactor free; it shows one State, which never changes, however long that takes.
 """
 
 from __future__ import annotations
@@ -11,31 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Generic, TypeVar
 
-from fakedev.exposition.family import Family, Lines, RowKind, RowTexts
-from fakedev.exposition.identity import Identity, Layout
-from fakedev.exposition.labels import Labels
-from fakedev.exposition.sources import Source
+from fakedev.exposition.face import Face
+from fakedev.exposition.family import Family
+from fakedev.exposition.identity import Layout
+from fakedev.exposition.lines import GroupTexts, Lines, RowKinds
 from fakedev.sim.state import State
 
 Group = TypeVar("Group")
-#: Groups of a block, whose templates are made at once: some milliseconds of work for nodes of 8 devices.
-_GROUPS_AT_ONCE: Final = 16
+#: Label texts that are made at once, and those of the group that has the last of them: some milliseconds of work.
+_TEXTS_AT_ONCE: Final = 512
 #: The most that is sent at once.
 _SLICE_BYTES: Final = 64 * 1024
-
-
-class _Block(Generic[Group]):
-    """Some groups of a page, and what is kept of them.
-
-    :ivar versions: of each group, when ``texts`` was made.
-    :ivar lines: for each family its lines, none where it has none.
-    """
-
-    def __init__(self, groups: Sequence[Group]) -> None:
-        self.groups = tuple(groups)
-        self.versions: list[int | None] = [None] * len(self.groups)
-        self.texts: list[RowTexts] = [{} for _ in self.groups]
-        self.lines: list[list[Lines]] = []
 
 
 class Page(Generic[Group]):
@@ -45,39 +31,46 @@ class Page(Generic[Group]):
     :param openmetrics: as OpenMetrics instead of text 0.0.4; whoever sends it adds the ``# EOF``.
     """
 
-    def __init__(
-        self, identity: Identity, source: Source[Group], groups: Sequence[Group], openmetrics: bool = False
-    ) -> None:
-        self.identity = identity
+    def __init__(self, face: Face[Group], groups: Sequence[Group], openmetrics: bool = False) -> None:
+        self.identity = face.identity
+        self._face = face
         self._openmetrics = openmetrics
-        self._source = source
-        self._sorts = identity.layout is Layout.DECLARATIONS_FIRST
-        self._families = [Family(family, identity.timestamps, openmetrics) for family in identity.families]
-        kinds = dict.fromkeys((row.level, row.labels) for family in identity.families for row in family.rows)
-        self._labels: dict[RowKind, Labels] = {
-            (level, own): Labels([*identity.labels, *own], identity.sort_labels, identity.leading_labels)
-            for level, own in kinds
-        }
-        firsts = range(0, len(groups), _GROUPS_AT_ONCE)
-        self._blocks = [_Block(groups[first : first + _GROUPS_AT_ONCE]) for first in firsts]
+        self._sorts = face.identity.layout is Layout.DECLARATIONS_FIRST
+        self._families = face.families(openmetrics)
+        self._groups: Sequence[Group] = ()
+        self._texts: list[GroupTexts | None] = []
         self._next = 0
-        self._sorted: list[list[Lines]] | None = None
+        self._lines: dict[RowKinds, Lines] = {}
+        self.regroup(groups)
 
-    def compile(self, state: State) -> bool:
-        """Bring the texts of some groups up to date with the labels of now.
+    def regroup(self, groups: Sequence[Group]) -> None:
+        """Show these groups from now on."""
+        if groups != self._groups:
+            self._groups = groups
+            self._texts = [None] * len(groups)
+            self._next = 0
+            self._lines = {}
 
-        :returns: whether all are: until then call it again, with the state of that time.
+    def compile(self) -> bool:
+        """Bring some of the texts up to date with the labels of now.
+
+        :returns: whether all are: until then call it again.
         """
-        has_worked = False
-        for _ in self._blocks:
-            block = self._blocks[self._next]
-            versions = [self._source.version(group) for group in block.groups]
-            if versions != block.versions:
-                if has_worked:
+        made = 0
+        for _ in self._groups:
+            place, self._next = self._next, (self._next + 1) % len(self._groups)
+            texts = self._face.texts(self._groups[place])
+            if texts is not self._texts[place]:
+                self._texts[place] = texts
+                self._lines = {}
+                made += sum(len(each.texts) for each in texts)
+                if made >= _TEXTS_AT_ONCE:
                     return False
-                has_worked = True
-                self._compile(block, versions, state)
-            self._next = (self._next + 1) % len(self._blocks)
+        for family in self._families:
+            if family.kinds not in self._lines:
+                groups = [texts for texts in self._texts if texts is not None]
+                self._lines[family.kinds] = Lines.of(groups, family.kinds, self._sorts)
+                return False
         return True
 
     def slices(self, state: State) -> Iterator[bytes]:
@@ -85,57 +78,37 @@ class Page(Generic[Group]):
 
         The labels are those of the time of the call, however late the pieces are taken.
         """
-        by_family = zip(self._families, self._by_family(), strict=True)
-        shown = [(family, lines) for family, lines in by_family if lines]
-        return _gathered(self._rendered(shown, state))
+        by_family = [(family, self._lines[family.kinds]) for family in self._families]
+        return _gathered(self._rendered(by_family, state))
 
     def render(self, state: State) -> bytes:
         """The whole page at once."""
-        while not self.compile(state):
+        while not self.compile():
             pass
         return b"".join(self.slices(state))
 
-    def _rendered(self, shown: list[tuple[Family, list[Lines]]], state: State) -> Iterator[bytes]:
-        milliseconds = round(state.wall_seconds * 1000)
-        timestamp = b"%d.%03d" % divmod(milliseconds, 1000) if self._openmetrics else b"%d" % milliseconds
+    def _rendered(self, by_family: list[tuple[Family, Lines]], state: State) -> Iterator[bytes]:
+        line_end = self._line_end(state)
+        shown = ((family, present) for family, lines in by_family if (present := family.present(lines, state)).texts)
         if self._sorts:
-            yield from [family.header for family, _ in shown]
-            shown = sorted(shown, key=lambda each: each[1][0].template)
+            yield from self._declarations_first(list(shown), state, line_end)
+            return
         for family, lines in shown:
-            if not self._sorts:
-                yield family.header
-            yield from family.rendered(lines, state, timestamp)
+            yield family.header
+            yield from family.rendered(lines, state, line_end)
 
-    def _by_family(self) -> list[list[Lines]]:
-        """For each family its lines, in the order of the page."""
-        by_family = [[part for block in self._blocks for part in block.lines[n]] for n in range(len(self._families))]
-        if not self._sorts:
-            return by_family
-        if self._sorted is None:
-            self._sorted = [Lines.sorted_of(lines) for lines in by_family]
-        return self._sorted
+    def _declarations_first(
+        self, shown: list[tuple[Family, Lines]], state: State, line_end: bytes
+    ) -> Iterator[bytes]:
+        yield from [family.header for family, _ in shown]
+        for family, lines in sorted(shown, key=lambda each: each[0].name + each[1].texts[0]):
+            yield from family.rendered(lines, state, line_end)
 
-    def _compile(self, block: _Block[Group], versions: list[int], state: State) -> None:
-        for place, group in enumerate(block.groups):
-            if versions[place] != block.versions[place]:
-                block.texts[place] = self._texts(group)
-        block.versions = list(versions)
-        block.lines = [
-            Lines.cut([entry for texts in block.texts for entry in family.entries(texts, state)], self._sorts)
-            for family in self._families
-        ]
-        self._sorted = None
-
-    def _texts(self, group: Group) -> RowTexts:
-        entities = {level: list(self._source.entities(level, group)) for level in {level for level, _ in self._labels}}
-        return {
-            (level, own): [(position, _as_template(labels.text(facts))) for position, facts in entities[level]]
-            for (level, own), labels in self._labels.items()
-        }
-
-
-def _as_template(labels: str) -> bytes:
-    return f"{{{labels}}}".replace("%", "%%").encode() if labels else b""
+    def _line_end(self, state: State) -> bytes:
+        if not self.identity.timestamps:
+            return b"\n"
+        milliseconds = round(state.wall_seconds * 1000)
+        return b" %d.%03d\n" % divmod(milliseconds, 1000) if self._openmetrics else b" %d\n" % milliseconds
 
 
 def _gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:

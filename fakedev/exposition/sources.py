@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from fakedev.exposition.identity import Identity
+from fakedev.exposition.identity import Identity, SharedDevices
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.roster import RosterNode
 
@@ -19,8 +19,8 @@ class Source(Protocol[Group_contra]):
     def entities(self, level: str, group: Group_contra) -> Iterable[Entity]:
         """The entities of a level in a group, in the order of their rows; none for a level it has not."""
 
-    def version(self, group: Group_contra) -> int:
-        """A number that changes whenever a fact, or the presence of a quantity, in the group does."""
+    def version(self, group: Group_contra) -> object:
+        """Something that is no longer equal when a fact, or who is in the group, has changed."""
 
 
 def by_identity(
@@ -40,17 +40,24 @@ def by_identity(
 
 
 class DeviceSource:
-    """The devices of a fleet, a group a node."""
+    """The devices of a fleet, a group a node.
 
-    def __init__(self, fleet: Fleet) -> None:
+    :param shared: the rows of devices that several pods share.
+    """
+
+    def __init__(self, fleet: Fleet, shared: SharedDevices = SharedDevices.FIRST) -> None:
         self._fleet = fleet
+        self._is_shared = shared is SharedDevices.EACH
 
     def entities(self, level: str, group: RosterNode) -> Sequence[Entity]:
         """The node's devices by index."""
         if level != "device":
             return []
-        return list(zip(group.devices, self._fleet.facts(group), strict=True))
+        if not self._is_shared:
+            return list(zip(group.devices, self._fleet.facts(group), strict=True))
+        holders = zip(group.devices, self._fleet.shared_facts(group), strict=True)
+        return [(position, facts) for position, every in holders for facts in every]
 
     def version(self, group: RosterNode) -> int:
         """The version of the node's labels."""
-        return self._fleet.labels_version(group)
+        return self._fleet.labels_version(group, is_shared=self._is_shared)

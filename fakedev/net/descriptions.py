@@ -7,26 +7,25 @@ from typing import Any
 
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.roster import RosterNode
+from fakedev.sim.workload import Workload
 from fakedev.sim.workload_fields import fields_of_workload
-from fakedev.sim.workloads import Workload
 
 
 def describe_workloads(fleet: Fleet, workloads: Sequence[Workload]) -> list[dict[str, Any]]:
     """Workloads: id and state of each, what it was started with, and how it is doing."""
-    loads, done = fleet.workloads.load_percents(), fleet.workloads.work_done()
-    return [_workload(fleet, workload, loads, done) for workload in workloads]
+    loads, left = fleet.workloads.load_percents(), fleet.workloads.work_left()
+    return [_workload(fleet, workload, loads, left) for workload in workloads]
 
 
 def _workload(
-    fleet: Fleet, workload: Workload, loads: Mapping[str, float], done: Mapping[str, float]
+    fleet: Fleet, workload: Workload, loads: Mapping[str, float], left: Mapping[str, float]
 ) -> dict[str, Any]:
     begun = workload.start_seconds
     lasts, _, _ = workload.end_seconds
     run_seconds = 0.0 if begun is None else round(fleet.state.seconds - begun, 6)
     if workload.spec.is_work:
         # At the highest clock from now on: it cannot be over sooner.
-        left = workload.profile_seconds - done.get(workload.workload_id, 0.0)
-        lasts = min(lasts, run_seconds + left)
+        lasts = min(lasts, run_seconds + left.get(workload.workload_id, workload.profile_seconds))
     return {
         "id": workload.workload_id,
         "state": "starting" if begun is None else "running",

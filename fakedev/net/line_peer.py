@@ -92,7 +92,9 @@ class LinePeer(LineConnection):
         request = None
         try:
             if self.factory.verbose:
-                self.log.info("from {peer}: {message}", peer=self.describe(), message=excerpt(message), log_unlimited=True)
+                self.log.info(
+                    "from {peer}: {message}", peer=self.describe(), message=excerpt(message), log_unlimited=True
+                )
             if self.way is Way.BARE:
                 self.bareReceived(message)
             elif stripped := message.strip():

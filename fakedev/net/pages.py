@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any, Final
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure
 
+from fakedev.exposition.face import Face
 from fakedev.exposition.identity import Identity
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource, by_identity
+from fakedev.exposition.workload_series import workload_pages
 from fakedev.net.http_body import Body
 from fakedev.net.http_negotiation import OPENMETRICS
 from fakedev.net.http_response import Response
@@ -21,37 +23,31 @@ from fakedev.sim.state import State
 
 #: The tick that a page shows, for those who compare pages.
 TICK_HEADER: Final = "X-Fakedev-Tick"
-#: Pages with more lines are made over several reactor turns.
-_LINES_AT_ONCE: Final = 10_000
-#: How long each of these turns may take, about.
+#: How long a page may be worked on in one reactor turn, about: small pages are done in the first.
 _TURN_SECONDS: Final = 0.004
-#: Lines that a device has on a page, or about.
-_LINES_A_DEVICE: Final = 25
 
 
 class CachedPage:
     """What an address shows, of one tick, as a Response.
 
+    :param state: what there is to be shown now.
     :param parts: pages one after the other: several where pools have several identities.
     :param openmetrics: the parts are OpenMetrics.
     :ivar as_openmetrics: the same page as OpenMetrics, where all its identities negotiate that.
-    :param devices: how many devices it shows, to know beforehand whether it is large.
     """
 
     def __init__(
         self,
-        fleet: Fleet,
+        state: Callable[[], State],
         clock: IReactorTime,
-        parts: Sequence[Page[RosterNode]],
-        devices: int,
+        parts: Sequence[Page[Any]],
         openmetrics: bool = False,
     ) -> None:
-        self._fleet = fleet
+        self._state = state
         self._clock = clock
         self._parts = tuple(parts)
         self._end = b"# EOF\n" if openmetrics else b""
         self._content_type = OPENMETRICS.content_type if openmetrics else parts[0].identity.content_type
-        self._is_large = devices * _LINES_A_DEVICE > _LINES_AT_ONCE
         self._tick = -1
         self._response: Response | None = None
         self._waiting: list[tuple[int, Deferred[Response]]] = []
@@ -60,14 +56,13 @@ class CachedPage:
 
     def response(self) -> Response | Deferred[Response]:
         """The page at the present tick; a large one a little later."""
-        if self._response is not None and self._tick == self._fleet.state.tick:
+        tick = self._state().tick
+        if self._response is not None and self._tick == tick:
             return self._response
-        if not self._is_large:
-            return self._made([part.render(self._fleet.state) for part in self._parts], self._fleet.state)
         waiter: Deferred[Response] = Deferred()
-        self._waiting.append((self._fleet.state.tick, waiter))
+        self._waiting.append((tick, waiter))
         self._make()
-        return waiter
+        return self._response if self._response is not None and self._tick == tick else waiter
 
     def _make(self) -> None:
         """Begin to make the page, if somebody waits for it and that is not under way."""
@@ -77,9 +72,9 @@ class CachedPage:
 
     def _pieces(self) -> Generator[bytes, None, State]:
         """The page's pieces, some of them empty; all show the state that is returned."""
-        while not all(part.compile(self._fleet.state) for part in self._parts):
+        while not all(part.compile() for part in self._parts):
             yield b""
-        state = self._fleet.state
+        state = self._state()
         for pieces in [part.slices(state) for part in self._parts]:
             yield from pieces
         return state
@@ -124,8 +119,9 @@ class Pages:
         self._fleet = fleet
         self.identities = identities
         self._clock = clock
-        self._source = DeviceSource(fleet)
+        self._faces: dict[Identity, Face[RosterNode]] = {}
         self._kept: dict[tuple[str, int], CachedPage] = {}
+        self._workloads: CachedPage | None = None
 
     def fleet_page(self, pool: str | None = None, identity: Identity | None = None) -> CachedPage:
         """All nodes, or a pool's; as their pools' identities say, or in another one."""
@@ -136,19 +132,32 @@ class Pages:
         """One node, as its own exporter prints it."""
         return self._page(f"node {node.name}", [node], identity)
 
+    def workload_page(self) -> CachedPage:
+        """The running workloads: our own page, the same in both formats but for its last line."""
+        if self._workloads is None:
+            source, text, openmetrics = workload_pages(self._fleet)
+            self._workloads = CachedPage(source.state, self._clock, [text])
+            self._workloads.as_openmetrics = CachedPage(source.state, self._clock, [openmetrics], openmetrics=True)
+        return self._workloads
+
     def _page(self, name: str, nodes: Sequence[RosterNode], identity: Identity | None) -> CachedPage:
         key = (name, id(identity))
         if key not in self._kept:
             self._kept[key] = self._made(nodes, identity)
         return self._kept[key]
 
+    def _face(self, identity: Identity) -> Face[RosterNode]:
+        if identity not in self._faces:
+            self._faces[identity] = Face(identity, DeviceSource(self._fleet, identity.shared_devices))
+        return self._faces[identity]
+
     def _made(self, nodes: Sequence[RosterNode], identity: Identity | None) -> CachedPage:
         groups = [(identity, list(nodes))] if identity else by_identity(nodes, self.identities)
-        devices = sum(len(node.devices) for node in nodes)
+        faces = [(self._face(shown), group) for shown, group in groups]
 
         def page(openmetrics: bool) -> CachedPage:
-            parts = [Page(shown, self._source, group, openmetrics) for shown, group in groups]
-            return CachedPage(self._fleet, self._clock, parts, devices, openmetrics)
+            parts = [Page(face, group, openmetrics) for face, group in faces]
+            return CachedPage(lambda: self._fleet.state, self._clock, parts, openmetrics)
 
         text = page(openmetrics=False)
         if all(shown.openmetrics for shown, _ in groups):

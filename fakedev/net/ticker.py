@@ -17,7 +17,7 @@ from fakedev.net.page_statistics import Durations
 from fakedev.sim.errors import Refused
 from fakedev.sim.events import ChangeClock
 from fakedev.sim.fleet import Fleet
-from fakedev.sim.workloads import Verdict
+from fakedev.sim.workload import Verdict
 
 #: Further behind than this, missed ticks are dropped and counted.
 _MOST_BEHIND_SECONDS: Final = 10.0

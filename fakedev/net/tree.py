@@ -10,7 +10,6 @@ from twisted.web.resource import Resource
 
 from fakedev import __version__
 from fakedev.exposition.identity import Identity
-from fakedev.exposition.workload_series import WorkloadPage
 from fakedev.net.api import make_api
 from fakedev.net.http_negotiation import choose_exposition
 from fakedev.net.http_request import GuardedRequest
@@ -21,6 +20,8 @@ from fakedev.net.page_statistics import PageStatistics, ScrapeStatistics
 from fakedev.net.pages import CachedPage, Pages
 from fakedev.net.queue_figures import QueueFigures
 from fakedev.net.queue_metrics import QueueMetricsPage
+from fakedev.net.tester_pages import make_tester_folder
+from fakedev.net.tester_service import LoadTester
 from fakedev.net.ticker import Ticker
 from fakedev.net.workload_hub import WorkloadHub
 from fakedev.sim.fleet import Fleet
@@ -31,7 +32,7 @@ Health = Callable[[], str | None]
 
 
 class MetricsPage(GuardedResource):
-    """An impersonated page."""
+    """A page of metrics."""
 
     isLeaf = True
 
@@ -69,28 +70,6 @@ class NodePages(GuardedResource):
             return super().getChild(path, request)
         page = self._pages.node_page(node, self._identity)
         return Folder(metrics=MetricsPage(page, self._statistics))
-
-
-class WorkloadMetrics(GuardedResource):
-    """/workloads/metrics: our own series of each workload."""
-
-    isLeaf = True
-
-    def __init__(self, fleet: Fleet, statistics: PageStatistics) -> None:
-        super().__init__()
-        self._fleet = fleet
-        self._page = WorkloadPage(fleet)
-        self._tick = -1
-        self._text = b""
-        self.statistics = statistics
-
-    def get(self, request: GuardedRequest) -> Response:
-        """The page, as text 0.0.4 or OpenMetrics."""
-        if self._tick != self._fleet.state.tick:
-            self._tick, self._text = self._fleet.state.tick, self._page.render()
-        form = choose_exposition(request.header(b"accept"))
-        # Only gauges, so that OpenMetrics is the same but for its last line.
-        return Response(200, self._text + (b"# EOF\n" if form.openmetrics else b""), form.content_type)
 
 
 class Discovery(GuardedResource):
@@ -192,6 +171,7 @@ def make_root(
     ready: Health,
     *,
     queues: QueueFigures | None = None,
+    tester: LoadTester | None = None,
     is_full: bool = True,
     pool: str | None = None,
     identity: Identity | None = None,
@@ -201,6 +181,7 @@ def make_root(
     :param health: why the simulation is not well.
     :param ready: why no more should be asked of the service, for that or another reason.
     :param queues: the work queues; None when there are none.
+    :param tester: puts load on queues; None when there are no plans.
     :param is_full: with what changes the simulation, and with what tells of fakedev itself.
     :param pool: the only pool that is shown.
     :param identity: how all devices are shown.
@@ -220,8 +201,11 @@ def make_root(
     if is_full:
         ours.putChild(b"metrics", OwnMetricsResource(own_metrics))
         ours.putChild(b"reload", Reload())
-        root.putChild(b"workloads", Folder(metrics=WorkloadMetrics(fleet, scrapes.page("/workloads/metrics"))))
-        root.putChild(b"api", make_api(hub, pages, ticker, queues))
+        workloads = MetricsPage(pages.workload_page(), scrapes.page("/workloads/metrics"))
+        root.putChild(b"workloads", Folder(metrics=workloads))
+        root.putChild(b"api", make_api(hub, pages, ticker, queues, tester))
+        if tester is not None:
+            root.putChild(b"tester", make_tester_folder(tester))
     return root
 
 

@@ -10,7 +10,7 @@ from fakedev.sim.errors import Refused
 from fakedev.sim.events import DropWorkload, StartWorkload, StopWorkload
 from fakedev.sim.fleet import Fleet, workload_id_of
 from fakedev.sim.spec import WorkloadSpec
-from fakedev.sim.workloads import Verdict
+from fakedev.sim.workload import Verdict
 
 Listener = Callable[[Verdict], None]
 

@@ -18,8 +18,8 @@ from fakedev.net.workload_hub import WorkloadHub
 from fakedev.sim.errors import Refused
 from fakedev.sim.selectors import resolve
 from fakedev.sim.units import parse_duration
+from fakedev.sim.workload import Verdict
 from fakedev.sim.workload_fields import workload_from_fields
-from fakedev.sim.workloads import Verdict
 from fakedev.wire.bare import parse_bare_workload
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.replies import Reply, bare_digit, printable
@@ -29,6 +29,8 @@ from fakedev.wire.workload_verbs import WORKLOAD_GRAMMAR, workload_ended
 
 #: Lines of one longer answer: what `devices` and `list` say of a large fleet is cut there, and says so.
 MOST_LINES = 1000
+#: Characters of one value in a line of `list`; `show` tells it all.
+_LONGEST_SHOWN = 400
 
 
 class WorkloadPeer(LinePeer):
@@ -196,8 +198,11 @@ class WorkloadPortFactory(LinePeerFactory):
 
 
 def _workload_line(described: Mapping[str, Any]) -> str:
-    keys = ("state", "device-count", "load-percent", "run-seconds", "remaining-seconds", "profile", "repeat", "pod")
-    parts = [f"{key}={_shown(described[key])}" for key in keys if described.get(key) is not None]
+    keys = ("state", "device-count", "load-percent", "run-seconds", "remaining-seconds", "profile", "metrics", "repeat",
+            "pod")  # fmt: skip
+    shown = {key: _shown(described[key]) for key in keys if described.get(key) is not None}
+    parts = [f"{key}={text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + '...'}"
+             for key, text in shown.items()]  # fmt: skip
     return " ".join([described["id"], quote_word(described["name"]), *parts])
 
 

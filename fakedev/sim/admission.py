@@ -1,4 +1,4 @@
-"""Which workloads a fleet can take: their devices, kind of work and limits must exist there."""
+"""Which workloads a fleet can take: their devices, kind of work, metrics and limits must exist there."""
 
 from __future__ import annotations
 
@@ -8,12 +8,20 @@ from collections.abc import Collection, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from fakedev.sim.askable import metric_word
+from fakedev.sim.capacity import Capacity
 from fakedev.sim.device_types import WORK_KINDS
+from fakedev.sim.drawn_values import MOST_DRAWS
 from fakedev.sim.errors import Refused
 from fakedev.sim.quantities import QUANTITY_ALIASES, quantity_name
 from fakedev.sim.roster import Roster
+from fakedev.sim.schedule import Positions
 from fakedev.sim.selectors import resolve
-from fakedev.sim.spec import MetricName, WorkloadSpec
+from fakedev.sim.spec import Activity, MetricName, WorkloadSpec
+from fakedev.sim.units import format_duration
+from fakedev.sim.value_functions import DRAWN, Function
+from fakedev.sim.workload import Limit
+from fakedev.sim.workload_table import speed_on
 
 
 class Admission:
@@ -21,12 +29,22 @@ class Admission:
 
     :param quantities: those that some device of the fleet has.
     :param metric_names: names of metrics that limits may use beside those of quantities.
+    :param tick_seconds: simulated seconds of a tick.
     """
 
-    def __init__(self, roster: Roster, quantities: Collection[str], metric_names: Mapping[str, MetricName]) -> None:
+    def __init__(
+        self,
+        roster: Roster,
+        capacity: Capacity,
+        quantities: Collection[str],
+        metric_names: Mapping[str, MetricName],
+        tick_seconds: float = 1.0,
+    ) -> None:
         self._roster = roster
+        self._capacity = capacity
         self._quantities = quantities
         self._metric_names = metric_names
+        self._tick_seconds = tick_seconds
         dynamics = [pool.device_type.dynamics for pool in roster.pools]
         self._kinds = sorted({*WORK_KINDS, *(kind for each in dynamics if each for kind in each.kinds)})
 
@@ -37,18 +55,62 @@ class Admission:
         """
         devices = resolve(workload.devices, self._roster, workload.node)
         for metric, _ in workload.limits:
-            if self.metric(metric).quantity not in self._quantities:
+            if self._metric(metric).quantity not in self._quantities:
                 short = [alias for alias, name in QUANTITY_ALIASES.items() if name in self._quantities]
                 known = [*self._quantities, *short, *self._metric_names]
                 raise Refused("unknown-name", f"no metric {metric!r} to limit{_hint(metric, known)}", "limits")
         if workload.kind not in self._kinds:
             hint = _hint(workload.kind, self._kinds) or f": give one of {', '.join(self._kinds)}"
             raise Refused("unknown-name", f"no kind of work {workload.kind!r}{hint}", "kind")
+        self._check_measured(workload, devices)
+        self._check_draws("profile", workload.activities, workload, devices)
+        for use in workload.uses:
+            word = metric_word(use.metric)
+            if not (self._capacity.most(use.metric)[devices] > 0).any():
+                raise Refused("unknown-name", f"none of its devices has {word}", "metrics")
+            self._check_draws(word, use.activities, workload, devices)
         return devices
 
-    def metric(self, name: str) -> MetricName:
+    def limits(self, workload: WorkloadSpec) -> tuple[Limit, ...]:
+        """What the limits of a workload are of."""
+        named = [(metric, value, self._metric(metric)) for metric, value in workload.limits]
+        return tuple(Limit(metric, shown.quantity, shown.factor, value) for metric, value, shown in named)
+
+    def _metric(self, name: str) -> MetricName:
         """What a limit's metric shows: as an identity names it, or a quantity by its name or alias."""
-        return self._metric_names.get(name) or MetricName(quantity_name(name))
+        return self._metric_names.get(name) or MetricName(quantity_name(name.replace("-", "_")))
+
+    def _check_measured(self, workload: WorkloadSpec, devices: Positions) -> None:
+        """Whether the devices can be compared with the one that the workload was measured on."""
+        for field, said, own, what in (
+            ("measured-frequency", workload.measured_frequency_mhz, self._capacity.clock_mhz, "clock"),
+            ("measured-capability", workload.measured_capability, self._capacity.capability, "capability"),
+        ):
+            lacking = devices[own[devices] <= 0] if said else devices[:0]
+            if len(lacking):
+                device = int(lacking[0])
+                kind = self._roster.nodes[self._roster.node_position(device)].pool.device_type.name
+                name = self._roster.device_name(device)
+                text = f"the {what} of {name} ({kind}) is not known: nothing can be scaled by it"
+                raise Refused("bad-argument", text, field)
+
+    def _check_draws(
+        self, what: str, activities: tuple[Activity, ...], workload: WorkloadSpec, devices: Positions
+    ) -> None:
+        """Whether random values are drawn so rarely that a tick can add them up."""
+        draws = [a.value for a in activities if isinstance(a.value, Function) and a.value.name in DRAWN]
+        if not draws:
+            return
+        speed = speed_on(workload, devices, self._capacity) if workload.is_work else 1.0
+        least = self._tick_seconds * max(speed, 1.0) / MOST_DRAWS
+        shortest = min([value.arguments[2] for value in draws] + [activity.seconds for activity in activities])
+        if shortest < least:
+            text = (
+                f"{what} with random values: {shortest:g} seconds are too short for a tick of "
+                f"{format_duration(self._tick_seconds)}: activities and times between draws last {least:g} seconds "
+                "or more"
+            )
+            raise Refused("limit", text, "profile" if what == "profile" else "metrics")
 
 
 def _hint(word: str, known: Collection[str]) -> str:

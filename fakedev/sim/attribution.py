@@ -1,25 +1,31 @@
-"""Whose a device is: the pod, namespace and container that its labels show.
+"""Whose a device is: the pods, namespaces and containers that its labels show.
 
-A device belongs to the workload with a pod that has been on it longest.
+A device belongs to the containers of the workloads that are on it, in the order in which they came. Where only one
+can be shown it is the first: so labels do not change when another comes.
 """
 
 from __future__ import annotations
 
-from fakedev.sim.roster import Roster, RosterNode
-from fakedev.sim.workloads import Workload
+from fakedev.sim.label_versions import LabelVersions
+from fakedev.sim.roster import Roster
+from fakedev.sim.workload import Workload
+
+#: The facts of a device that nobody has.
+_FREE = {"pod": "", "namespace": "", "container": ""}
 
 
 class Attribution:
-    """Who has each device, and a version of each node's labels.
+    """Who has each device.
 
-    :ivar version: grows with every change anywhere.
+    :param versions: is told of nodes where another container is the first on a device.
+    :param shared_versions: is told of nodes where the further ones on a device are others.
     """
 
-    def __init__(self, roster: Roster) -> None:
+    def __init__(self, roster: Roster, versions: LabelVersions, shared_versions: LabelVersions) -> None:
         self._roster = roster
+        self._versions = versions
+        self._shared_versions = shared_versions
         self._holders: dict[int, dict[str, Workload]] = {}
-        self._versions: dict[str, int] = {}
-        self.version = 0
 
     def add(self, workload: Workload) -> None:
         """A workload begins: it holds its devices if it has a pod."""
@@ -28,8 +34,7 @@ class Attribution:
         for device in workload.devices.tolist():
             holders = self._holders.setdefault(device, {})
             holders[workload.workload_id] = workload
-            if len(holders) == 1:
-                self._changed(device)
+            self._changed(device, is_first=len(holders) == 1)
 
     def remove(self, workload: Workload) -> None:
         """A workload is over; its devices go to the next in line."""
@@ -37,26 +42,29 @@ class Attribution:
             return
         for device in workload.devices.tolist():
             holders = self._holders[device]
-            was_shown = next(iter(holders)) == workload.workload_id
+            was_first = next(iter(holders)) == workload.workload_id
             del holders[workload.workload_id]
             if not holders:
                 del self._holders[device]
-            if was_shown:
-                self._changed(device)
+            self._changed(device, was_first)
 
-    def _changed(self, device: int) -> None:
-        node = self._roster.nodes[self._roster.node_position(device)].name
-        self.version += 1
-        self._versions[node] = self.version
+    def _changed(self, device: int, is_first: bool) -> None:
+        node = self._roster.nodes[self._roster.node_position(device)]
+        (self._versions if is_first else self._shared_versions).change(node)
 
     def facts(self, device: int) -> dict[str, str]:
         """``pod``, ``namespace`` and ``container`` of a device; empty texts when it is free."""
         holders = self._holders.get(device)
-        if not holders:
-            return {"pod": "", "namespace": "", "container": ""}
-        spec = next(iter(holders.values())).spec
-        return {"pod": spec.pod, "namespace": spec.namespace, "container": spec.container}
+        return _facts(next(iter(holders.values()))) if holders else _FREE
 
-    def node_version(self, node: RosterNode) -> int:
-        """A number that changes whenever a label of the node does."""
-        return self._versions.get(node.name, 0)
+    def all_facts(self, device: int) -> list[dict[str, str]]:
+        """The same of each container on a device, each once, in the order in which they came."""
+        holders = self._holders.get(device)
+        if not holders:
+            return [_FREE]
+        return list({tuple(facts.values()): facts for facts in map(_facts, holders.values())}.values())
+
+
+def _facts(workload: Workload) -> dict[str, str]:
+    spec = workload.spec
+    return {"pod": spec.pod, "namespace": spec.namespace, "container": spec.container}

@@ -4,27 +4,29 @@ A tick, in its order (each step is array operations over the whole fleet):
 1. workloads that came or went since the last tick begin or leave;
 2. what the workloads ask of every device over the tick, from their profiles and noise (:mod:`fakedev.sim.demand`);
 3. all quantities of the devices, from that (:mod:`fakedev.sim.relations`);
-4. workloads whose end or limit fell into the tick get their verdict and leave.
+4. workloads whose end or limit fell into the tick, or who lost a device, get their verdict and leave.
 An event that arrives during tick n takes effect in tick n + 1, in order of arrival.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
-
-import numpy as np
 
 from fakedev.sim.admission import Admission
 from fakedev.sim.attribution import Attribution
 from fakedev.sim.errors import Refused
 from fakedev.sim.events import ChangeClock, DropWorkload, Event, Stamped, StartWorkload, StopWorkload
+from fakedev.sim.label_versions import LabelVersions
+from fakedev.sim.limits import DeviceLimits
 from fakedev.sim.randomness import Floats
 from fakedev.sim.relations import Relations
 from fakedev.sim.roster import Roster, RosterNode
 from fakedev.sim.spec import FleetSpec, WorkloadSpec
 from fakedev.sim.state import Level, State
-from fakedev.sim.workloads import Verdict, Workload, Workloads
+from fakedev.sim.value_labels import note_changes, value_facts
+from fakedev.sim.workload import Verdict, Workload
+from fakedev.sim.workloads import Workloads
 
 #: Workloads that a fleet takes, whether they run or wait for the next tick.
 MOST_WORKLOADS: Final = 100_000
@@ -53,10 +55,14 @@ class Fleet:
         self.spec = spec
         self.roster = Roster(spec.pools)
         self._journal = journal
-        self._relations = Relations(self.roster, spec.epoch_seconds)
-        self.workloads = Workloads(spec.seed, self.roster.keys())
-        self._attribution = Attribution(self.roster)
-        self._admission = Admission(self.roster, self._relations.quantities, spec.metric_names)
+        self._relations = Relations(self.roster, spec.epoch_seconds, spec.seed)
+        capacity = self._relations.capacity()
+        self.workloads = Workloads(spec.seed, self.roster.keys(), capacity)
+        self._label_versions, self._shared_versions = LabelVersions(), LabelVersions()
+        self._attribution = Attribution(self.roster, self._label_versions, self._shared_versions)
+        quantities = self._relations.quantities
+        self._admission = Admission(self.roster, capacity, quantities, spec.metric_names, spec.tick_seconds)
+        self._device_limits = DeviceLimits(self.roster, capacity)
         self._clock = ChangeClock(spec.epoch_seconds, spec.tick_seconds if wall_per_tick is None else wall_per_tick)
         self._clock_tick = 0
         self._sequence = 0
@@ -82,7 +88,7 @@ class Fleet:
 
     def _shown(self, tick: int, level: Level) -> State:
         seconds = tick * self.spec.tick_seconds
-        return State(tick, seconds, self.due_seconds(tick), {"device": level}, self._attribution.version)
+        return State(tick, seconds, self.due_seconds(tick), {"device": level}, self._label_versions.latest)
 
     def __getattr__(self, name: str) -> Floats:
         """A quantity of the devices by its name, as ``fleet.power_watts``: shape (devices,)."""
@@ -123,7 +129,7 @@ class Fleet:
         if len(self.workloads.by_id) + len(self._told) >= MOST_WORKLOADS:
             raise Refused("full", f"there are {MOST_WORKLOADS} workloads already")
         devices = self._admission.check(spec)
-        workload = Workload(workload_id, spec, devices)
+        workload = Workload(workload_id, spec, devices, self._admission.limits(spec))
         self.workloads.accept(workload)
         self._starting[workload_id] = workload
 
@@ -137,7 +143,7 @@ class Fleet:
         workload = self._known(workload_id)
         if self.is_ending(workload_id):
             raise Refused("unknown-name", f"workload {workload_id!r} is stopped already", "id")
-        self._told.append(Verdict(workload_id, workload.spec.name, 0, reason))
+        self._told.append(workload.verdict(0, reason))
         self._leave(workload_id)
 
     def _leave(self, workload_id: str) -> None:
@@ -161,9 +167,11 @@ class Fleet:
         demand = self.workloads.demand(self.state.tick + 1, start, end, pace)
         level = self._relations.device_level(demand, self.state.levels["device"], tick_seconds)
         over = {verdict.workload_id: verdict for verdict in self.workloads.over(end)}
-        over |= {v.workload_id: v for v in self._limits_crossed(level) if v.workload_id not in over}
+        over |= self._without_devices(level, set(over))
+        over |= self._limits_crossed(level, set(over))
         self._ending.update(over)
         self._let_in_and_out(end)
+        note_changes(self.state.levels["device"], level, self.roster, self._label_versions)
         self.state = self._shown(self.state.tick + 1, level)
         told, self._told = self._told, []
         return told + list(over.values())
@@ -179,33 +187,48 @@ class Fleet:
         self.workloads.change(started, self._ending, self.state.tick if "state" in self.__dict__ else 0, now_seconds)
         self._starting, self._ending = {}, set()
 
-    def _limits_crossed(self, level: Level) -> list[Verdict]:
-        verdicts = []
-        for workload in self.workloads.limited():
-            for metric, limit in workload.spec.limits:
-                shown = self._admission.metric(metric)
-                name = shown.quantity
-                values = level.arrays[name][workload.devices] * shown.factor
-                if name in level.present:
-                    values = values[level.present[name][workload.devices]]
-                if np.any(values > limit):
-                    text = f"Limit {metric} reached, terminated"
-                    verdicts.append(Verdict(workload.workload_id, workload.spec.name, 1, text))
-                    break
+    def _without_devices(self, level: Level, gone: set[str]) -> dict[str, Verdict]:
+        """Verdicts on the workloads that have lost a device."""
+        verdicts = {}
+        if "lost" in level.arrays:
+            for workload, device in self.workloads.on_devices(level.arrays["lost"] > 0):
+                if workload.workload_id not in gone:
+                    text = f"Device {self.roster.device_name(device)} lost, terminated"
+                    verdicts[workload.workload_id] = workload.verdict(1, text)
+        return verdicts
+
+    def _limits_crossed(self, level: Level, gone: set[str]) -> dict[str, Verdict]:
+        verdicts = {}
+        limits, past = self._device_limits, self.state.levels["device"]
+        for workload, metric, device in self.workloads.limits_crossed(limits, level, past, gone):
+            names: Mapping[str, str] = {}
+            if device >= 0:
+                names = self.roster.nodes[self.roster.node_position(device)].pool.shown_as
+            text = f"Limit {names.get(metric, metric)} reached, terminated"
+            verdicts[workload.workload_id] = workload.verdict(1, text)
         return verdicts
 
     # -- what others ask ----------------------------------------------------------------------------
 
     def facts(self, node: RosterNode) -> list[dict[str, str]]:
-        """The facts of each device of a node, those that workloads bring (pod, ...) among them."""
+        """The facts of each device of a node, those that workloads bring (pod, ...) and values (xid) among them."""
+        level = self.state.levels["device"]
         facts = self.roster.facts(self.spec.seed, node)
-        for index, device in enumerate(facts):
-            device.update(self._attribution.facts(node.first + index))
+        for position, device in zip(node.devices, facts, strict=True):
+            device.update(self._attribution.facts(position), **value_facts(level, position))
         return facts
 
-    def labels_version(self, node: RosterNode) -> int:
-        """A number that changes whenever a fact of one of the node's devices does."""
-        return self._attribution.node_version(node)
+    def shared_facts(self, node: RosterNode) -> list[list[dict[str, str]]]:
+        """As :meth:`facts`, for each device those of each container on it."""
+        return [
+            [device | holder for holder in self._attribution.all_facts(position)]
+            for position, device in zip(node.devices, self.facts(node), strict=True)
+        ]
+
+    def labels_version(self, node: RosterNode, *, is_shared: bool = False) -> int:
+        """A number that changes whenever one of :meth:`facts` of the node does, or of :meth:`shared_facts`."""
+        version = self._label_versions.of(node)
+        return version + self._shared_versions.of(node) if is_shared else version
 
     def is_starting(self, workload_id: str) -> bool:
         """Whether a workload waits for the next tick."""

@@ -16,7 +16,7 @@ import orjson
 from fakedev.sim.errors import Refused
 from fakedev.sim.events import Stamped, event_from_fields, event_to_fields
 from fakedev.sim.fleet import Fleet
-from fakedev.sim.workloads import Verdict
+from fakedev.sim.workload import Verdict
 
 _FORMAT: Final = 1
 

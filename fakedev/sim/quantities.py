@@ -14,7 +14,15 @@ from typing import Final
 KNOWN_QUANTITIES: Final[dict[str, str]] = {
     "usage_ratio": "share of the time in which the compute engines work, 0 to 1",
     "tensor_active_ratio": "share of cycles in which the tensor pipes are active, 0 to 1",
+    "copy_active_ratio": "share of the time in which the copy engines work, 0 to 1",
+    "encoder_active_ratio": "share of the time in which the media encoders work, 0 to 1",
+    "decoder_active_ratio": "share of the time in which the media decoders work, 0 to 1",
+    "render_active_ratio": "share of the time in which the 3D engines work, 0 to 1",
     "memory_bandwidth_ratio": "share of the memory's bandwidth in use, 0 to 1",
+    "memory_read_bytes_per_second": "traffic from the board's memory",
+    "memory_write_bytes_per_second": "traffic to the board's memory",
+    "memory_read_bytes": "integral of the traffic from the board's memory",
+    "memory_write_bytes": "integral of the traffic to the board's memory",
     "memory_used_bytes": "memory held by workloads",
     "memory_free_bytes": "memory that is neither used nor reserved",
     "memory_reserved_bytes": "memory held by driver and firmware",
@@ -23,21 +31,40 @@ KNOWN_QUANTITIES: Final[dict[str, str]] = {
     "core_frequency_mhz": "clock of the compute engines",
     "memory_frequency_mhz": "clock of the memory",
     "power_watts": "power drawn by the board",
+    "memory_power_watts": "power drawn by the memory, part of the board's",
     "power_limit_watts": "the power cap of the board",
+    "performance_state": "0, the fastest, to 15, the slowest",
+    "throttle_reasons": "what holds the clock, as NVIDIA's bit mask",
+    "throttled_idle": "1 while the clock is down because there is no work, else 0",
+    "throttled_hardware": "1 while the hardware slowdown takes clock away, else 0",
+    "throttled_hardware_seconds": "how long the hardware slowdown has taken clock away",
     "throttled_power": "1 while the power cap takes clock away, else 0",
     "throttled_power_seconds": "how long the power cap has taken clock away",
     "throttled_thermal": "1 while heat takes clock away, else 0",
     "throttled_thermal_seconds": "how long heat has taken clock away",
     "thermal_clock_ratio": "share of the highest clock that heat leaves, 0 to 1",
+    "power_clock_ratio": "share of the highest clock that the power limit leaves, 0 to 1",
     "work_clock_ratio": "clock that the work has, by the highest, 0 to 1; 1 when idle",
     "energy_joules": "integral of the power since the simulation began",
     "temperature_celsius": "core temperature",
     "memory_temperature_celsius": "memory temperature",
+    "inlet_temperature_celsius": "temperature of the air that cools the board",
+    "fan_speed_ratio": "speed of the fan by its highest, 0 to 1",
+    "hung": "1 while the board hangs, else 0",
+    "lost": "1 once the board has gone away, else 0",
+    "xid": "code of the last error that the driver reported, 0 for none",
+    "fabric_tx_bytes_per_second": "traffic from the board over all links to other boards (NVLink, Xe Link, xGMI)",
+    "fabric_rx_bytes_per_second": "traffic to the board over all links to other boards (NVLink, Xe Link, xGMI)",
+    "fabric_tx_bytes": "integral of the traffic from the board over links to other boards",
+    "fabric_rx_bytes": "integral of the traffic to the board over links to other boards",
     "pcie_tx_bytes_per_second": "PCIe traffic from the board",
     "pcie_rx_bytes_per_second": "PCIe traffic to the board",
     "pcie_tx_bytes": "integral of the PCIe traffic from the board",
     "pcie_rx_bytes": "integral of the PCIe traffic to the board",
     "pcie_replays": "PCIe retries",
+    "link_errors": "errors on links to other boards",
+    "retired_pages_single_bit": "memory pages retired for single-bit errors",
+    "retired_pages_double_bit": "memory pages retired for double-bit errors",
     "remapped_rows_uncorrectable": "memory rows remapped for uncorrectable errors",
     "remapped_rows_correctable": "memory rows remapped for correctable errors",
     "row_remap_failure": "1 when remapping of rows has failed, else 0",
@@ -56,6 +83,9 @@ KNOWN_QUANTITIES: Final[dict[str, str]] = {
 #: Counts of things that go wrong: present on every device, 0 until a fault moves them.
 ERROR_COUNTERS: Final[tuple[str, ...]] = (
     "pcie_replays",
+    "link_errors",
+    "retired_pages_single_bit",
+    "retired_pages_double_bit",
     "remapped_rows_uncorrectable",
     "remapped_rows_correctable",
     "row_remap_failure",
@@ -70,28 +100,59 @@ ERROR_COUNTERS: Final[tuple[str, ...]] = (
     "memory_errors_uncorrectable",
 )
 
+#: What follows from the memory bandwidth where a type says how much the memory carries.
+MEMORY_TRAFFIC: Final[tuple[str, ...]] = ("memory_read_bytes_per_second", "memory_write_bytes_per_second")
+
 #: What a device type may give a range for: value at load 0 and at load 100.
 DIRECT_QUANTITIES: Final[tuple[str, ...]] = (
     "usage_ratio",
     "tensor_active_ratio",
+    "copy_active_ratio",
+    "encoder_active_ratio",
+    "decoder_active_ratio",
+    "render_active_ratio",
     "memory_bandwidth_ratio",
+    "memory_read_bytes_per_second",
+    "memory_write_bytes_per_second",
     "memory_used_bytes",
     "core_frequency_mhz",
     "memory_frequency_mhz",
     "power_watts",
+    "memory_power_watts",
     "temperature_celsius",
     "memory_temperature_celsius",
+    "fan_speed_ratio",
     "pcie_tx_bytes_per_second",
     "pcie_rx_bytes_per_second",
+    "fabric_tx_bytes_per_second",
+    "fabric_rx_bytes_per_second",
 )
 
-#: The original exporter's metric names, and the short ones people type.
-QUANTITY_ALIASES: Final[dict[str, str]] = {
+#: What files may call quantities: the original exporter's metric names. Any other name there is the file's own.
+FILE_ALIASES: Final[dict[str, str]] = {
     "frequency": "core_frequency_mhz",
     "memory": "memory_used_bytes",
     "power": "power_watts",
     "temperature": "temperature_celsius",
     "usage": "usage_ratio",
+}
+
+#: What people may call quantities when they ask for one that exists, as in a workload's limits.
+QUANTITY_ALIASES: Final[dict[str, str]] = FILE_ALIASES | {
+    "copy": "copy_active_ratio",
+    "decoder": "decoder_active_ratio",
+    "encoder": "encoder_active_ratio",
+    "fabric_rx": "fabric_rx_bytes_per_second",
+    "fabric_tx": "fabric_tx_bytes_per_second",
+    "fan": "fan_speed_ratio",
+    "memory_bandwidth": "memory_bandwidth_ratio",
+    "memory_frequency": "memory_frequency_mhz",
+    "memory_power": "memory_power_watts",
+    "memory_temperature": "memory_temperature_celsius",
+    "pcie_rx": "pcie_rx_bytes_per_second",
+    "pcie_tx": "pcie_tx_bytes_per_second",
+    "render": "render_active_ratio",
+    "tensor": "tensor_active_ratio",
 }
 
 #: The original exporter's label names for facts that we know under longer ones.
@@ -103,6 +164,11 @@ FACT_ALIASES: Final[dict[str, str]] = {
 }
 
 
+def quantity_in_file(name: str) -> str:
+    """The canonical name of a quantity that a file names: the original's aliases resolved, other names as they are."""
+    return FILE_ALIASES.get(name, name)
+
+
 def quantity_name(name: str) -> str:
-    """The canonical name of a quantity: aliases resolved, other names as they are."""
+    """The canonical name of a quantity that somebody asks for: aliases resolved, other names as they are."""
     return QUANTITY_ALIASES.get(name, name)

@@ -50,6 +50,19 @@ def uniform(seed: int, keys: Keys, quantity: str, tick: int) -> Floats:
     return unit
 
 
+def uniform_of(seed: int, keys: Keys, quantity: str, numbers: Keys) -> Floats:
+    """One number in [0, 1) for each key and its number, both of the same shape."""
+    context = (entity_key(quantity) + seed * _GAMMA) & _MASK
+    moments = (numbers * np.uint64(16) + np.uint64(1)) * np.uint64(_GAMMA)
+    unit: Floats = np.right_shift(_mixed(_mixed(keys ^ np.uint64(context)) + moments), np.uint64(11)) * _TO_UNIT
+    return unit
+
+
+def sub_keys(keys: Keys, numbers: Keys) -> Keys:
+    """Keys of the numbered parts of entities, shape as both."""
+    return _mixed(keys + (numbers + np.uint64(1)) * np.uint64(_GAMMA))
+
+
 def normal(seed: int, keys: Keys, quantity: str, tick: int) -> Floats:
     """One number of mean 0 and variance 1 for each key, two draws.
 

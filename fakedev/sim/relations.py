@@ -1,27 +1,33 @@
-"""From the load of each device to all its quantities: the relations of one tick, in their order.
+"""From what is asked of each device to all its quantities: the relations of one tick, in their order.
 
 1. Direct: each quantity follows the load, value = low + load x (high - low), as in the original
-   exporter; low and high are the device type's.
-2. Boards: where a device type has dynamics, clocks, power, temperatures, engines and PCIe follow
-   from each other instead (:mod:`fakedev.sim.boards`).
+   exporter; low and high are the device type's. What is asked of single metrics comes on top, up to high.
+2. Boards: where a device type has dynamics, engines, traffic, clocks, power and temperatures follow
+   from each other instead (:mod:`fakedev.sim.boards.tick`).
 3. Memory: used memory is a whole number of pages; free is what used and reserved leave of the total.
-4. Counters: energy is the integral of the power shown, PCIe bytes of the rates shown.
-Error counters stay at 0 until faults move them. A quantity that a device type gives no range for is
-absent on its devices.
+4. Counters: energy is the integral of the power shown, bytes are those of the rates shown; errors are
+   what workloads bring of them.
+5. Boards that are lost show nothing, and their counters stand still.
+A quantity that a device type gives no range for is absent on its devices.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fakedev.sim.boards import DYNAMIC_QUANTITIES, Boards
+from fakedev.sim.askable import ASKABLE
+from fakedev.sim.boards.conditions import Conditions
+from fakedev.sim.boards.tick import BOARD_QUANTITIES, Boards
+from fakedev.sim.capacity import Capacity
 from fakedev.sim.demand import Demand
 from fakedev.sim.device_types import DeviceType
-from fakedev.sim.quantities import ERROR_COUNTERS
+from fakedev.sim.places import Places
+from fakedev.sim.quantities import ERROR_COUNTERS, MEMORY_TRAFFIC
 from fakedev.sim.randomness import Floats
 from fakedev.sim.roster import Roster
 from fakedev.sim.state import Level, Mask
@@ -31,14 +37,22 @@ INTEGRALS: Final = {
     "energy_joules": "power_watts",
     "pcie_tx_bytes": "pcie_tx_bytes_per_second",
     "pcie_rx_bytes": "pcie_rx_bytes_per_second",
+    "fabric_tx_bytes": "fabric_tx_bytes_per_second",
+    "fabric_rx_bytes": "fabric_rx_bytes_per_second",
+    "memory_read_bytes": "memory_read_bytes_per_second",
+    "memory_write_bytes": "memory_write_bytes_per_second",
 }
+_MEMORY: Final = "memory_used_bytes"
 _MEMORY_SIZES: Final = ("memory_total_bytes", "memory_reserved_bytes", "memory_page_bytes")
 
 
 class Relations:
-    """The relations of a fleet's devices, their coefficients as arrays of shape (devices,)."""
+    """The relations of a fleet's devices, their coefficients as arrays of shape (devices,).
 
-    def __init__(self, roster: Roster, epoch_seconds: float) -> None:
+    :ivar maxima: what 100 % of each quantity that workloads bring is, 0 on devices that have it not.
+    """
+
+    def __init__(self, roster: Roster, epoch_seconds: float, seed: int) -> None:
         types = [node.pool.device_type for node in roster.nodes]
         per_node = np.array([node.pool.devices_per_node for node in roster.nodes], dtype=np.int64)
         self._count = roster.device_count
@@ -57,32 +71,56 @@ class Relations:
             self._low[name] = spread([each.low if each else 0.0 for each in ranges])
             self._span[name] = spread([each.high - each.low if each else 0.0 for each in ranges])
             self._present[name] = mask([each is not None for each in ranges])
-        sizes = {name: spread([getattr(each, name) for each in types]) for name in _MEMORY_SIZES}
-        self._total, self._reserved, self._page = (sizes[name] for name in _MEMORY_SIZES)
-        has_memory = (self._total > 0) & self._present.get("memory_used_bytes", np.zeros(self._count, np.bool_))
-        self._most_used = np.where(has_memory, self._total - self._reserved, np.inf)
+        self._high = {name: low + self._span[name] for name, low in self._low.items()}
+        self._total, self._reserved, self._page = (
+            spread([getattr(each, name) for each in types]) for name in _MEMORY_SIZES
+        )
+        nothing = np.zeros(self._count)
+        has_memory = (self._total > 0) & self._present.get(_MEMORY, nothing > 0)
+        self._most_used = np.where(has_memory, self._total - self._reserved, self._high.get(_MEMORY, nothing))
         self._constant: dict[str, Floats] = {
             "memory_total_bytes": self._total,
             "memory_reserved_bytes": self._reserved,
             "created_seconds": np.full(self._count, epoch_seconds),
-        } | {name: np.zeros(self._count) for name in ERROR_COUNTERS}
+            "xid": nothing,
+        }
         for name in ("memory_total_bytes", "memory_reserved_bytes", "memory_free_bytes", "memory_used_ratio"):
             self._present[name] = has_memory
-        for name in ERROR_COUNTERS:
+        for name in (*ERROR_COUNTERS, "xid"):
             self._present[name] = mask([each.counts_errors and name not in each.lacks for each in types])
-        has_dynamics = mask([each.dynamics is not None for each in types])
-        self._board_places = np.flatnonzero(has_dynamics)
+        dynamics = [each.dynamics for each in types]
+        self._has_dynamics = mask([each is not None for each in dynamics])
+        self._places = Places(self._has_dynamics)
         self._boards: Boards | None = None
-        if has_dynamics.any():
-            owners = np.repeat(np.arange(len(types)), per_node)[self._board_places].tolist()
-            self._boards = Boards([types[owner] for owner in owners])
-            for name in DYNAMIC_QUANTITIES:
-                self._present[name] = has_dynamics
+        if self._has_dynamics.any():
+            owners = np.repeat(np.arange(len(types)), per_node)[self._has_dynamics].tolist()
+            inlets = roster.inlets()[self._has_dynamics]
+            keys = roster.keys()[self._has_dynamics]
+            self._boards = Boards([types[owner] for owner in owners], inlets, seed, keys)
+            for name in BOARD_QUANTITIES:
+                self._present[name] = self._has_dynamics
+            has_state = mask([each is not None and each.idle_performance_state is not None for each in dynamics])
+            self._present["performance_state"] = has_state
+            carries = mask([each is not None and each.memory_bytes_per_second > 0 for each in dynamics])
+            for name in MEMORY_TRAFFIC:
+                given = self._present.get(name, nothing > 0) & ~self._has_dynamics
+                self._present[name] = given | (carries & self._present.get("memory_bandwidth_ratio", carries))
         for counter, rate in INTEGRALS.items():
             if rate in self._present:
                 self._present[counter] = self._present[rate]
         self._some_memory = bool(has_memory.any())
+        self._capability = spread([each.capability for each in types])
         self._masks = {name: has for name, has in self._present.items() if not has.all()}
+        self._lost_masks: tuple[bytes, dict[str, Mask]] = (b"", self._masks)
+        self.maxima: Mapping[str, Floats] = self._maxima()
+        #: What is done to the devices from outside.
+        self.conditions = Conditions()
+
+    def change_conditions(self, conditions: Conditions) -> None:
+        """From the next tick on the devices live in other conditions."""
+        self.conditions = conditions
+        if self._boards is not None:
+            self._boards.set_conditions(self._places.conditions(conditions))
 
     def device_level(self, demand: Demand, before: Level | None, seconds: float) -> Level:
         """All quantities of the devices for one tick.
@@ -92,65 +130,131 @@ class Relations:
         :param seconds: simulated seconds that the counters integrate over.
         """
         arrays = dict(self._constant)
+        made = self._boards_made(demand, before, seconds)
         # Parts of 1 may add up to a last digit more.
         load = np.minimum(sum(demand.loads.values(), np.zeros(self._count)), 1.0)
         for name, low in self._low.items():
-            arrays[name] = low + load * self._span[name]
-        if self._boards is not None:
-            self._add_boards(self._boards, arrays, demand.loads, before, seconds)
-            self._hold_memory(arrays, demand.held)
+            if name not in made or not self._places.are_all:
+                arrays[name] = self._direct(name, low, load, demand.asked)
+        for name, values in made.items():
+            if name in self._present:
+                arrays[name] = self._places.put(values, arrays.get(name))
+        self._add_memory(arrays, demand)
+        self._add_counters(arrays, demand, before, seconds)
+        if self.conditions.lost is not None:
+            gone = (self.conditions.lost > 0).astype(np.float64)
+            arrays["lost"] = np.maximum(arrays["lost"], gone) if "lost" in arrays else gone
+        lost = arrays.get("lost")
+        if lost is None or not lost.any():
+            return Level(self._count, arrays, self._masks)
+        return self._without(lost > 0, arrays, before)
+
+    def _direct(self, name: str, low: Floats, load: Floats, asked: Mapping[str, Floats]) -> Floats:
+        value: Floats = low + load * self._span[name]
+        if name in asked and name in ASKABLE:
+            value = np.clip(value + asked[name], low, self._high[name])
+        return value
+
+    def _boards_made(self, demand: Demand, before: Level | None, seconds: float) -> Mapping[str, Floats]:
+        """What dynamics make, of the boards alone."""
+        if self._boards is None:
+            return {}
+        past = None
+        if before is not None:
+            names = [name for name in self._boards.REMEMBERED if name in before.arrays]
+            past = self._places.of({name: before.arrays[name] for name in names})
+        return self._boards.step(self._places.of(demand.loads), self._places.of(demand.asked), past, seconds)
+
+    def _add_memory(self, arrays: dict[str, Floats], demand: Demand) -> None:
+        """Memory is what is held of it by workloads that do not say how much they need, and what the others ask."""
+        if _MEMORY not in arrays and _MEMORY not in self._low:
+            return
+        used = self._low[_MEMORY] + demand.held * self._span[_MEMORY] + demand.asked.get(_MEMORY, 0.0)
         if self._some_memory:
-            used = np.round(arrays["memory_used_bytes"] / self._page) * self._page
-            used = np.minimum(used, self._most_used)
-            arrays["memory_used_bytes"] = used
+            used = np.round(used / self._page) * self._page
+        used = np.clip(used, 0.0, self._most_used)
+        arrays[_MEMORY] = used
+        if self._some_memory:
             arrays["memory_free_bytes"] = self._total - self._reserved - used
             arrays["memory_used_ratio"] = _divided(used, self._total)
+
+    def _add_counters(self, arrays: dict[str, Floats], demand: Demand, before: Level | None, seconds: float) -> None:
         for counter, rate in INTEGRALS.items():
             if rate in arrays:
                 so_far: Floats | float = before.arrays[counter] if before else 0.0
                 arrays[counter] = so_far + arrays[rate] * seconds
-        return Level(self._count, arrays, self._masks)
+        for name in ERROR_COUNTERS:
+            count = before.arrays[name] if before else np.zeros(self._count)
+            if name in demand.asked:
+                count = count + np.rint(np.maximum(demand.asked[name], 0.0))
+            arrays[name] = count
 
-    def pace(self, level: Level) -> dict[str, Floats]:
-        """How fast each kind of work gets on, by its speed at the highest clock: each of shape (devices,)."""
+    def _without(self, lost: Mask, arrays: dict[str, Floats], before: Level | None) -> Level:
+        """The level with nothing shown of the boards that are lost, and their counters where they were."""
+        shown = {}
+        for name, values in arrays.items():
+            if name in ("lost", "created_seconds"):
+                shown[name] = values
+            elif before is not None and (name in INTEGRALS or name in ERROR_COUNTERS or name.endswith("_seconds")):
+                shown[name] = np.where(lost, before.arrays[name], values)
+            else:
+                shown[name] = np.where(lost, 0.0, values)
+        key = lost.tobytes()
+        if self._lost_masks[0] != key:
+            masks = {name: self._present.get(name, ~lost) & ~lost for name in shown}
+            self._lost_masks = key, masks | {"lost": self._has_dynamics}
+        return Level(self._count, shown, self._lost_masks[1])
+
+    def pace(self, level: Level) -> Mapping[str, Floats]:
+        """How fast each kind of work gets on, by its speed at the highest clock: each of shape (devices,).
+
+        A kind that is missing gets on at full speed.
+        """
         if self._boards is None:
             return {}
-        paces = {}
-        for kind, pace in self._boards.pace(level.arrays["work_clock_ratio"][self._board_places]).items():
-            paces[kind] = np.ones(self._count)
-            paces[kind][self._board_places] = pace
-        return paces
+        shown = self._places.of({name: level.arrays[name] for name in ("work_clock_ratio", "hung")})
+        paces = self._boards.pace(shown["work_clock_ratio"], shown["hung"])
+        return {kind: self._places.put(pace, np.ones(self._count)) for kind, pace in paces.items()}
 
-    def _add_boards(
-        self,
-        boards: Boards,
-        arrays: dict[str, Floats],
-        loads: Mapping[str, Floats],
-        before: Level | None,
-        seconds: float,
-    ) -> None:
-        """Put what dynamics make in the place of what the direct rule made."""
-        places = self._board_places
-        past = None
-        if before is not None:
-            past = {name: before.arrays[name][places] for name in boards.REMEMBERED if name in before.arrays}
-        made = boards.step({kind: load[places] for kind, load in loads.items()}, past, seconds)
-        for name, values in made.items():
+    def capacity(self) -> Capacity:
+        """What the devices can do for workloads."""
+        return Capacity(
+            maxima=self.maxima,
+            idle=self._low,
+            holds_memory=self._has_dynamics & self._present.get(_MEMORY, self._has_dynamics),
+            memory_total_bytes=self._total,
+            clock_mhz=self._high.get("core_frequency_mhz", np.zeros(self._count)),
+            capability=self._capability,
+            brought=cache(self._brought),
+        )
+
+    def _maxima(self) -> dict[str, Floats]:
+        ones = np.ones(self._count)
+        maxima = {}
+        for name in ("usage_ratio", *ASKABLE):
             if name in self._present:
-                arrays.setdefault(name, np.zeros(self._count))[places] = values
+                most = self._most_used if name == _MEMORY else self._high.get(name, ones)
+                maxima[name] = np.where(self._present[name], most, 0.0)
+        if self._boards is not None:
+            for name, most in self._boards.maxima.items():
+                if name in maxima:
+                    maxima[name] = self._places.put(most, maxima[name])
+        return maxima
 
-    def _hold_memory(self, arrays: dict[str, Floats], held: Floats) -> None:
-        """A board's memory is held as long as a workload runs: it does not come and go with the load."""
-        name, places = "memory_used_bytes", self._board_places
-        if name in arrays:
-            arrays[name][places] = self._low[name][places] + held[places] * self._span[name][places]
+    def _brought(self, kind: str) -> Mapping[str, Floats]:
+        """What a full load of a kind of work brings of each quantity, shape (devices,)."""
+        brought = {name: self._span[name] for name in ("usage_ratio", *ASKABLE) if name in self._span}
+        if self._boards is not None:
+            for name, values in self._boards.brought(kind).items():
+                if name in brought:
+                    brought[name] = self._places.put(values, brought[name])
+        return brought
 
     @property
     def quantities(self) -> Mapping[str, NDArray[np.bool_]]:
         """Every quantity that some device has, with the devices that have it, shape (devices,)."""
-        return {name: has for name, has in self._present.items() if has.any()} | {
-            "created_seconds": np.ones(self._count, dtype=np.bool_)
-        }
+        created = {"created_seconds": np.ones(self._count, dtype=np.bool_)}
+        return {name: has for name, has in self._present.items() if has.any()} | created
 
 
 def _names(types: list[DeviceType]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -9,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fakedev.sim.naming import device_facts
-from fakedev.sim.randomness import Keys, entity_key
+from fakedev.sim.randomness import Floats, Keys, entity_key
 from fakedev.sim.spec import NodeSpec, PoolSpec
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RosterNode:
-    """A node with its place: its devices are ``first`` up to ``first + pool.devices_per_node``."""
+    """A node with its place: its devices are ``first`` to ``first + pool.devices_per_node``; equal to itself only."""
 
     name: str
     spec: NodeSpec
@@ -81,6 +82,15 @@ class Roster:
         return np.array(
             [entity_key(node.pool.name, node.name, str(i)) for node, i in self._each()], dtype=np.uint64
         )
+
+    def inlets(self) -> Floats:
+        """The inlet temperature of each device in degrees Celsius, NaN for that of its type: shape (devices,)."""
+        found = []
+        for node, index in self._each():
+            device = node.pool.devices.get(index)
+            given = (device.inlet_celsius if device else None, node.spec.inlet_celsius, node.pool.inlet_celsius)
+            found.append(next((each for each in given if each is not None), math.nan))
+        return np.array(found)
 
     def _each(self) -> Iterator[tuple[RosterNode, int]]:
         for node in self.nodes:

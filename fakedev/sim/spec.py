@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fakedev.sim.device_types import DeviceType
+from fakedev.sim.value_functions import Value
 
 #: Seconds of an activity that lasts until it is stopped. Finite, so that 0 * FOREVER is 0.
 FOREVER = 1e300
@@ -13,18 +14,26 @@ FOREVER = 1e300
 
 @dataclass(frozen=True)
 class DeviceSpec:
-    """What the configuration says of one device of every node of a pool, beyond its type."""
+    """What the configuration says of one device of every node of a pool, beyond its type.
+
+    :param inlet_celsius: the temperature of the air that cools it; None: that of its node.
+    """
 
     index: int
     facts: Mapping[str, str] = field(default_factory=dict)
+    inlet_celsius: float | None = None
 
 
 @dataclass(frozen=True)
 class NodeSpec:
-    """A host with devices."""
+    """A host with devices.
+
+    :param inlet_celsius: the temperature of the air that cools them; None: that of its pool.
+    """
 
     name: str
     facts: Mapping[str, str] = field(default_factory=dict)
+    inlet_celsius: float | None = None
 
 
 @dataclass(frozen=True)
@@ -32,6 +41,8 @@ class PoolSpec:
     """Nodes with the same devices.
 
     :param devices: specifications of single devices, by index; the others have their type's facts.
+    :param inlet_celsius: the temperature of the air that cools the devices; None: that of their type.
+    :param shown_as: what its users call quantities: the metric of its identity that shows each.
     """
 
     name: str
@@ -40,15 +51,31 @@ class PoolSpec:
     devices_per_node: int
     devices: Mapping[int, DeviceSpec] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)
+    shown_as: Mapping[str, str] = field(default_factory=dict)
+    inlet_celsius: float | None = None
 
 
 @dataclass(frozen=True)
 class Activity:
-    """One stretch of a profile: ``load`` +/- ``fluctuation`` in percent, for ``seconds``."""
+    """One stretch of a profile: ``value`` +/- ``fluctuation`` for ``seconds``; of plain load both are percent."""
 
-    load: float
+    value: Value
     fluctuation: float = 0.0
     seconds: float = FOREVER
+
+
+@dataclass(frozen=True)
+class MetricUse:
+    """What a workload asks of one metric beside its plain load.
+
+    :param metric: the quantity, one of :data:`fakedev.sim.askable.ASKABLE`.
+    :param activities: run beside the plain ones, at the same pace, and begin again when they are over.
+    :param is_share: values are percent of what the device has; else they are in the quantity's own unit.
+    """
+
+    metric: str
+    activities: tuple[Activity, ...]
+    is_share: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,6 +87,9 @@ class WorkloadSpec:
     :param is_work: the seconds of the activities are work: seconds at the highest clock, so that a throttled
         board takes longer.
     :param kind: of work: ``compute``, ``tensor``, ``memory``, ``transfer``, or one that a device type adds.
+    :param uses: what it asks of metrics beside the plain load, each metric once.
+    :param measured_frequency_mhz, measured_capability: of the device that the profile was measured on: times and
+        values are scaled by those of the simulated one; 0: not said.
     :param limits: (metric as it was named, value): crossing one ends the workload.
     :param run_time_limit_seconds: simulated seconds after which it is ended with 1; 0 for none.
     :param ttl_seconds: simulated seconds after which it is ended with 0; 0 for none.
@@ -78,6 +108,9 @@ class WorkloadSpec:
     limits: tuple[tuple[str, float], ...] = ()
     run_time_limit_seconds: float = 0.0
     ttl_seconds: float = 0.0
+    uses: tuple[MetricUse, ...] = ()
+    measured_frequency_mhz: float = 0.0
+    measured_capability: float = 0.0
 
 
 @dataclass(frozen=True)

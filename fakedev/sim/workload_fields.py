@@ -7,18 +7,21 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
+from fakedev.sim.askable import metric_word
 from fakedev.sim.errors import FieldError
-from fakedev.sim.profile import checked_profile, format_profile, parse_profile
-from fakedev.sim.spec import Activity, WorkloadSpec
+from fakedev.sim.profile import format_profile
+from fakedev.sim.profile_fields import number_of, profile_from, use_profile, uses_from
+from fakedev.sim.spec import Activity, MetricUse, WorkloadSpec
 from fakedev.sim.units import parse_duration
 
 #: The fields a workload may be given, as they are spelled everywhere.
 FIELDS: Final = (
     "name", "devices", "profile", "repeat", "seconds-of", "kind", "node", "pod", "namespace", "container",
-    "limits", "run-time-limit", "ttl",
+    "limits", "run-time-limit", "ttl", "metrics", "measured-frequency", "measured-capability",
 )  # fmt: skip
 _LONGEST_TEXT: Final = 1024
 _MOST_LIMITS: Final = 64
+_MEASURED: Final = {"measured-frequency": "measured_frequency_mhz", "measured-capability": "measured_capability"}
 
 
 def workload_from_fields(fields: Mapping[str, object]) -> WorkloadSpec:
@@ -47,6 +50,9 @@ def workload_from_fields(fields: Mapping[str, object]) -> WorkloadSpec:
         limits=_limits(fields.get("limits")),
         run_time_limit_seconds=_duration(fields, "run-time-limit"),
         ttl_seconds=_duration(fields, "ttl"),
+        uses=_uses(fields.get("metrics")),
+        measured_frequency_mhz=_measured(fields, "measured-frequency"),
+        measured_capability=_measured(fields, "measured-capability"),
     )
 
 
@@ -71,6 +77,11 @@ def fields_of_workload(spec: WorkloadSpec) -> dict[str, object]:
         fields["run-time-limit"] = spec.run_time_limit_seconds
     if spec.ttl_seconds:
         fields["ttl"] = spec.ttl_seconds
+    if spec.uses:
+        fields["metrics"] = {metric_word(use.metric): use_profile(use) for use in spec.uses}
+    for field, name in _MEASURED.items():
+        if getattr(spec, name):
+            fields[field] = getattr(spec, name)
     return fields
 
 
@@ -99,31 +110,23 @@ def _devices(value: object) -> tuple[str, ...]:
 
 def _profile(value: object) -> tuple[Activity, ...]:
     try:
-        if isinstance(value, str):
-            return parse_profile(value)
-        if not isinstance(value, list | tuple):
-            raise ValueError("must be load:fluctuation:seconds, or a list of activities")
-        return checked_profile([_activity(position, entry) for position, entry in enumerate(value, 1)])
+        return profile_from(value)
     except ValueError as error:
         raise FieldError("profile", str(error)) from None
 
 
-def _activity(position: int, entry: object) -> tuple[float, float, float]:
-    names = ("load", "fluctuation", "seconds")
-    if isinstance(entry, Mapping):
-        unknown = [str(key) for key in entry if key not in names]
-        if unknown:
-            raise ValueError(f"activity {position}: unknown {unknown[0]!r}: an activity has load, fluctuation, seconds")
-        values = [entry.get(name, 0) for name in names]
-    elif isinstance(entry, list | tuple) and 1 <= len(entry) <= 3:
-        values = [*entry, 0, 0][:3]
-    else:
-        raise ValueError(f"activity {position}: must be [load, fluctuation, seconds]")
-    numbers = [_number(value) for value in values]
-    if None in numbers:
-        raise ValueError(f"activity {position}: load, fluctuation and seconds must be numbers")
-    load, fluctuation, seconds = (number or 0.0 for number in numbers)
-    return load, fluctuation, seconds
+def _uses(value: object) -> tuple[MetricUse, ...]:
+    try:
+        return uses_from(value)
+    except ValueError as error:
+        raise FieldError("metrics", str(error)) from None
+
+
+def _measured(fields: Mapping[str, object], field: str) -> float:
+    number = number_of(fields.get(field, 0))
+    if number is None or not 0 <= number <= 1e9:
+        raise FieldError(field, "must be a number from 0 to 1e9, 0 for not measured")
+    return number
 
 
 def _repeat(value: object) -> int:
@@ -145,7 +148,7 @@ def _limits(value: object) -> tuple[tuple[str, float], ...]:
         raise FieldError("limits", f"must be at most {_MOST_LIMITS} metrics, each with a number")
     limits = []
     for metric, limit in value.items():
-        number = _number(limit)
+        number = number_of(limit)
         if not isinstance(metric, str) or number is None or not math.isfinite(number):
             raise FieldError("limits", f"the limit of {metric!r} must be a finite number")
         limits.append((metric, number))
@@ -154,7 +157,7 @@ def _limits(value: object) -> tuple[tuple[str, float], ...]:
 
 def _duration(fields: Mapping[str, object], field: str) -> float:
     value = fields.get(field, 0)
-    number = _number(value)
+    number = number_of(value)
     if number is not None:
         if not 0 <= number <= 1e10:
             raise FieldError(field, "must be a duration, as 90s or 5m, or seconds from 0 up")
@@ -165,16 +168,6 @@ def _duration(fields: Mapping[str, object], field: str) -> float:
         return parse_duration(value)
     except ValueError as error:
         raise FieldError(field, str(error)) from None
-
-
-def _number(value: object) -> float | None:
-    """A number as a float; None for anything else (True is no number here, nor is one past a float)."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        return float(value)
-    except OverflowError:
-        return None
 
 
 def _kind(value: object) -> str:

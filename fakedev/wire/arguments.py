@@ -27,6 +27,7 @@ class Kind(enum.Enum):
     WHOLE = "a whole number"
     NUMBER = "a finite number"
     MAPPING = "names, each with a finite number"  # in words NAME:NUMBER, repeated
+    SERIES_MAPPING = "names, each with a text, a number or a list"  # in words NAME:TEXT, repeated
 
 
 _ONLY_TEXTS: Final = {str}
@@ -72,7 +73,9 @@ def from_text(argument: Argument, text: str, earlier: object = None) -> object:
     """
     name = argument.said
     if argument.kind is Kind.MAPPING:
-        return _with_entry(name, text, earlier)
+        return _with_number(name, text, earlier)
+    if argument.kind is Kind.SERIES_MAPPING:
+        return _with_text(name, text, earlier)
     if earlier is not None:
         raise ProtocolError("bad-argument", f"{name}: given twice")
     match argument.kind:
@@ -126,6 +129,10 @@ def from_json(argument: Argument, value: object) -> object:
             fits = _is_number(value)
         case Kind.MAPPING:
             fits = isinstance(value, dict) and all(_is_number(entry) for entry in value.values())
+        case Kind.SERIES_MAPPING:
+            fits = isinstance(value, dict) and all(
+                isinstance(entry, str | list) or _is_number(entry) for entry in value.values()
+            )
     if not fits:
         raise _wrong(argument, argument.name, kind_of(value))
     return value
@@ -135,14 +142,25 @@ def _wrong(argument: Argument, name: str, found: str) -> ProtocolError:
     return ProtocolError("bad-argument", f"{name}: must be {argument.kind.value}, not {found}")
 
 
-def _with_entry(name: str, text: str, earlier: object) -> dict[str, object]:
-    entries = dict(earlier) if isinstance(earlier, dict) else {}
+def _with_number(name: str, text: str, earlier: object) -> dict[str, object]:
     key, colon, number = text.rpartition(":")
     if not colon or not key:
         raise ProtocolError("bad-argument", f"{name}: {text[:100]!r} is not NAME:NUMBER")
+    return _with_entry(name, key, _number(name, number), earlier)
+
+
+def _with_text(name: str, text: str, earlier: object) -> dict[str, object]:
+    key, _, rest = text.partition(":")
+    if not key or not rest:
+        raise ProtocolError("bad-argument", f"{name}: {text[:100]!r} is not NAME:PROFILE")
+    return _with_entry(name, key, rest, earlier)
+
+
+def _with_entry(name: str, key: str, value: object, earlier: object) -> dict[str, object]:
+    entries = dict(earlier) if isinstance(earlier, dict) else {}
     if key in entries:
         raise ProtocolError("bad-argument", f"{name}: {key[:100]!r} is given twice")
-    entries[key] = _number(name, number)
+    entries[key] = value
     return entries
 
 

@@ -44,6 +44,7 @@ class Verb:
     :param rest: the argument that takes all words after those; after ``--`` words are taken as they are.
     :param options: arguments that words give as ``name=value``.
     :param answers: what it is answered, each a line of its help.
+    :param notes: what else is to be said, each a line of its help.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Verb:
     flags: Sequence[Flag] = ()
     aliases: Sequence[str] = ()
     answers: Sequence[str] = ()
+    notes: Sequence[str] = ()
     rest: Argument | None = None
 
     @cached_property
@@ -136,6 +138,7 @@ def _explanation(verb: Verb) -> list[str]:
     named += [(flag.name, flag.summary) for flag in verb.flags]
     width = max((len(name) for name, _ in named), default=0)
     lines += [f"  {name:{width}}  {summary}" for name, summary in named]
+    lines += [f"  {note}" for note in verb.notes]
     if verb.aliases:
         lines.append(f"  also: {', '.join(verb.aliases)}")
     lines += [f"  answer: {answer}" for answer in verb.answers]

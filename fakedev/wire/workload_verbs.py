@@ -10,6 +10,11 @@ from fakedev.wire.verbs import Flag, Grammar, Verb
 from fakedev.wire.words import quote_word
 
 _WORKLOAD: Final = Argument("workload", Kind.TEXT, "ID|NAME", "what run answered, or a name", required=True)
+#: The value functions, as the rules spell them.
+FUNCTIONS: Final = (
+    "ramp(FROM,TO)", "sine(MEAN,AMPLITUDE,PERIOD)", "square(LOW,HIGH,PERIOD[,DUTY])", "spike(BASE,PEAK,DURATION,EVERY)",
+    "random(LOW,HIGH,EVERY)", "increase(LOW,HIGH,EVERY)", "steps(VALUE,...)",
+)  # fmt: skip
 
 WORKLOAD_VERBS: Final = (
     Verb(
@@ -25,8 +30,17 @@ WORKLOAD_VERBS: Final = (
                 "activities in percent; 0 seconds in the last one: until stopped",
                 required=True,
             ),
+            Argument(
+                "metrics",
+                Kind.SERIES_MAPPING,
+                "METRIC:VALUE:FLUCTUATION:SECONDS,...",
+                "what it asks beside the load, as memory:40GiB or fabric-tx:30%; may be repeated",
+                word="use",
+            ),
             Argument("repeat", Kind.WHOLE, "N", "how often the profile runs: 0 for ever, default 1"),
             Argument("seconds-of", Kind.TEXT, "time|work", "work: seconds at the highest clock"),
+            Argument("measured-frequency", Kind.NUMBER, "MHZ", "highest clock of the device it was measured on"),
+            Argument("measured-capability", Kind.NUMBER, "NUMBER", "capability of the device it was measured on"),
             Argument("kind", Kind.TEXT, "KIND", "of work: compute, tensor, memory or transfer; default compute"),
             Argument("node", Kind.TEXT, "NODE", "the node that device words without one speak of"),
             Argument("pod", Kind.TEXT, "TEXT", "shown by identities that have such a label"),
@@ -37,6 +51,7 @@ WORKLOAD_VERBS: Final = (
             Argument("ttl", Kind.DURATION, "DURATION", "ends it with 0"),
         ],
         flags=[Flag("detach", "it outlives this connection")],
+        notes=["LOAD and VALUE are a number or one of", f"  {' '.join(FUNCTIONS[:4])}", f"  {' '.join(FUNCTIONS[4:])}"],
         answers=["ok ID; later, unless it is detached: ended NAME CODE TEXT"],
     ),
     Verb("stop", "End a workload with 0.", positionals=[_WORKLOAD], answers=["ok stopped N"]),

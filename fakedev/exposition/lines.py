@@ -1,0 +1,109 @@
+"""The lines of a family on a page: which entities, in which order, with which label texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import compress
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """The entities of one group that have rows of one kind: N of them, in the order of their rows.
+
+    :ivar positions: their indices into the arrays of their level, shape (N,).
+    :ivar texts: what stands between name and number, the space before the number included.
+    """
+
+    positions: NDArray[np.int64]
+    texts: tuple[bytes, ...]
+
+
+#: The entities of a group, for each kind of row by its number.
+GroupTexts = Sequence[Labelled]
+
+
+class RowKinds(NamedTuple):
+    """The kinds of a family's rows.
+
+    :ivar numbers: of each row.
+    :ivar are_of_one_level: whether all are rows of the same entities.
+    """
+
+    numbers: tuple[int, ...]
+    are_of_one_level: bool
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Lines whose rows are of certain kinds: N of them. Families with the same kinds of rows share them.
+
+    :ivar texts: of each line what stands between name and number, the space before the number included.
+    :ivar positions: each line's index into the arrays of its level, shape (N,).
+    :ivar rows: which of a family's rows each line shows, shape (N,); None where there is only one.
+    """
+
+    texts: Sequence[bytes]
+    positions: NDArray[np.int64]
+    rows: NDArray[np.int64] | None = None
+
+    @classmethod
+    def of(cls, groups: Sequence[GroupTexts], kinds: RowKinds, is_sorted: bool) -> Lines:
+        """The lines of some groups: group by group, entity by entity, row by row; or sorted as text."""
+        columns = [[texts[number] for texts in groups] for number in kinds.numbers]
+        if len(columns) == 1:
+            lines = cls._of_one_kind(columns[0])
+        elif kinds.are_of_one_level:
+            lines = cls._of_one_level(columns)
+        else:
+            lines = cls._of_kinds(columns)
+        if not is_sorted:
+            return lines
+        return lines._in_order(sorted(range(len(lines.texts)), key=lines.texts.__getitem__))
+
+    @classmethod
+    def _of_one_kind(cls, groups: Sequence[Labelled]) -> Lines:
+        if len(groups) == 1:
+            return cls(groups[0].texts, groups[0].positions)
+        return cls([text for each in groups for text in each.texts], _joined([each.positions for each in groups]))
+
+    @classmethod
+    def _of_one_level(cls, columns: Sequence[Sequence[Labelled]]) -> Lines:
+        """Of several kinds of rows that each entity has: for each kind its groups."""
+        each_kind = [cls._of_one_kind(groups) for groups in columns]
+        texts = [b""] * sum(len(lines.texts) for lines in each_kind)
+        for number, lines in enumerate(each_kind):
+            texts[number :: len(columns)] = lines.texts
+        positions = each_kind[0].positions
+        return cls(texts, np.repeat(positions, len(columns)), np.tile(np.arange(len(columns)), len(positions)))
+
+    @classmethod
+    def _of_kinds(cls, columns: Sequence[Sequence[Labelled]]) -> Lines:
+        """Of several kinds of rows: for each kind its groups."""
+        sizes = [np.array([len(each.texts) for each in groups], dtype=np.int64) for groups in columns]
+        rows = _joined([np.full(int(size.sum()), number) for number, size in enumerate(sizes)])
+        group = _joined([np.repeat(np.arange(len(size)), size) for size in sizes])
+        place = _joined([np.arange(count) for size in sizes for count in size.tolist()])
+        every = cls(
+            [text for groups in columns for each in groups for text in each.texts],
+            _joined([each.positions for groups in columns for each in groups]),
+            rows,
+        )
+        return every._in_order(np.lexsort((rows, place, group)).tolist())
+
+    def _in_order(self, order: Sequence[int]) -> Lines:
+        rows = None if self.rows is None else self.rows[order]
+        return Lines([self.texts[place] for place in order], self.positions[order], rows)
+
+    def only(self, chosen: NDArray[np.bool_]) -> Lines:
+        """Those that are chosen, shape (N,), in the same order."""
+        rows = None if self.rows is None else self.rows[chosen]
+        return Lines(list(compress(self.texts, chosen.tolist())), self.positions[chosen], rows)
+
+
+def _joined(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)

@@ -1,0 +1,200 @@
+"""What the types of boards say of them, as arrays: the coefficients of every relation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fakedev.sim.device_types import DeviceType, Dynamics, Range, WorkKind
+from fakedev.sim.quantities import DIRECT_QUANTITIES
+from fakedev.sim.randomness import Floats, Keys, uniform
+
+#: Usage, or a share of an engine or of a link, below this is none: no board raises its clocks for it.
+IDLE: Final = 1e-6
+_CLOCK: Final = "core_frequency_mhz"
+_MEMORY: Final = "memory_frequency_mhz"
+_NOTHING: Final = Range(0.0, 0.0)
+_NO_WORK: Final = WorkKind(usage=0.0, power=0.0)
+
+
+class Lag:
+    """A time constant of each board; there are few different ones.
+
+    :param constants: seconds, shape (B,); 0: no lag.
+    """
+
+    def __init__(self, constants: Floats) -> None:
+        self._different, self._which = np.unique(constants, return_inverse=True)
+        self._seconds = -1.0
+        self._left = self._mean = constants
+
+    def kept(self, seconds: float) -> Floats:
+        """The share of a difference that is left after some seconds, for each board."""
+        self._measure(seconds)
+        return self._left
+
+    def mean(self, seconds: float) -> Floats:
+        """The share of a difference that is left in the mean over some seconds, for each board."""
+        self._measure(seconds)
+        return self._mean
+
+    def _measure(self, seconds: float) -> None:
+        if seconds == self._seconds:
+            return
+        constants = self._different.tolist()
+        left = [math.exp(-seconds / each) if each else 0.0 for each in constants]
+        mean = [-math.expm1(-seconds / each) * each / seconds if each and seconds else 0.0 for each in constants]
+        self._left, self._mean = np.array(left)[self._which], np.array(mean)[self._which]
+        self._seconds = seconds
+
+
+class Exponents:
+    """An exponent of each board: the few different ones apart, as 1 and 1/2 need no power."""
+
+    def __init__(self, exponents: Floats) -> None:
+        self._different = np.unique(exponents).tolist()
+        self._where: list[NDArray[np.bool_]] = [exponents == each for each in self._different]
+
+    def of(self, base: Floats) -> Floats:
+        """``base ** exponent`` of each board, for bases of 0 and more."""
+        if len(self._different) == 1:
+            return _power(base, self._different[0])
+        result = np.empty_like(base)
+        for exponent, where in zip(self._different, self._where, strict=True):
+            result[where] = _power(base[where], exponent)
+        return result
+
+
+def _power(base: Floats, exponent: float) -> Floats:
+    if exponent == 1.0:
+        return base
+    powered: Floats = np.sqrt(base) if exponent == 0.5 else base**exponent
+    return powered
+
+
+class Kind:
+    """One kind of work on each board.
+
+    :param kinds: what it does to each board.
+    :param slows: the boards on which clocks slow work.
+    """
+
+    def __init__(self, kinds: Sequence[WorkKind], slows: NDArray[np.bool_]) -> None:
+        self._kinds = kinds
+        self.power = self.share("power")
+        self.exponents = Exponents(self.share("power_exponent"))
+        self.clock_sensitivity = self.share("clock_sensitivity") * slows
+
+    def share(self, field: str) -> Floats:
+        """A field of :class:`WorkKind`: shape (B,)."""
+        return np.array([float(getattr(kind, field)) for kind in self._kinds])
+
+
+class Coefficients:
+    """All coefficients of B boards: arrays of shape (B,), in the units of their names.
+
+    :param types: the type of each board; it has dynamics.
+    :param inlets: inlet temperature of each board in degrees Celsius, NaN for that of its type, shape (B,).
+    :param keys: keys of randomness of the boards, shape (B,): which of the spread each has.
+    :ivar low, high: ends of the types' ranges; 0 for quantities without one.
+    :ivar has: which boards have a range of a quantity.
+    :ivar kinds: kinds of work by name, in a stable order.
+    """
+
+    def __init__(self, types: Sequence[DeviceType], inlets: Floats, seed: int, keys: Keys) -> None:
+        dynamics = [each.dynamics or Dynamics(0.0) for each in types]
+        ranges = {name: [each.ranges.get(name, _NOTHING) for each in types] for name in DIRECT_QUANTITIES}
+        self.count = len(types)
+        self.low = {name: np.array([each.low for each in found], dtype=np.float64) for name, found in ranges.items()}
+        self.high = {name: np.array([each.high for each in found], dtype=np.float64) for name, found in ranges.items()}
+        self.has = {name: np.array([name in each.ranges for each in types]) for name in DIRECT_QUANTITIES}
+        self.span = {name: self.high[name] - low for name, low in self.low.items()}
+
+        self.least_ratio = self.low[_CLOCK] / self.high[_CLOCK]
+
+        def each_of(name: str) -> Floats:
+            return np.array([float(getattr(board, name)) for board in dynamics])
+
+        def is_on(switch: str) -> NDArray[np.bool_]:
+            return np.array([switch not in board.without for board in dynamics])
+
+        self.limit_watts = each_of("power_limit_watts")
+        self.keeps_limit, self.hangs = is_on("power-limit"), is_on("hang")
+        #: Clocks without work.
+        self.resting_mhz = np.where(is_on("core-clock"), self.low[_CLOCK], self.high[_CLOCK])
+        self.memory_resting_mhz = np.where(is_on("memory-clock"), self.low[_MEMORY], self.high[_MEMORY])
+        self.limit_lag = Lag(each_of("power_limit_seconds"))
+        exponent = each_of("clock_power_exponent")
+        self.clock_exponents, self.clock_roots = Exponents(exponent), Exponents(1.0 / exponent)
+        self.hang_power_share = each_of("hang_power_share")
+        self.step_mhz = each_of("clock_step_mhz")
+        fall = each_of("clock_fall_seconds")
+        #: How fast the clock falls; all of it at once where that takes no time.
+        self.fall_mhz = np.divide(self.span[_CLOCK], fall, out=np.full(self.count, math.inf), where=fall > 0)
+        heats = is_on("thermal-throttle")
+        self.slowdown = np.where(heats, each_of("slowdown_celsius"), math.inf)
+        self.resume = np.where(heats, each_of("resume_celsius"), math.inf)
+        self.hardware_slowdown = np.where(is_on("hardware-slowdown"), each_of("hardware_slowdown_celsius"), math.inf)
+        self.shutdown = np.where(is_on("shutdown"), each_of("shutdown_celsius"), math.inf)
+        self.lags = {
+            "temperature_celsius": Lag(each_of("thermal_seconds")),
+            "memory_temperature_celsius": Lag(each_of("memory_thermal_seconds")),
+            "fan_speed_ratio": Lag(each_of("fan_seconds")),
+        }
+        self.memory_bytes_per_second = each_of("memory_bytes_per_second")
+        self.links = {"transfer": each_of("pcie_bytes_per_second"), "fabric": each_of("fabric_bytes_per_second")}
+        states = [board.idle_performance_state for board in dynamics]
+        self.idle_state = np.array([0.0 if state is None else state for state in states])
+        self.has_state = np.array([state is not None for state in states])
+        slows = is_on("slowing")
+        self.kinds = {
+            name: Kind([board.kinds.get(name, _NO_WORK) for board in dynamics], slows)
+            for name in sorted({kind for board in dynamics for kind in board.kinds})
+        }
+        plain = self.span["memory_bandwidth_ratio"]
+        self.plain_bandwidth = np.where(plain > 0, plain, 1.0)
+        self._spread(each_of("spread"), seed, keys)
+        self.clocked_watts = self.dynamic_watts * each_of("clocked_power_share")
+        self.work_watts = self.dynamic_watts - self.clocked_watts
+        at = np.array([math.nan if board.inlet_celsius is None else board.inlet_celsius for board in dynamics])
+        slope = self.span["temperature_celsius"] / self.span["power_watts"]
+        line = self.low["temperature_celsius"] - slope * self.low["power_watts"]
+        self.type_inlet = np.where(np.isnan(at), line, at)
+        self.inlet = np.where(np.isnan(inlets), self.type_inlet, inlets)
+        #: For each temperature how far it is over that of the inlet: at no power, and what each watt adds.
+        self.heat: dict[str, tuple[Floats, Floats]] = {}
+        for name in ("temperature_celsius", "memory_temperature_celsius"):
+            slope = self.span[name] / self.span["power_watts"]
+            self.heat[name] = self.low[name] - self.type_inlet - slope * self.low["power_watts"], slope
+
+    def _spread(self, share: Floats, seed: int, keys: Keys) -> None:
+        """What tells boards of one type apart."""
+
+        def factor(what: str) -> Floats:
+            return 1.0 + share * (2.0 * uniform(seed, keys, f"spread of {what}", 0) - 1.0)
+
+        self.idle_watts = self.low["power_watts"] * factor("idle power")
+        self.dynamic_watts = self.span["power_watts"] * factor("dynamic power")
+        self.resistance = factor("thermal resistance")
+
+    def between(self, name: str, share: Floats) -> Floats:
+        """The value of a range at a share of its width."""
+        value: Floats = self.low[name] + share * self.span[name]
+        return value
+
+    def raised(self, clock: Floats) -> Floats:
+        """How far the core clock is above idle, as a share of its range."""
+        raised: Floats = (clock - self.low[_CLOCK]) / self.span[_CLOCK]
+        return raised
+
+    def pace(self, kind: str, lost: Floats) -> Floats:
+        """How fast a kind of work gets on, by its speed at the highest clock.
+
+        :param lost: the share of the highest clock that is lost.
+        """
+        pace: Floats = 1.0 - self.kinds[kind].clock_sensitivity * lost
+        return pace

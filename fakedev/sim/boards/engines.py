@@ -1,0 +1,206 @@
+"""What work keeps busy: shares of the engines, and the traffic of memory, PCIe and links to other boards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fakedev.sim.boards.coefficients import IDLE, Coefficients
+from fakedev.sim.randomness import Floats
+
+#: Engines beside the compute engines as a whole: quantity to the field of WorkKind that says what work takes of it.
+ENGINES: Final = {
+    "tensor_active_ratio": "tensor",
+    "copy_active_ratio": "copy",
+    "encoder_active_ratio": "encoder",
+    "decoder_active_ratio": "decoder",
+    "render_active_ratio": "render",
+}
+_MEMORY: Final = "memory_bandwidth_ratio"
+#: Traffic, likewise: each direction of a link carries what the link does.
+_TRAFFIC: Final = {
+    _MEMORY: "memory",
+    "pcie_tx_bytes_per_second": "transfer",
+    "pcie_rx_bytes_per_second": "transfer",
+    "fabric_tx_bytes_per_second": "fabric",
+    "fabric_rx_bytes_per_second": "fabric",
+}
+#: The part of the memory traffic that reads, as a share of the bandwidth; it is shown in bytes only.
+_READS: Final = "reads"
+#: Share of an idle board's memory traffic that reads.
+_IDLE_READS: Final = 0.5
+#: What can be asked for by itself: the kind of work that takes most of it, and draws power and slows alike.
+_ASKED_AS: Final = {
+    "tensor_active_ratio": "tensor",
+    "copy_active_ratio": "transfer",
+    "encoder_active_ratio": "encode",
+    "decoder_active_ratio": "decode",
+    "render_active_ratio": "render",
+    _MEMORY: "memory",
+    "pcie_tx_bytes_per_second": "transfer",
+    "pcie_rx_bytes_per_second": "transfer",
+    "fabric_tx_bytes_per_second": "exchange",
+    "fabric_rx_bytes_per_second": "exchange",
+}
+#: Traffic that needs the memory's clock; less of it than this, by what is carried at most, is none.
+_MOVING: Final = (_MEMORY, "fabric_tx_bytes_per_second", "fabric_rx_bytes_per_second")
+_STILL: Final = 1e-4
+#: Engines whose work is usage of the board.
+_ARE_USAGE: Final = ("tensor_active_ratio", "render_active_ratio")
+
+
+@dataclass(frozen=True)
+class Work:
+    """What the workloads of a tick want of the boards: arrays of shape (B,).
+
+    :ivar loads: load by kind of work, a share of 1.
+    :ivar asked: what is asked beside that by quantity, in its unit, held to what there is.
+    :ivar drawing: load by kind of work, that of what is asked by itself among it: what power goes by.
+    :ivar hanging: boards that hang; None: no board does.
+    :ivar hung: those of them that show it, as nearly all do: they are fully used, and do nothing.
+    """
+
+    loads: Mapping[str, Floats]
+    asked: Mapping[str, Floats]
+    drawing: Mapping[str, Floats]
+    hanging: NDArray[np.bool_] | None
+    hung: NDArray[np.bool_] | None
+
+    def unless_hung(self, values: Floats, hung: float) -> Floats:
+        """The values of boards that do not hang; ``hung`` on those that do."""
+        return values if self.hung is None else np.where(self.hung, hung, values)
+
+
+class Engines:
+    """Engines and traffic of some boards.
+
+    :ivar maxima: what 100 % is of each quantity that can be asked for, 0 where a board has it not.
+    """
+
+    def __init__(self, boards: Coefficients) -> None:
+        self._boards = boards
+        self.maxima = {_MEMORY: boards.has[_MEMORY].astype(np.float64)}
+        scales = {}
+        for name, field in _TRAFFIC.items():
+            if field in boards.links:
+                scales[name] = boards.links[field]
+                self.maxima[name] = boards.has[name] * np.maximum(boards.links[field], boards.high[name])
+        one = np.ones(boards.count)
+        self._takes: dict[str, dict[str, Floats | float]] = {}
+        for kind, work in boards.kinds.items():
+            takes = {"usage_ratio": work.share("usage")}
+            for name, field in (ENGINES | _TRAFFIC).items():
+                takes[name] = work.share("plain") * boards.span[name] + work.share(field) * scales.get(name, one)
+            takes[_READS] = takes[_MEMORY] * work.share("read")
+            self._takes[kind] = {name: _as_few(values) for name, values in takes.items() if values.any()}
+        # An engine that not even its own kind of work can drive is shown, and not there.
+        for name in ENGINES:
+            driven = self._takes.get(_ASKED_AS[name], {}).get(name, np.zeros(boards.count))
+            self.maxima[name] = (boards.has[name] & (driven > 0)).astype(np.float64)
+
+    def brought(self, kind: str) -> Mapping[str, Floats]:
+        """What a full load of a kind of work brings of each quantity, over what an idle board has of it."""
+        nothing = np.zeros(self._boards.count)
+        takes = self._takes.get(kind, {})
+        brought = {name: nothing + takes.get(name, 0.0) for name in (*ENGINES, *_TRAFFIC)}
+        return brought | {"usage_ratio": takes.get("usage_ratio", 0.0) * self._boards.span["usage_ratio"]}
+
+    def work(self, loads: Mapping[str, Floats], asked: Mapping[str, Floats], hung: NDArray[np.bool_] | None) -> Work:
+        """What a demand means to the boards.
+
+        :param loads: for each kind of work the load of each board; a kind that a type does not know does nothing there.
+        :param asked: what is asked beside that, by quantity and in its unit.
+        :param hung: boards that hang whatever the work is.
+        """
+        boards = self._boards
+        hanging = hung
+        if "hung" in asked:
+            hanging = asked["hung"] > 0 if hung is None else (asked["hung"] > 0) | hung
+        loads = {kind: loads[kind] for kind in boards.kinds if kind in loads}
+        held = {name: np.clip(asked[name], 0.0, self.maxima[name]) for name in _ASKED_AS if name in asked}
+        alike: dict[str, Floats] = {}
+        for name, amount in held.items():
+            kind = _ASKED_AS[name]
+            full = self._takes.get(kind, {}).get(name)
+            if full is not None:
+                share = _divided(amount, np.broadcast_to(full, amount.shape))
+                alike[kind] = np.maximum(alike[kind], share) if kind in alike else share
+        drawing = dict(loads)
+        for kind, share in alike.items():
+            drawing[kind] = np.minimum(drawing[kind] + share if kind in drawing else share, 1.0)
+        return Work(loads, held, drawing, hanging, None if hanging is None else hanging & boards.hangs)
+
+    def busy(self, work: Work) -> tuple[dict[str, Floats], NDArray[np.bool_]]:
+        """Usage and engines, 0 to 1, by quantity, and which boards have anything to do."""
+        boards, asked = self._boards, work.asked
+        usage = self._sum(work.loads, "usage_ratio")
+        for name in _ARE_USAGE:
+            usage = usage + asked[name] if name in asked else usage
+        active = usage
+        made = {}
+        for name in ENGINES:
+            taken = self._sum(work.loads, name)
+            taken = taken + asked[name] if name in asked else taken
+            active = active + taken
+            made[name] = work.unless_hung(np.minimum(boards.low[name] + taken, 1.0), 0.0)
+        for name, amount in asked.items():
+            active = active + _divided(amount, self.maxima[name])
+        made["usage_ratio"] = boards.between("usage_ratio", work.unless_hung(np.minimum(usage, 1.0), 1.0))
+        return made, work.unless_hung(active, 1.0) > IDLE
+
+    def traffic(self, work: Work, clock_ratio: Floats) -> dict[str, Floats]:
+        """The traffic of memory and links, by quantity: throttled clocks lower it as they slow the work.
+
+        :param clock_ratio: the clock of the work by the highest.
+        """
+        boards = self._boards
+        lost = 1.0 - clock_ratio
+        slows = bool(lost.any())
+        done = {kind: load * boards.pace(kind, lost) if slows else load for kind, load in work.loads.items()}
+        sums = {name: boards.low[name] + self._sum(done, name) for name in _TRAFFIC}
+        reads = boards.low[_MEMORY] * _IDLE_READS + self._sum(done, _READS)
+        for name in _TRAFFIC:
+            if name in work.asked:
+                kind = _ASKED_AS[name]
+                slowed = work.asked[name] * boards.pace(kind, lost) if kind in boards.kinds else work.asked[name]
+                sums[name] = sums[name] + slowed
+                if name == _MEMORY:
+                    reads = reads + slowed * (boards.kinds[kind].share("read") if kind in boards.kinds else _IDLE_READS)
+        made = {name: work.unless_hung(np.minimum(sums[name], self.maxima[name]), 0.0) for name in _TRAFFIC}
+        if (made[_MEMORY] < sums[_MEMORY]).any():
+            reads = reads * _divided(made[_MEMORY], sums[_MEMORY])
+        peak = boards.memory_bytes_per_second
+        read, both = peak * reads, peak * made[_MEMORY]
+        made["memory_read_bytes_per_second"] = read
+        made["memory_write_bytes_per_second"] = both - read
+        return made
+
+    def moving(self, traffic: Mapping[str, Floats]) -> NDArray[np.bool_]:
+        """Which boards' memory, or links to other boards, carry more than those of an idle one."""
+        found = np.zeros(self._boards.count, np.bool_)
+        for name in _MOVING:
+            found |= traffic[name] - self._boards.low[name] > _STILL * self.maxima[name]
+        return found
+
+    def _sum(self, loads: Mapping[str, Floats], name: str) -> Floats:
+        """What all kinds of work take of a quantity, beyond its lower end."""
+        total = np.zeros(self._boards.count)
+        for kind, load in loads.items():
+            takes = self._takes[kind].get(name)
+            if takes is not None:
+                total += load * takes
+        return total
+
+
+def _as_few(values: Floats) -> Floats | float:
+    """One number in place of many that are equal: it takes less time to multiply by."""
+    return float(values[0]) if (values == values[0]).all() else values
+
+
+def _divided(part: Floats, whole: Floats) -> Floats:
+    """``part / whole``, 0 where the whole is 0."""
+    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)

@@ -1,0 +1,182 @@
+"""The running workloads as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fakedev.sim.capacity import Capacity
+from fakedev.sim.columns import column, joined_columns, kept_columns
+from fakedev.sim.limit_rows import LimitRows
+from fakedev.sim.metric_uses import MetricUses
+from fakedev.sim.randomness import Floats, Keys, entity_key
+from fakedev.sim.schedule import Positions, Profiles
+from fakedev.sim.spec import MetricUse, WorkloadSpec
+from fakedev.sim.value_functions import highest
+from fakedev.sim.workload import Workload
+
+Texts = NDArray[np.object_]
+Flags = NDArray[np.bool_]
+
+MEMORY = "memory_used_bytes"
+
+
+@dataclass
+class Table:
+    """W workloads, P pairs of a workload and one of its devices, one workload's after the other's.
+
+    :ivar start, lasts: simulated seconds of the start, and from there to the end that is known.
+    :ivar is_work: whose profile is work; work, done: seconds of it in all and done so far.
+    :ivar speed: of the work, on the devices that it has, by that on the device that it was measured on.
+    :ivar ease: by which a load is more than it was measured, for profiles of time.
+    :ivar peak: highest load of the profile, percent; load: mean load in the last tick, percent.
+    :ivar is_fresh: whose first tick is the one that is made or was made last.
+    :ivar noise: of the pairs, within -1 to 1.
+    :ivar share, before: load of the pairs in the last tick, and in the one before it, percent.
+    :ivar holds: whose memory follows from its load: 1, or 0 where it says how much it needs.
+    :ivar uses: what is asked of single metrics, by quantity.
+    :ivar limits: of their own.
+    """
+
+    profiles: Profiles = field(default_factory=lambda: Profiles.of([]))
+    uses: Mapping[str, MetricUses] = field(default_factory=dict)
+    limits: LimitRows = field(default_factory=LimitRows)
+    ids: Texts = column("workload", object)
+    kinds: Texts = column("workload", object)
+    keys: Keys = column("workload", np.uint64)
+    start: Floats = column("workload")
+    lasts: Floats = column("workload")
+    is_work: Flags = column("workload", np.bool_)
+    work: Floats = column("workload")
+    done: Floats = column("workload")
+    speed: Floats = column("workload")
+    ease: Floats = column("workload")
+    peak: Floats = column("workload")
+    load: Floats = column("workload")
+    is_fresh: Flags = column("workload", np.bool_)
+    pair_counts: Positions = column("workload", np.int64)
+    device: Positions = column("pair", np.int64)
+    pair_keys: Keys = column("pair", np.uint64)
+    noise: Floats = column("pair")
+    share: Floats = column("pair")
+    before: Floats = column("pair")
+    holds: Floats = column("pair")
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def kept(self, keep: Flags) -> Table:
+        """The workloads where ``keep``, shape (W,), is true."""
+        pairs = np.repeat(keep, self.pair_counts)
+        uses = {metric: each.kept(keep, pairs) for metric, each in self.uses.items()}
+        return Table(
+            self.profiles.kept(keep),
+            {metric: each for metric, each in uses.items() if len(each.workload)},
+            self.limits.kept(keep),
+            **kept_columns(self, {"workload": keep, "pair": pairs}),
+        )
+
+    def joined(self, other: Table) -> Table:
+        """These workloads, then the other's."""
+        uses = {}
+        for metric in sorted({*self.uses, *other.uses}):
+            mine, others = self.uses.get(metric, MetricUses()), other.uses.get(metric, MetricUses())
+            uses[metric] = mine.joined(others, len(self), len(self.device))
+        limits = self.limits.joined(other.limits, len(self))
+        return Table(self.profiles.joined(other.profiles), uses, limits, **joined_columns(self, other))
+
+    @cached_property
+    def firsts(self) -> Positions:
+        """The first pair of each workload, shape (W,)."""
+        firsts: Positions = np.cumsum(self.pair_counts) - self.pair_counts
+        return firsts
+
+    @cached_property
+    def owner(self) -> Positions:
+        """The workload of each pair, shape (P,)."""
+        return np.repeat(np.arange(len(self)), self.pair_counts)
+
+    @cached_property
+    def kind_rows(self) -> tuple[list[str], Positions]:
+        """The kinds of work in order of their names, and each pair's place among them, shape (P,)."""
+        kinds = sorted(set(self.kinds.tolist())) or ["compute"]
+        places = {kind: place for place, kind in enumerate(kinds)}
+        own = np.array([places[kind] for kind in self.kinds.tolist()], dtype=np.int64)
+        return kinds, own[self.owner]
+
+
+def table_of(started: Sequence[Workload], now_seconds: float, device_keys: Keys, capacity: Capacity) -> Table:
+    """The rows of workloads that begin; their noise is 0.
+
+    :param device_keys: keys of randomness of the devices, shape (devices,).
+    """
+    specs = [workload.spec for workload in started]
+    counts = np.array([len(workload.devices) for workload in started], dtype=np.int64)
+    devices = np.concatenate([workload.devices for workload in started])
+    keys = np.array([entity_key("workload", workload.workload_id) for workload in started], dtype=np.uint64)
+    is_work = np.array([spec.is_work for spec in specs])
+    speed = np.array([speed_on(workload.spec, workload.devices, capacity) for workload in started])
+    nothing = np.zeros(len(started))
+    pairs = np.zeros(len(devices))
+    says_memory = [any(use.metric == MEMORY for use in spec.uses) for spec in specs]
+    return Table(
+        Profiles.of([spec.activities for spec in specs]),
+        _uses(specs, counts, devices, capacity),
+        LimitRows.of([workload.limits for workload in started]),
+        ids=_texts([workload.workload_id for workload in started]),
+        kinds=_texts([spec.kind for spec in specs]),
+        keys=keys,
+        start=np.full(len(started), now_seconds),
+        lasts=np.array([workload.end_seconds.seconds for workload in started]),
+        is_work=is_work,
+        work=np.array([workload.profile_seconds for workload in started]),
+        done=nothing,
+        speed=np.where(is_work, speed, 1.0),
+        ease=np.where(is_work, 1.0, 1.0 / speed),
+        peak=np.array([max(highest(activity.value) for activity in spec.activities) for spec in specs]),
+        load=nothing,
+        is_fresh=np.ones(len(started), dtype=np.bool_),
+        pair_counts=counts,
+        device=devices,
+        pair_keys=np.repeat(keys, counts) ^ device_keys[devices],
+        noise=pairs,
+        share=pairs,
+        before=pairs,
+        holds=np.repeat(np.where(says_memory, 0.0, 1.0), counts),
+    )
+
+
+def speed_on(spec: WorkloadSpec, devices: Positions, capacity: Capacity) -> float:
+    """How fast the slowest of some devices is, by the device that a workload was measured on; 1 when none was named."""
+    if not spec.measured_frequency_mhz and not spec.measured_capability:
+        return 1.0
+    speed: Any = np.ones(len(devices))
+    if spec.measured_frequency_mhz:
+        speed = speed * capacity.clock_mhz[devices] / spec.measured_frequency_mhz
+    if spec.measured_capability:
+        speed = speed * capacity.capability[devices] / spec.measured_capability
+    return float(speed.min())
+
+
+def _uses(
+    specs: Sequence[WorkloadSpec], counts: Positions, devices: Positions, capacity: Capacity
+) -> dict[str, MetricUses]:
+    found: dict[str, list[tuple[int, MetricUse]]] = {}
+    for place, spec in enumerate(specs):
+        for use in spec.uses:
+            found.setdefault(use.metric, []).append((place, use))
+    firsts = np.cumsum(counts) - counts
+    return {
+        metric: MetricUses.of(uses, firsts, counts, capacity.most(metric)[devices]) for metric, uses in found.items()
+    }
+
+
+def _texts(texts: list[str]) -> Texts:
+    array = np.empty(len(texts), dtype=object)
+    array[:] = texts
+    return array

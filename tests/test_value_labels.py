@@ -1,0 +1,96 @@
+"""Labels that follow a value: the code of the last error is on the page as a number and as a text."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fakedev.exposition.face import Face
+from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, NumberFormat, RowSpec
+from fakedev.exposition.page import Page
+from fakedev.exposition.sources import DeviceSource
+from fakedev.sim.device_types import DeviceType, Range
+from fakedev.sim.label_versions import LabelVersions
+from fakedev.sim.roster import Roster
+from fakedev.sim.state import Level
+from fakedev.sim.value_labels import note_changes, value_facts
+from tests.config_help import loaded
+from tests.fleets import make_fleet, pool_of, start, stop
+
+CODE = LabelSpec("err_code", "{xid}")
+TEXT = LabelSpec("err_msg", "{xid}", texts=(("79", "off the bus"),), otherwise="unknown")
+ERRORS = FamilySpec(
+    "errors", "gauge", "Last error.", NumberFormat.INT, (RowSpec("xid", labels=(CODE, TEXT), where=("xid",)),)
+)
+#: Its code follows the load, which is all that is needed here: 79 at full load.
+ERRING = DeviceType(name="erring", ranges={"xid": Range(0, 79)})
+
+
+def rows(page: bytes) -> list[str]:
+    """The rows of a page."""
+    return [line for line in page.decode().splitlines() if not line.startswith("#")]
+
+
+def test_on_a_page() -> None:
+    """No row before the first error; then number, code and text are of one tick, whatever was kept of the page."""
+    fleet = make_fleet(pool_of(nodes=2, device_type=ERRING, devices_per_node=1))
+    identity = Identity("test", "", (ERRORS,), (LabelSpec("node", "{node}"),))
+    page = Page(Face(identity, DeviceSource(fleet)), fleet.roster.nodes)
+    assert rows(page.render(fleet.state)) == []
+    for devices, profile in (("dgx-0/0", "100:0:0"), ("dgx-1/0", "20:0:0")):
+        start(fleet, devices, profile)
+    fleet.advance()
+    assert rows(page.render(fleet.state)) == [
+        'errors{node="dgx-0",err_code="79",err_msg="off the bus"} 79',
+        'errors{node="dgx-1",err_code="16",err_msg="unknown"} 16',
+    ]
+    stop(fleet, "w1")
+    fleet.advance()
+    assert rows(page.render(fleet.state)) == ['errors{node="dgx-1",err_code="16",err_msg="unknown"} 16']
+
+
+def test_the_words_of_dcgm_exporter() -> None:
+    """Codes and words stand among the labels of the pod, by name; a code beyond the exporter's table is an error too."""
+    fleet = make_fleet(pool_of(nodes=1, device_type=DeviceType("erring", {"xid": Range(0, 200)}), devices_per_node=4))
+    dcgm = loaded("fleet: {pools: [{name: p, device: h100, identity: dcgm}]}").identities["p"]
+    page = Page(Face(dcgm, DeviceSource(fleet)), fleet.roster.nodes)
+    for device, load in ((0, 24), (1, 39.5), (3, 86.5)):
+        start(fleet, f"dgx-0/{device}", f"{load}:0:0", pod="train", namespace="ml", container="main")
+    fleet.advance()
+    found = [
+        (text_of.partition('",container=')[2], int(number))
+        for text_of, number in (row.rsplit(" ", 1) for row in rows(page.render(fleet.state)) if "XID_ERRORS{" in row)
+    ]
+    pod = 'namespace="ml",pod="train"}'
+    assert found == [
+        (f'"main",err_code="48",err_msg="Double Bit ECC Error",{pod}', 48),
+        (f'"main",err_code="79",err_msg="GPU has fallen off the bus",{pod}', 79),
+        (f'"main",err_code="173",err_msg="Unknown Error",{pod}', 173),
+    ]
+
+
+def test_only_nodes_where_it_changed() -> None:
+    """They and no others have new labels; when nothing changed, none has."""
+    roster = Roster([pool_of(nodes=3, devices_per_node=2)])
+    versions = LabelVersions()
+
+    def level(*codes: float) -> Level:
+        return Level(6, {"xid": np.array(codes)}, {})
+
+    before = level(0, 0, 0, 0, 0, 0)
+    for after, changed in (
+        (before, []),
+        (level(0, 0, 0, 0, 0, 0), []),
+        (level(0, 13, 0, 0, 31, 48), [0, 2]),
+        (level(0, 13, 0, 0, 31, 79), [2]),
+    ):
+        seen = [versions.of(node) for node in roster.nodes]
+        note_changes(before, after, roster, versions)
+        assert [i for i, node in enumerate(roster.nodes) if versions.of(node) != seen[i]] == changed
+        before = after
+
+
+def test_devices_without_it() -> None:
+    """Have no such fact."""
+    level = Level(2, {"xid": np.array([48.0, 0.0])}, {"xid": np.array([True, False])})
+    assert [value_facts(level, position) for position in (0, 1)] == [{"xid": "48"}, {}]
+    assert value_facts(Level(1, {}, {}), 0) == {}
