@@ -37,7 +37,8 @@ def speed() -> Section:
         f"""
 Jobs that are no work at all, as fast as they go; a load client (one process, the same for both servers) is all clients
 and all backends. Ours and Debian's beanstalkd in turn, medians of {_ROUNDS} rounds of {_SECONDS} s. CPU is the server's
-processor time for one job, *load* that of the load client: the product of this and jobs/s says how busy each was.
+processor time for one job, *load* that of the load client. On a machine that is busy with other things neither server
+gets a core of its own and the ratio of jobs/s says little, so the worse one of it and that of CPU is judged.
 *Kept* is JSON lines on 64 connections of clients and 64 of backends with 16 jobs in flight each: a client puts a
 request in when the result of another has come, a backend says `done` for each job and asks with `take ... count=16`,
 or (*singly*) with a `take` for each job; to beanstalkd it is put, reserve and delete, where a client is told when its
@@ -58,13 +59,14 @@ of these on a machine of this kind.
         ):
             mine, other = _in_turn(ours, kind, their_kind, options)
             rate = middle(mine, "per_second")
-            figures, ratio = _figures(mine), None
+            figures, worse = _figures(mine), None
             if other:
                 ratio = median(a["per_second"] / b["per_second"] for a, b in zip(mine, other, strict=True))
                 cpu = median(b["cpu"] / a["cpu"] for a, b in zip(mine, other, strict=True))
                 figures += [*_figures(other), f"{ratio:.2f}", f"{cpu:.2f}"]
+                worse = min(ratio, cpu)
             figures += [""] * (len(section.columns) - len(figures))
-            section.add(name, *figures, judged=rate if kind == "bare" else ratio, target=target)
+            section.add(name, *figures, judged=rate if kind == "bare" else worse, target=target)
     return section
 
 

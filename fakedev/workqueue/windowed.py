@@ -53,8 +53,7 @@ class WindowedMaximum(_Ring):
         """Take a value into account."""
         if now >= self._until:
             self._begin_part(now)
-        if value > self._values[self._place]:
-            self._values[self._place] = value
+        self._values[self._place] = max(self._values[self._place], value)
 
     def value(self, now: float) -> float:
         """The maximum; 0 when nothing was recorded."""
