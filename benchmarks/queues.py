@@ -216,7 +216,7 @@ def connections() -> Section:
         base = ours.resident_bytes()
         section.add("none", f"{base / 1e6:.0f} MB", "")
         ports = [ours.ready["queue-clients"][0], ours.ready["queue-backends"][0]]
-        for title, idle in (("silent", lambda each: None), ("that waited in `take`, or asked for `help`", _spoken)):
+        for title, idle in (("silent", lambda each: None), ("that have spoken (`list`)", _spoken)):
             made = _idle_connections(ports, idle)
             size = ours.resident_bytes()
             section.add(
