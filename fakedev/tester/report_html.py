@@ -9,7 +9,7 @@ from fakedev.tester.expectation import POINTS, Finding, point_of
 from fakedev.tester.names import ByName
 from fakedev.tester.plots import STYLE as PLOT_STYLE
 from fakedev.tester.plots import Series, distribution_plot, line_plot
-from fakedev.tester.report_text import measured_text
+from fakedev.tester.report_text import measured_text, range_text
 from fakedev.tester.statistics import PARTS, Statistics
 from fakedev.tester.tally import NodeTally, Tally
 
@@ -112,12 +112,13 @@ def tallies_html(what: str, tallies: ByName[Tally] | ByName[NodeTally]) -> list[
 
 
 def node_spread_html(statistics: Statistics) -> list[str]:
-    """How the answers of each node spread over its devices and pods."""
+    """How the answers of each node spread over run times, its devices and its pods."""
     rows = []
     for name, tally in statistics.nodes.items():
+        rows += [(name, f"run time {range_text(bound)}", count) for bound, count in tally.run_ranges()]
         rows += [(name, f"device {device}", count.value) for device, count in tally.devices.items()]
         rows += [(name, f"pod {pod}", count.value) for pod, count in tally.pods.items()]
-    return ["<h2>Devices and pods of nodes</h2>", *table(("node", "where", "answers"), rows)]
+    return ["<h2>Run times, devices and pods of nodes</h2>", *table(("node", "what", "answers"), rows)]
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:

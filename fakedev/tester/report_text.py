@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from fakedev.tester.expectation import POINTS, Finding, point_of
@@ -64,6 +65,7 @@ def nodes_text(statistics: Statistics) -> str:
     lines = [*_titled("Requests by node"), *_bars(statistics.nodes), ""]
     lines += [*_titled("Run times by node, in seconds"), *_runs(statistics.nodes), ""]
     for name, tally in statistics.nodes.items():
+        lines += [*_titled(f"Run times of {name or _NAMELESS}"), *_run_bars(tally), ""]
         lines += [*_titled(f"Devices of {name or _NAMELESS}"), *_count_bars(tally.devices), ""]
         lines += [*_titled(f"Pods of {name or _NAMELESS}"), *_count_bars(tally.pods), ""]
     return "\n".join(lines)
@@ -104,6 +106,15 @@ def _bars(tallies: ByName[Tally] | ByName[NodeTally]) -> list[str]:
 
 def _count_bars(counts: ByName[Count]) -> list[str]:
     return _bar_lines([(name or _NAMELESS, count.value) for name, count in counts.items()])
+
+
+def _run_bars(tally: Tally) -> list[str]:
+    return _bar_lines([(range_text(bound), count) for bound, count in tally.run_ranges()])
+
+
+def range_text(bound: float) -> str:
+    """The words for run times up to a bound in seconds, and longer than the one before."""
+    return f"up to {bound:g} s" if math.isfinite(bound) else "longer"
 
 
 def _bar_lines(counts: list[tuple[str, int]]) -> list[str]:

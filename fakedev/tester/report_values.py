@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -112,6 +113,7 @@ def _tally(what: str, name: str, tally: Tally) -> dict[str, Any]:
         "failures": tally.failures,
         "last-error": tally.last_error,
         "run": _points(tally.run),
+        "run-histogram": [[bound if math.isfinite(bound) else None, count] for bound, count in tally.run_ranges()],
     }
 
 
