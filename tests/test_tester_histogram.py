@@ -98,5 +98,5 @@ def test_ranges_lose_nothing(values: list[float], bounds: list[float]) -> None:
     assert (len(counts), sum(counts)) == (len(bounds) + 1, len(values))
     for place, bound in enumerate(bounds, 1):
         clear = bound * 2 * FINE + SHORTEST_SECONDS
-        below = sum(counts[:place])
-        assert sum(value < bound - clear for value in values) <= below <= sum(value <= bound + clear for value in values)
+        least = sum(value < bound - clear for value in values)
+        assert least <= sum(counts[:place]) <= sum(value <= bound + clear for value in values)

@@ -117,8 +117,8 @@ class Scaling:
     """All that follows from the steps.
 
     :param knee_interval: the knee's ends, each perhaps infinite, with nine chances in ten.
-    :param hits_ceiling: whether a straight line that ends at a ceiling fits better than the law. That is a resource which
-        is fully used; the law, which has no sharp bend, takes it for coordination and foretells a fall.
+    :param hits_ceiling: whether a straight line that ends at a ceiling fits better than the law. That is a resource
+        which is fully used; the law, which has no sharp bend, takes it for coordination and foretells a fall.
     """
 
     steps: tuple[ScaleStep, ...]

@@ -7,6 +7,7 @@ from typing import Any
 
 from fakedev.tester.scaling import NEGLIGIBLE, Law, Scaling, growth
 
+
 def scaling_text(scaling: Scaling, wanted: float) -> str:
     """The whole report.
 
