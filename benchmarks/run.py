@@ -16,6 +16,7 @@ from time import perf_counter
 
 import boards
 import disturbance
+import load_tester
 import rendering
 import scrapes
 import sizes
@@ -31,6 +32,7 @@ BENCHMARKS: dict[str, Callable[[], Section]] = {
     "boards": boards.boards,
     "starts": sizes.starts,
     "memory": sizes.memory,
+    "tester": load_tester.tester,
     "large-neighbours": disturbance.large_neighbours,
     "silent-peers": disturbance.silent_peers,
 }
