@@ -11,7 +11,7 @@ from fakedev.workqueue.histogram import JOB_BUCKETS
 from fakedev.workqueue.outcome import Answer, Outcome
 
 #: Devices and pods told apart on one node.
-_MOST_PER_NODE: Final = 256
+_MOST_PER_NODE: Final = 32
 
 
 class Count:
