@@ -242,6 +242,20 @@ class LoadTesterTests(SynchronousTestCase):
         self.ways["closed"].answer(3)
         self.successResultOf(over)
 
+    def test_arrivals_that_wait_at_the_end_are_dropped(self) -> None:
+        """A frontend that never came back does not make them forgotten; what is due at the end still starts."""
+        self.start(OPEN)
+        way = self.ways["open"]
+        way.can_start = False
+        self.clock.pump([0.01] * 200)
+        self.assertEqual(self.tester.waiting, 20)
+        self.tester.halt()
+        self.assertEqual((self.tester.waiting, self.tester.total.dropped), (0, 20))
+        self.start(OPEN)
+        self.clock.rightNow += 0.06
+        self.tester.halt()
+        self.assertEqual((self.tester.total.started_count, self.tester.total.dropped), (1, 0))
+
     def test_a_trace_that_ends_is_over(self) -> None:
         """When all of its arrivals were answered, and not before."""
         self.start(Plan("trace", "q", OpenLoad(listed_seconds=(0.0, 0.5)), "f"))

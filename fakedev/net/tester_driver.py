@@ -86,9 +86,11 @@ class PlanDriver:
         self._turn()
 
     def halt(self) -> None:
-        """Start nothing more; what is under way goes on."""
-        self._halted = True
-        self._cancel_call()
+        """Start what is due by now, and nothing more; what is under way goes on, arrivals that wait are dropped."""
+        self._turn()
+        self._pacer.give_up()
+        self._note_dropped()
+        self._cease()
 
     def end(self, error: str) -> None:
         """End what is under way as cancelled, for this reason."""
@@ -98,9 +100,13 @@ class PlanDriver:
             self._note(number, Answer(Outcome.CANCELLED, error=error), now)
 
     def stop(self) -> None:
-        """Close all connections; requests under way stay pending for ever."""
-        self.halt()
+        """Close all connections; requests under way stay pending for ever, and arrivals that wait go on waiting."""
+        self._cease()
         self._requests.stop()
+
+    def _cease(self) -> None:
+        self._halted = True
+        self._cancel_call()
 
     # What the way to the frontend says
 
@@ -159,12 +165,15 @@ class PlanDriver:
             self._number += 1
             self._tickets[self._number] = tuple(statistics.started(intended, now) for statistics in self._books)
             self._requests.send(self._number)
-        dropped, self._dropped = self._pacer.dropped - self._dropped, self._pacer.dropped
-        for statistics in self._books:
-            statistics.dropped += dropped
+        self._note_dropped()
         # What is left over is done in the next reactor turn, after all others had theirs.
         is_more = max(excess, len(due)) >= MOST_AT_ONCE
         self._look_again(now if is_more else self._pacer.next_due(now, len(self._tickets)), now)
+
+    def _note_dropped(self) -> None:
+        dropped, self._dropped = self._pacer.dropped - self._dropped, self._pacer.dropped
+        for statistics in self._books:
+            statistics.dropped += dropped
 
     def _look_again(self, when: float | None, now: float) -> None:
         if when is None:

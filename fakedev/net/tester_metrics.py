@@ -31,7 +31,7 @@ class LoadMetrics:
                 ("started", "Requests sent."),
                 ("withdrawn", "Requests taken back, since the parallelism was lowered."),
                 ("late", "Requests that started more than 10 ms after their time."),
-                ("dropped", "Arrivals for which no request was made, since too many waited."),
+                ("dropped", "Arrivals for which no request was made: too many waited, or the run was over."),
                 ("reconnects", "Connections made again."),
             )
         }

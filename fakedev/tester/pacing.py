@@ -31,6 +31,9 @@ class Pacer(Protocol):
     def excess(self, running: int) -> int:
         """How many of the requests under way are too many."""
 
+    def give_up(self) -> None:
+        """Nothing more will start: drop what waits."""
+
     def ended(self, now: float, is_bad: bool) -> None:
         """A request has ended; ``is_bad``: it was refused or got lost."""
 
@@ -88,6 +91,9 @@ class ClosedPacer:
         elif self._delay_seconds > 0:
             self._resting.append(now + self._delay_seconds)
 
+    def give_up(self) -> None:
+        """Nobody waits here."""
+
     def set_parallel(self, parallel: int, running: int) -> None:
         """Change how many requests are under way at once; places that rest are the first to go."""
         self.parallel = parallel
@@ -131,6 +137,11 @@ class OpenPacer:
     def excess(self, running: int) -> int:
         """None: whoever has arrived stays."""
         return 0
+
+    def give_up(self) -> None:
+        """See Pacer."""
+        self.dropped += len(self._waiting)
+        self._waiting.clear()
 
     def ended(self, now: float, is_bad: bool) -> None:
         """Nothing: arrivals do not depend on it."""
