@@ -51,7 +51,7 @@ from fakedev.net.turns import Turns
 from fakedev.net.workload_hub import WorkloadHub
 from fakedev.net.workload_port import WorkloadPortFactory
 from fakedev.sim.fleet import Fleet, keep_nothing
-from fakedev.sim.journal import RecordHead
+from fakedev.sim.record_head import RecordHead
 from fakedev.tap_application import Application, run_application
 from fakedev.tap_queues import WorkQueues
 from fakedev.tap_tester import make_tester

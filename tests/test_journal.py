@@ -25,7 +25,8 @@ from fakedev.sim.events import (
     event_to_fields,
 )
 from fakedev.sim.fleet import Fleet
-from fakedev.sim.journal import RecordHead, Replay, event_line, head_line, read_record
+from fakedev.sim.journal import Replay, event_line, head_line, read_record
+from fakedev.sim.record_head import RecordHead
 from tests.fleets import WorkloadSeries, make_fleet, pool_of, start, stop, workload
 from tests.test_workload_fields import workload_specs
 

@@ -21,7 +21,9 @@ from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource, by_identity
 from fakedev.sim.errors import Refused
 from fakedev.sim.fleet import Fleet
-from fakedev.sim.journal import RecordHead, Replay, read_record
+from fakedev.sim.journal import Replay, read_record
+from fakedev.sim.machinery import Machinery
+from fakedev.sim.record_head import RecordHead
 from fakedev.sim.roster import RosterNode
 from fakedev.sim.units import parse_duration
 
@@ -33,11 +35,16 @@ def render(arguments: Sequence[str]) -> int:
     """
     options = _parser().parse_args(list(arguments))
     try:
-        head, replay = _record(options.events)
+        reloads = Reloads(options.set)
+        head, replay = _record(options.events, reloads)
         configuration = _configuration(options, head)
         fleet = _fleet(configuration, head)
-        pages = _pages(fleet, configuration, options.node)
+        reloads.configurations[fleet.machinery] = configuration
+        made_for, pages = None, []
         for _ in _ticks(fleet, replay, options):
+            if fleet.machinery is not made_for:
+                made_for = fleet.machinery
+                pages = _pages(fleet, reloads.configurations[made_for], options.node)
             _write(fleet, b"".join(page.render(fleet.state) for page in pages), options.output)
     except ConfigurationError as error:
         print(error, file=sys.stderr)
@@ -67,11 +74,32 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _record(path: str | None) -> tuple[RecordHead | None, Replay]:
+class Reloads:
+    """What the reloads of a record went over to.
+
+    :param overrides: the command's own.
+    :ivar configurations: by what was made of each.
+    """
+
+    def __init__(self, overrides: Sequence[str]) -> None:
+        self._overrides = list(overrides)
+        self.configurations: dict[Machinery, Configuration] = {}
+
+    def machinery(self, source: RecordHead) -> Machinery:
+        """The machinery of the configuration that a reload read."""
+        configuration = load(
+            source.config, Files(source.files, source.environment), [*source.overrides, *self._overrides], source.text
+        )
+        machinery = Machinery(replace(configuration.fleet, epoch_seconds=source.epoch_seconds))
+        self.configurations[machinery] = configuration
+        return machinery
+
+
+def _record(path: str | None, reloads: Reloads) -> tuple[RecordHead | None, Replay]:
     if path is None:
         return None, Replay([])
     try:
-        head, events = read_record(Path(path).read_bytes())
+        head, events = read_record(Path(path).read_bytes(), reloads.machinery)
     except Refused as refusal:
         raise Refused(refusal.code, f"{path}: {refusal.text}", refusal.where) from None
     except OSError as error:
@@ -100,7 +128,7 @@ def _pages(fleet: Fleet, configuration: Configuration, name: str) -> list[Page[R
     if name:
         node = fleet.roster.node(name)
         if node is None:
-            raise ValueError(f"no node {name!r}")
+            raise ValueError(f"no node {name!r} in tick {fleet.state.tick}")
         nodes = [node]
     return [
         Page(Face(identity, DeviceSource(fleet, identity.shared_devices)), group)

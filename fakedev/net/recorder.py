@@ -7,7 +7,8 @@ import os
 from twisted.logger import Logger
 
 from fakedev.sim.events import Stamped
-from fakedev.sim.journal import RecordHead, event_line, head_line
+from fakedev.sim.journal import event_line, head_line
+from fakedev.sim.record_head import RecordHead
 
 
 class Recorder:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from fakedev.sim.errors import Refused
+from fakedev.sim.machinery import Machinery
+from fakedev.sim.record_head import RecordHead
 from fakedev.sim.spec import WorkloadSpec
 from fakedev.sim.workload_fields import fields_of_workload, workload_from_fields
 
@@ -44,7 +46,19 @@ class ChangeClock:
     reason: str = ""
 
 
-Event = StartWorkload | StopWorkload | DropWorkload | ChangeClock
+@dataclass(frozen=True)
+class Reload:
+    """From the next tick on the fleet is made by another configuration.
+
+    :param machinery: what follows from that configuration.
+    :param source: what it was read from.
+    """
+
+    machinery: Machinery
+    source: RecordHead
+
+
+Event = StartWorkload | StopWorkload | DropWorkload | ChangeClock | Reload
 
 
 @dataclass(frozen=True)
@@ -68,19 +82,33 @@ def event_to_fields(stamped: Stamped) -> dict[str, object]:
             fields |= {"event": "drop", "id": workload_id}
         case ChangeClock(wall_seconds, wall_per_tick, reason):
             fields |= {"event": "clock", "wall": wall_seconds, "wall-per-tick": wall_per_tick, "reason": reason}
+        case Reload(_, source):
+            fields |= {"event": "reload", "source": source.fields()}
     return fields
 
 
-def event_from_fields(fields: Mapping[str, object]) -> Stamped:
+def no_reload(source: RecordHead) -> Machinery:
+    """For readers that cannot make a fleet of a configuration.
+
+    :raises Refused: always.
+    """
+    raise Refused("bad-argument", "a reload cannot be run again here")
+
+
+def event_from_fields(
+    fields: Mapping[str, object], machinery_of: Callable[[RecordHead], Machinery] = no_reload
+) -> Stamped:
     """The stamped event that :func:`event_to_fields` wrote.
 
+    :param machinery_of: makes what a reload went over to, from what it was read from.
     :raises Refused: when the fields are not such a record.
     """
     try:
         tick, sequence = _whole(fields["tick"]), _whole(fields["seq"])
         match fields["event"]:
             case "start":
-                return Stamped(tick, sequence, StartWorkload(_workload(fields["workload"])))
+                workload = workload_from_fields(_object(fields["workload"], "workload"))
+                return Stamped(tick, sequence, StartWorkload(workload))
             case "stop":
                 return Stamped(tick, sequence, StopWorkload(str(fields["id"]), str(fields["reason"])))
             case "drop":
@@ -88,16 +116,19 @@ def event_from_fields(fields: Mapping[str, object]) -> Stamped:
             case "clock":
                 wall, step = _number(fields["wall"]), _number(fields["wall-per-tick"])
                 return Stamped(tick, sequence, ChangeClock(wall, step, str(fields.get("reason", ""))))
+            case "reload":
+                source = RecordHead.of(_object(fields["source"], "source"))
+                return Stamped(tick, sequence, Reload(machinery_of(source), source))
             case other:
                 raise Refused("bad-argument", f"unknown event {other!r}", "event")
     except KeyError as missing:
         raise Refused("bad-argument", f"an event without {missing.args[0]!r}", str(missing.args[0])) from None
 
 
-def _workload(value: object) -> WorkloadSpec:
+def _object(value: object, name: str) -> Mapping[str, object]:
     if not isinstance(value, Mapping):
-        raise Refused("bad-argument", "workload: must be an object", "workload")
-    return workload_from_fields(value)
+        raise Refused("bad-argument", f"{name}: must be an object", name)
+    return value
 
 
 def _whole(value: object) -> int:

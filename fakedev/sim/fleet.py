@@ -1,7 +1,7 @@
 """The fleet: one state, one door for whatever changes it, one tick at a time.
 
 A tick, in its order (each step is array operations over the whole fleet):
-1. workloads that came or went since the last tick begin or leave;
+1. workloads that came or went since the last tick begin or leave; after a reload the fleet goes over to its new shape;
 2. what the workloads ask of every device over the tick, from their profiles and noise (:mod:`fakedev.sim.demand`);
 3. all quantities of the devices, from that (:mod:`fakedev.sim.relations`);
 4. workloads whose end or limit fell into the tick, or who lost a device, get their verdict and leave.
@@ -13,15 +13,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from fakedev.sim.admission import Admission
+import numpy as np
+
 from fakedev.sim.attribution import Attribution
 from fakedev.sim.errors import Refused
-from fakedev.sim.events import ChangeClock, DropWorkload, Event, Stamped, StartWorkload, StopWorkload
+from fakedev.sim.events import ChangeClock, DropWorkload, Event, Reload, Stamped, StartWorkload, StopWorkload
+from fakedev.sim.going_over import check_can_go_over, find_devices, kept_base, without_base, without_devices
 from fakedev.sim.label_versions import LabelVersions
-from fakedev.sim.limits import DeviceLimits
+from fakedev.sim.machinery import Machinery
+from fakedev.sim.moves import Moves
 from fakedev.sim.randomness import Floats
-from fakedev.sim.relations import Relations
-from fakedev.sim.roster import Roster, RosterNode
+from fakedev.sim.roster import RosterNode
 from fakedev.sim.spec import FleetSpec, WorkloadSpec
 from fakedev.sim.state import Level, State
 from fakedev.sim.value_labels import note_changes, value_facts
@@ -52,25 +54,27 @@ class Fleet:
         journal: Callable[[Stamped], None] = keep_nothing,
         wall_per_tick: float | None = None,
     ) -> None:
-        self.spec = spec
-        self.roster = Roster(spec.pools)
         self._journal = journal
-        self._relations = Relations(self.roster, spec.epoch_seconds, spec.seed)
-        capacity = self._relations.capacity()
-        self.workloads = Workloads(spec.seed, self.roster.keys(), capacity)
+        self._use(Machinery(spec))
+        self._coming: Machinery | None = None
+        self.workloads = Workloads(spec.seed, self.roster.keys(), self.machinery.capacity)
         self._label_versions, self._shared_versions = LabelVersions(), LabelVersions()
         self._attribution = Attribution(self.roster, self._label_versions, self._shared_versions)
-        quantities = self._relations.quantities
-        self._admission = Admission(self.roster, capacity, quantities, spec.metric_names, spec.tick_seconds)
-        self._device_limits = DeviceLimits(self.roster, capacity)
         self._clock = ChangeClock(spec.epoch_seconds, spec.tick_seconds if wall_per_tick is None else wall_per_tick)
         self._clock_tick = 0
         self._sequence = 0
         self._starting: dict[str, Workload] = {}
         self._ending: set[str] = set()
         self._told: list[Verdict] = []
+        #: The workloads of the configuration, with the ids that they were given.
+        self._base: list[tuple[str, WorkloadSpec]] = []
         self._take_base(spec.base)
         self.state = self._first_state()
+
+    def _use(self, machinery: Machinery) -> None:
+        self.machinery, self.spec, self.roster = machinery, machinery.spec, machinery.roster
+        self._relations, self._admission = machinery.relations, machinery.admission
+        self._device_limits = machinery.device_limits
 
     def _take_base(self, base: Sequence[WorkloadSpec]) -> None:
         for workload in base:
@@ -79,6 +83,7 @@ class Fleet:
                 again += 1
                 workload_id = f"base-{workload.name}-{again}"
             self._accept(workload_id, workload)
+            self._base.append((workload_id, workload))
 
     def _first_state(self) -> State:
         self._let_in_and_out(0.0)
@@ -120,6 +125,9 @@ class Fleet:
                 self._leave(workload_id)
             case ChangeClock():
                 self._clock, self._clock_tick = event, self.state.tick
+            case Reload(machinery):
+                check_can_go_over(self.spec, machinery)
+                self._coming = machinery
         self._sequence = sequence
         stamped = Stamped(self.state.tick, sequence, event)
         self._journal(stamped)
@@ -163,6 +171,8 @@ class Fleet:
         tick_seconds = self.spec.tick_seconds
         start, end = self.state.seconds, (self.state.tick + 1) * tick_seconds
         self._let_in_and_out(start)
+        if self._coming is not None:
+            self._go_over(self._coming, start)
         pace = self._relations.pace(self.state.levels["device"]) if self.workloads.count_work else {}
         demand = self.workloads.demand(self.state.tick + 1, start, end, pace)
         level = self._relations.device_level(demand, self.state.levels["device"], tick_seconds)
@@ -175,6 +185,37 @@ class Fleet:
         self.state = self._shown(self.state.tick + 1, level)
         told, self._told = self._told, []
         return told + list(over.values())
+
+    def _go_over(self, coming: Machinery, now_seconds: float) -> None:
+        """From here on the fleet is made by another configuration; everything that lives on is found by its name."""
+        self._coming = None
+        moves = Moves(self.roster, coming.roster)
+        stays, new_base = kept_base(self._base, coming.spec.base)
+        base = {workload_id for workload_id, _ in stays}
+        over = without_base(self.workloads, [each for each, _ in self._base if each not in base])
+        over += without_devices(self.workloads, self.roster, moves.gone, {each for each, _ in self._base})
+        self._told += over
+        self._ending.update(verdict.workload_id for verdict in over)
+        self._let_in_and_out(now_seconds)
+        past, before = self.state.levels["device"], self._relations
+        self._use(coming)
+        self._base = stays
+        running = self.workloads.running()
+        for workload in running:
+            find_devices(workload, moves, coming, is_base=workload.workload_id in base)
+        self.workloads.move(moves.new_of, self.roster.keys(), coming.capacity, self.state.tick)
+        self._label_versions = LabelVersions(self._label_versions.latest + 1)
+        self._shared_versions = LabelVersions(self._shared_versions.latest + 1)
+        self._attribution = Attribution(self.roster, self._label_versions, self._shared_versions)
+        for workload in running:
+            self._attribution.add(workload)
+        created = np.full(self.roster.device_count, self.state.wall_seconds)
+        self._relations.set_created(moves.carried(past.arrays["created_seconds"], created))
+        self._relations.change_conditions(moves.conditions(before.conditions))
+        level = moves.level(past, before.quantities, self._relations.idle_level())
+        self.state = self._shown(self.state.tick, level)
+        self._take_base(new_base)
+        self._let_in_and_out(now_seconds)
 
     def _let_in_and_out(self, now_seconds: float) -> None:
         if not self._starting and not self._ending:

@@ -7,55 +7,24 @@ it is one stamped event. Replaying them gives the same state at each tick, to th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import orjson
 
 from fakedev.sim.errors import Refused
-from fakedev.sim.events import Stamped, event_from_fields, event_to_fields
+from fakedev.sim.events import Stamped, event_from_fields, event_to_fields, no_reload
 from fakedev.sim.fleet import Fleet
+from fakedev.sim.machinery import Machinery
+from fakedev.sim.record_head import RecordHead
 from fakedev.sim.workload import Verdict
 
 _FORMAT: Final = 1
 
 
-@dataclass(frozen=True)
-class RecordHead:
-    """What a record begins with.
-
-    :ivar config: path of the configuration, or None for the built-in demo.
-    :ivar text: the configuration itself where a command made it; else None.
-    :ivar files: path to text of every file that was read.
-    :ivar environment: variables that the files used.
-    :ivar overrides: ``key=value`` of the command line.
-    """
-
-    version: str
-    epoch_seconds: float
-    config: str | None = None
-    text: str | None = None
-    files: Mapping[str, str] = field(default_factory=dict)
-    environment: Mapping[str, str] = field(default_factory=dict)
-    overrides: Sequence[str] = ()
-
-
 def head_line(head: RecordHead) -> bytes:
     """The first line of a record."""
-    return orjson.dumps(
-        {
-            "fakedev-record": _FORMAT,
-            "version": head.version,
-            "epoch": head.epoch_seconds,
-            "config": head.config,
-            "text": head.text,
-            "files": dict(head.files),
-            "environment": dict(head.environment),
-            "overrides": list(head.overrides),
-        },
-        option=orjson.OPT_APPEND_NEWLINE,
-    )
+    return orjson.dumps({"fakedev-record": _FORMAT, **head.fields()}, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def event_line(stamped: Stamped) -> bytes:
@@ -63,20 +32,29 @@ def event_line(stamped: Stamped) -> bytes:
     return orjson.dumps(event_to_fields(stamped), option=orjson.OPT_APPEND_NEWLINE)
 
 
-def read_record(text: bytes) -> tuple[RecordHead, list[Stamped]]:
+def read_record(
+    text: bytes, machinery_of: Callable[[RecordHead], Machinery] = no_reload
+) -> tuple[RecordHead, list[Stamped]]:
     """A record's head and events.
 
+    :param machinery_of: makes what a reload went over to, from what it was read from.
     :raises Refused: naming the line that is no part of a record.
     """
     lines = text.splitlines()
     if not lines:
         raise Refused("bad-argument", "line 1: the record is empty")
-    head = _head(_fields(1, lines[0]))
+    fields = _fields(1, lines[0])
+    if fields.get("fakedev-record") != _FORMAT:
+        raise Refused("bad-argument", f"line 1: not a record of format {_FORMAT}: no \"fakedev-record\": {_FORMAT}")
+    try:
+        head = RecordHead.of(fields)
+    except Refused as refusal:
+        raise Refused(refusal.code, f"line 1: {refusal.text}") from None
     events: list[Stamped] = []
     for number, line in enumerate(lines[1:], 2):
         fields = _fields(number, line)
         try:
-            stamped = event_from_fields(fields)
+            stamped = event_from_fields(fields, machinery_of)
         except Refused as refusal:
             raise Refused(refusal.code, f"line {number}: {refusal.text}", refusal.where) from None
         if events and (stamped.tick < events[-1].tick or stamped.sequence != events[-1].sequence + 1):
@@ -93,30 +71,6 @@ def _fields(number: int, line: bytes) -> dict[str, object]:
     if not isinstance(fields, dict):
         raise Refused("bad-argument", f"line {number}: not a JSON object")
     return fields
-
-
-def _head(fields: Mapping[str, object]) -> RecordHead:
-    if fields.get("fakedev-record") != _FORMAT:
-        raise Refused("bad-argument", f"line 1: not a record of format {_FORMAT}: no \"fakedev-record\": {_FORMAT}")
-    try:
-        config, text = fields["config"], fields["text"]
-        files, environment, overrides = fields["files"], fields["environment"], fields["overrides"]
-        epoch = fields["epoch"]
-        if not isinstance(files, dict) or not isinstance(environment, dict) or not isinstance(overrides, list):
-            raise Refused("bad-argument", "line 1: files and environment must be objects, overrides a list")
-        if isinstance(epoch, bool) or not isinstance(epoch, int | float):
-            raise Refused("bad-argument", "line 1: epoch must be a number")
-        return RecordHead(
-            version=str(fields["version"]),
-            epoch_seconds=float(epoch),
-            config=None if config is None else str(config),
-            text=None if text is None else str(text),
-            files={str(path): str(content) for path, content in files.items()},
-            environment={str(name): str(value) for name, value in environment.items()},
-            overrides=[str(override) for override in overrides],
-        )
-    except KeyError as missing:
-        raise Refused("bad-argument", f"line 1: no {missing.args[0]!r}") from None
 
 
 class Replay:

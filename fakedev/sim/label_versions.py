@@ -8,11 +8,12 @@ from fakedev.sim.roster import RosterNode
 class LabelVersions:
     """Numbers that grow with every change of a node's labels.
 
+    :param latest: where to begin.
     :ivar latest: how many changes there were anywhere.
     """
 
-    def __init__(self) -> None:
-        self.latest = 0
+    def __init__(self, latest: int = 0) -> None:
+        self.latest = latest
         self._of: dict[RosterNode, int] = {}
 
     def change(self, node: RosterNode) -> None:

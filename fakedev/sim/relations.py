@@ -122,6 +122,10 @@ class Relations:
         if self._boards is not None:
             self._boards.set_conditions(self._places.conditions(conditions))
 
+    def set_created(self, created_seconds: Floats) -> None:
+        """From when on each device is there, in seconds since 1970: shape (devices,)."""
+        self._constant["created_seconds"] = created_seconds
+
     def device_level(self, demand: Demand, before: Level | None, seconds: float) -> Level:
         """All quantities of the devices for one tick.
 
@@ -148,6 +152,10 @@ class Relations:
         if lost is None or not lost.any():
             return Level(self._count, arrays, self._masks)
         return self._without(lost > 0, arrays, before)
+
+    def idle_level(self) -> Level:
+        """All quantities of the devices when nobody has asked anything of them yet."""
+        return self.device_level(Demand({}, np.zeros(self._count), {}), None, 0.0)
 
     def _direct(self, name: str, low: Floats, load: Floats, asked: Mapping[str, Floats]) -> Floats:
         value: Floats = low + load * self._span[name]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fakedev.sim.amounts import Amounts
 from fakedev.sim.capacity import Capacity
+from fakedev.sim.carried_table import carried_table
 from fakedev.sim.demand import Demand
 from fakedev.sim.drawn_values import drawn_integrals
 from fakedev.sim.limits import DeviceLimits, own_limits_crossed
@@ -78,6 +79,21 @@ class Workloads:
             new = table_of(started, now_seconds, self._device_keys, self._capacity)
             new = replace(new, noise=first_noise(self._seed, new.pair_keys, tick))
             self._table = self._table.joined(new)
+
+    def move(self, new_of: Positions, device_keys: Keys, capacity: Capacity, tick: int) -> None:
+        """Follow the running workloads' devices to new places: the workloads name them already.
+
+        :param new_of: the new position of each old device, -1 of those that are gone.
+        :param device_keys, capacity: of the new devices.
+        :param tick: that they have done last.
+        """
+        self.changes += 1
+        self._held = None
+        self._device_keys, self._capacity = device_keys, capacity
+        running = self.running()
+        if running:
+            fresh = table_of(running, 0.0, device_keys, capacity)
+            self._table = carried_table(self._table, fresh, new_of, capacity.count, self._seed, tick)
 
     def demand(
         self, tick: int, start_seconds: float, end_seconds: float, pace: Mapping[str, Floats] = MappingProxyType({})

@@ -272,6 +272,51 @@ class Broker:
                 case None:
                     return
 
+    # Another configuration
+
+    def check_reconfigure(self, spec: BrokerSpec) -> None:
+        """Whether :meth:`reconfigure` can be done now.
+
+        :raises Refused: ``busy``, when a queue that would go still has jobs; ``bad-argument``, when the maxima or what
+            they and rates cover would change.
+        """
+        for name in ("window_seconds", "maxima", "interval_seconds"):
+            if getattr(spec, name) != getattr(self.spec, name):
+                key = name.removesuffix("_seconds")
+                raise Refused("bad-argument", f"queues: {key} cannot be changed while the queues are at work")
+        for gone in self._gone(spec):
+            left = gone.waiting.count + len(gone.running)
+            if left:
+                raise Refused("busy", f"queue '{gone.spec.name}' cannot be taken away: jobs wait or run there: {left}")
+
+    def reconfigure(self, spec: BrokerSpec, now: float) -> None:
+        """Go over to other queues and limits: jobs, waits and statistics of the queues that stay live on.
+
+        Who waits for work of a queue that goes is told nothing(); what lies buried there is forgotten.
+
+        :raises Refused: as :meth:`check_reconfigure`.
+        """
+        self.check_reconfigure(spec)
+        for gone in self._gone(spec):
+            for wait in list(gone.waits):
+                self._ledger.remove_wait(wait)
+                wait.worker.nothing(wait.queue, wait.ticket)
+            self._ledger.deadlines.clear(gone)
+        self.spec = spec
+        self.queue_names = tuple(queue.name for queue in spec.queues)
+        before = dict(self._queues)
+        # Ledger and admission look into the same mapping.
+        self._queues.clear()
+        for each in spec.queues:
+            queue = before.get(each.name) or Queue(each, QueueStatistics(spec, now))
+            queue.spec = each
+            self._queues[each.name] = queue
+        self._admission.most_bytes = spec.max_bytes
+
+    def _gone(self, spec: BrokerSpec) -> list[Queue]:
+        names = {queue.name for queue in spec.queues}
+        return [queue for name, queue in self._queues.items() if name not in names]
+
     # What can be seen
 
     def snapshot(self, queue: str, now: float) -> QueueSnapshot:

@@ -1,0 +1,85 @@
+"""What becomes of workloads when a fleet goes over to another configuration, and what no reload can change."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fakedev.sim.errors import Refused
+from fakedev.sim.machinery import Machinery
+from fakedev.sim.moves import Moves
+from fakedev.sim.roster import Roster
+from fakedev.sim.spec import FleetSpec, WorkloadSpec
+from fakedev.sim.workload import Verdict, Workload
+from fakedev.sim.workloads import Workloads
+
+#: A workload of the configuration, with its id.
+Base = tuple[str, WorkloadSpec]
+
+
+def check_can_go_over(now: FleetSpec, coming: Machinery) -> None:
+    """Whether a fleet can become another.
+
+    :raises Refused: when its history could not go on, or a workload of the configuration cannot run.
+    """
+    for key, before, after in (
+        ("seed", now.seed, coming.spec.seed),
+        ("tick", now.tick_seconds, coming.spec.tick_seconds),
+        ("epoch", now.epoch_seconds, coming.spec.epoch_seconds),
+    ):
+        if before != after:
+            raise Refused("bad-argument", f"fleet.{key} cannot be changed by a reload ({before:g} to {after:g})", key)
+    for workload in coming.spec.base:
+        coming.admission.check(workload)
+
+
+def kept_base(before: Sequence[Base], after: Sequence[WorkloadSpec]) -> tuple[list[Base], list[WorkloadSpec]]:
+    """The workloads of the configuration that live on, whether they still run or not; and those that begin."""
+    left = list(before)
+    stays: list[Base] = []
+    begins = []
+    for spec in after:
+        same = next((each for each in left if each[1] == spec), None)
+        if same is None:
+            begins.append(spec)
+        else:
+            left.remove(same)
+            stays.append(same)
+    return stays, begins
+
+
+def without_base(workloads: Workloads, ids: Collection[str]) -> list[Verdict]:
+    """Verdicts on the workloads that the configuration has no longer."""
+    running = [workloads.by_id[each] for each in ids if each in workloads.by_id]
+    return [workload.verdict(0, "no longer in the configuration") for workload in running]
+
+
+def without_devices(
+    workloads: Workloads, roster: Roster, gone: NDArray[np.bool_], spared: Collection[str]
+) -> list[Verdict]:
+    """Verdicts on the workloads that have one of the devices that are gone.
+
+    :param gone: shape (devices,) of the roster.
+    :param spared: ids of those that are given other devices instead.
+    """
+    return [
+        workload.verdict(1, f"Device {roster.device_name(device)} is no longer in the fleet, terminated")
+        for workload, device in workloads.on_devices(gone)
+        if workload.workload_id not in spared
+    ]
+
+
+def find_devices(workload: Workload, moves: Moves, coming: Machinery, *, is_base: bool) -> None:
+    """Give a running workload its devices' new places.
+
+    A workload of the configuration has all devices that its words name now; any other those that it has.
+    """
+    if is_base:
+        workload.devices = coming.admission.check(workload.spec)
+        workload.limits = coming.admission.limits(workload.spec)
+    else:
+        workload.devices = np.sort(moves.new_of[workload.devices])
+        known = coming.relations.quantities
+        workload.limits = tuple(limit for limit in workload.limits if limit.quantity in known)

@@ -1,0 +1,25 @@
+"""What follows from a fleet's specification alone: made beside a running fleet, before that goes over to it."""
+
+from __future__ import annotations
+
+from fakedev.sim.admission import Admission
+from fakedev.sim.limits import DeviceLimits
+from fakedev.sim.relations import Relations
+from fakedev.sim.roster import Roster
+from fakedev.sim.spec import FleetSpec
+
+
+class Machinery:
+    """The parts of a fleet that know no history.
+
+    Making them takes long for a large fleet, and touches nothing else: it may be done in a thread.
+    """
+
+    def __init__(self, spec: FleetSpec) -> None:
+        self.spec = spec
+        self.roster = Roster(spec.pools)
+        self.relations = Relations(self.roster, spec.epoch_seconds, spec.seed)
+        self.capacity = self.relations.capacity()
+        quantities = self.relations.quantities
+        self.admission = Admission(self.roster, self.capacity, quantities, spec.metric_names, spec.tick_seconds)
+        self.device_limits = DeviceLimits(self.roster, self.capacity)
