@@ -8,20 +8,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from time import time
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, cast
 
 from twisted.internet.defer import Deferred, succeed
-from twisted.logger import ILogObserver, Logger
+from twisted.logger import ILogObserver
 from twisted.python.usage import Options as UsageOptions
 from twisted.python.usage import UsageError
 
 from fakedev import __version__
-from fakedev.config.configuration import Configuration, WorkloadListen
+from fakedev.config.configuration import Configuration, WebEndpoint, WorkloadListen
 from fakedev.config.effective import effective_text
 from fakedev.config.files import Files
 from fakedev.config.load import load
 from fakedev.config.problems import ConfigurationError
-from fakedev.net.announcement import Announcement
+from fakedev.net.announcement import Announcement, WhatIsWhere
 from fakedev.net.descriptors import raise_descriptor_limit
 from fakedev.net.ending_signals import stop_reactor
 from fakedev.net.hangup import HangupService
@@ -33,7 +33,6 @@ from fakedev.net.logs import twistd_log
 from fakedev.net.memory import keep_freed_memory
 from fakedev.net.own_collectors import (
     ReloadMetrics,
-    ReloadStatistics,
     ScrapeMetrics,
     TickMetrics,
 )
@@ -43,6 +42,7 @@ from fakedev.net.page_statistics import ScrapeStatistics
 from fakedev.net.pages import Pages
 from fakedev.net.queue_totals import QueueTotals
 from fakedev.net.recorder import Recorder
+from fakedev.net.reload_page import NotYet
 from fakedev.net.tester_metrics import LoadMetrics
 from fakedev.net.tester_service import LoadTester
 from fakedev.net.ticker import Ticker
@@ -53,13 +53,13 @@ from fakedev.net.workload_port import WorkloadPortFactory
 from fakedev.sim.fleet import Fleet, keep_nothing
 from fakedev.sim.record_head import RecordHead
 from fakedev.tap_application import Application, run_application
+from fakedev.tap_ports import Ports
 from fakedev.tap_queues import WorkQueues
+from fakedev.tap_reload import InUse, ReadAgain, Reloader
 from fakedev.tap_tester import make_tester
 
 #: How long the original waits for the rest of a message before it gives the peer up.
 ORIGINAL_PATIENCE_SECONDS: Final = 0.15
-
-_log = Logger()
 
 
 class Options(UsageOptions):
@@ -123,7 +123,8 @@ class Options(UsageOptions):
         head = record_head(self.configuration, files, config=self["config"], overrides=self["set"])
         # twistd changes the folder when it becomes a daemon.
         record, ready_file = (self[option] and os.path.abspath(self[option]) for option in ("record", "ready-file"))
-        self.run = Run(head, record, ready_file)
+        path = self["config"] and os.path.abspath(self["config"])
+        self.run = Run(head, record, ready_file, read_again=partial(read_again, path, tuple(self["set"])))
 
 
 def record_head(
@@ -140,6 +141,16 @@ def record_head(
     return RecordHead(__version__, epoch, path, text, dict(files.texts), dict(files.variables), list(overrides))
 
 
+def read_again(path: str | None, overrides: Sequence[str]) -> tuple[Configuration, RecordHead]:
+    """The configuration as it is now where it was read at the start, and what it was read from.
+
+    :raises ConfigurationError: with every problem.
+    """
+    files = Files(environ=os.environ)
+    configuration = load(path, files, overrides)
+    return configuration, record_head(configuration, files, config=path, overrides=overrides)
+
+
 @dataclass(frozen=True)
 class Run:
     """What one run of the program is told beyond its configuration.
@@ -147,12 +158,14 @@ class Run:
     :param record: where the events are written; empty for nowhere.
     :param drop_in: behave as the original ``fakedev-exporter``: its pages alone, its impatience with
         peers, and SIGHUP ends it.
+    :param read_again: reads the configuration for a reload; None: there is nothing to read it from.
     """
 
     head: RecordHead
     record: str = ""
     ready_file: str = ""
     drop_in: bool = False
+    read_again: ReadAgain | None = None
 
 
 def makeService(options: Options, reactor: Any = None) -> Application:
@@ -182,21 +195,26 @@ def make_application(
     """
     raise_descriptor_limit()
     keep_freed_memory()
-    spec = replace(configuration.fleet, epoch_seconds=run.head.epoch_seconds)
     recorder = _recorder(run)
-    wall_per_tick = spec.tick_seconds / configuration.speed if configuration.speed else 0.0
-    fleet = Fleet(spec, recorder.record if recorder else keep_nothing, wall_per_tick)
+    fleet = _fleet(configuration, run, recorder)
     hub = WorkloadHub(fleet)
-    ticker = Ticker(fleet, configuration.speed, reactor, hub.tell)
-    scrapes = ScrapeStatistics()
     pages = Pages(fleet, configuration.identities, reactor)
+
+    def ticked() -> None:
+        reloader.ticked()
+
+    ticker = Ticker(fleet, configuration.speed, reactor, hub.tell, ticked)
+    scrapes = ScrapeStatistics()
     turns = Turns(reactor)
-    ports = [
-        _workload_listener(configuration, listen, hub, ticker, turns, reactor, run.drop_in)
-        for listen in configuration.workloads.listen
-    ]
+    in_use = InUse(configuration)
+    workloads = Ports(
+        configuration.workloads.listen,
+        lambda listen: listen.listen,
+        partial(_workload_listener, in_use, hub, ticker, turns, reactor, run.drop_in),
+        partial(_change_workload_port, in_use),
+    )
     queues = WorkQueues(configuration.queues, turns, reactor) if configuration.queues is not None else None
-    own = _own_metrics(fleet, ticker, scrapes, [port for port, _ in ports], run.head.epoch_seconds)
+    own = _own_metrics(fleet, ticker, scrapes, workloads)
     if queues is not None:
         own.add("queues", QueueTotals(queues.figures))
     tester = make_tester(configuration.plans, reactor) if configuration.plans else None
@@ -206,22 +224,25 @@ def make_application(
     def ready() -> str | None:
         return ticker.trouble() or (queues.trouble() if queues else None)
 
-    web = []
-    for endpoint in configuration.web:
+    def listen_web(endpoint: WebEndpoint) -> ListeningService:
+        limits = DROP_IN_LIMITS if run.drop_in else HttpLimits()
+        return ListeningService(endpoint.listen, GuardedSite(NotYet(), reactor, limits=limits), reactor, True)
+
+    def change_web(service: ListeningService, endpoint: WebEndpoint) -> None:
         if run.drop_in:
             root = make_exporter_root(pages, scrapes)
         else:
             root = make_root(
                 hub, pages, ticker, own, scrapes, ticker.trouble, ready,
-                queues=queues.figures if queues else None, tester=tester,
+                reload=reloader.reload, queues=queues.figures if queues else None, tester=tester,
                 is_full=endpoint.serve == "all", pool=endpoint.pool, identity=endpoint.identity,
             )  # fmt: skip
-        guard = ChangeGuard(endpoint.hosts, endpoint.token)
-        limits = DROP_IN_LIMITS if run.drop_in else HttpLimits()
-        site = GuardedSite(root, reactor, changes=guard, limits=limits)
-        web.append((ListeningService(endpoint.listen, site, reactor, make_folder=True), endpoint.serve))
+        site: Any = service.factory
+        site.resource, site.changes = root, ChangeGuard(endpoint.hosts, endpoint.token)
+
+    web = Ports(configuration.web, lambda endpoint: endpoint.listen, listen_web, change_web)
     queue_ports = queues.ports if queues else []
-    listeners = Listeners([service for service, _ in web + queue_ports] + [service for _, service in ports])
+    listeners = Listeners([service for service, _ in [*web.services, *queue_ports, *workloads.services]])
     application = Application(
         listeners, reactor, recorder=recorder, observer=observer, drain=_first_at_the_end(queues, tester),
         hurry=queues.hurry if queues else None,
@@ -232,15 +253,33 @@ def make_application(
         queues.add_to(application)
     if tester is not None:
         tester.setServiceParent(application)
-    on_hangup = partial(stop_reactor, reactor) if run.drop_in else _say_no_reload
+
+    def what_is_where() -> WhatIsWhere:
+        titles = ", ".join(dict.fromkeys(identity.title for identity in pages.identities.values()))
+        return WhatIsWhere(
+            f"fakedev {__version__}: {fleet.roster.summary}, simulated, shown as {titles}",
+            in_use.configuration.notes,
+            [(service, endpoint.serve) for service, endpoint in web.services],
+            [service for service, _ in workloads.services],
+            queues.ports if queues else [],
+        )
+
+    announcement = Announcement(what_is_where, run.ready_file)
+    reloader = Reloader(
+        run.read_again, in_use, run.head, fleet, pages, web, workloads, queues, listeners, announcement.tell, reactor
+    )
+    own.add("reload", ReloadMetrics(reloader.statistics))
+    web.finish(configuration.web)
+    on_hangup = partial(stop_reactor, reactor) if run.drop_in else reloader.hangup
     HangupService(reactor, on_hangup).setServiceParent(application)
-    titles = ", ".join(dict.fromkeys(identity.title for identity in configuration.identities.values()))
-    summary = f"fakedev {__version__}: {fleet.roster.summary}, simulated, shown as {titles}"
-    notes = configuration.notes
-    Announcement(
-        summary, notes, web, [service for _, service in ports], queue_ports, run.ready_file
-    ).setServiceParent(application)
+    announcement.setServiceParent(application)
     return application
+
+
+def _fleet(configuration: Configuration, run: Run, recorder: Recorder | None) -> Fleet:
+    spec = replace(configuration.fleet, epoch_seconds=run.head.epoch_seconds)
+    wall_per_tick = spec.tick_seconds / configuration.speed if configuration.speed else 0.0
+    return Fleet(spec, recorder.record if recorder else keep_nothing, wall_per_tick)
 
 
 def _first_at_the_end(queues: WorkQueues | None, tester: LoadTester | None) -> Callable[[], Deferred[None]]:
@@ -255,40 +294,43 @@ def _first_at_the_end(queues: WorkQueues | None, tester: LoadTester | None) -> C
 
 
 def _workload_listener(
-    configuration: Configuration,
-    listen: WorkloadListen,
-    hub: WorkloadHub,
-    ticker: Ticker,
-    turns: Turns,
-    reactor: Any,
-    drop_in: bool,
-) -> tuple[WorkloadPortFactory, ListeningService]:
+    in_use: InUse, hub: WorkloadHub, ticker: Ticker, turns: Turns, reactor: Any, drop_in: bool, listen: WorkloadListen
+) -> ListeningService:
+    ports = in_use.configuration.workloads
     factory = WorkloadPortFactory(
         hub,
         ticker,
         reactor,
         allow=listen.allow,
         node=listen.node,
-        max_connections=configuration.workloads.max_connections,
-        message_seconds=configuration.workloads.message_seconds,
+        max_connections=ports.max_connections,
+        message_seconds=ports.message_seconds,
         idle_answer_seconds=ORIGINAL_PATIENCE_SECONDS if drop_in else None,
         turns=turns,
     )
-    return factory, ListeningService(listen.listen, factory, reactor, make_folder=True)
+    return ListeningService(listen.listen, factory, reactor, make_folder=True)
+
+
+def _change_workload_port(in_use: InUse, service: ListeningService, listen: WorkloadListen) -> None:
+    ports, factory = in_use.configuration.workloads, cast(WorkloadPortFactory, service.factory)
+    factory.allow, factory.node = listen.allow, listen.node
+    factory.max_connections, factory.message_seconds = ports.max_connections, ports.message_seconds
 
 
 def _own_metrics(
-    fleet: Fleet, ticker: Ticker, scrapes: ScrapeStatistics, ports: Sequence[WorkloadPortFactory], loaded_at: float
+    fleet: Fleet, ticker: Ticker, scrapes: ScrapeStatistics, ports: Ports[WorkloadListen]
 ) -> OwnMetrics:
     def by_state() -> dict[str, int]:
         starting = fleet.starting_count
         return {"starting": starting, "running": len(fleet.workloads.by_id) - starting}
 
+    def connections() -> int:
+        return sum(len(cast(WorkloadPortFactory, service.factory).peers) for service, _ in ports.services)
+
     return OwnMetrics({
         "ticks": TickMetrics(ticker, lambda: fleet.state.tick),
         "scrapes": ScrapeMetrics(scrapes),
-        "workloads": WorkloadCounts(by_state, lambda: sum(len(port.peers) for port in ports)),
-        "reload": ReloadMetrics(ReloadStatistics(True, loaded_at)),
+        "workloads": WorkloadCounts(by_state, connections),
     })  # fmt: skip
 
 
@@ -300,7 +342,3 @@ def _recorder(run: Run) -> Recorder | None:
     except OSError as error:
         sys.stderr.write(f"fakedev: the record cannot be written: {error}\n")
         raise SystemExit(1) from None
-
-
-def _say_no_reload() -> None:
-    _log.warn("SIGHUP: reload is not built yet; restart fakedev to use another configuration")

@@ -10,7 +10,8 @@ from twisted.logger import Logger
 
 from fakedev import __version__
 from fakedev.config.configuration import Configuration, Queues
-from fakedev.net.announcement import Announcement
+from fakedev.config.listen import ListenAddress
+from fakedev.net.announcement import Announcement, WhatIsWhere
 from fakedev.net.descriptors import raise_descriptor_limit
 from fakedev.net.ending_signals import stop_reactor
 from fakedev.net.hangup import HangupService
@@ -23,9 +24,11 @@ from fakedev.net.queue_client_port import QueueClientFactory
 from fakedev.net.queue_figures import QueueFigures
 from fakedev.net.queue_hub import GOING_DOWN, QueueHub
 from fakedev.net.queue_log import QueueLog
+from fakedev.net.queue_port import QueuePortFactory
 from fakedev.net.tree import make_frontend_root
 from fakedev.net.turns import Turns
 from fakedev.tap_application import Application, run_application
+from fakedev.tap_ports import Ports
 from fakedev.workqueue.broker import Broker
 
 
@@ -33,7 +36,6 @@ class WorkQueues:
     """The queues of a configuration with their ports.
 
     :param verbose: log every message.
-    :ivar ports: the services of their ports, each with who connects there.
     """
 
     log = Logger()
@@ -49,17 +51,46 @@ class WorkQueues:
             turns=turns, verbose=verbose,
         )  # fmt: skip
         self.figures = QueueFigures(hub, clients, backends)
-        self.ports = [
-            *((ListeningService(address, clients, reactor, make_folder=True), "clients") for address in queues.clients),
-            *(
-                (ListeningService(address, backends, reactor, make_folder=True), "backends")
-                for address in queues.backends
-            ),
-        ]
+        self._clients, self._backends = (
+            Ports(addresses, lambda address: address, partial(_listening, factory, reactor), lambda *_: None)
+            for addresses, factory in ((queues.clients, clients), (queues.backends, backends))
+        )
+        self._factories = clients, backends
         self._hub = hub
         self._drain_seconds = queues.drain_seconds
         self._log_interval_seconds = queues.log_interval_seconds
         self._reactor = reactor
+
+    @property
+    def ports(self) -> list[tuple[ListeningService, str]]:
+        """The services of their ports, each with who connects there."""
+        clients = [(service, "clients") for service, _ in self._clients.services]
+        return clients + [(service, "backends") for service, _ in self._backends.services]
+
+    def begin(self, queues: Queues, listeners: Listeners) -> None:
+        """Prepare to go over to other queues.
+
+        :raises CannotListen: or :class:`~fakedev.workqueue.errors.Refused`; call :meth:`undo` then.
+        """
+        self._clients.begin(queues.clients, listeners)
+        self._backends.begin(queues.backends, listeners)
+        self._hub.broker.prepare(queues.broker)
+
+    def undo(self) -> None:
+        """Nothing comes of what was begun."""
+        self._clients.undo()
+        self._backends.undo()
+
+    def reconfigure(self, queues: Queues) -> None:
+        """Go over to other queues, which were begun."""
+        self._hub.broker.reconfigure(queues.broker, self._hub.now())
+        self._hub.turn_over()
+        clients, backends = self._factories
+        clients.read_limits()
+        for factory in (clients, backends):
+            factory.max_connections, factory.message_seconds = queues.max_connections, queues.message_seconds
+        self._clients.finish(queues.clients)
+        self._backends.finish(queues.backends)
 
     def add_to(self, application: Application) -> None:
         """Let the application start and stop what is not a port."""
@@ -87,6 +118,10 @@ class WorkQueues:
         return GOING_DOWN if self._hub.is_closed else None
 
 
+def _listening(factory: QueuePortFactory, reactor: Any, address: ListenAddress) -> ListeningService:
+    return ListeningService(address, factory, reactor, make_folder=True)
+
+
 def run_frontend(configuration: Configuration, verbose: bool) -> None:
     """Be ``fakedev-frontend`` until a signal comes.
 
@@ -109,5 +144,6 @@ def make_frontend(configuration: Configuration, reactor: Any, verbose: bool = Fa
     HangupService(reactor, partial(stop_reactor, reactor)).setServiceParent(application)
     names = ", ".join(queue.name for queue in configuration.queues.broker.queues)
     summary = f"fakedev {__version__}: frontend of the queues {names}"
-    Announcement(summary, configuration.notes, web, queues=queues.ports).setServiceParent(application)
+    what = WhatIsWhere(summary, configuration.notes, web, queues=queues.ports)
+    Announcement(lambda: what).setServiceParent(application)
     return application

@@ -11,7 +11,7 @@ from fakedev import __version__
 from fakedev.config.configuration import Logging
 from fakedev.config.listen import ListenAddress
 from fakedev.config.peer_address import parse_address
-from fakedev.net.announcement import Announcement
+from fakedev.net.announcement import Announcement, WhatIsWhere
 from fakedev.net.descriptors import raise_descriptor_limit
 from fakedev.net.ending_signals import stop_reactor
 from fakedev.net.frontend_connector import FrontendConnector
@@ -108,7 +108,8 @@ def make_client(settings: ClientSettings, reactor: Any) -> tuple[Application, Lo
     run.setServiceParent(application)
     HangupService(reactor, stop).setServiceParent(application)
     loads = ", ".join(f"{plan.name} on queue {plan.queue} of {plan.frontend}" for plan in settings.plans)
-    Announcement(f"fakedev {__version__}: load: {loads}", (), web).setServiceParent(application)
+    what = WhatIsWhere(f"fakedev {__version__}: load: {loads}", (), web)
+    Announcement(lambda: what).setServiceParent(application)
     return application, tester
 
 

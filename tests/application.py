@@ -15,6 +15,7 @@ from twisted.internet.error import ConnectionDone
 from twisted.internet.testing import MemoryReactorClock, StringTransport
 from twisted.python.failure import Failure
 
+from fakedev.config.configuration import Configuration
 from fakedev.config.files import Files
 from fakedev.config.load import load
 from fakedev.net.http_site import GuardedSite
@@ -22,6 +23,7 @@ from fakedev.net.line_factory import LinePeerFactory
 from fakedev.net.queue_backend_port import QueueBackendFactory
 from fakedev.net.queue_client_port import QueueClientFactory
 from fakedev.net.workload_port import WorkloadPortFactory
+from fakedev.sim.record_head import RecordHead
 from fakedev.tap import Application, Run, make_application, record_head
 from tests.http_wire import Answer, Peer, SocketLike
 
@@ -96,6 +98,19 @@ class MemoryPort:
         return wire
 
 
+class NoThreads:
+    """A pool of threads that does everything at once."""
+
+    def callInThreadWithCallback(self, told: Callable[[bool, Any], None], work: Callable[[], Any]) -> None:
+        """Do the work, and tell the result."""
+        try:
+            result = work()
+        except Exception:
+            told(False, Failure())
+        else:
+            told(True, result)
+
+
 class AppReactor(MemoryReactorClock):  # type: ignore[misc]
     """A reactor in memory whose ports can be connected to.
 
@@ -117,6 +132,14 @@ class AppReactor(MemoryReactorClock):  # type: ignore[misc]
         """Listen on a UNIX socket."""
         self.ports.append(MemoryPort(self, UNIXAddress(address.encode()), factory))
         return self.ports[-1]
+
+    def callFromThread(self, call: Callable[..., Any], *arguments: Any) -> None:
+        """Call at once."""
+        call(*arguments)
+
+    def getThreadPool(self) -> NoThreads:
+        """Its threads."""
+        return NoThreads()
 
     def turn(self) -> None:
         """One reactor turn: what is due now; the calls that this makes are for the next one."""
@@ -225,11 +248,17 @@ class MemoryApplication:
         if self.configuration.epoch_is_start:
             head = replace(head, epoch_seconds=BEGIN)
         self.reactor = AppReactor()
-        self.service: Application = make_application(
-            self.configuration, Run(head, record, ready_file, drop_in), self.reactor
-        )
+        #: What a reload reads.
+        self.text = text
+        run = Run(head, record, ready_file, drop_in, self._read_again)
+        self.service: Application = make_application(self.configuration, run, self.reactor)
         self.service.privilegedStartService()
         self.service.startService()
+
+    def _read_again(self) -> tuple[Configuration, RecordHead]:
+        files = Files(environ={})
+        configuration = load(None, files, text=self.text)
+        return configuration, record_head(configuration, files, text=self.text)
 
     def factories(self, kind: type) -> list[Any]:
         """The factories of its ports, in order."""

@@ -60,10 +60,10 @@ def test_the_unit_of_the_backend_lets_commands_finish() -> None:
 
 
 def test_the_unit_says_what_the_program_does() -> None:
-    """Nothing claims to reload before reload exists."""
+    """It starts, reloads and is held in as the documents say."""
     assert unit_values("ExecStart") == ["/opt/fakedev/bin/fakedev serve --config /etc/fakedev/fakedev.yaml"]
     assert unit_values("RuntimeDirectory") == ["fakedev"]
-    assert unit_values("ExecReload") == []
+    assert unit_values("ExecReload") == ["/bin/kill -HUP $MAINPID"]
     assert unit_values("CapabilityBoundingSet") == [""]
     assert set(unit_values("RestrictAddressFamilies")[0].split()) == {"AF_INET", "AF_INET6", "AF_UNIX"}
 

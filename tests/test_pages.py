@@ -16,8 +16,10 @@ from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource
 from fakedev.net.http_response import Response
 from fakedev.net.pages import TICK_HEADER, CachedPage, LatestPages, Pages
-from fakedev.sim.events import StartWorkload
+from fakedev.sim.events import Reload, StartWorkload
 from fakedev.sim.fleet import Fleet
+from fakedev.sim.machinery import Machinery
+from fakedev.sim.record_head import RecordHead
 from fakedev.sim.roster import RosterNode
 from fakedev.sim.state import State
 from fakedev.sim.workload_fields import workload_from_fields
@@ -276,3 +278,72 @@ class LargePageTests(SynchronousTestCase):
         third = self.waiting()
         self.turns(third)
         assert bytes(self.successResultOf(third).body) == made_alone(self.fleet, self.configuration)
+
+
+class FollowingTests(SynchronousTestCase):
+    """The fleet goes over to other nodes while pages are kept and made."""
+
+    def setUp(self) -> None:
+        self.configuration = configured(LARGE)
+        self.fleet = Fleet(self.configuration.fleet)
+        self.reactor = BusyReactor()
+        self.pages = Pages(self.fleet, self.configuration.identities, self.reactor)
+
+    def go_over(self, text: str) -> None:
+        """The fleet becomes that of another configuration."""
+        coming = configured(text)
+        self.fleet.apply(Reload(Machinery(coming.fleet), RecordHead("", 0.0)))
+        self.fleet.advance()
+        self.pages.follow(coming.identities)
+        self.expected = made_alone(self.fleet, coming)
+
+    def waiting(self, page: CachedPage) -> list[object]:
+        """Ask for a page that takes a while; what comes of it."""
+        answer = page.response()
+        assert isinstance(answer, Deferred)
+        came: list[object] = []
+        answer.addBoth(came.append)
+        return came
+
+    def turn(self, came: list[object]) -> None:
+        """Turn the reactor until something came."""
+        for _ in range(10_000):
+            if came:
+                return
+            self.reactor.turn()
+
+    def test_who_waits_is_given_the_page_of_the_new_fleet(self) -> None:
+        """However far the old one was."""
+        for turns in (0, 3, 20):
+            came = self.waiting(self.pages.fleet_page())
+            for _ in range(turns):
+                self.reactor.turn()
+            self.assertEqual(came, [])
+            self.go_over(LARGE.replace("nodes: 200", f"nodes: {150 + turns}"))
+            self.turn(came)
+            (response,) = came
+            assert isinstance(response, Response)
+            self.assertEqual(bytes(response.body), self.expected)
+            self.fleet.advance()
+
+    def test_another_identity(self) -> None:
+        """Pages are those of the new one."""
+        self.go_over(LARGE.replace("nodes: 200", "nodes: 2").replace("identity: dcgm", "identity: collectd"))
+        came = self.waiting(self.pages.fleet_page())
+        self.turn(came)
+        (page,) = came
+        assert isinstance(page, Response)
+        self.assertEqual(bytes(page.body), self.expected)
+        self.assertIn(b"collectd_", self.expected)
+
+    def test_a_node_that_is_gone(self) -> None:
+        """Who waits for its page is told that there is none."""
+        node = self.fleet.roster.node("p-199")
+        assert node is not None
+        page = self.pages.node_page(node)
+        page.hand_over(None)
+        came = self.waiting(page)
+        self.reactor.turn()
+        page.hand_over(None)
+        (failure,) = came
+        self.assertEqual(str(getattr(failure, "value", "")), "nothing is here any more")

@@ -82,12 +82,24 @@ def test_serve_ends_with_0(service: Service, tmp_path: Path, number: signal.Sign
 
 
 def test_sighup(start_program: StartProgram, tmp_path: Path) -> None:
-    """SIGHUP is caught and logged, and the service goes on."""
+    """SIGHUP takes a changed configuration, with all connections; one that is wrong changes nothing."""
     service = serve(start_program, tmp_path)
+    config = tmp_path / "fakedev.yaml"
+    good = config.read_text()
+    assert "nodes: [a, b]" in good
+    peer = service.connect()
+    assert peer.say("run one devices=a/0 profile=50") == "ok w2"
+    config.write_text(good.replace("nodes: [a, b]", "nodes: [c, a]"))
     service.program.process.send_signal(signal.SIGHUP)
-    assert "reload is not built yet" in service.program.wait_for_text("SIGHUP")
-    assert service.fetch("/health").status == 200
+    service.program.wait_for_text("the configuration was reloaded")
+    assert [target["labels"]["node"] for target in service.get_json("/sd")] == ["c", "a"]
+    assert peer.say("list").startswith("ok 1 lines")
+    config.write_text(good.replace("nodes:", "node:"))
     service.program.process.send_signal(signal.SIGHUP)
+    service.program.wait_for_text("did you mean 'nodes'?")
+    assert "fakedev_config_last_reload_successful 0.0" in service.fetch("/-/metrics").body.decode()
+    assert service.fetch("/nodes/c/metrics").status == 200
+    peer.leave()
     assert service.program.stop() == 0
 
 

@@ -286,13 +286,6 @@ def test_our_own_metrics(app: MemoryApplication) -> None:
     assert {value for (name, _), value in samples.items() if name == "fakedev_collector_success"} == {1}
 
 
-def test_reload_is_not_there_yet(app: MemoryApplication) -> None:
-    """501, and says so."""
-    answer = app.ask("POST", "/-/reload", b"")
-    assert answer.status == 501
-    assert b"restart fakedev" in answer.body
-
-
 def test_gzip(app: MemoryApplication) -> None:
     """When it is asked for; the same page."""
     import gzip  # noqa: PLC0415

@@ -128,7 +128,7 @@ def _pages(fleet: Fleet, configuration: Configuration, name: str) -> list[Page[R
     if name:
         node = fleet.roster.node(name)
         if node is None:
-            raise ValueError(f"no node {name!r} in tick {fleet.state.tick}")
+            raise ValueError(f"no node {name!r}")
         nodes = [node]
     return [
         Page(Face(identity, DeviceSource(fleet, identity.shared_devices)), group)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
 from twisted.application.service import Service
 from twisted.logger import Logger
@@ -20,50 +20,56 @@ _SERVED: Final = {
 }
 
 
+class WhatIsWhere(NamedTuple):
+    """What people and programs are told.
+
+    :ivar summary: what is simulated, in a line.
+    :ivar notes: what the configuration's reader should know.
+    :ivar web: services of HTTP addresses, each with what is served there (``all``, ``metrics``, ``tester``).
+    :ivar workloads: services of workload ports.
+    :ivar queues: services of the queues' ports, each with who connects there (``clients``, ``backends``).
+    """
+
+    summary: str
+    notes: Sequence[str]
+    web: Sequence[tuple[ListeningService, str]] = ()
+    workloads: Sequence[ListeningService] = ()
+    queues: Sequence[tuple[ListeningService, str]] = ()
+
+
 class Announcement(Service):
     """The last service to start: all addresses are known and answer.
 
-    :param summary: what is simulated, in a line.
-    :param notes: what the configuration's reader should know.
-    :param web: services of HTTP addresses, each with what is served there (``all``, ``metrics``, ``tester``).
-    :param workloads: services of workload ports.
-    :param queues: services of the queues' ports, each with who connects there (``clients``, ``backends``).
+    :param what: is asked for it whenever it is told.
     :param ready_file: is written when all is ready: JSON with the real addresses; empty for none.
     """
 
     log = Logger()
 
-    def __init__(
-        self,
-        summary: str,
-        notes: Sequence[str],
-        web: Sequence[tuple[ListeningService, str]],
-        workloads: Sequence[ListeningService] = (),
-        queues: Sequence[tuple[ListeningService, str]] = (),
-        ready_file: str = "",
-    ) -> None:
+    def __init__(self, what: Callable[[], WhatIsWhere], ready_file: str = "") -> None:
         self.setName("announcement")
-        self._summary = summary
-        self._notes = tuple(notes)
-        self._web = tuple(web)
-        self._workloads = tuple(workloads)
-        self._queues = tuple(queues)
+        self._what = what
         self._ready_file = ready_file
 
     def startService(self) -> None:
         """Tell."""
         super().startService()
-        lines = [self._summary, *(f"note: {note}" for note in self._notes)]
-        for service, serve in self._web:
-            what, path = _SERVED[serve]
-            lines.append(f"{what}: {_url(service, path)} {reach(service)}")
-        lines += [f"workloads: {service.display} {reach(service)}" for service in self._workloads]
-        lines += [f"{who} of the queues: {service.display} {reach(service)}" for service, who in self._queues]
+        self.tell()
+
+    def tell(self) -> None:
+        """Tell what is where now."""
+        what = self._what()
+        lines = [what.summary, *(f"note: {note}" for note in what.notes)]
+        for service, serve in what.web:
+            words, path = _SERVED[serve]
+            lines.append(f"{words}: {_url(service, path)} {reach(service)}")
+        lines += [f"workloads: {service.display} {reach(service)}" for service in what.workloads]
+        lines += [f"{who} of the queues: {service.display} {reach(service)}" for service, who in what.queues]
         for line in lines:
             # Each line is a format of its own: they are no repeats of each other, however many.
             self.log.info(line.replace("{", "{{").replace("}", "}}"))
         if self._ready_file:
-            self._write_ready_file()
+            self._write_ready_file(what)
 
     def stopService(self) -> None:
         """Nobody need wait any more."""
@@ -71,13 +77,13 @@ class Announcement(Service):
         if self._ready_file and os.path.exists(self._ready_file):
             os.unlink(self._ready_file)
 
-    def _write_ready_file(self) -> None:
+    def _write_ready_file(self, what: WhatIsWhere) -> None:
         content = {
             "pid": os.getpid(),
-            "web": [service.display for service, _ in self._web],
-            "workloads": [service.display for service in self._workloads],
-            "queue-clients": [service.display for service, who in self._queues if who == "clients"],
-            "queue-backends": [service.display for service, who in self._queues if who == "backends"],
+            "web": [service.display for service, _ in what.web],
+            "workloads": [service.display for service in what.workloads],
+            "queue-clients": [service.display for service, who in what.queues if who == "clients"],
+            "queue-backends": [service.display for service, who in what.queues if who == "backends"],
         }
         # Renamed into place: whoever waits for the file finds it whole.
         unfinished = f"{self._ready_file}.{os.getpid()}"

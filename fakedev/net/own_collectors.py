@@ -44,10 +44,15 @@ class ReloadStatistics:
     """How the configuration was loaded last.
 
     :ivar succeeded_at: seconds since the Unix epoch.
+    :ivar sha256: of the text of the configuration's file that is in use, in hexadecimal digits.
+    :ivar good, failed: how many reloads were.
     """
 
     successful: bool = True
     succeeded_at: float = 0.0
+    sha256: str = ""
+    good: int = 0
+    failed: int = 0
 
 
 class BuildMetrics:
@@ -151,6 +156,14 @@ class ReloadMetrics:
             "When a good configuration was read last.",
             self._reload.succeeded_at,
         )
+        info = GaugeMetricFamily(
+            "fakedev_config_info", "The configuration in use, always 1: the SHA-256 of its file.", labels=["sha256"]
+        )
+        info.add_metric([self._reload.sha256], 1)
+        reloads = CounterMetricFamily("fakedev_config_reloads", "Reloads that were asked for.", labels=["result"])
+        reloads.add_metric(["good"], self._reload.good)
+        reloads.add_metric(["failed"], self._reload.failed)
+        yield from (info, reloads)
 
 
 def _add_histogram(family: HistogramMetricFamily, labels: list[str], durations: Durations) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, Final
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail
 from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure
 
@@ -16,7 +16,7 @@ from fakedev.exposition.sources import DeviceSource, by_identity
 from fakedev.exposition.workload_series import workload_pages
 from fakedev.net.http_body import Body
 from fakedev.net.http_negotiation import OPENMETRICS
-from fakedev.net.http_response import Response
+from fakedev.net.http_response import HttpError, Response
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.roster import RosterNode
 from fakedev.sim.state import State
@@ -25,6 +25,9 @@ from fakedev.sim.state import State
 TICK_HEADER: Final = "X-Fakedev-Tick"
 #: How long a page may be worked on in one reactor turn, about: small pages are done in the first.
 _TURN_SECONDS: Final = 0.004
+#: What a page is of.
+_FLEET: Final = "fleet"
+_NODE: Final = "node"
 
 
 class LatestPages:
@@ -71,6 +74,7 @@ class CachedPage:
         self._response: Response | None = None
         self._waiting: list[tuple[int, Deferred[Response]]] = []
         self._is_making = False
+        self._is_over = False
         self.as_openmetrics: CachedPage | None = None
 
     def response(self) -> Response | Deferred[Response]:
@@ -87,6 +91,17 @@ class CachedPage:
         """Keep no page of a tick before this one."""
         if self._tick < tick:
             self._response = None
+
+    def hand_over(self, successor: CachedPage | None) -> None:
+        """Make nothing more: whoever waits is given the page of the successor; without one, that there is no page."""
+        self._is_over = True
+        waiting, self._waiting = self._waiting, []
+        for _, waiter in waiting:
+            answer = fail(HttpError(404, "nothing is here any more")) if successor is None else successor.response()
+            if isinstance(answer, Deferred):
+                answer.chainDeferred(waiter)
+            else:
+                waiter.callback(answer)
 
     def _make(self) -> None:
         """Begin to make the page, if somebody waits for it and that is not under way."""
@@ -107,6 +122,8 @@ class CachedPage:
 
     def _work(self, pieces: Generator[bytes, None, State], made: list[bytes]) -> None:
         """Some milliseconds of work a reactor turn, then tell all who wait."""
+        if self._is_over:
+            return
         outcome: Response | Failure
         seconds = self._clock.seconds
         until = seconds() + _TURN_SECONDS
@@ -147,18 +164,19 @@ class Pages:
         self.identities = identities
         self._clock = clock
         self._faces: dict[Identity, Face[RosterNode]] = {}
-        self._kept: dict[tuple[str, int], CachedPage] = {}
+        #: By what it is of, the name of that, and the number of the identity, which is kept beside it.
+        self._kept: dict[tuple[str, str, int], tuple[CachedPage, Identity | None]] = {}
         self._workloads: CachedPage | None = None
         self._latest = LatestPages()
 
     def fleet_page(self, pool: str | None = None, identity: Identity | None = None) -> CachedPage:
         """All nodes, or a pool's; as their pools' identities say, or in another one."""
         nodes = [node for node in self._fleet.roster.nodes if pool is None or node.pool.name == pool]
-        return self._page(f"pool {pool or ''}", nodes, identity)
+        return self._page(_FLEET, pool or "", nodes, identity)
 
     def node_page(self, node: RosterNode, identity: Identity | None = None) -> CachedPage:
         """One node, as its own exporter prints it."""
-        return self._page(f"node {node.name}", [node], identity)
+        return self._page(_NODE, node.name, [node], identity)
 
     def workload_page(self) -> CachedPage:
         """The running workloads: our own page, the same in both formats but for its last line."""
@@ -168,14 +186,28 @@ class Pages:
             self._workloads.as_openmetrics = self._cached(source.state, [openmetrics], openmetrics=True)
         return self._workloads
 
+    def follow(self, identities: Mapping[str, Identity]) -> None:
+        """The fleet has other nodes, or shows them otherwise: make all pages anew."""
+        before, self._kept, self._faces, self.identities = self._kept, {}, {}, identities
+        for (of, name, _), (page, identity) in before.items():
+            successor: CachedPage | None = None
+            node = self._fleet.roster.node(name)
+            if of == _FLEET:
+                successor = self.fleet_page(name or None, identity)
+            elif node is not None:
+                successor = self.node_page(node, identity)
+            page.hand_over(successor)
+            if page.as_openmetrics is not None:
+                page.as_openmetrics.hand_over(successor and (successor.as_openmetrics or successor))
+
     def _cached(self, state: Callable[[], State], parts: Sequence[Page[Any]], openmetrics: bool) -> CachedPage:
         return CachedPage(state, self._clock, parts, openmetrics, self._latest)
 
-    def _page(self, name: str, nodes: Sequence[RosterNode], identity: Identity | None) -> CachedPage:
-        key = (name, id(identity))
+    def _page(self, of: str, name: str, nodes: Sequence[RosterNode], identity: Identity | None) -> CachedPage:
+        key = (of, name, id(identity))
         if key not in self._kept:
-            self._kept[key] = self._made(nodes, identity)
-        return self._kept[key]
+            self._kept[key] = self._made(nodes, identity), identity
+        return self._kept[key][0]
 
     def _face(self, identity: Identity) -> Face[RosterNode]:
         if identity not in self._faces:

@@ -111,7 +111,11 @@ class QueueClientFactory(QueuePortFactory):
 
     def __init__(self, hub: QueueHub, clock: Any, **options: Any) -> None:
         super().__init__(QUEUE_CLIENT_GRAMMAR, hub, clock, **options)
-        self.run_time_limits = {queue.name: queue.run_time_limit_seconds for queue in hub.broker.spec.queues}
+        self.read_limits()
+
+    def read_limits(self) -> None:
+        """Take the queues' run-time limits from the broker, when these have changed too."""
+        self.run_time_limits = {queue.name: queue.run_time_limit_seconds for queue in self.hub.broker.spec.queues}
 
 
 def _bare_answer(answer: Answer) -> bytes:

@@ -14,12 +14,13 @@ from fakedev.net.api import make_api
 from fakedev.net.http_negotiation import choose_exposition
 from fakedev.net.http_request import GuardedRequest
 from fakedev.net.http_resource import Folder, GuardedResource
-from fakedev.net.http_response import HttpError, Response, json_response
+from fakedev.net.http_response import Response, json_response
 from fakedev.net.own_metrics import OwnMetrics, OwnMetricsResource
 from fakedev.net.page_statistics import PageStatistics, ScrapeStatistics
 from fakedev.net.pages import CachedPage, Pages
 from fakedev.net.queue_figures import QueueFigures
 from fakedev.net.queue_metrics import QueueMetricsPage
+from fakedev.net.reload_page import AskReload, Reload
 from fakedev.net.tester_pages import make_tester_folder
 from fakedev.net.tester_service import LoadTester
 from fakedev.net.ticker import Ticker
@@ -120,16 +121,6 @@ class HealthPage(GuardedResource):
         return json_response({"status": "unhealthy", "reason": reason}, 503)
 
 
-class Reload(GuardedResource):
-    """/-/reload: not yet."""
-
-    isLeaf = True
-
-    def post(self, request: GuardedRequest, body: bytes) -> Response:
-        """Reload is not built yet, and says so."""
-        raise HttpError(501, "reload is not built yet: restart fakedev to use another configuration")
-
-
 class StartPage(GuardedResource):
     """/: what is where."""
 
@@ -170,6 +161,7 @@ def make_root(
     health: Health,
     ready: Health,
     *,
+    reload: AskReload,
     queues: QueueFigures | None = None,
     tester: LoadTester | None = None,
     is_full: bool = True,
@@ -180,6 +172,7 @@ def make_root(
 
     :param health: why the simulation is not well.
     :param ready: why no more should be asked of the service, for that or another reason.
+    :param reload: reads the configuration again.
     :param queues: the work queues; None when there are none.
     :param tester: puts load on queues; None when there are no plans.
     :param is_full: with what changes the simulation, and with what tells of fakedev itself.
@@ -200,7 +193,7 @@ def make_root(
         root.putChild(b"queues", Folder(metrics=QueueMetricsPage(queues, scrapes.page("/queues/metrics"))))
     if is_full:
         ours.putChild(b"metrics", OwnMetricsResource(own_metrics))
-        ours.putChild(b"reload", Reload())
+        ours.putChild(b"reload", Reload(reload))
         workloads = MetricsPage(pages.workload_page(), scrapes.page("/workloads/metrics"))
         root.putChild(b"workloads", Folder(metrics=workloads))
         root.putChild(b"api", make_api(hub, pages, ticker, queues, tester))

@@ -19,12 +19,12 @@ MOST_A_PARTY: Final = 4096
 class Admission:
     """Says no, in words.
 
-    :param most_bytes: of requests that wait or run, in all queues together.
+    :ivar most_bytes: of requests that wait or run, in all queues together.
     :ivar closed: why no request is taken in any more; None while some are.
     """
 
     def __init__(self, most_bytes: int, queues: Mapping[str, Queue], ledger: Ledger) -> None:
-        self._most_bytes = most_bytes
+        self.most_bytes = most_bytes
         self._queues = queues
         self._ledger = ledger
         self.closed: str | None = None
@@ -65,8 +65,8 @@ class Admission:
         self.check_open(queue)
         if queue.is_full:
             raise Refused("full", f"Queue '{queue.spec.name}' is full: {queue.waiting.count} requests wait")
-        if self._ledger.bytes + size_bytes > self._most_bytes:
-            raise Refused("full", f"The memory for requests is full: {self._most_bytes} bytes")
+        if self._ledger.bytes + size_bytes > self.most_bytes:
+            raise Refused("full", f"The memory for requests is full: {self.most_bytes} bytes")
         if client is not None and self._ledger.requests.count(client) >= MOST_A_PARTY:
             raise Refused("full", f"{MOST_A_PARTY} requests of this connection are open")
 

@@ -274,34 +274,34 @@ class Broker:
 
     # Another configuration
 
-    def check_reconfigure(self, spec: BrokerSpec) -> None:
-        """Whether :meth:`reconfigure` can be done now.
+    def prepare(self, spec: BrokerSpec) -> None:
+        """Before :meth:`reconfigure`: queues that will go take no requests in from here on.
 
-        :raises Refused: ``busy``, when a queue that would go still has jobs; ``bad-argument``, when the maxima or what
-            they and rates cover would change.
+        :raises Refused: ``busy``, when such a queue has jobs; ``bad-argument``, when the maxima or what they and rates
+            cover would change. Nothing is changed then.
         """
         for name in ("window_seconds", "maxima", "interval_seconds"):
             if getattr(spec, name) != getattr(self.spec, name):
-                key = name.removesuffix("_seconds")
-                raise Refused("bad-argument", f"queues: {key} cannot be changed while the queues are at work")
-        for gone in self._gone(spec):
-            left = gone.waiting.count + len(gone.running)
+                raise Refused("bad-argument", f"{name.removesuffix('_seconds')} cannot be changed while queues work")
+        gone = self._gone(spec)
+        for queue in gone:
+            left = queue.waiting.count + len(queue.running) + len(queue.buried)
             if left:
-                raise Refused("busy", f"queue '{gone.spec.name}' cannot be taken away: jobs wait or run there: {left}")
+                text = f"queue '{queue.spec.name}' cannot go: {left} jobs wait, run or lie buried there"
+                raise Refused("busy", text)
+        for queue in gone:
+            queue.is_draining = True
 
     def reconfigure(self, spec: BrokerSpec, now: float) -> None:
-        """Go over to other queues and limits: jobs, waits and statistics of the queues that stay live on.
+        """Go over to other queues and limits, which were prepared; jobs, waits and statistics of the others live on.
 
-        Who waits for work of a queue that goes is told nothing(); what lies buried there is forgotten.
-
-        :raises Refused: as :meth:`check_reconfigure`.
+        Who waits for work of a queue that goes is told nothing().
         """
-        self.check_reconfigure(spec)
-        for gone in self._gone(spec):
-            for wait in list(gone.waits):
+        for queue in self._gone(spec):
+            for wait in queue.waits.all():
                 self._ledger.remove_wait(wait)
                 wait.worker.nothing(wait.queue, wait.ticket)
-            self._ledger.deadlines.clear(gone)
+            self._ledger.deadlines.clear(queue)
         self.spec = spec
         self.queue_names = tuple(queue.name for queue in spec.queues)
         before = dict(self._queues)

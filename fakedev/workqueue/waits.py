@@ -37,6 +37,10 @@ class Waits:
     def __len__(self) -> int:
         return len(self._any) + len(self._small)
 
+    def all(self) -> list[Wait]:
+        """All of them."""
+        return [*self._any.values(), *self._small.values()]
+
     def add(self, wait: Wait) -> None:
         """Another one waits."""
         (self._small if wait.small_only else self._any)[wait.number] = wait
