@@ -157,11 +157,15 @@ _PLUS: Final = Key(
 )  # fmt: skip
 _UNLESS_ZERO: Final = Key("unless-zero", Boolean(), "Whether there is no row where it is 0.", default=False)
 _UNIT: Final = Key("unit", Choice(tuple(UNITS)), "Unit in which it is shown.", default="same")
+_CONSTANT: Final = Key(
+    "constant", Number(), "What it shows in place of a quantity: of things that never change.", default_words="none"
+)
 
 ROW = Section(
     "identity.families.rows",
     (
-        Key("quantity", Text(), _QUANTITY_DOC, required=True),
+        Key("quantity", Text(), _QUANTITY_DOC, default="", default_words="see constant"),
+        _CONSTANT,
         _PLUS,
         _UNIT,
         Key("level", Text(), "The level of entities that have a row.", default="device"),
@@ -182,6 +186,7 @@ FAMILY = Section(
         Key(
             "quantity", Text(), "The quantity it shows, when it has one row for each device.", default_words="see rows"
         ),
+        _CONSTANT,
         _PLUS,
         _UNIT,
         _REQUIRES,
@@ -196,6 +201,33 @@ FAMILY = Section(
         ),
     ),
     doc="A metric family.",
+)
+
+FIELD = Section(
+    "counter fields.fields",
+    (
+        Key("number", Integer(1, 9999), "The field's number, by which families may be ordered.", required=True),
+        Key("alias", Text(), "Another name that a counters file may use.", default="", default_words="none"),
+        Key("label", Text(), "Its text, as of a label, where it can be one.", default="", default_words="none"),
+        Key("quantity", Text(), _QUANTITY_DOC, default="", default_words="none"),
+        _CONSTANT,
+        _PLUS,
+        _UNIT,
+        _REQUIRES,
+        _UNLESS_ZERO,
+        Key("labels", _LABELS, "Labels of its row, after the identity's.", default=(), default_words="none"),
+        Key("format", Choice(tuple(kind.value for kind in NumberFormat)), "How numbers are written.", default="int"),
+    ),
+    doc="What a field of a vendor's library shows.",
+)
+
+COUNTER_FIELDS = Section(
+    "counter fields",
+    (
+        Key("fields", MapOf(FIELD, words="mapping of field names"), "Fields by name.", required=True),
+        Key("not-simulated", ListOf(Text()), "Names of the other fields that there are.", default=()),
+    ),
+    doc="The fields that a counters file may name.",
 )
 
 IDENTITY = Section(
@@ -236,6 +268,38 @@ IDENTITY = Section(
             "The metric families, in the order of the page.",
             default=(),
             default_words="as in based-on",
+        ),
+        Key(
+            "counters",
+            Text(longest=65536),
+            "In place of families: the path of a counters file as dcgm-exporter reads them, or its rows themselves.",
+            default="",
+            default_words="none",
+        ),
+        Key("fields", Text(), "Which fields the rows of counters may name.", default="dcgm"),
+        Key(
+            "order",
+            Choice(("given", "name", "number")),
+            "Order of the families: as given, by name, or by the number of the field that counters name.",
+            default="given",
+        ),
+        Key(
+            "numbers",
+            Choice(tuple(kind.value for kind in NumberFormat)),
+            "How all numbers are written.",
+            default_words="as each family says",
+        ),
+        Key("prefix", Text(), "Before the name of each family.", default="", default_words="none"),
+        Key(
+            "without", ListOf(Text()), "Families that are left out of those of based-on, or of counters.", default=(),
+            default_words="none",
+        ),
+        Key(
+            "also",
+            ListOf(FAMILY, words="list of families"),
+            "Families beside those of based-on, or of counters; one of the same name takes its place.",
+            default=(),
+            default_words="none",
         ),
         Key(
             "not-covered",

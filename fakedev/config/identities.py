@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
-from typing import Final
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
 
+from fakedev.config.counters import FieldTable, read_counters
 from fakedev.config.formats import IDENTITY
-from fakedev.config.models import LoadedIdentity
+from fakedev.config.models import LoadedIdentity, Making
 from fakedev.config.nodes import Node, Table
 from fakedev.config.problems import Place, Report
-from fakedev.config.schema import INVALID
+from fakedev.config.schema import INVALID, nearest_name
 from fakedev.config.values import Values
 from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, Layout, NumberFormat, RowSpec, SharedDevices
 from fakedev.exposition.labels import Template
@@ -23,14 +25,23 @@ _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _LEVELS: Final = ("device", "node", "part", "link", "workload")
 
 
-#: Another identity by its name; None when there is none or it is wrong, which was reported.
-FindIdentity = Callable[[str, Place], LoadedIdentity | None]
+class Library(Protocol):
+    """What identities are made of; None when there is none or it is wrong, which was reported."""
+
+    def identity(self, name: str, place: Place) -> LoadedIdentity | None:
+        """Another identity by its name."""
+
+    def text(self, path: str, place: Place, what: str) -> tuple[str, str] | None:
+        """The text of a file, and its name for people."""
+
+    def field_table(self, name: str, place: Place) -> FieldTable | None:
+        """The fields that counters may name."""
 
 
-def load_identity(node: Node, report: Report, find: FindIdentity) -> LoadedIdentity | None:
+def load_identity(node: Node, report: Report, library: Library) -> LoadedIdentity | None:
     """The identity of a document; None when it cannot be used (the problems are reported).
 
-    :param find: finds the identity that it is based on.
+    :param library: has the identity that it is based on, and its counters.
     """
     if not isinstance(node, Table):
         report.problem(node.place, "an identity is a mapping with name, labels and families")
@@ -38,23 +49,23 @@ def load_identity(node: Node, report: Report, find: FindIdentity) -> LoadedIdent
     values = IDENTITY.read(node, "", report)
     if values is INVALID:
         return None
-    base = find(values["based-on"], values.place_of("based-on")) if values["based-on"] else None
+    base = library.identity(values["based-on"], values.place_of("based-on")) if values["based-on"] else None
     if values["based-on"] and base is None:
         return None
-    if base is None and not values.given("families"):
-        report.problem(values.place, "families is missing: give the metric families, or based-on: another identity")
-    labels = _labels(values["labels"], "labels", report)
+    if base is None and not values.given("families") and not values["counters"]:
+        report.problem(
+            values.place, "families is missing: give the metric families, or counters, or based-on: another identity"
+        )
     quantities: dict[str, Place] = {}
-    families = tuple(_family(family, quantities, report) for family in values["families"] or ())
-    for name, times in Counter(family.name for family in families).items():
-        if times > 1:
-            place = values.place_of("families")
-            report.problem(place, f"families: {name!r} is there {times} times: put its rows into one")
+    making = _making(values, base.making if base else Making())
+    shown = _counters(values, making, library, report)
+    families = _families(values["families"], "families", quantities, report)
+    also = _families(values["also"], "also", quantities, report)
     identity = Identity(
         name=values["name"] or "",
         version=values["version"],
         families=families,
-        labels=labels,
+        labels=_labels(values["labels"], "labels", report),
         content_type=values["content-type"],
         layout=Layout(values["layout"]),
         sort_labels=values["sort-labels"],
@@ -67,21 +78,143 @@ def load_identity(node: Node, report: Report, find: FindIdentity) -> LoadedIdent
     if base is not None:
         identity = _based_on(base.identity, identity, values)
         quantities = {**base.quantity_places, **quantities}
-    places = {family["name"]: family.place for family in values["families"]}
+    labels_of_counters = base.counter_labels if base else ()
+    if shown is not None:
+        identity = _with_labels(identity, () if values.given("labels") else labels_of_counters, shown)
+        labels_of_counters = tuple(label.name for label in shown.labels)
+        identity = replace(identity, families=shown.families)
+        quantities |= shown.quantity_places
+    elif values.given("labels"):
+        labels_of_counters = ()
+    identity = replace(identity, families=_arranged(identity.families, also, values, making, library, report))
+    places = {family["name"]: family.place for family in (*values["families"], *values["also"])}
     for family in identity.families:
         check_rows(family, identity.labels, places.get(family.name, values.place), report)
     if identity.leading_labels > len(identity.labels):
         place = values.place_of("leading-labels")
         report.problem(place, f"leading-labels: there are only {len(identity.labels)} labels")
     _check_content_type(identity.content_type, values.place_of("content-type"), report)
-    return LoadedIdentity(identity, values.place, quantity_places=quantities)
+    return LoadedIdentity(
+        identity, values.place, quantity_places=quantities, making=making, counter_labels=labels_of_counters
+    )
+
+
+def _making(values: Values, base: Making) -> Making:
+    """How the families are made: as the base does, but for what is written."""
+    written = {name: values[name] for name in ("order", "fields") if values.given(name)}
+    if values.given("numbers") and values["numbers"] is not None:
+        written["numbers"] = NumberFormat(values["numbers"])
+    return replace(base, **written)
+
+
+def _families(
+    entries: Iterable[Values], where: str, quantities: dict[str, Place], report: Report
+) -> tuple[FamilySpec, ...]:
+    """Families as written; a name that is there twice is reported."""
+    families = tuple(_family(family, quantities, report) for family in entries)
+    for name, times in Counter(family.name for family in families).items():
+        if times > 1:
+            place = next(values.place for values in entries if values["name"] == name)
+            report.problem(place, f"{where}: {name!r} is there {times} times: put its rows into one")
+    return families
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """What counters show."""
+
+    families: tuple[FamilySpec, ...]
+    labels: tuple[LabelSpec, ...]
+    quantity_places: dict[str, Place]
+
+
+def _counters(values: Values, making: Making, library: Library, report: Report) -> _Shown | None:
+    """The families and labels of an identity's counters; None without, or when they are wrong."""
+    given = values["counters"]
+    if not given:
+        return None
+    place = values.place_of("counters")
+    if values.given("families"):
+        report.problem(place, "counters stand in the place of families: give one of the two")
+    table = library.field_table(making.fields, values.place_of("fields"))
+    if "\n" in given:
+        # The first row is on the line after the bar.
+        text, place = given, replace(place, line=place.line + 1)
+    else:
+        found = library.text(given, place, "the counters file")
+        if found is None:
+            return None
+        text, place = found[0], Place(found[1], 1)
+    if table is None:
+        return None
+    quantities: dict[str, Place] = {}
+    families, labels = [], []
+    for counter in read_counters(text, place, table, report):
+        if counter.kind == "label":
+            labels.append(LabelSpec(counter.name, counter.shows["label"]))
+            continue
+        row = _row(counter.shows, {}, report)
+        for name in row.needed:
+            quantities.setdefault(name, counter.place)
+        number = NumberFormat(counter.shows["format"])
+        families.append(FamilySpec(counter.name, counter.kind, counter.help, number, (row,)))
+    if not families and not report.sorted_problems():
+        report.problem(place, "the counters have no gauge and no counter")
+    return _Shown(tuple(families), tuple(sorted(labels, key=lambda label: label.name)), quantities)
+
+
+def _with_labels(identity: Identity, others: Sequence[str], shown: _Shown) -> Identity:
+    """An identity with the labels of its counters after its leading ones, in place of others."""
+    leading = identity.leading_labels
+    kept = [label for label in identity.labels[:leading] if label.name not in others]
+    rest = [label for label in identity.labels[leading:] if label.name not in others]
+    labels = (*kept, *shown.labels, *rest)
+    return replace(identity, labels=labels, leading_labels=len(kept) + len(shown.labels))
+
+
+def _arranged(
+    families: tuple[FamilySpec, ...],
+    also: tuple[FamilySpec, ...],
+    values: Values,
+    making: Making,
+    library: Library,
+    report: Report,
+) -> tuple[FamilySpec, ...]:
+    """Families with what is added, without what is left out, in their order and with their numbers and names."""
+    by_name = {family.name: family for family in families}
+    for name, node in zip(values["without"], values.items_of("without"), strict=False):
+        if name not in by_name:
+            nearest = nearest_name(name, by_name)
+            hint = f"; did you mean {nearest!r}?" if nearest else ""
+            report.problem(node.place, f"without: there is no family {name!r}{hint}")
+    by_name |= {family.name: family for family in also}
+    kept = [family for name, family in by_name.items() if name not in values["without"]]
+    if making.order == "name":
+        kept.sort(key=lambda family: family.name)
+    elif making.order == "number":
+        table = library.field_table(making.fields, values.place_of("fields"))
+        fields = table.fields if table else {}
+        kept.sort(key=lambda family: fields[family.name]["number"] if family.name in fields else math.inf)
+    if making.numbers is not None:
+        kept = [replace(family, number=_numbers(family.number, making.numbers)) for family in kept]
+    if values["prefix"]:
+        _reported(checked_metric, values["prefix"], values.place_of("prefix"), report)
+        kept = [replace(family, name=values["prefix"] + family.name) for family in kept]
+    return tuple(kept)
+
+
+def _numbers(given: NumberFormat, wanted: NumberFormat) -> NumberFormat:
+    """How numbers are written that a family writes in one way and an identity in another."""
+    if wanted is NumberFormat.GO:
+        return {NumberFormat.INT: NumberFormat.GO_WHOLE, NumberFormat.FIXED6: NumberFormat.GO_FIXED6}.get(given, wanted)
+    return wanted
 
 
 def _based_on(base: Identity, own: Identity, values: Values) -> Identity:
     """An identity with what was written of its own, and the rest of another."""
     attributes = {name: name.replace("-", "_") for name in values.nodes}
     written = {each: getattr(own, each) for each in attributes.values() if hasattr(own, each)}
-    return replace(base, version="", **written)
+    return replace(base, **({"version": ""} | written))
 
 
 def checked_metric(name: str) -> str:
@@ -121,10 +254,10 @@ def check_rows(family: FamilySpec, labels: Sequence[LabelSpec], place: Place, re
 def _family(values: Values, quantities: dict[str, Place], report: Report) -> FamilySpec:
     name = values["name"] or ""
     _reported(checked_metric, name, values.place_of("name"), report)
-    if bool(values["rows"]) == values.given("quantity"):
-        report.problem(values.place, f"{name}: give either quantity or rows")
+    if sum((bool(values["rows"]), values.given("quantity"), values.given("constant"))) != 1:
+        report.problem(values.place, f"{name}: give either quantity, or constant, or rows")
     rows = tuple(_row(row, quantities, report) for row in values["rows"])
-    if not rows and values["quantity"]:
+    if not rows and (values["quantity"] or values["constant"] is not None):
         rows = (_row(values, quantities, report),)
     return FamilySpec(
         name=name,
@@ -137,7 +270,10 @@ def _family(values: Values, quantities: dict[str, Place], report: Report) -> Fam
 
 def _row(values: Values, quantities: dict[str, Place], report: Report) -> RowSpec:
     quantity = quantity_in_file(values["quantity"] or "")
-    quantities.setdefault(quantity, values.place_of("quantity"))
+    if bool(quantity) == (values["constant"] is not None):
+        report.problem(values.place, "a row shows either a quantity or a constant")
+    if quantity:
+        quantities.setdefault(quantity, values.place_of("quantity"))
     plus = tuple(map(quantity_in_file, values["plus"]))
     for added, node in zip(plus, values.items_of("plus"), strict=False):
         quantities.setdefault(added, node.place)
@@ -148,7 +284,8 @@ def _row(values: Values, quantities: dict[str, Place], report: Report) -> RowSpe
     if requires:
         quantities.setdefault(requires, values.place_of("requires"))
     labels = _labels(values["labels"], "labels", report)
-    return RowSpec(quantity, values["unit"], labels, level, requires, plus, values["unless-zero"])
+    constant = 0.0 if values["constant"] is None else float(values["constant"])
+    return RowSpec(quantity, values["unit"], labels, level, requires, plus, values["unless-zero"], constant)
 
 
 def _labels(entries: Iterable[Values], where: str, report: Report) -> tuple[LabelSpec, ...]:

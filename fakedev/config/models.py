@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fakedev.config.problems import Place
-from fakedev.exposition.identity import Identity
+from fakedev.exposition.identity import Identity, NumberFormat
 from fakedev.sim.device_types import DeviceType
 from fakedev.sim.spec import DeviceSpec
 
@@ -33,12 +33,27 @@ class LoadedDeviceList:
 
 
 @dataclass(frozen=True)
+class Making:
+    """How the families of an identity are made of what is written: for those that are based on it.
+
+    :param order: ``given``, ``name`` or ``number``.
+    :param fields: which fields counters may name.
+    :param numbers: how all numbers are written; None: as each family says.
+    """
+
+    order: str = "given"
+    fields: str = "dcgm"
+    numbers: NumberFormat | None = None
+
+
+@dataclass(frozen=True)
 class LoadedIdentity:
     """An identity.
 
     :param strict: it is the original's JSON: every mapping must be filled by some device.
     :param label_places: mapped label (the fact) or shown fact to its place.
     :param quantity_places: quantity to its place.
+    :param counter_labels: names of the labels that counters brought.
     """
 
     identity: Identity
@@ -46,3 +61,5 @@ class LoadedIdentity:
     strict: bool = False
     label_places: Mapping[str, Place] = field(default_factory=dict)
     quantity_places: Mapping[str, Place] = field(default_factory=dict)
+    making: Making = Making()
+    counter_labels: tuple[str, ...] = ()

@@ -20,9 +20,13 @@ UNITS: Final[dict[str, float]] = {
     "MiB": 1.0 / 1048576,
     "1000KiB": 1.0 / 1024000,
     "kB": 1.0 / 1000,
+    "KiB": 1.0 / 1024,
+    "GB": 1e-9,
+    "Mbit": 8e-6,
     "mJ": 1000.0,
     "uJ": 1e6,
     "mW": 1000.0,
+    "ns": 1e9,
     "Hz": 1e6,
 }
 
@@ -33,6 +37,8 @@ class NumberFormat(Enum):
     INT = "int"  # 345
     FIXED6 = "fixed6"  # 69.850000
     GO = "go"  # shortest, exponent from 1e6: 12.5, 1.048576e+06
+    GO_WHOLE = "go-whole"  # the same of whole numbers: what an exporter first held as an integer
+    GO_FIXED6 = "go-fixed6"  # the same of numbers of six decimals
     PYTHON = "python"  # prometheus_client's: 55.0, 1.048576e+06
     DIGITS15 = "digits15"  # C's %.15g: 55, 1234567.5
 
@@ -72,6 +78,7 @@ class RowSpec:
     :param requires: another quantity that the entity must have; empty for none.
     :param plus: quantities that are added to it; an entity must have them too.
     :param unless_zero: whether there is no row where the sum is 0.
+    :param constant: is shown where ``quantity`` is empty.
     """
 
     quantity: str
@@ -81,6 +88,7 @@ class RowSpec:
     requires: str = ""
     plus: tuple[str, ...] = ()
     unless_zero: bool = False
+    constant: float = 0.0
 
     @property
     def needed(self) -> tuple[str, ...]:
@@ -130,7 +138,7 @@ class Identity:
         return {
             family.name: MetricName(family.rows[0].quantity, UNITS[family.rows[0].unit])
             for family in self.families
-            if family.rows and not family.rows[0].plus
+            if family.rows and family.rows[0].quantity and not family.rows[0].plus
         }
 
     @property

@@ -19,6 +19,8 @@ _SMALL: Final = 1e-4
 _PAST_INT64: Final = 2.0**63
 #: Whole numbers up to here have at most 15 digits, and so survive a division by a power of ten.
 _EXACT: Final = 1e15
+#: From here up a number has no seventh decimal.
+_SIX_DECIMALS: Final = 1e10
 #: For whole numbers from 1e6 on: powers of ten above it.
 _POWERS: Final = 10.0 ** np.arange(7, 16)
 
@@ -35,6 +37,11 @@ def formatted(values: Floats, number: NumberFormat) -> list[bytes]:
         return [b"%.6f" % value for value in values.tolist()]
     if number is NumberFormat.DIGITS15:
         return [b"%.15g" % value for value in values.tolist()]
+    if number is NumberFormat.GO_WHOLE:
+        return _shortest(np.rint(values), NumberFormat.GO)
+    if number is NumberFormat.GO_FIXED6:
+        is_small = np.abs(values) < _SIX_DECIMALS
+        return _shortest(np.where(is_small, np.round(np.where(is_small, values, 0.0), 6), values), NumberFormat.GO)
     return _shortest(values, number)
 
 
