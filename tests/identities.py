@@ -46,6 +46,7 @@ def written(title: str) -> dict[str, Any]:
                     {
                         "quantity": row.quantity,
                         "plus": list(row.plus),
+                        "per": row.per,
                         "requires": row.requires,
                         "unit": row.unit,
                         "level": row.level,

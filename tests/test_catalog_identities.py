@@ -41,8 +41,8 @@ def test_rows(identity: Identity) -> None:
     """Rows show known quantities of devices in known units, each with labels of its own."""
     for family in identity.families:
         for row in family.rows:
-            assert set(row.needed) <= set(KNOWN_QUANTITIES), family.name
-            assert row.quantity or not row.plus
+            assert set(row.named) <= set(KNOWN_QUANTITIES), family.name
+            assert row.quantity or not (row.plus or row.per)
             assert row.unit in UNITS
             assert row.level == "device"
         told_apart = [tuple((label.name, label.value) for label in row.labels) for row in family.rows]

@@ -239,7 +239,7 @@ class TestXpumanager:
             for row in rows_of(family)
             for label in row.get("labels", [])
         }
-        assert ours - seen == {("location", "mem")}
+        assert ours - seen == {("location", "mem"), ("type", "copy"), ("type", "render")}
 
     def test_layout(self) -> None:
         """All declarations come first, then the lines sorted as text, as this identity says."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -38,21 +38,25 @@ class Family:
         self.header = f"# HELP {declared} {escaped_help(spec.help)}\n# TYPE {declared} {kind}\n".encode()
         self.kinds = kinds
         self._rows = spec.rows
-        self._needed = tuple(row.needed for row in spec.rows)
+        self._needed = tuple(frozenset(row.needed) for row in spec.rows)
         self._number = spec.number
 
     def present(self, lines: Lines, state: State) -> Lines:
         """The lines whose entities have their quantity in this state."""
-        chosen = np.ones(len(lines.texts), dtype=np.bool_)
-        is_whole = True
+        found: list[tuple[int, NDArray[np.bool_] | bool]] = []
         for number, (row, needed) in enumerate(zip(self._rows, self._needed, strict=True)):
-            present = _present(state.levels.get(row.level), row, needed)
-            if present is True:
-                continue
-            is_whole = False
-            mine = slice(None) if lines.rows is None else lines.rows == number
-            chosen[mine] = False if present is False else present[lines.positions[mine]]
-        return lines if is_whole else lines.only(chosen)
+            level = state.levels.get(row.level)
+            if level is None or not needed <= level.arrays.keys():
+                found.append((number, False))
+            elif row.is_conditional or needed & level.present.keys():
+                positions = lines.positions if lines.rows is None else lines.positions[lines.rows == number]
+                found.append((number, np.logical_and.reduce(_conditions(level, row, needed, positions))))
+        if not found:
+            return lines
+        chosen = np.ones(len(lines.texts), dtype=np.bool_)
+        for number, is_there in found:
+            chosen[slice(None) if lines.rows is None else lines.rows == number] = is_there
+        return lines if chosen.all() else lines.only(chosen)
 
     def rendered(self, lines: Lines, state: State, line_end: bytes) -> Iterator[bytes]:
         """The lines with the numbers of a tick, piece by piece, without the header.
@@ -87,14 +91,26 @@ class Family:
         return values
 
 
-def _present(level: Level | None, row: RowSpec, needed: Sequence[str]) -> NDArray[np.bool_] | bool:
-    """Which entities have a row, shape (entities,); True for all, False for none."""
-    if level is None or not all(name in level.arrays for name in needed):
-        return False
-    masks = [level.present[name] for name in needed if name in level.present]
-    if row.unless_zero:
-        masks.append(_shown(level, row, np.arange(level.count)) != 0)
-    return np.logical_and.reduce(masks) if masks else True
+def _conditions(
+    level: Level, row: RowSpec, needed: Collection[str], positions: NDArray[np.int64]
+) -> list[NDArray[np.bool_]]:
+    """All of what must hold of some entities for them to have a row, each of shape as ``positions``."""
+    conditions = [level.present[name][positions] for name in needed if name in level.present]
+    if row.where:
+        conditions.append(_is_any(level, row.where, positions))
+    if row.unless:
+        conditions.append(~_is_any(level, row.unless, positions))
+    return conditions
+
+
+def _is_any(level: Level, names: Sequence[str], positions: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether entities have one of some quantities, and not 0 of it; shape as ``positions``."""
+    found = np.zeros(len(positions), dtype=np.bool_)
+    for name in names:
+        if name in level.arrays:
+            is_set = level.arrays[name][positions] != 0
+            found |= is_set & level.present[name][positions] if name in level.present else is_set
+    return found
 
 
 def _shown(level: Level, row: RowSpec, positions: NDArray[np.int64]) -> Floats:
@@ -104,6 +120,9 @@ def _shown(level: Level, row: RowSpec, positions: NDArray[np.int64]) -> Floats:
     values: Floats = level.arrays[row.quantity][positions]
     for name in row.plus:
         values = values + level.arrays[name][positions]
+    if row.per:
+        whole = level.arrays[row.per][positions]
+        values = np.divide(values, whole, out=np.zeros(len(values)), where=whole != 0)
     return values * UNITS[row.unit]
 
 

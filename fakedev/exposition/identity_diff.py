@@ -52,8 +52,8 @@ def _series(identity: Identity) -> dict[str, _Series]:
 def _is_the_same(old: _Series, new: _Series) -> bool:
     """Whether two series show the same quantity of the same thing, in whatever unit."""
     before, after = old.row, new.row
-    return bool(before.quantity) and (before.level, before.quantity, before.plus) == (
-        after.level, after.quantity, after.plus
+    return bool(before.quantity) and (before.level, before.quantity, before.plus, before.per) == (
+        after.level, after.quantity, after.plus, after.per
     )  # fmt: skip
 
 
@@ -67,8 +67,8 @@ def _in_words(old: _Series, new: _Series) -> str:
         changes.append(f"numbers {old.family.number.value} -> {new.family.number.value}")
     if old.row.unit != new.row.unit:
         changes.append(f"unit {old.row.unit} -> {new.row.unit}")
-    if old.row.unless_zero != new.row.unless_zero:
-        changes.append("no longer where it is 0" if new.row.unless_zero else "now also where it is 0")
+    if (old.row.where, old.row.unless) != (new.row.where, new.row.unless):
+        changes.append("under other conditions")
     return ": " + ", ".join(changes) if changes else ""
 
 

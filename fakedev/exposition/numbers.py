@@ -27,10 +27,14 @@ _POWERS: Final = 10.0 ** np.arange(7, 16)
 
 def formatted(values: Floats, number: NumberFormat) -> list[bytes]:
     """Each value as text: a list as long as ``values``."""
-    if not np.isfinite(values).all():
+    if not len(values):
+        return []
+    magnitudes = np.abs(values)
+    largest = np.maximum.reduce(magnitudes)
+    if not largest < np.inf:
         return _with_special_values(values, number)
     if number is NumberFormat.INT:
-        if (np.abs(values) >= _PAST_INT64).any():
+        if largest >= _PAST_INT64:
             return [b"%d" % round(value) for value in values.tolist()]
         return _split(orjson.dumps(np.rint(values).astype(np.int64), option=orjson.OPT_SERIALIZE_NUMPY))
     if number is NumberFormat.FIXED6:
@@ -38,17 +42,17 @@ def formatted(values: Floats, number: NumberFormat) -> list[bytes]:
     if number is NumberFormat.DIGITS15:
         return [b"%.15g" % value for value in values.tolist()]
     if number is NumberFormat.GO_WHOLE:
-        return _shortest(np.rint(values), NumberFormat.GO)
+        return formatted(np.rint(values), NumberFormat.GO)
     if number is NumberFormat.GO_FIXED6:
-        is_small = np.abs(values) < _SIX_DECIMALS
-        return _shortest(np.where(is_small, np.round(np.where(is_small, values, 0.0), 6), values), NumberFormat.GO)
-    return _shortest(values, number)
+        is_small = magnitudes < _SIX_DECIMALS
+        rounded = np.where(is_small, np.round(np.where(is_small, values, 0.0), 6), values)
+        return formatted(rounded, NumberFormat.GO)
+    return _shortest(values, magnitudes, number)
 
 
-def _shortest(values: Floats, number: NumberFormat) -> list[bytes]:
+def _shortest(values: Floats, magnitudes: Floats, number: NumberFormat) -> list[bytes]:
     """The shortest text that reads as the value, with an exponent where the format wants one."""
-    magnitude = np.abs(values)
-    unusual = np.flatnonzero((magnitude >= _LARGE) | ((magnitude < _SMALL) & (magnitude > 0)))
+    unusual = np.flatnonzero((magnitudes >= _LARGE) | ((magnitudes < _SMALL) & (magnitudes > 0)))
     if not len(unusual):
         return _split(_without_exponents(values, number))
     candidates = values[unusual]
@@ -83,7 +87,7 @@ def _without_exponents(values: Floats, number: NumberFormat) -> bytes:
 
 
 def _split(array: bytes) -> list[bytes]:
-    return array[1:-1].split(b",") if len(array) > 2 else []
+    return array[1:-1].split(b",")
 
 
 def _with_special_values(values: Floats, number: NumberFormat) -> list[bytes]:

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fakedev.sim.askable import ASKABLE
+from fakedev.sim.boards.conditions import Conditions
 from fakedev.sim.boards.tick import BOARD_QUANTITIES, Boards
 from fakedev.sim.capacity import Capacity
 from fakedev.sim.demand import Demand
@@ -112,6 +113,14 @@ class Relations:
         self._masks = {name: has for name, has in self._present.items() if not has.all()}
         self._lost_masks: tuple[bytes, dict[str, Mask]] = (b"", self._masks)
         self.maxima: Mapping[str, Floats] = self._maxima()
+        #: What is done to the devices from outside.
+        self.conditions = Conditions()
+
+    def change_conditions(self, conditions: Conditions) -> None:
+        """From the next tick on the devices live in other conditions."""
+        self.conditions = conditions
+        if self._boards is not None:
+            self._boards.set_conditions(self._places.conditions(conditions))
 
     def device_level(self, demand: Demand, before: Level | None, seconds: float) -> Level:
         """All quantities of the devices for one tick.
@@ -132,6 +141,9 @@ class Relations:
                 arrays[name] = self._places.put(values, arrays.get(name))
         self._add_memory(arrays, demand)
         self._add_counters(arrays, demand, before, seconds)
+        if self.conditions.lost is not None:
+            gone = (self.conditions.lost > 0).astype(np.float64)
+            arrays["lost"] = np.maximum(arrays["lost"], gone) if "lost" in arrays else gone
         lost = arrays.get("lost")
         if lost is None or not lost.any():
             return Level(self._count, arrays, self._masks)

@@ -27,7 +27,9 @@ import numpy as np
 
 from fakedev.sim.boards import clocks, heat, power
 from fakedev.sim.boards.coefficients import Coefficients
+from fakedev.sim.boards.conditions import Conditions
 from fakedev.sim.boards.engines import Engines
+from fakedev.sim.boards.setting import Setting
 from fakedev.sim.device_types import DeviceType
 from fakedev.sim.randomness import Floats, Keys
 
@@ -79,8 +81,13 @@ class Boards:
     def __init__(self, types: Sequence[DeviceType], inlets: Floats, seed: int, keys: Keys) -> None:
         self._boards = Coefficients(types, inlets, seed, keys)
         self._engines = Engines(self._boards)
+        self._setting = Setting.of(self._boards, Conditions())
         #: What 100 % of each quantity that can be asked for is, 0 where a board has it not.
         self.maxima: Mapping[str, Floats] = self._engines.maxima
+
+    def set_conditions(self, conditions: Conditions) -> None:
+        """From the next tick on the boards live in these conditions."""
+        self._setting = Setting.of(self._boards, conditions)
 
     def step(
         self,
@@ -96,23 +103,23 @@ class Boards:
         :param asked: what is asked beside that, by quantity and in its unit.
         :param before: the quantities in REMEMBERED, a tick ago; None at the start, when all is at its steady state.
         """
-        boards, engines = self._boards, self._engines
-        work = engines.work(loads, asked)
+        boards, engines, setting = self._boards, self._engines, self._setting
+        work = engines.work(loads, asked, setting.hung)
         made, active = engines.busy(work)
         share = power.work_share(boards, work)
-        limited, limited_mean = clocks.power_ratio(boards, power.fitting_ratio(boards, share), before, seconds)
+        limited, limited_mean = clocks.power_ratio(boards, power.fitting_ratio(boards, setting, share), before, seconds)
         heated = clocks.thermal_ratio(boards, before, seconds)
         ratios = {
-            "throttled_hardware": clocks.hardware_ratio(boards, before),
+            "throttled_hardware": clocks.hardware_ratio(boards, setting, before),
             "throttled_thermal": heated,
             "throttled_power": limited_mean,
         }
-        clock, throttles = clocks.core_clock(boards, active, ratios, before, seconds)
+        clock, throttles = clocks.core_clock(boards, setting, active, ratios, before, seconds)
         clock_ratio = np.where(active, clock / boards.high["core_frequency_mhz"], 1.0)
         traffic = engines.traffic(work, clock_ratio)
         drawn = power.board_power(boards, share, clock)
         core, memory = (
-            heat.temperature(boards, name, drawn, before, seconds)
+            heat.temperature(boards, setting, name, drawn, before, seconds)
             for name in ("temperature_celsius", "memory_temperature_celsius")
         )
         return {
@@ -125,15 +132,15 @@ class Boards:
             "work_clock_ratio": clock_ratio,
             "memory_frequency_mhz": clocks.memory_clock(boards, clock, engines.moving(traffic)),
             "power_watts": drawn,
-            "power_limit_watts": boards.limit_watts,
+            "power_limit_watts": setting.power_limit_watts,
             "memory_power_watts": power.memory_power(boards, traffic, drawn),
             "temperature_celsius": core,
             "memory_temperature_celsius": memory,
-            "inlet_temperature_celsius": boards.inlet,
-            "fan_speed_ratio": heat.fan_speed(boards, core, before, seconds),
+            "inlet_temperature_celsius": setting.inlet_celsius,
+            "fan_speed_ratio": heat.fan_speed(boards, setting, core, before, seconds),
             "performance_state": clocks.performance_state(boards, clock, active),
-            "hung": work.unless_hung(np.zeros(boards.count), 1.0),
-            "lost": heat.lost(boards, before),
+            "hung": np.zeros(boards.count) if work.hanging is None else work.hanging.astype(np.float64),
+            "lost": heat.lost(boards, setting, before),
         }
 
     def brought(self, kind: str) -> Mapping[str, Floats]:
