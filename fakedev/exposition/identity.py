@@ -40,6 +40,7 @@ class NumberFormat(Enum):
     FIXED6 = "fixed6"  # 69.850000
     GO = "go"  # shortest, exponent from 1e6: 12.5, 1.048576e+06
     GO_WHOLE = "go-whole"  # the same of whole numbers: what an exporter first held as an integer
+    GO_FIXED2 = "go-fixed2"  # the same of numbers of two decimals
     GO_FIXED6 = "go-fixed6"  # the same of numbers of six decimals
     PYTHON = "python"  # prometheus_client's: 55.0, 1.048576e+06
     DIGITS15 = "digits15"  # C's %.15g: 55, 1234567.5

@@ -19,8 +19,10 @@ _SMALL: Final = 1e-4
 _PAST_INT64: Final = 2.0**63
 #: Whole numbers up to here have at most 15 digits, and so survive a division by a power of ten.
 _EXACT: Final = 1e15
-#: From here up a number has no seventh decimal.
+#: From here up decimals are no longer told apart well enough to be rounded.
 _SIX_DECIMALS: Final = 1e10
+#: The formats of numbers that were rounded before they were written as Go does.
+_DECIMALS: Final = {NumberFormat.GO_WHOLE: 0, NumberFormat.GO_FIXED2: 2, NumberFormat.GO_FIXED6: 6}
 #: For whole numbers from 1e6 on: powers of ten above it.
 _POWERS: Final = 10.0 ** np.arange(7, 16)
 
@@ -41,12 +43,10 @@ def formatted(values: Floats, number: NumberFormat) -> list[bytes]:
         return [b"%.6f" % value for value in values.tolist()]
     if number is NumberFormat.DIGITS15:
         return [b"%.15g" % value for value in values.tolist()]
-    if number is NumberFormat.GO_WHOLE:
-        return formatted(np.rint(values), NumberFormat.GO)
-    if number is NumberFormat.GO_FIXED6:
+    if number in _DECIMALS:
         is_small = magnitudes < _SIX_DECIMALS
-        rounded = np.where(is_small, np.round(np.where(is_small, values, 0.0), 6), values)
-        return formatted(rounded, NumberFormat.GO)
+        rounded = np.round(np.where(is_small, values, 0.0), _DECIMALS[number])
+        return formatted(np.where(is_small, rounded, np.rint(values)), NumberFormat.GO)
     return _shortest(values, magnitudes, number)
 
 
