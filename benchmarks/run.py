@@ -16,6 +16,7 @@ from time import perf_counter
 
 import boards
 import disturbance
+import growth
 import rendering
 import scrapes
 import sizes
@@ -26,6 +27,8 @@ BENCHMARKS: dict[str, Callable[[], Section]] = {
     "small-pages": scrapes.small_pages,
     "with-workloads": scrapes.with_workloads,
     "large-pages": rendering.large_pages,
+    "changing-labels": growth.changing_labels,
+    "growth": growth.growth,
     "attaching": workloads.attaching,
     "ticks": workloads.ticks,
     "boards": boards.boards,

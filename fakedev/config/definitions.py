@@ -7,8 +7,9 @@ from fakedev.config.endpoint_keys import WEB, WORKLOAD_LISTEN
 from fakedev.config.fleet_keys import FLEET
 from fakedev.config.queue_keys import QUEUES
 from fakedev.config.scalars import Choice, Duration, Integer
-from fakedev.config.schema import Key, NotBuiltYet, Section
+from fakedev.config.schema import Key, Section
 from fakedev.config.shapes import ListOf
+from fakedev.config.tester_keys import TESTER
 
 WORKLOADS = Section(
     "workloads",
@@ -74,6 +75,6 @@ CONFIGURATION = Section(
         Key("workloads", WORKLOADS, "Work for the devices."),
         Key("log", LOG, "Logging, to standard error."),
         Key("queues", QUEUES, "Work queues."),
-        Key("tester", NotBuiltYet("the scalability tester is"), "The scalability tester."),
+        Key("tester", TESTER, "Load on work queues."),
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from twisted.logger import Logger
 
 from fakedev.net.line_connection import LineConnection
-from fakedev.sim.errors import Refused
+from fakedev.sim.errors import FieldError, Refused
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.json_lines import parse_json_line
 from fakedev.wire.opening import Way
@@ -135,7 +135,10 @@ class LinePeer(LineConnection):
 
     def _refuse(self, request: Request | None, error: ProtocolError | Refused) -> None:
         if isinstance(error, Refused):
-            error = ProtocolError(error.code, error.text)
+            text = error.text
+            if isinstance(error, FieldError) and request is not None and self.way is Way.WORDS:
+                text = f"{self.factory.grammar.find(request.verb).said(error.field)}: {error.reason}"
+            error = ProtocolError(error.code, text)
         if request is not None:
             self.owed.settle(request)
             error.request_id = request.id
