@@ -44,7 +44,7 @@ from fakedev.net.recorder import Recorder
 from fakedev.net.tester_metrics import LoadMetrics
 from fakedev.net.tester_service import LoadTester
 from fakedev.net.ticker import Ticker
-from fakedev.net.tree import make_exporter_root, make_root
+from fakedev.net.tree import add_page, make_exporter_root, make_root
 from fakedev.net.turns import Turns
 from fakedev.net.workload_hub import WorkloadHub
 from fakedev.net.workload_port import WorkloadPortFactory
@@ -185,9 +185,9 @@ def make_application(
     wall_per_tick = spec.tick_seconds / configuration.speed if configuration.speed else 0.0
     fleet = Fleet(spec, recorder.record if recorder else keep_nothing, wall_per_tick)
     hub = WorkloadHub(fleet)
-    ticker = Ticker(fleet, configuration.speed, reactor, hub.tell)
-    scrapes = ScrapeStatistics()
     pages = Pages(fleet, configuration.identities, reactor)
+    ticker = Ticker(fleet, configuration.speed, reactor, hub.tell, pages.keep)
+    scrapes = ScrapeStatistics()
     turns = Turns(reactor)
     ports = [
         _workload_listener(configuration, listen, hub, ticker, turns, reactor, run.drop_in)
@@ -209,7 +209,10 @@ def make_application(
                 hub, pages, ticker, own, scrapes, ticker.trouble,
                 queues=queues.figures if queues else None, tester=tester,
                 is_full=endpoint.serve == "all", pool=endpoint.pool, identity=endpoint.identity,
+                hold=endpoint.hold_seconds,
             )  # fmt: skip
+            for more in endpoint.pages:
+                add_page(root, more.path, pages.fleet_page(more.pool, more.identity, more.hold_seconds), scrapes)
         guard = ChangeGuard(endpoint.hosts, endpoint.token)
         limits = DROP_IN_LIMITS if run.drop_in else HttpLimits()
         site = GuardedSite(root, reactor, changes=guard, limits=limits)

@@ -14,6 +14,21 @@ from fakedev.workqueue.spec import BrokerSpec
 
 
 @dataclass(frozen=True)
+class WebPage:
+    """A page of metrics at a path of its own.
+
+    :param identity: how it shows the devices; None: as their pools say.
+    :param pool: the only pool that it shows; None: all.
+    :param hold_seconds: it shows the last state at a multiple of this; None: as the identities say.
+    """
+
+    path: str
+    identity: Identity | None = None
+    pool: str | None = None
+    hold_seconds: float | None = None
+
+
+@dataclass(frozen=True)
 class WebEndpoint:
     """An address that HTTP is served on.
 
@@ -23,6 +38,8 @@ class WebEndpoint:
     :param token: what changes must carry; None: no token.
     :param open: changes from other machines need no token: somebody said so.
     :param hosts: names accepted in Host when something is changed, beyond loopback and addresses.
+    :param hold_seconds: pages show the last state at a multiple of this; None: as the identities say.
+    :param pages: further pages, each with its path.
     """
 
     listen: ListenAddress
@@ -32,6 +49,8 @@ class WebEndpoint:
     token: str | None = None
     open: bool = False
     hosts: frozenset[str] = frozenset()
+    hold_seconds: float | None = None
+    pages: tuple[WebPage, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from fakedev.config.dynamics_keys import DYNAMICS
 from fakedev.config.names import fact_name
 from fakedev.config.nodes import Node, Scalar
 from fakedev.config.problems import Report
-from fakedev.config.scalars import Boolean, Choice, Integer, Number, Size, Text
+from fakedev.config.scalars import Boolean, Choice, Duration, Integer, Number, Size, Text
 from fakedev.config.schema import INVALID, Key, Section, Type
 from fakedev.config.shapes import ListOf, MapOf
 from fakedev.exposition.identity import UNITS, Layout, NumberFormat, SharedDevices
@@ -277,6 +277,14 @@ IDENTITY = Section(
             "Which pods the rows of a shared device show: the first on it, or each in rows of its own.",
             default="first",
         ),
+        Key(
+            "hold",
+            Duration(),
+            "Its pages show the last tick at a multiple of this, as an exporter that collects at intervals does.",
+            default=0.0,
+            default_words="0s: each tick",
+        ),
+        Key("health", Text(), "What /health answers.", default="", default_words="fakedev's own"),
         Key("labels", _LABELS, "Labels of every row.", default=(), default_words="none"),
         Key(
             "families",

@@ -73,6 +73,8 @@ def load_identity(node: Node, report: Report, library: Library) -> LoadedIdentit
         timestamps=values["timestamps"],
         openmetrics=values["openmetrics"],
         shared_devices=SharedDevices(values["shared-devices"]),
+        hold_seconds=values["hold"],
+        health=values["health"],
         not_covered=values["not-covered"],
     )
     if base is not None:
@@ -212,7 +214,9 @@ def _numbers(given: NumberFormat, wanted: NumberFormat) -> NumberFormat:
 
 def _based_on(base: Identity, own: Identity, values: Values) -> Identity:
     """An identity with what was written of its own, and the rest of another."""
-    attributes = {name: name.replace("-", "_") for name in values.nodes}
+    attributes = {name: name.replace("-", "_") for name in values.nodes} | (
+        {"hold": "hold_seconds"} if values.given("hold") else {}
+    )
     written = {each: getattr(own, each) for each in attributes.values() if hasattr(own, each)}
     return replace(base, **({"version": ""} | written))
 

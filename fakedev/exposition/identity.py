@@ -140,6 +140,8 @@ class Identity:
     :param timestamps: every row ends with the tick's wall time in milliseconds.
     :param openmetrics: whether the exporter negotiates OpenMetrics.
     :param shared_devices: the rows of devices that several pods share.
+    :param hold_seconds: its page shows the last state at a multiple of this; 0: that of now.
+    :param health: what /health answers, as that exporter does; empty for fakedev's own answer.
     :param not_covered: families or traits of the exporter that are not simulated, in words.
     """
 
@@ -154,6 +156,8 @@ class Identity:
     timestamps: bool = False
     openmetrics: bool = False
     shared_devices: SharedDevices = SharedDevices.FIRST
+    hold_seconds: float = 0.0
+    health: str = ""
     not_covered: tuple[str, ...] = ()
 
     def metric_names(self) -> dict[str, MetricName]:

@@ -54,7 +54,13 @@ class NodePages(GuardedResource):
     """/nodes: a page for each node, as its own exporter prints it."""
 
     def __init__(
-        self, fleet: Fleet, pages: Pages, statistics: PageStatistics, pool: str | None, identity: Identity | None
+        self,
+        fleet: Fleet,
+        pages: Pages,
+        statistics: PageStatistics,
+        pool: str | None,
+        identity: Identity | None,
+        hold: float | None = None,
     ) -> None:
         super().__init__()
         self._fleet = fleet
@@ -62,13 +68,14 @@ class NodePages(GuardedResource):
         self._statistics = statistics
         self._pool = pool
         self._identity = identity
+        self._hold = hold
 
     def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
         """A node by name."""
         node = self._fleet.roster.node(path.decode("utf-8", "replace"))
         if node is None or self._pool not in (None, node.pool.name):
             return super().getChild(path, request)
-        page = self._pages.node_page(node, self._identity)
+        page = self._pages.node_page(node, self._identity, self._hold)
         return Folder(metrics=MetricsPage(page, self._statistics))
 
 
@@ -174,6 +181,7 @@ def make_root(
     is_full: bool = True,
     pool: str | None = None,
     identity: Identity | None = None,
+    hold: float | None = None,
 ) -> Resource:
     """The tree of one address.
 
@@ -182,11 +190,12 @@ def make_root(
     :param is_full: with what changes the simulation, and with what tells of fakedev itself.
     :param pool: the only pool that is shown.
     :param identity: how all devices are shown.
+    :param hold: pages show the last state at a multiple of so many seconds; None: as their identities say.
     """
     fleet = hub.fleet
     root = StartPage(fleet, is_full, queues is not None)
-    root.putChild(b"metrics", MetricsPage(pages.fleet_page(pool, identity), scrapes.page("/metrics")))
-    root.putChild(b"nodes", NodePages(fleet, pages, scrapes.page("/nodes/NODE/metrics"), pool, identity))
+    root.putChild(b"metrics", MetricsPage(pages.fleet_page(pool, identity, hold), scrapes.page("/metrics")))
+    root.putChild(b"nodes", NodePages(fleet, pages, scrapes.page("/nodes/NODE/metrics"), pool, identity, hold))
     root.putChild(b"sd", Discovery(fleet, pool))
     for name in (b"health", b"healthz", b"livez", b"readyz"):
         root.putChild(name, HealthPage(health))
@@ -203,6 +212,19 @@ def make_root(
         if tester is not None:
             root.putChild(b"tester", make_tester_folder(tester))
     return root
+
+
+def add_page(root: Resource, path: str, page: CachedPage, scrapes: ScrapeStatistics) -> None:
+    """A page at a path of somebody's own.
+
+    :param path: begins with a slash; no other page is there or below it.
+    """
+    *folders, name = path.encode().strip(b"/").split(b"/")
+    for folder in folders:
+        if folder not in root.children:
+            root.putChild(folder, Folder())
+        root = root.children[folder]
+    root.putChild(name, MetricsPage(page, scrapes.page(path)))
 
 
 def make_exporter_root(pages: Pages, scrapes: ScrapeStatistics) -> Resource:
