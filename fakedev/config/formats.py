@@ -217,6 +217,28 @@ FAMILY = Section(
     doc="A metric family.",
 )
 
+QUIRK = Section(
+    "identity.known-quirks",
+    (
+        Key("name", Text(), "Its name, as labels.empty.", required=True),
+        Key("issue", Text(), "Where somebody told of it: OWNER/REPOSITORY#NUMBER.", required=True),
+        Key("doc", Text(), "What is seen of it.", required=True),
+        Key(
+            "labels",
+            _LABELS,
+            "Labels of every row that take the place of those of the same names.",
+            default=(),
+            default_words="none",
+        ),
+        Key(
+            "rename-labels", MapOf(Text(), words="mapping of names to names"), "Labels that have other names.",
+            default={}, default_words="none",
+        ),
+        Key("without-labels", ListOf(Text()), "Labels that are not there.", default=(), default_words="none"),
+    ),
+    doc="A fault of an exporter that its users know, to be shown when asked for.",
+)  # fmt: skip
+
 FIELD = Section(
     "counter fields.fields",
     (
@@ -284,6 +306,8 @@ IDENTITY = Section(
             default=0.0,
             default_words="0s: each tick",
         ),
+        Key("quirks", ListOf(Text()), "Known quirks that it shows.", default=(), default_words="none"),
+        Key("known-quirks", ListOf(QUIRK), "Quirks that can be named.", default=(), default_words="those of based-on"),
         Key("health", Text(), "What /health answers.", default="", default_words="fakedev's own"),
         Key("labels", _LABELS, "Labels of every row.", default=(), default_words="none"),
         Key(

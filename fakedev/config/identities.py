@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from fakedev.config.counters import FieldTable, read_counters
 from fakedev.config.formats import IDENTITY
-from fakedev.config.models import LoadedIdentity, Making
+from fakedev.config.models import LoadedIdentity, Making, Quirk
 from fakedev.config.nodes import Node, Table
 from fakedev.config.problems import Place, Report
 from fakedev.config.schema import INVALID, nearest_name
@@ -89,6 +89,13 @@ def load_identity(node: Node, report: Report, library: Library) -> LoadedIdentit
     elif values.given("labels"):
         labels_of_counters = ()
     identity = replace(identity, families=_arranged(identity.families, also, values, making, library, report))
+    known = _quirks(values, base, report)
+    for name, asked in zip(values["quirks"], values.items_of("quirks"), strict=False):
+        quirk = next((each for each in known if each.name == name), None)
+        if quirk is None:
+            report.problem(asked.place, _no_quirk(name, known))
+        else:
+            identity = quirk.shown_by(identity)
     places = {family["name"]: family.place for family in (*values["families"], *values["also"])}
     for family in identity.families:
         check_rows(family, identity.labels, places.get(family.name, values.place), report)
@@ -97,8 +104,29 @@ def load_identity(node: Node, report: Report, library: Library) -> LoadedIdentit
         report.problem(place, f"leading-labels: there are only {len(identity.labels)} labels")
     _check_content_type(identity.content_type, values.place_of("content-type"), report)
     return LoadedIdentity(
-        identity, values.place, quantity_places=quantities, making=making, counter_labels=labels_of_counters
-    )
+        identity, values.place, quantity_places=quantities, making=making, counter_labels=labels_of_counters,
+        quirks=known,
+    )  # fmt: skip
+
+
+def _quirks(values: Values, base: LoadedIdentity | None, report: Report) -> tuple[Quirk, ...]:
+    """The quirks that can be asked for: those that are written, and those of the base."""
+    written = {
+        each["name"]: Quirk(
+            each["name"], each["issue"] or "", each["doc"] or "", _labels(each["labels"], "labels", report),
+            each["rename-labels"], each["without-labels"],
+        )
+        for each in values["known-quirks"]
+    }  # fmt: skip
+    of_base = {quirk.name: quirk for quirk in (base.quirks if base else ())}
+    return tuple((of_base | written).values())
+
+
+def _no_quirk(name: str, known: Sequence[Quirk]) -> str:
+    names = [quirk.name for quirk in known]
+    nearest = nearest_name(name, names)
+    hint = f"did you mean {nearest!r}?" if nearest else f"there is {', '.join(names) or 'none'}"
+    return f"quirks: no quirk {name!r} is known of this identity; {hint}"
 
 
 def _making(values: Values, base: Making) -> Making:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fakedev.config.problems import Place
-from fakedev.exposition.identity import Identity, NumberFormat
+from fakedev.exposition.identity import Identity, LabelSpec, NumberFormat
 from fakedev.sim.device_types import DeviceType
 from fakedev.sim.spec import DeviceSpec
 
@@ -47,6 +47,32 @@ class Making:
 
 
 @dataclass(frozen=True)
+class Quirk:
+    """A fault of an exporter, shown when it is asked for.
+
+    :param issue: where somebody told of it.
+    :param labels: labels that take the place of those of the same names.
+    :param renamed: names of labels to other names.
+    :param without: labels that are not there.
+    """
+
+    name: str
+    issue: str
+    doc: str
+    labels: tuple[LabelSpec, ...] = ()
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    without: tuple[str, ...] = ()
+
+    def shown_by(self, identity: Identity) -> Identity:
+        """An identity with this quirk."""
+        own = {label.name: label for label in self.labels}
+        leading = sum(label.name not in self.without for label in identity.labels[: identity.leading_labels])
+        labels = [own.get(label.name, label) for label in identity.labels if label.name not in self.without]
+        labels = [replace(label, name=self.renamed.get(label.name, label.name)) for label in labels]
+        return replace(identity, labels=tuple(labels), leading_labels=leading)
+
+
+@dataclass(frozen=True)
 class LoadedIdentity:
     """An identity.
 
@@ -54,6 +80,7 @@ class LoadedIdentity:
     :param label_places: mapped label (the fact) or shown fact to its place.
     :param quantity_places: quantity to its place.
     :param counter_labels: names of the labels that counters brought.
+    :param quirks: those that can be asked for.
     """
 
     identity: Identity
@@ -63,3 +90,4 @@ class LoadedIdentity:
     quantity_places: Mapping[str, Place] = field(default_factory=dict)
     making: Making = Making()
     counter_labels: tuple[str, ...] = ()
+    quirks: tuple[Quirk, ...] = ()
