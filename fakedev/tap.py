@@ -44,7 +44,7 @@ from fakedev.net.recorder import Recorder
 from fakedev.net.tester_metrics import LoadMetrics
 from fakedev.net.tester_service import LoadTester
 from fakedev.net.ticker import Ticker
-from fakedev.net.tree import add_page, make_exporter_root, make_root
+from fakedev.net.tree import add_page, make_exporter_root, make_root, make_vendor_root
 from fakedev.net.turns import Turns
 from fakedev.net.workload_hub import WorkloadHub
 from fakedev.net.workload_port import WorkloadPortFactory
@@ -204,6 +204,10 @@ def make_application(
     for endpoint in configuration.web:
         if run.drop_in:
             root = make_exporter_root(pages, scrapes)
+        elif endpoint.serve == "exporter":
+            root = make_vendor_root(
+                pages, scrapes, ticker.trouble, endpoint.pool, endpoint.identity, endpoint.hold_seconds
+            )
         else:
             root = make_root(
                 hub, pages, ticker, own, scrapes, ticker.trouble,
@@ -211,8 +215,8 @@ def make_application(
                 is_full=endpoint.serve == "all", pool=endpoint.pool, identity=endpoint.identity,
                 hold=endpoint.hold_seconds,
             )  # fmt: skip
-            for more in endpoint.pages:
-                add_page(root, more.path, pages.fleet_page(more.pool, more.identity, more.hold_seconds), scrapes)
+        for more in endpoint.pages:
+            add_page(root, more.path, pages.fleet_page(more.pool, more.identity, more.hold_seconds), scrapes)
         guard = ChangeGuard(endpoint.hosts, endpoint.token)
         limits = DROP_IN_LIMITS if run.drop_in else HttpLimits()
         site = GuardedSite(root, reactor, changes=guard, limits=limits)

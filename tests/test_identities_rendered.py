@@ -31,7 +31,7 @@ IDENTITIES = tuple(name.removesuffix(".yaml") for name in Files(environ={}).cata
 #: Numbers that the formats hold to so many digits: what is read again may differ by half of the last.
 DIGITS = {
     "int": 0.5, "fixed6": 5e-7, "go": 0, "go-whole": 0.5, "go-fixed2": 5e-3, "go-fixed6": 5e-7, "python": 0,
-    "digits15": 0,
+    "python-whole": 0.5, "digits15": 0,
 }  # fmt: skip
 #: Likewise, as a share of the number.
 SHARES = {"digits15": 5e-15}

@@ -32,7 +32,7 @@ class WebPage:
 class WebEndpoint:
     """An address that HTTP is served on.
 
-    :param serve: ``metrics`` (pages that change nothing) or ``all``.
+    :param serve: ``metrics`` (pages that change nothing), ``all``, or ``exporter`` (what the vendor's exporter has).
     :param identity: how /metrics shows the devices there; None: as their pools say.
     :param pool: the only pool shown by /metrics there; None: all.
     :param token: what changes must carry; None: no token.

@@ -40,7 +40,13 @@ WEB = Section(
     "web",
     (
         Key("listen", Text("address"), LISTEN_DOC, required=True),
-        Key("serve", Choice(("metrics", "all")), "metrics: pages that change nothing; all: everything.", default="all"),
+        Key(
+            "serve",
+            Choice(("metrics", "all", "exporter")),
+            "metrics: pages that change nothing; all: everything; exporter: /metrics and /health alone, as the "
+            "exporter has them.",
+            default="all",
+        ),
         MODE,
         GROUP,
         _IDENTITY,

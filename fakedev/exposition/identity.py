@@ -43,6 +43,7 @@ class NumberFormat(Enum):
     GO_FIXED2 = "go-fixed2"  # the same of numbers of two decimals
     GO_FIXED6 = "go-fixed6"  # the same of numbers of six decimals
     PYTHON = "python"  # prometheus_client's: 55.0, 1.048576e+06
+    PYTHON_WHOLE = "python-whole"  # the same of whole numbers
     DIGITS15 = "digits15"  # C's %.15g: 55, 1234567.5
 
 

@@ -127,6 +127,23 @@ class HealthPage(GuardedResource):
         return json_response({"status": "unhealthy", "reason": reason}, 503)
 
 
+class VendorHealth(GuardedResource):
+    """/health as an exporter answers it: a word, or 503 with the reason."""
+
+    isLeaf = True
+
+    def __init__(self, word: str, health: Health) -> None:
+        super().__init__()
+        self._word = word
+        self._health = health
+
+    def get(self, request: GuardedRequest) -> Response:
+        """The word while the service is well."""
+        reason = self._health()
+        status, text = (200, self._word) if reason is None else (503, reason)
+        return Response(status, text.encode(), "text/plain; charset=utf-8")
+
+
 class Reload(GuardedResource):
     """/-/reload: not yet."""
 
@@ -230,6 +247,23 @@ def add_page(root: Resource, path: str, page: CachedPage, scrapes: ScrapeStatist
 def make_exporter_root(pages: Pages, scrapes: ScrapeStatistics) -> Resource:
     """The tree of ``fakedev-exporter``: /metrics by GET, and nothing else, as the original's."""
     return Folder(metrics=MetricsPage(pages.fleet_page(), scrapes.page("/metrics"), allow_head=False))
+
+
+def make_vendor_root(
+    pages: Pages,
+    scrapes: ScrapeStatistics,
+    health: Health,
+    pool: str | None = None,
+    identity: Identity | None = None,
+    hold: float | None = None,
+) -> Resource:
+    """The tree of a vendor's exporter: /metrics, and /health in its words where all identities have the same."""
+    page = pages.fleet_page(pool, identity, hold)
+    words = {shown.health for shown in ([identity] if identity else pages.identities.values())}
+    word = words.pop() if len(words) == 1 else ""
+    root = Folder(metrics=MetricsPage(page, scrapes.page("/metrics")))
+    root.putChild(b"health", VendorHealth(word, health) if word else HealthPage(health))
+    return root
 
 
 def make_frontend_root(queues: QueueFigures, scrapes: ScrapeStatistics) -> Resource:
