@@ -12,7 +12,7 @@ PROFILES: Final[dict[str, dict[str, object]]] = {
     # A spike is long enough for an alert that waits two minutes.
     "spike": {"profile": "spike(50,100,3m,10m):0:0"},
     "wave": {"profile": "sine(50,30,377s):1:0"},
-    "degrading": {"profile": "ramp(50,100):0:1h,100:0:0"},
+    "degrading": {"profile": "ramp(50,100):0:3600,100:0:0"},
     "faulty": {"profile": "50:20:0", "metrics": {"memory_errors_correctable": "random(0,0.4,30s):0:0"}},
     "chaos": {"profile": "random(0,100,30s):0:0"},
 }
