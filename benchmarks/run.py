@@ -17,6 +17,7 @@ from time import perf_counter
 import boards
 import disturbance
 import growth
+import queues
 import rendering
 import scrapes
 import sizes
@@ -36,6 +37,11 @@ BENCHMARKS: dict[str, Callable[[], Section]] = {
     "memory": sizes.memory,
     "large-neighbours": disturbance.large_neighbours,
     "silent-peers": disturbance.silent_peers,
+    "queues": queues.speed,
+    "queue-latency": queues.latency,
+    "queue-depth": queues.depth,
+    "queue-connections": queues.connections,
+    "queue-memory": queues.memory,
 }
 _PAGE = Path(__file__).resolve().parent.parent / "doc" / "performance.md"
 

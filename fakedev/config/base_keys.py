@@ -5,7 +5,7 @@ from __future__ import annotations
 from fakedev.config.scalars import Choice, Duration, Integer, Number, Text
 from fakedev.config.schema import Key, Section, Type
 from fakedev.config.shapes import ListOf, MapOf, OneOf
-from fakedev.sim.units import parse_size
+from fakedev.sim.units import parse_duration, parse_size
 
 
 def _size(text: str) -> str:
@@ -17,11 +17,10 @@ def _size(text: str) -> str:
 _FUNCTION = MapOf(ListOf(OneOf((Number(), Text()))), words="mapping of a value function to its values")
 _SECONDS = Key(
     "seconds",
-    Number(0),
-    "How long; 0 in the last activity: until stopped.",
+    OneOf((Number(0), Text("duration", parse_duration))),
+    "How long, in seconds or as 90s or 5m; 0 in the last activity: until stopped.",
     default=0.0,
     default_words="0",
-    unit="seconds",
 )
 
 ACTIVITY = Section(

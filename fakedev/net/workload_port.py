@@ -31,6 +31,10 @@ from fakedev.wire.workload_verbs import WORKLOAD_GRAMMAR, workload_ended
 MOST_LINES = 1000
 #: Characters of one value in a line of `list`; `show` tells it all.
 _LONGEST_SHOWN = 400
+#: What `devices` says of each.
+_DEVICE_QUANTITIES = (
+    "usage_ratio", "power_watts", "temperature_celsius", "core_frequency_mhz", "memory_used_bytes",
+)  # fmt: skip
 
 
 class WorkloadPeer(LinePeer):
@@ -108,7 +112,7 @@ class WorkloadPeer(LinePeer):
         for place in places[:MOST_LINES]:
             node = fleet.roster.nodes[fleet.roster.node_position(place)]
             device: dict[str, Any] = {"device": fleet.roster.device_name(place), "type": node.pool.device_type.name}
-            for quantity in ("usage_ratio", "power_watts", "temperature_celsius"):
+            for quantity in _DEVICE_QUANTITIES:
                 if level.has(quantity, place):
                     device[quantity] = round(level.arrays[quantity][place].item(), 6)
             shown.append(device)
