@@ -12,8 +12,9 @@ from fakedev.config.counters import FieldTable
 from fakedev.config.devices import load_device
 from fakedev.config.documents import is_json, read_document
 from fakedev.config.files import Files, Unreadable, absolute
-from fakedev.config.formats import DEVICE_TYPE, IDENTITY
+from fakedev.config.formats import DEVICE_TYPE
 from fakedev.config.identities import load_identity
+from fakedev.config.identity_formats import IDENTITY
 from fakedev.config.models import LoadedDevice, LoadedDeviceList, LoadedIdentity
 from fakedev.config.nodes import Node, Table
 from fakedev.config.original import (

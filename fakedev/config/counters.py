@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from fakedev.config.formats import COUNTER_FIELDS
+from fakedev.config.identity_formats import COUNTER_FIELDS
 from fakedev.config.nodes import Node
 from fakedev.config.problems import Place, Report
 from fakedev.config.schema import INVALID, nearest_name
