@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from fakedev.commands.main import main
 from fakedev.config.files import Files
 from fakedev.config.load import load
 from fakedev.config.problems import ConfigurationError
@@ -85,3 +86,17 @@ def test_an_identity_that_holds(tmp_path) -> None:
         app.tick(40)
         assert app.get("/metrics").headers["x-fakedev-tick"] == "30"
         assert app.get("/metrics", place=1).headers["x-fakedev-tick"] == "40"
+
+
+def test_rendered_without_sockets(tmp_path) -> None:
+    """``fakedev render`` shows the same held numbers."""
+    (tmp_path / "slow.yaml").write_text("name: slow\nbased-on: dcgm\nhold: 10s\n")
+    (tmp_path / "fakedev.yaml").write_text(
+        CONFIGURATION.replace("identity: dcgm}", "identity: ./slow.yaml}").replace("30:5:0", "sine(50,40,60s):0:0")
+    )
+    folder = tmp_path / "pages"
+    arguments = ["--config", str(tmp_path / "fakedev.yaml"), "--for", "20s", "--every", "5s", "--output", str(folder)]
+    assert main(["render", *arguments]) == 0
+    pages = {int(path.stem): path.read_text() for path in folder.glob("*.prom")}
+    assert sorted(pages) == [0, 5, 10, 15, 20]
+    assert pages[0] == pages[5] != pages[10] == pages[15] != pages[20]
