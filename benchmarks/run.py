@@ -21,6 +21,7 @@ import queues
 import rendering
 import scrapes
 import sizes
+import whole_page
 import workloads
 from results import Section
 
@@ -28,6 +29,7 @@ BENCHMARKS: dict[str, Callable[[], Section]] = {
     "small-pages": scrapes.small_pages,
     "with-workloads": scrapes.with_workloads,
     "large-pages": rendering.large_pages,
+    "whole-page": whole_page.whole_page,
     "changing-labels": growth.changing_labels,
     "growth": growth.growth,
     "attaching": workloads.attaching,
