@@ -98,8 +98,7 @@ class DcgmOptions:
             "workloads": {"listen": [], "base": self._base(count)},
         }
         identity = self._fake_identity(values) if self.is_fake else self._dcgm_identity(values)
-        # A dollar in a path is a dollar: options are not expanded.
-        return tuple(json.dumps(each, indent=1).replace("$", "$$") for each in (tree, identity))  # type: ignore[return-value]
+        return _text(tree), _text(identity)
 
     def _web(self, values: Values) -> list[dict[str, object]]:
         address = self._said(values, self._address, f"{_PREFIX}LISTEN", str)
@@ -174,6 +173,11 @@ class DcgmOptions:
         if not text.isdecimal() or not least <= int(text) <= most:
             raise UsageProblem(f"{variable}: {text[:40]!r} is no whole number of {least} to {most}")
         return int(text)
+
+
+def _text(tree: object) -> str:
+    """A tree as text; a dollar in a path is a dollar: options are not expanded."""
+    return json.dumps(tree, indent=1).replace("$", "$$")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
