@@ -13,6 +13,7 @@ A quantity that a device type gives no range for is absent on its devices.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import cache
 from typing import Final
@@ -29,6 +30,7 @@ from fakedev.sim.device_types import DeviceType
 from fakedev.sim.places import Places
 from fakedev.sim.quantities import ERROR_COUNTERS, MEMORY_TRAFFIC
 from fakedev.sim.randomness import Floats
+from fakedev.sim.ratings import RATINGS
 from fakedev.sim.roster import Roster
 from fakedev.sim.state import Level, Mask
 
@@ -86,6 +88,11 @@ class Relations:
         }
         for name in ("memory_total_bytes", "memory_reserved_bytes", "memory_free_bytes", "memory_used_ratio"):
             self._present[name] = has_memory
+        for name, rated in RATINGS.items():
+            ratings = [rated(each) for each in types]
+            if any(map(math.isfinite, ratings)):
+                self._constant[name] = spread([each if math.isfinite(each) else 0.0 for each in ratings])
+                self._present[name] = mask([math.isfinite(each) for each in ratings])
         for name in (*ERROR_COUNTERS, "xid"):
             self._present[name] = mask([each.counts_errors and name not in each.lacks for each in types])
         dynamics = [each.dynamics for each in types]
