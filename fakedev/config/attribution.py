@@ -12,7 +12,8 @@ from fakedev.exposition.identity import Identity, SharedDevices
 ATTRIBUTION: Final = Key(
     "attribution",
     Choice(("as-vendor", "honest")),
-    "Which pods a device shows that several share. as-vendor: those that the exporter shows; honest: each of them.",
+    "Whose a device is that several pods share. as-vendor: whose the exporter says; honest: nobody's, "
+    "for its numbers are no single pod's.",
     default="as-vendor",
 )
 
@@ -21,4 +22,4 @@ def attributed(identity: Identity, attribution: str) -> Identity:
     """An identity with an attribution."""
     if attribution == "as-vendor":
         return identity
-    return replace(identity, shared_devices=SharedDevices.EACH)
+    return replace(identity, shared_devices=SharedDevices.NOBODY)

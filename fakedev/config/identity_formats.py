@@ -171,7 +171,7 @@ IDENTITY = Section(
         Key(
             "shared-devices",
             Choice(tuple(shared.value for shared in SharedDevices)),
-            "Which pods the rows of a shared device show: the first on it, or each in rows of its own.",
+            "Which pods the rows of a shared device show: the first on it, each in rows of its own, or nobody.",
             default="first",
         ),
         Key(

@@ -52,6 +52,7 @@ class SharedDevices(Enum):
 
     FIRST = "first"  # as many as of any other: with the labels of the pod that has been there longest
     EACH = "each"  # as many for each pod, with that pod's labels
+    NOBODY = "nobody"  # as many as of any other, without a pod: its numbers are no single pod's
 
 
 class Layout(Enum):
