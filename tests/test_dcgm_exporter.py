@@ -129,6 +129,7 @@ def test_every_profile_can_be() -> None:
         ({"METRIC_PROFILE": "statik"}, "no profile 'statik'; there are static, stable"),
         ({"NUM_FAKE_GPUS": "many"}, "NUM_FAKE_GPUS: 'many' is no whole number of 1 to 1024"),
         ({"EXPORTER_PORT": "70000"}, "EXPORTER_PORT: '70000' is no whole number of 1 to 65535"),
+        ({"ENABLE_UDS": "perhaps"}, "ENABLE_UDS: 'perhaps' is neither true nor false"),
         ({"DCGM_EXPORTER_INTERVAL": "30s"}, "DCGM_EXPORTER_INTERVAL: '30s' is no whole number"),
         ({"DCGM_EXPORTER_KUBERNETES": "yes"}, "DCGM_EXPORTER_KUBERNETES: 'yes' is neither true nor false"),
     ],

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from fakedev.commands.dcgm_profiles import profiles_of, workloads
@@ -107,7 +107,7 @@ class DcgmOptions:
         web: list[dict[str, object]] = [
             {"listen": f"*{address}" if address.startswith(":") else address, "serve": "exporter"}
         ]
-        if self._environ.get("ENABLE_UDS", "").lower() == "true":
+        if self._variable("ENABLE_UDS", False, parse_boolean):
             path = self._environ.get("UDS_SOCKET_PATH") or "/var/run/dcgm/metrics.sock"
             web.append({"listen": os.path.abspath(path), "mode": "660", "serve": "exporter"})
         return web
@@ -154,19 +154,19 @@ class DcgmOptions:
             "labels": [{"name": "gpu", "value": "{gpu_number}"}, {"name": "device", "value": "nvidia{gpu_number}"}],
         }
 
-    def _said(self, values: Values, flags: tuple[Flag[T], Flag[T]], variable: str, parse: object) -> T:
+    def _said(self, values: Values, flags: tuple[Flag[T], Flag[T]], variable: str, parse: Callable[[str], T]) -> T:
         """What a flag says, by its short name or its long one; else a variable; else the default."""
         for flag in flags:
             if values.given(flag):
                 return values[flag]
+        return self._variable(variable, flags[0].default, parse)
+
+    def _variable(self, variable: str, default: T, parse: Callable[[str], T]) -> T:
         text = self._environ.get(variable, "")
-        if not text or not callable(parse):
-            return flags[0].default
         try:
-            parsed: T = parse(text)
+            return parse(text) if text else default
         except ValueError as error:
             raise UsageProblem(f"{variable}: {error}") from None
-        return parsed
 
     def _number(self, variable: str, default: int, least: int, most: int) -> int:
         text = self._environ.get(variable) or str(default)
