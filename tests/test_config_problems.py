@@ -72,7 +72,7 @@ SAFE = "web: []\nworkloads: {listen: []}\n"
         ("web: [/a]\nworkloads: {listen: [/a]}", ["f.yaml:2: /a is listened on twice (first at f.yaml:1)"]),
         ("web: [{listen: 9400, mode: 660}]", ["f.yaml:1: mode: is for UNIX sockets, and 127.0.0.1:9400 is none"]),
         ("web: [{listen: 9400, pool: dg}]", ["f.yaml:1: no pool 'dg'; did you mean 'dgx'?"]),
-        ("web: [{listen: 9400, identity: xpu}]", ["f.yaml:1: no identity 'xpu'; the catalog has collectd@6, collectd, dcgm@4.8.2, dcgm, xpumanager@1.3, xpumanager. A file of your own is named by its path."]),
+        ("web: [{listen: 9400, identity: xpu}]", ["f.yaml:1: no identity 'xpu'; did you mean 'xpumd'? A file of your own is named by its path."]),
         ("workloads: {listen: ['*:9998']}", ["f.yaml:1: *:9998 lets other machines run workloads: listen on loopback or a UNIX socket, or say that this is meant: open: true"]),
         ("workloads: {listen: [{listen: /a, node: dgx-1}]}", ["f.yaml:1: no node 'dgx-1'; did you mean 'dgx-0'?"]),
         ("workloads: {listen: [{listen: /a, allow: [fault]}]}", ["f.yaml:1: workloads.listen.0.allow.0: must be one of workloads, faults, clock, not 'fault'; did you mean faults?"]),
