@@ -68,6 +68,12 @@ def test_run_with_everything():
     }
 
 
+@pytest.mark.parametrize(("text", "value"), [("90", 90.0), ("0.25", 0.25), ("0", 0.0), ("1e3", 1000.0), ("5m", "5m")])
+def test_a_plain_number_is_a_duration_in_seconds(text, value):
+    """As in JSON; whatever else it may be is for the rules to say."""
+    assert parse(f"run a devices=all profile=1 ttl={text}".encode()).arguments["ttl"] == value
+
+
 def test_an_argument_with_a_place_may_be_named():
     """A name that looks like an option is given as one."""
     assert parse(b"run name=a=b devices=all profile=1").arguments["name"] == "a=b"

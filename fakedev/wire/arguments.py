@@ -23,7 +23,7 @@ class Kind(enum.Enum):
     LIST = "a list of texts"  # commas between them in words
     WORDS = "a list of texts without NUL"  # all words that are left; those of a command
     SERIES = "a text or a list"  # passed on as it is, as a profile
-    DURATION = "a duration, as 90s or 5m"  # in JSON also a number of seconds
+    DURATION = "a duration, as 90s or 5m"  # also a plain number: of seconds
     WHOLE = "a whole number"
     NUMBER = "a finite number"
     MAPPING = "names, each with a finite number or a size"  # in words NAME:NUMBER, repeated
@@ -86,6 +86,8 @@ def from_text(argument: Argument, text: str, earlier: object = None) -> object:
                 raise _wrong(argument, name, repr(text[:100]))
             return int(text)
         case Kind.NUMBER:
+            return _number(name, text)
+        case Kind.DURATION if _NUMBER.fullmatch(text):
             return _number(name, text)
     return text
 
