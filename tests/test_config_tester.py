@@ -74,6 +74,16 @@ def test_what_is_wrong(plan: str, reason: str) -> None:
     assert problem.line == 6
 
 
+def test_reports() -> None:
+    """Relative to the configuration; their names say what they are."""
+    text = PLANS + "  reports: [out.html, /tmp/out.json]\n"
+    assert load("/etc/f.yaml", Files(environ={}), text=text).reports == ("/etc/out.html", "/tmp/out.json")
+    for line, reason in (("  reports: [out.pdf]", "'out.pdf' does not end with .txt"), ("", "there are no plans")):
+        bad = f"{PLANS}{line}\n" if line else PLANS.partition("  plans:")[0] + "  reports: [a.txt]\n"
+        with pytest.raises(ConfigurationError, match=reason):
+            load("f.yaml", Files(environ={}), text=bad)
+
+
 def test_a_file_of_plans(tmp_path: Path) -> None:
     """With relative paths beginning at its folder."""
     (tmp_path / "rates.csv").write_text("seconds,rate\n0,5\n10,5\n")
@@ -84,7 +94,12 @@ def test_a_file_of_plans(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "reason"),
-    [("plans: []", "there are none"), ("plan: x", "unknown key"), ("[", "plans.yaml:2: is not YAML")],
+    [
+        ("plans: [{queue: a}]\nreports: [a.txt]", "here say -report FILE"),
+        ("plans: []", "there are none"),
+        ("plan: x", "unknown key"),
+        ("[", "plans.yaml:2: is not YAML"),
+    ],
 )
 def test_a_file_that_is_none(tmp_path: Path, text: str, reason: str) -> None:
     """Is told with its name."""

@@ -21,7 +21,7 @@ from fakedev.config.pools import LoadedPool, Pools
 from fakedev.config.problems import Place, Report
 from fakedev.config.queues import load_queues
 from fakedev.config.schema import INVALID
-from fakedev.config.tester import tester_plans
+from fakedev.config.tester import tester_plans, tester_reports
 from fakedev.config.values import Values
 from fakedev.config.variables import Variables
 from fakedev.sim.admission import Admission
@@ -96,6 +96,7 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
     listen = endpoints.workloads(workloads["listen"], nodes, complete=complete)
     queues = load_queues(values["queues"], endpoints, report)
     plans = tester_plans(values["tester"], folder, files, report)
+    reports = tester_reports(values["tester"], folder, report)
     metrics = {name: metric for pool in pools for name, metric in pool.identity.identity.metric_names().items()}
     admission = None
     if complete:
@@ -112,6 +113,7 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
         web=web,
         queues=queues,
         plans=plans,
+        reports=reports,
         workloads=WorkloadPorts(listen, workloads["max-connections"], workloads["message-timeout"]),
         logging=Logging(values["log"]["level"], values["log"]["format"]),
         notes=report.notes,

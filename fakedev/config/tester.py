@@ -15,6 +15,7 @@ from fakedev.config.tester_keys import CLOSED_KEYS, MOST_PARALLEL, OPEN_KEYS, TE
 from fakedev.config.values import Values
 from fakedev.config.variables import Variables
 from fakedev.tester.plan import ClosedLoad, OpenLoad, Plan, Spacing
+from fakedev.tester.report import FORMS
 
 
 def load_plans(path: str, files: Files) -> tuple[Plan, ...]:
@@ -35,6 +36,8 @@ def load_plans(path: str, files: Files) -> tuple[Plan, ...]:
             plans = tester_plans(values, os.path.dirname(os.path.abspath(path)), files, report)
             if not values["plans"]:
                 report.problem(values.place, "plans: there are none")
+            if values["reports"]:
+                report.problem(values.place_of("reports"), "reports: here say -report FILE")
     report.raise_if_any()
     return plans
 
@@ -60,6 +63,17 @@ def tester_plans(values: Values, folder: str, files: Files, report: Report) -> t
                 each["protocol"] == "json",
             )
     return tuple(plans.values())
+
+
+def tester_reports(values: Values, folder: str, report: Report) -> tuple[str, ...]:
+    """The files of a section ``tester`` that are written at the end; what is wrong is reported."""
+    paths = tuple(values["reports"] or ())
+    for path in paths:
+        if os.path.splitext(path)[1] not in FORMS:
+            report.problem(values.place_of("reports"), f"reports: {path!r} does not end with {', '.join(FORMS)}")
+    if paths and not values["plans"]:
+        report.problem(values.place_of("reports"), "reports: there are no plans")
+    return tuple(absolute(path, folder) for path in paths)
 
 
 def _check(values: Values, name: str, others: dict[str, Plan], report: Report) -> None:
