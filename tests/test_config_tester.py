@@ -37,6 +37,24 @@ def test_plans() -> None:
     assert (opened.load.spacing, opened.load.seed, opened.load.most_outstanding) == (Spacing.POISSON, 7, 10_000)
 
 
+@pytest.mark.parametrize(
+    ("listen", "frontend"),
+    [
+        ("", "127.0.0.1:9997"),
+        (", listen-clients: [9500]", "127.0.0.1:9500"),
+        (", listen-clients: [{listen: '*:9500', open: true}]", "localhost:9500"),
+        (", listen-clients: ['[::1]:9500']", "[::1]:9500"),
+        (", listen-clients: [/run/q.sock, 9500]", "/run/q.sock"),
+        (", listen-clients: ['tcp:9500:interface=127.0.0.1', 9501]", "127.0.0.1:9501"),
+    ],
+)
+def test_its_own_queues(listen: str, frontend: str) -> None:
+    """A plan that names no frontend puts its requests into the queues of the same file."""
+    plans = "tester: {plans: [{queue: sleep}, {name: b, queue: sleep, frontend: other:1}]}"
+    own, other = plans_of(f"{PLANS.partition('tester:')[0]}queues: {{names: [sleep]{listen}}}\n{plans}")
+    assert (own.frontend, other.frontend) == (frontend, "other:1")
+
+
 def test_there_need_be_none() -> None:
     """Without the section there is no load."""
     assert plans_of(PLANS.partition("tester:")[0]) == ()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from fakedev.config.documents import read_document
 from fakedev.config.files import Files, Unreadable, absolute
+from fakedev.config.listen import ListenAddress
 from fakedev.config.peer_address import parse_address
 from fakedev.config.problems import Place, Report
 from fakedev.config.rate_texts import parse_open_load
@@ -16,6 +19,9 @@ from fakedev.config.values import Values
 from fakedev.config.variables import Variables
 from fakedev.tester.plan import ClosedLoad, OpenLoad, Plan, Spacing
 from fakedev.tester.report import FORMS
+
+#: Where the original's client connects.
+FRONTEND: Final = "localhost:9997"
 
 
 def load_plans(path: str, files: Files) -> tuple[Plan, ...]:
@@ -42,10 +48,24 @@ def load_plans(path: str, files: Files) -> tuple[Plan, ...]:
     return plans
 
 
-def tester_plans(values: Values, folder: str, files: Files, report: Report) -> tuple[Plan, ...]:
+def own_frontend(listen: Sequence[ListenAddress]) -> str:
+    """Where a plan that names no frontend connects: the first of some addresses that says where it is."""
+    for address in listen:
+        if address.kind == "unix":
+            return address.path
+        if address.kind == "tcp" and address.port:
+            host = address.host or "localhost"
+            return f"[{host}]:{address.port}" if ":" in host else f"{host}:{address.port}"
+    return FRONTEND
+
+
+def tester_plans(
+    values: Values, folder: str, files: Files, report: Report, frontend: str = FRONTEND
+) -> tuple[Plan, ...]:
     """The plans of a section ``tester``; what is wrong is reported.
 
     :param folder: where relative paths begin.
+    :param frontend: of plans that name none.
     """
     plans: dict[str, Plan] = {}
     for each in values["plans"]:
@@ -57,7 +77,7 @@ def tester_plans(values: Values, folder: str, files: Files, report: Report) -> t
                 name,
                 each["queue"],
                 load,
-                each["frontend"],
+                each["frontend"] or frontend,
                 each["arguments"] or (),
                 each["limit"] or 0.0,
                 each["protocol"] == "json",
@@ -82,10 +102,9 @@ def _check(values: Values, name: str, others: dict[str, Plan], report: Report) -
     if name and (not name.isprintable() or "/" in name or len(name) > 128):
         report.problem(values.place, f"{name[:60]!r} is no name of a plan: at most 128 printable characters, no /")
     try:
-        parse_address(values["frontend"] or "")
+        parse_address(FRONTEND if values["frontend"] is None else values["frontend"])
     except ValueError as error:
-        if values["frontend"] is not None:
-            report.problem(values.place_of("frontend"), f"frontend: {error}")
+        report.problem(values.place_of("frontend"), f"frontend: {error}")
 
 
 def _load(values: Values, folder: str, files: Files, report: Report) -> ClosedLoad | OpenLoad | None:

@@ -27,7 +27,7 @@ PLAN = Section(
             "frontend",
             Text("address"),
             "Where the queue's clients connect: HOST:PORT or the path of a UNIX socket.",
-            default="localhost:9997",
+            default_words="the first of queues.listen-clients, where this file has it; localhost:9997",
         ),
         Key("arguments", ListOf(Text()), "Arguments of each request.", default=(), default_words="none"),
         Key(
