@@ -17,6 +17,7 @@ from time import perf_counter
 import boards
 import disturbance
 import growth
+import load_tester
 import queues
 import rendering
 import scrapes
@@ -37,6 +38,7 @@ BENCHMARKS: dict[str, Callable[[], Section]] = {
     "boards": boards.boards,
     "starts": sizes.starts,
     "memory": sizes.memory,
+    "tester": load_tester.tester,
     "large-neighbours": disturbance.large_neighbours,
     "silent-peers": disturbance.silent_peers,
     "queues": queues.speed,

@@ -43,6 +43,7 @@ from fakedev.net.page_statistics import ScrapeStatistics
 from fakedev.net.pages import Pages
 from fakedev.net.queue_totals import QueueTotals
 from fakedev.net.recorder import Recorder
+from fakedev.net.report_files import ReportFiles
 from fakedev.net.tester_metrics import LoadMetrics
 from fakedev.net.tester_service import LoadTester
 from fakedev.net.ticker import Ticker
@@ -239,6 +240,7 @@ def make_application(
         queues.add_to(application)
     if tester is not None:
         tester.setServiceParent(application)
+        ReportFiles(tester, configuration.reports).setServiceParent(application)
     on_hangup = partial(stop_reactor, reactor) if run.drop_in else _say_no_reload
     HangupService(reactor, on_hangup).setServiceParent(application)
     titles = ", ".join(dict.fromkeys(identity.title for identity in configuration.identities.values()))

@@ -113,6 +113,7 @@ class Configuration:
     :param identities: the identity of each pool, by its name.
     :param queues: None when there are none.
     :param plans: what load the tester puts on which queues.
+    :param reports: files that say at the end what came of it.
     :param notes: what is worth knowing but forbids nothing, as ``file:line: text``.
     :param source: what was said where, for :func:`fakedev.config.effective.effective_text`.
     """
@@ -125,6 +126,7 @@ class Configuration:
     workloads: WorkloadPorts
     queues: Queues | None
     plans: tuple[Plan, ...]
+    reports: tuple[str, ...]
     logging: Logging
     notes: tuple[str, ...]
     source: Values
