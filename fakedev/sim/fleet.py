@@ -13,17 +13,31 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+import numpy as np
+
 from fakedev.sim.admission import Admission
 from fakedev.sim.attribution import Attribution
 from fakedev.sim.errors import Refused
-from fakedev.sim.events import ChangeClock, DropWorkload, Event, Stamped, StartWorkload, StopWorkload
+from fakedev.sim.events import (
+    ChangeClock,
+    ClearFault,
+    DropWorkload,
+    Event,
+    InjectFault,
+    Stamped,
+    StartWorkload,
+    StopWorkload,
+)
+from fakedev.sim.faults.conditions import Conditions
+from fakedev.sim.faults.faults import Faults
 from fakedev.sim.label_versions import LabelVersions
 from fakedev.sim.limits import DeviceLimits
 from fakedev.sim.randomness import Floats
 from fakedev.sim.relations import Relations
 from fakedev.sim.roster import Roster, RosterNode
+from fakedev.sim.schedule import Positions
 from fakedev.sim.spec import FleetSpec, WorkloadSpec
-from fakedev.sim.state import Level, State
+from fakedev.sim.state import Level, Mask, State
 from fakedev.sim.value_labels import note_changes, value_facts
 from fakedev.sim.workload import Verdict, Workload
 from fakedev.sim.workloads import Workloads
@@ -63,6 +77,9 @@ class Fleet:
         quantities = self._relations.quantities
         self._admission = Admission(self.roster, capacity, quantities, spec.metric_names, spec.tick_seconds)
         self._device_limits = DeviceLimits(self.roster, capacity)
+        self.faults = Faults(
+            spec.seed, self.roster, self.roster.keys(), quantities, self._admission.metric, spec.tick_seconds
+        )
         self._clock = ChangeClock(spec.epoch_seconds, spec.tick_seconds if wall_per_tick is None else wall_per_tick)
         self._clock_tick = 0
         self._sequence = 0
@@ -70,6 +87,8 @@ class Fleet:
         self._ending: set[str] = set()
         self._told: list[Verdict] = []
         self._take_base(spec.base)
+        for number, fault in enumerate(spec.faults, 1):
+            self.faults.add(self.faults.made(f"config-{number}", fault))
         self.state = self._first_state()
 
     def _take_base(self, base: Sequence[WorkloadSpec]) -> None:
@@ -118,6 +137,10 @@ class Fleet:
             case DropWorkload(workload_id):
                 self._known(workload_id)
                 self._leave(workload_id)
+            case InjectFault(fault):
+                self.faults.add(self.faults.made(fault_id_of(sequence), fault))
+            case ClearFault(fault_id):
+                self.faults.clear(fault_id)
             case ChangeClock():
                 self._clock, self._clock_tick = event, self.state.tick
         self._sequence = sequence
@@ -165,8 +188,12 @@ class Fleet:
         self._let_in_and_out(start)
         pace = self._relations.pace(self.state.levels["device"])
         demand = self.workloads.demand(self.state.tick + 1, start, end, pace)
-        level = self._relations.device_level(demand, self.state.levels["device"], tick_seconds)
+        conditions = self.faults.advance(start, end)
+        if conditions is not None:
+            demand = conditions.on(demand)
+        level = self._relations.device_level(demand, self.state.levels["device"], tick_seconds, conditions)
         over = {verdict.workload_id: verdict for verdict in self.workloads.over(end)}
+        over |= self._ended_by_faults(conditions, set(over))
         over |= self._without_devices(level, set(over))
         over |= self._limits_crossed(level, set(over))
         self._ending.update(over)
@@ -186,6 +213,21 @@ class Fleet:
             self._attribution.add(workload)
         self.workloads.change(started, self._ending, self.state.tick if "state" in self.__dict__ else 0, now_seconds)
         self._starting, self._ending = {}, set()
+
+    def _ended_by_faults(self, conditions: Conditions | None, gone: set[str]) -> dict[str, Verdict]:
+        """Verdicts on the workloads that faults end."""
+        verdicts: dict[str, Verdict] = {}
+        for devices, text, _ in conditions.endings if conditions else ():
+            for workload, device in self.workloads.on_devices(self._mask(devices)):
+                if workload.workload_id not in gone and workload.workload_id not in verdicts:
+                    reason = text.replace("{}", self.roster.device_name(device))
+                    verdicts[workload.workload_id] = workload.verdict(1, reason)
+        return verdicts
+
+    def _mask(self, devices: Positions) -> Mask:
+        mask = np.zeros(self.roster.device_count, np.bool_)
+        mask[devices] = True
+        return mask
 
     def _without_devices(self, level: Level, gone: set[str]) -> dict[str, Verdict]:
         """Verdicts on the workloads that have lost a device."""
@@ -246,6 +288,11 @@ class Fleet:
     def quantity_names(self) -> list[str]:
         """Quantities that some device of the fleet has."""
         return sorted(self._relations.quantities)
+
+
+def fault_id_of(sequence: int) -> str:
+    """The id of the fault that the event of that sequence number injected."""
+    return f"f{sequence}"
 
 
 def workload_id_of(sequence: int) -> str:

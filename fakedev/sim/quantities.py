@@ -68,6 +68,7 @@ KNOWN_QUANTITIES: Final[dict[str, str]] = {
     "remapped_rows_uncorrectable": "memory rows remapped for uncorrectable errors",
     "remapped_rows_correctable": "memory rows remapped for correctable errors",
     "row_remap_failure": "1 when remapping of rows has failed, else 0",
+    "row_remap_pending": "1 while remapped rows wait for the next reset, else 0",
     "resets": "resets of the board",
     "programming_errors": "programming errors",
     "driver_errors": "driver errors",

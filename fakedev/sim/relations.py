@@ -25,6 +25,8 @@ from fakedev.sim.boards.tick import BOARD_QUANTITIES, Boards
 from fakedev.sim.capacity import Capacity
 from fakedev.sim.demand import Demand
 from fakedev.sim.device_types import DeviceType
+from fakedev.sim.faults.conditions import Conditions
+from fakedev.sim.faults.reported import add_reported, either
 from fakedev.sim.places import Places
 from fakedev.sim.quantities import ERROR_COUNTERS, MEMORY_TRAFFIC
 from fakedev.sim.randomness import Floats
@@ -82,11 +84,13 @@ class Relations:
             "memory_reserved_bytes": self._reserved,
             "created_seconds": np.full(self._count, epoch_seconds),
             "xid": nothing,
+            "row_remap_pending": nothing,
         }
         for name in ("memory_total_bytes", "memory_reserved_bytes", "memory_free_bytes", "memory_used_ratio"):
             self._present[name] = has_memory
         for name in (*ERROR_COUNTERS, "xid"):
             self._present[name] = mask([each.counts_errors and name not in each.lacks for each in types])
+        self._present["row_remap_pending"] = self._present["row_remap_failure"]
         dynamics = [each.dynamics for each in types]
         self._has_dynamics = mask([each is not None for each in dynamics])
         self._places = Places(self._has_dynamics)
@@ -113,15 +117,18 @@ class Relations:
         self._lost_masks: tuple[bytes, dict[str, Mask]] = (b"", self._masks)
         self.maxima: Mapping[str, Floats] = self._maxima()
 
-    def device_level(self, demand: Demand, before: Level | None, seconds: float) -> Level:
+    def device_level(
+        self, demand: Demand, before: Level | None, seconds: float, conditions: Conditions | None = None
+    ) -> Level:
         """All quantities of the devices for one tick.
 
         :param demand: what the workloads ask in this tick.
         :param before: the level as it was a tick ago, for the counters; None at the start.
         :param seconds: simulated seconds that the counters integrate over.
+        :param conditions: what faults do to the devices; None: there are none.
         """
         arrays = dict(self._constant)
-        made = self._boards_made(demand, before, seconds)
+        made = self._boards_made(demand, before, seconds, conditions)
         # Parts of 1 may add up to a last digit more.
         load = np.minimum(sum(demand.loads.values(), np.zeros(self._count)), 1.0)
         for name, low in self._low.items():
@@ -131,11 +138,19 @@ class Relations:
             if name in self._present:
                 arrays[name] = self._places.put(values, arrays.get(name))
         self._add_memory(arrays, demand)
-        self._add_counters(arrays, demand, before, seconds)
+        self._add_counters(arrays, demand, before, seconds, None if conditions is None else conditions.where("reset"))
         lost = arrays.get("lost")
-        if lost is None or not lost.any():
+        gone = None if lost is None or not lost.any() else lost > 0
+        if before is not None:
+            add_reported(arrays, before, conditions, self._constant["created_seconds"])
+        faulty = None if conditions is None else conditions.where("lost")
+        if faulty is not None:
+            gone = either(gone, faulty)
+            if lost is not None:
+                arrays["lost"] = np.maximum(lost, faulty)
+        if gone is None:
             return Level(self._count, arrays, self._masks)
-        return self._without(lost > 0, arrays, before)
+        return self._without(gone, arrays, before)
 
     def _direct(self, name: str, low: Floats, load: Floats, asked: Mapping[str, Floats]) -> Floats:
         value: Floats = low + load * self._span[name]
@@ -143,7 +158,9 @@ class Relations:
             value = np.clip(value + asked[name], low, self._high[name])
         return value
 
-    def _boards_made(self, demand: Demand, before: Level | None, seconds: float) -> Mapping[str, Floats]:
+    def _boards_made(
+        self, demand: Demand, before: Level | None, seconds: float, conditions: Conditions | None
+    ) -> Mapping[str, Floats]:
         """What dynamics make, of the boards alone."""
         if self._boards is None:
             return {}
@@ -151,7 +168,8 @@ class Relations:
         if before is not None:
             names = [name for name in self._boards.REMEMBERED if name in before.arrays]
             past = self._places.of({name: before.arrays[name] for name in names})
-        return self._boards.step(self._places.of(demand.loads), self._places.of(demand.asked), past, seconds)
+        under = {} if conditions is None else conditions.of(self._places)
+        return self._boards.step(self._places.of(demand.loads), self._places.of(demand.asked), past, seconds, under)
 
     def _add_memory(self, arrays: dict[str, Floats], demand: Demand) -> None:
         """Memory is what is held of it by workloads that do not say how much they need, and what the others ask."""
@@ -166,16 +184,22 @@ class Relations:
             arrays["memory_free_bytes"] = self._total - self._reserved - used
             arrays["memory_used_ratio"] = _divided(used, self._total)
 
-    def _add_counters(self, arrays: dict[str, Floats], demand: Demand, before: Level | None, seconds: float) -> None:
+    def _add_counters(
+        self, arrays: dict[str, Floats], demand: Demand, before: Level | None, seconds: float, reset: Mask | None
+    ) -> None:
         for counter, rate in INTEGRALS.items():
             if rate in arrays:
                 so_far: Floats | float = before.arrays[counter] if before else 0.0
+                if reset is not None:
+                    so_far = np.where(reset, 0.0, so_far)
                 arrays[counter] = so_far + arrays[rate] * seconds
         for name in ERROR_COUNTERS:
             count = before.arrays[name] if before else np.zeros(self._count)
             if name in demand.asked:
                 count = count + np.rint(np.maximum(demand.asked[name], 0.0))
             arrays[name] = count
+        # It is counted among the errors, and no more than a flag.
+        arrays["row_remap_failure"] = np.minimum(arrays["row_remap_failure"], 1.0)
 
     def _without(self, lost: Mask, arrays: dict[str, Floats], before: Level | None) -> Level:
         """The level with nothing shown of the boards that are lost, and their counters where they were."""

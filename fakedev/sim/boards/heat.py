@@ -7,11 +7,17 @@ from collections.abc import Mapping
 import numpy as np
 
 from fakedev.sim.boards.coefficients import Coefficients
+from fakedev.sim.boards.outside import Outside
 from fakedev.sim.randomness import Floats
 
 
 def temperature(
-    boards: Coefficients, name: str, power: Floats, before: Mapping[str, Floats] | None, seconds: float
+    boards: Coefficients,
+    name: str,
+    power: Floats,
+    before: Mapping[str, Floats] | None,
+    seconds: float,
+    outside: Outside,
 ) -> Floats:
     """The temperature of core or memory.
 
@@ -19,15 +25,17 @@ def temperature(
     """
     slope = boards.span[name] / boards.span["power_watts"]
     rise = boards.low[name] - boards.type_inlet + slope * (power - boards.low["power_watts"])
-    return _followed(boards, name, boards.inlet + boards.resistance * rise, before, seconds)
+    return _followed(boards, name, outside.inlet + outside.resistance * rise, before, seconds)
 
 
-def fan_speed(boards: Coefficients, core: Floats, before: Mapping[str, Floats] | None, seconds: float) -> Floats:
-    """The speed of the fan: it goes from its lowest to its highest as the core temperature does."""
+def fan_speed(
+    boards: Coefficients, core: Floats, before: Mapping[str, Floats] | None, seconds: float, outside: Outside
+) -> Floats:
+    """The speed of the fan: it goes from its lowest to its highest as the core temperature does, unless it stands."""
     name = "fan_speed_ratio"
     warmth = (core - boards.low["temperature_celsius"]) / boards.span["temperature_celsius"]
-    wanted = boards.between(name, np.clip(warmth, 0.0, None))
-    return _followed(boards, name, np.minimum(wanted, 1.0), before, seconds)
+    wanted = np.minimum(boards.between(name, np.clip(warmth, 0.0, None)), 1.0)
+    return _followed(boards, name, wanted * outside.fan_turns, before, seconds)
 
 
 def lost(boards: Coefficients, before: Mapping[str, Floats] | None) -> Floats:

@@ -20,9 +20,9 @@ def work_share(boards: Coefficients, work: Work) -> Floats:
     return total if work.hung is None else np.where(work.hung, boards.hang_power_share, total)
 
 
-def fitting_ratio(boards: Coefficients, share: Floats) -> Floats:
+def fitting_ratio(boards: Coefficients, share: Floats, limit_watts: Floats) -> Floats:
     """The share of the highest clock at which the work stays within the power limit; 1 where all of it does."""
-    room = boards.limit_watts - boards.idle_watts - boards.clocked_watts
+    room = limit_watts - boards.idle_watts - boards.clocked_watts
     wanted = boards.work_watts * share
     over = wanted > room
     if not over.any():

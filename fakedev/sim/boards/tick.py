@@ -21,6 +21,7 @@ constants and their sources are in doc/simulation.md.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -28,6 +29,7 @@ import numpy as np
 from fakedev.sim.boards import clocks, heat, power
 from fakedev.sim.boards.coefficients import Coefficients
 from fakedev.sim.boards.engines import Engines
+from fakedev.sim.boards.outside import Outside, awakened
 from fakedev.sim.device_types import DeviceType
 from fakedev.sim.randomness import Floats, Keys
 
@@ -88,6 +90,7 @@ class Boards:
         asked: Mapping[str, Floats],
         before: Mapping[str, Floats] | None,
         seconds: float,
+        conditions: Mapping[str, Floats] = MappingProxyType({}),
     ) -> dict[str, Floats]:
         """The boards' quantities after one tick.
 
@@ -95,29 +98,35 @@ class Boards:
             does nothing there.
         :param asked: what is asked beside that, by quantity and in its unit.
         :param before: the quantities in REMEMBERED, a tick ago; None at the start, when all is at its steady state.
+        :param conditions: what faults do to the boards, by the names of :mod:`fakedev.sim.faults.conditions`.
         """
         boards, engines = self._boards, self._engines
+        outside = Outside(boards, conditions)
+        before = awakened(boards, before, outside, conditions)
         work = engines.work(loads, asked)
         made, active = engines.busy(work)
         share = power.work_share(boards, work)
-        limited, limited_mean = clocks.power_ratio(boards, power.fitting_ratio(boards, share), before, seconds)
+        limited, limited_mean = clocks.power_ratio(
+            boards, power.fitting_ratio(boards, share, outside.limit_watts), before, seconds
+        )
         heated = clocks.thermal_ratio(boards, before, seconds)
         ratios = {
-            "throttled_hardware": clocks.hardware_ratio(boards, before),
+            "throttled_hardware": np.minimum(clocks.hardware_ratio(boards, before), outside.clock_share),
             "throttled_thermal": heated,
             "throttled_power": limited_mean,
         }
         clock, throttles = clocks.core_clock(boards, active, ratios, before, seconds)
         clock_ratio = np.where(active, clock / boards.high["core_frequency_mhz"], 1.0)
-        traffic = engines.traffic(work, clock_ratio)
+        traffic = outside.carried(engines.traffic(work, clock_ratio), engines.maxima)
         drawn = power.board_power(boards, share, clock)
         core, memory = (
-            heat.temperature(boards, name, drawn, before, seconds)
+            heat.temperature(boards, name, drawn, before, seconds, outside)
             for name in ("temperature_celsius", "memory_temperature_celsius")
         )
         return {
             **made,
             **throttles,
+            "throttle_reasons": outside.reasons(throttles),
             **traffic,
             "thermal_clock_ratio": heated,
             "power_clock_ratio": limited,
@@ -125,12 +134,12 @@ class Boards:
             "work_clock_ratio": clock_ratio,
             "memory_frequency_mhz": clocks.memory_clock(boards, clock, engines.moving(traffic)),
             "power_watts": drawn,
-            "power_limit_watts": boards.limit_watts,
+            "power_limit_watts": outside.limit_watts,
             "memory_power_watts": power.memory_power(boards, traffic, drawn),
             "temperature_celsius": core,
             "memory_temperature_celsius": memory,
-            "inlet_temperature_celsius": boards.inlet,
-            "fan_speed_ratio": heat.fan_speed(boards, core, before, seconds),
+            "inlet_temperature_celsius": outside.inlet,
+            "fan_speed_ratio": heat.fan_speed(boards, core, before, seconds, outside),
             "performance_state": clocks.performance_state(boards, clock, active),
             "hung": work.unless_hung(np.zeros(boards.count), 1.0),
             "lost": heat.lost(boards, before),
