@@ -85,8 +85,8 @@ def settled(point: Point, tick_seconds: float = 1.0) -> Fleet:
     pool = pool_of(device_type=mean, devices_per_node=1, inlet_celsius=point.inlet_celsius)
     fleet = make_fleet(pool, tick_seconds=tick_seconds)
     advance(fleet, 1)
-    for kind, load in point.work:
-        start(fleet, profile=f"{load}:0:0", kind=kind)
+    for kind, percent in point.work:
+        start(fleet, profile=f"{percent}:0:0", kind=kind)
     advance(fleet, round(SETTLED_SECONDS / tick_seconds))
     return fleet
 
@@ -94,7 +94,8 @@ def settled(point: Point, tick_seconds: float = 1.0) -> Fleet:
 def table() -> str:
     """The points, measured and simulated, as a table."""
     lines = [
-        "| board | state | stands for it | inlet °C, assumed | source | power W | memory W | core °C | memory °C | core MHz | |",
+        "| board | state | stands for it | inlet °C, assumed | source "
+        "| power W | memory W | core °C | memory °C | core MHz | |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for point in POINTS:
@@ -103,7 +104,7 @@ def table() -> str:
         for quantity in SHOWN:
             measured = getattr(point, quantity)
             cells.append("" if measured is None else f"{measured:g} → {round(float(getattr(fleet, quantity)[0]), 2):g}")
-        work = ", ".join(f"{kind} {load:.3g} %" for kind, load in point.work) or "no work"
+        work = ", ".join(f"{kind} {percent:.3g} %" for kind, percent in point.work) or "no work"
         inlet = f"{float(fleet.inlet_temperature_celsius[0]):g}"
         verdict = "calibrated" if point.is_wanted else "for comparison"
         lines.append(f"| {' | '.join([point.board, point.what, work, inlet, point.source, *cells, verdict])} |")

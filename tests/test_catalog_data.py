@@ -20,7 +20,16 @@ IDENTITIES = sorted((CATALOG / "identities").glob("*.yaml"))
 
 DEVICE_KEYS = {"name", "aliases", "facts", "memory", "capability", "ranges", "dynamics", "sources"}
 OPTIONAL_DEVICE_KEYS = {"lacks"}
-DYNAMICS = ["power-limit-watts", "clock-step-mhz", "slowdown-celsius", "resume-celsius", "pcie-bytes-per-second"]
+#: What every device type says of its dynamics, and the columns of the table in doc/devices.md, in this order.
+DYNAMICS = {
+    "power-limit-watts", "clock-step-mhz", "inlet-celsius", "slowdown-celsius", "resume-celsius",
+    "pcie-bytes-per-second", "memory-bytes-per-second",
+}  # fmt: skip
+DYNAMICS_COLUMNS = (
+    "power-limit-watts", "clocked-power-share", "clock-step-mhz", "inlet-celsius", "resume-celsius",
+    "slowdown-celsius", "hardware-slowdown-celsius", "shutdown-celsius", "pcie-bytes-per-second",
+    "fabric-bytes-per-second", "memory-bytes-per-second", "idle-performance-state", "spread",
+)  # fmt: skip
 DEVICE_FACTS = {"product_name", "vendor", "pci_device_id", "driver_version", "architecture", "memory_type"}
 IDENTITY_KEYS = {
     "name", "version", "default", "content-type", "openmetrics", "layout", "sort-labels", "leading-labels",
@@ -180,10 +189,26 @@ class TestDevices:
     def test_dynamics(self, device: dict[str, Any]) -> None:
         """What differs from board to board is given, the limits are over what plain full load reaches."""
         dynamics, ranges = device["dynamics"], device["ranges"]
-        assert list(dynamics) == DYNAMICS
+        assert set(dynamics) - {"work"} >= DYNAMICS
+        assert set(dynamics) - {"work"} <= set(DYNAMICS_COLUMNS)
         assert dynamics["power-limit-watts"] >= ranges["power_watts"][1]
-        assert dynamics["resume-celsius"] < dynamics["slowdown-celsius"]
         assert dynamics["resume-celsius"] > ranges["temperature_celsius"][1]
+        heat = [dynamics[key] for key in DYNAMICS_COLUMNS[4:8] if key in dynamics]
+        assert heat == sorted(set(heat))
+
+    def test_inlet(self, device: dict[str, Any]) -> None:
+        """The inlet is where the line of power and temperature ends at 0 W, of which a measured one is not far."""
+        low, high = device["ranges"]["power_watts"]
+        cold, warm = device["ranges"]["temperature_celsius"]
+        line = cold - (warm - cold) / (high - low) * low
+        assert device["dynamics"]["inlet-celsius"] == pytest.approx(line, abs=0.1)
+
+    def test_links(self, device: dict[str, Any]) -> None:
+        """A board has traffic to other boards, and counts their errors, when it has links, and not else."""
+        has_links = "fabric-bytes-per-second" in device["dynamics"]
+        assert ("fabric_tx_bytes_per_second" in device["ranges"]) == has_links
+        assert ("fabric_rx_bytes_per_second" in device["ranges"]) == has_links
+        assert ("link_errors" in device.get("lacks", [])) == (not has_links)
 
     def test_pcie(self, device: dict[str, Any]) -> None:
         """The link's bytes are transfers x lanes x 128 / 130 bits of its generation, to three digits."""
@@ -213,9 +238,21 @@ class TestDocumentation:
     def test_dynamics(self, device: dict[str, Any]) -> None:
         """The table of the dynamics has the device's row."""
         lines = (CATALOG.parent.parent / "doc" / "devices.md").read_text(encoding="utf-8").splitlines()
-        values = [f"{value:.4g}" for value in list(device["dynamics"].values())[:-1]]
-        link = f"{device['dynamics']['pcie-bytes-per-second'] / 1e9:g}"
-        assert f"| {' | '.join([device['name'], *values, link])} |" in lines
+        cells = []
+        for key in DYNAMICS_COLUMNS:
+            value = device["dynamics"].get(key)
+            scale = 1e9 if key.endswith("bytes-per-second") else 1
+            cells.append("-" if value is None else f"{value / scale:g}")
+        assert f"| {' | '.join([device['name'], *cells])} |" in lines
+
+    def test_engines(self, device: dict[str, Any]) -> None:
+        """The table of engines, links and memory power has the device's row."""
+        lines = (CATALOG.parent.parent / "doc" / "devices.md").read_text(encoding="utf-8").splitlines()
+        names = ("tensor", "copy", "encoder", "decoder", "render")
+        cells = ["yes" if f"{name}_active_ratio" in device["ranges"] else "-" for name in names]
+        cells.append("yes" if "fabric_tx_bytes_per_second" in device["ranges"] else "-")
+        cells.append(" .. ".join(str(bound) for bound in device["ranges"].get("memory_power_watts", [])) or "-")
+        assert f"| {' | '.join([device['name'], *cells])} |" in lines
 
     def test_tables(self, device: dict[str, Any]) -> None:
         """Both tables have the device's row, with its values."""

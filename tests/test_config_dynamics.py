@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from fakedev.config.dynamics_keys import DYNAMICS
-from fakedev.sim.device_types import WORK_KINDS, Dynamics, WorkKind
+from fakedev.sim.device_types import SWITCHES, WORK_KINDS, Dynamics, WorkKind
 from tests.config_help import loaded, pool, problems
 
 DEVICE = """\
@@ -51,6 +51,15 @@ def test_all_keys() -> None:
     assert dynamics_of(text) == expected
 
 
+def test_relations_that_a_board_has_not() -> None:
+    """Each of them can be left out, and a lag can be nothing."""
+    names = ", ".join(SWITCHES)
+    found = dynamics_of(f"{DEVICE}  without: [{names}]\n  thermal-seconds: 0\n  clock-fall-seconds: 0\n")
+    assert found is not None
+    assert found.without == tuple(SWITCHES)
+    assert (found.thermal_seconds, found.clock_fall_seconds) == (0, 0)
+
+
 def test_kinds_of_work() -> None:
     """Kinds are added, or take the place of a built-in one, all of it; the others stay."""
     found = dynamics_of(DEVICE + "  work:\n    video: {usage: 0.3, power: 0.5}\n    memory: {power: 2}\n")
@@ -65,9 +74,21 @@ def test_kinds_of_work() -> None:
         ("slowdown: 3", ["dev.yaml:10: dynamics: unknown key 'slowdown'; did you mean 'slowdown-celsius'?"]),
         ("clock-step-mhz: fast", ["dev.yaml:10: dynamics.clock-step-mhz: must be a number, not 'fast'"]),
         ("clock-step-mhz: 0", ["dev.yaml:10: dynamics: clock-step-mhz must be over 0, not 0"]),
-        ("clock-fall-seconds: 0", ["dev.yaml:10: dynamics: clock-fall-seconds must be over 0, not 0"]),
-        ("thermal-seconds: -1", ["dev.yaml:10: dynamics: thermal-seconds must be over 0, not -1"]),
-        ("memory-thermal-seconds: 0", ["dev.yaml:10: dynamics: memory-thermal-seconds must be over 0, not 0"]),
+        ("clock-fall-seconds: -1", ["dev.yaml:10: dynamics: clock-fall-seconds must not be below 0, as -1 is"]),
+        ("thermal-seconds: -1", ["dev.yaml:10: dynamics: thermal-seconds must not be below 0, as -1 is"]),
+        ("memory-thermal-seconds: .inf", ["dev.yaml:10: dynamics.memory-thermal-seconds: must be a number, not '.inf'"]),
+        ("fan-seconds: -0.1", ["dev.yaml:10: dynamics: fan-seconds must not be below 0, as -0.1 is"]),
+        ("power-limit-seconds: -3", ["dev.yaml:10: dynamics: power-limit-seconds must not be below 0, as -3 is"]),
+        ("hang-power-share: 1.1", ["dev.yaml:10: dynamics: hang-power-share 1.1 is not within 0 to 1"]),
+        ("fabric-bytes-per-second: -5", ["dev.yaml:10: dynamics: fabric-bytes-per-second must not be below 0, as -5 is"]),
+        ("memory-bytes-per-second: -5", ["dev.yaml:10: dynamics: memory-bytes-per-second must not be below 0, as -5 is"]),
+        ("idle-performance-state: 16", ["dev.yaml:10: dynamics.idle-performance-state: 16 is not within 0 to 15"]),
+        ("spread: 0.6", ["dev.yaml:10: dynamics.spread: 0.6 is not within 0 to 0.5"]),
+        ("inlet-celsius: 31", ["dev.yaml:10: dynamics: inlet-celsius 31 is over temperature_celsius 30 at load 0"]),
+        ("hardware-slowdown-celsius: 80", ["dev.yaml:10: dynamics: slowdown-celsius 89 is over hardware-slowdown-celsius 80: give both"]),
+        ("hardware-slowdown-celsius: 92\n  shutdown-celsius: 91", ["dev.yaml:10: dynamics: hardware-slowdown-celsius 92 is over shutdown-celsius 91: give both"]),
+        ("without: thermal-throttle", ["dev.yaml:10: dynamics.without: must be a list of relations, not 'thermal-throttle': put [ ] around it"]),
+        ("without: [throttle]", [f"dev.yaml:10: dynamics.without.0: must be one of {', '.join(SWITCHES)}, not 'throttle'; did you mean thermal-throttle?"]),
         ("clock-power-exponent: 0", ["dev.yaml:10: dynamics: clock-power-exponent must be over 0, not 0"]),
         ("clock-power-exponent: 101", ["dev.yaml:10: dynamics: clock-power-exponent 101 is over 100"]),
         ("clocked-power-share: 1.5", ["dev.yaml:10: dynamics: clocked-power-share 1.5 is not within 0 to 1"]),

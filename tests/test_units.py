@@ -62,7 +62,8 @@ def test_a_long_text_is_refused_at_once() -> None:
 @given(st.integers(0, 10**13))
 def test_format_and_parse_duration(milliseconds: int) -> None:
     """Whole milliseconds are written so that they are read again."""
-    assert parse_duration(format_duration(milliseconds / 1000)) == pytest.approx(milliseconds / 1000, rel=1e-15, abs=1e-6)
+    seconds = milliseconds / 1000
+    assert parse_duration(format_duration(seconds)) == pytest.approx(seconds, rel=1e-15, abs=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,10 @@ from fakedev.sim.boards.tick import Boards
 from fakedev.sim.device_types import WORK_KINDS, Dynamics, Range, WorkKind
 from fakedev.sim.quantities import MEMORY_TRAFFIC
 
-#: Coefficients that divide something, or are lags: they must be more than nothing.
-_POSITIVE: Final = (
-    "power_limit_watts", "power_limit_seconds", "clock_power_exponent", "clock_step_mhz", "clock_fall_seconds",
-    "thermal_seconds", "memory_thermal_seconds", "fan_seconds", "power_exponent",
-)  # fmt: skip
+#: Coefficients that divide something: they must be more than nothing.
+_POSITIVE: Final = ("power_limit_watts", "clock_power_exponent", "clock_step_mhz", "power_exponent")
+#: Keys that are no coefficients.
+_OTHERS: Final = ("kinds", "without")
 #: Factors and exponents: whatever is over this is a slip, and would not be finite for long.
 _MODERATE: Final = ("clock_power_exponent", "power", "power_exponent")
 _MOST: Final = 100.0
@@ -46,7 +45,7 @@ def read_dynamics(section: Values | None, ranges: Mapping[str, Range], report: R
                 section.place, f"dynamics: {name} needs a range whose value at load 100 is over that at load 0"
             )
     for field in fields(Dynamics):
-        if field.name != "kinds":
+        if field.name not in _OTHERS:
             _check(field.name, section[_key(field.name)], section, report)
     _check_temperatures(section, ranges, report)
     _check_power(section, ranges, report)
@@ -58,9 +57,9 @@ def read_dynamics(section: Values | None, ranges: Mapping[str, Range], report: R
     kinds = {name: _kind(work, report) for name, work in (section["work"] or {}).items()}
     if section["power-limit-watts"] is None or len(report.sorted_problems()) > before:
         return None
-    numbers: dict[str, Any] = {f.name: section[_key(f.name)] for f in fields(Dynamics) if f.name != "kinds"}
+    numbers: dict[str, Any] = {f.name: section[_key(f.name)] for f in fields(Dynamics) if f.name not in _OTHERS}
     given = {name: number for name, number in numbers.items() if number is not None}
-    return Dynamics(**given, kinds={**WORK_KINDS, **kinds})
+    return Dynamics(**given, kinds={**WORK_KINDS, **kinds}, without=section["without"])
 
 
 def _check_temperatures(section: Values, ranges: Mapping[str, Range], report: Report) -> None:

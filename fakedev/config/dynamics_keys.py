@@ -6,10 +6,10 @@ import math
 from dataclasses import MISSING, fields
 from typing import Final
 
-from fakedev.config.scalars import Integer, Number
+from fakedev.config.scalars import Choice, Integer, Number
 from fakedev.config.schema import Key, Section
-from fakedev.config.shapes import MapOf
-from fakedev.sim.device_types import Dynamics, WorkKind
+from fakedev.config.shapes import ListOf, MapOf
+from fakedev.sim.device_types import SWITCHES, Dynamics, WorkKind
 
 _WORK: Final = {
     "usage": "How busy the board says it is.",
@@ -30,7 +30,7 @@ _WORK: Final = {
 #: Field to what it means, and its unit.
 _DYNAMICS: Final = {
     "power_limit_watts": ("The power cap: clocks are taken away to stay within it.", "watts"),
-    "power_limit_seconds": ("Time constant with which the power cap takes clock away.", "seconds"),
+    "power_limit_seconds": ("Time constant with which the power cap takes clock away; lags may be 0.", "seconds"),
     "clocked_power_share": ("Share of the dynamic power that raised clocks draw without work.", ""),
     "clock_power_exponent": ("The power of work goes with the clock to this power; 1 or more.", ""),
     "hang_power_share": ("What a board that hangs draws, as a share of plain full load.", ""),
@@ -87,6 +87,13 @@ DYNAMICS = Section(
             MapOf(WORK, words="mapping of kinds of work to shares"),
             "Kinds of work that differ from the built-in ones, or are added.",
             default={},
+            default_words="none",
+        ),
+        Key(
+            "without",
+            ListOf(Choice(tuple(SWITCHES)), words="list of relations"),
+            "Relations that the board has not.",
+            default=(),
             default_words="none",
         ),
     ),

@@ -59,12 +59,25 @@ WORK_KINDS: Mapping[str, WorkKind] = {
 }
 
 
+#: Relations that a board's type can switch off, and what is then.
+SWITCHES: Mapping[str, str] = {
+    "hang": "a board that hangs goes on as if it did not; it only says so",
+    "core-clock": "the core clock is the highest also without work",
+    "memory-clock": "the memory clock is the highest also without work",
+    "power-limit": "the power limit is shown, and takes nothing away",
+    "thermal-throttle": "heat takes no clock away",
+    "hardware-slowdown": "nor does the hardware, over its own limit",
+    "shutdown": "no board goes away, however hot",
+    "slowing": "throttled clocks slow neither work nor traffic",
+}
+
+
 @dataclass(frozen=True)
 class Dynamics:
     """How a board's clocks, power and temperatures act on each other, beyond the ends given by its ranges.
 
     :param power_limit_watts: the cap: clocks are taken away to stay within it.
-    :param power_limit_seconds: time constant with which it takes them.
+    :param power_limit_seconds: time constant with which it takes them; this and all other lags may be 0: at once.
     :param clocked_power_share: share of the dynamic power that raised clocks draw without work.
     :param clock_power_exponent: power of work goes with the clock to this power; 1 or more.
     :param hang_power_share: what a board that hangs draws, as a share of plain full load.
@@ -81,6 +94,8 @@ class Dynamics:
     :param idle_performance_state: the performance state without work; None: the board has none.
     :param spread: how far boards of the type differ at most, as a share: in idle power, in dynamic power and in
         thermal resistance.
+    :param kinds: kinds of work by name.
+    :param without: relations of :data:`SWITCHES` that the board has not.
     """
 
     power_limit_watts: float
@@ -104,6 +119,7 @@ class Dynamics:
     idle_performance_state: float | None = None
     spread: float = 0.0
     kinds: Mapping[str, WorkKind] = field(default_factory=lambda: dict(WORK_KINDS))
+    without: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from fakedev.sim.events import (
     StartWorkload,
     StopWorkload,
 )
-from fakedev.sim.faults.conditions import Conditions
+from fakedev.sim.faults.fault_tick import FaultTick
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.label_versions import LabelVersions
 from fakedev.sim.limits import DeviceLimits
@@ -188,12 +188,14 @@ class Fleet:
         self._let_in_and_out(start)
         pace = self._relations.pace(self.state.levels["device"])
         demand = self.workloads.demand(self.state.tick + 1, start, end, pace)
-        conditions = self.faults.advance(start, end)
-        if conditions is not None:
-            demand = conditions.on(demand)
-        level = self._relations.device_level(demand, self.state.levels["device"], tick_seconds, conditions)
+        faults = self.faults.advance(start, end)
+        if faults is not None:
+            demand = faults.on(demand)
+            if self.faults.has_moved:
+                self._relations.change_conditions(faults.conditions(self._relations.inlet_celsius()))
+        level = self._relations.device_level(demand, self.state.levels["device"], tick_seconds, faults)
         over = {verdict.workload_id: verdict for verdict in self.workloads.over(end)}
-        over |= self._ended_by_faults(conditions, set(over))
+        over |= self._ended_by_faults(faults, set(over))
         over |= self._without_devices(level, set(over))
         over |= self._limits_crossed(level, set(over))
         self._ending.update(over)
@@ -214,10 +216,10 @@ class Fleet:
         self.workloads.change(started, self._ending, self.state.tick if "state" in self.__dict__ else 0, now_seconds)
         self._starting, self._ending = {}, set()
 
-    def _ended_by_faults(self, conditions: Conditions | None, gone: set[str]) -> dict[str, Verdict]:
+    def _ended_by_faults(self, faults: FaultTick | None, gone: set[str]) -> dict[str, Verdict]:
         """Verdicts on the workloads that faults end."""
         verdicts: dict[str, Verdict] = {}
-        for devices, text, _ in conditions.endings if conditions else ():
+        for devices, text, _ in faults.endings if faults else ():
             for workload, device in self.workloads.on_devices(self._mask(devices)):
                 if workload.workload_id not in gone and workload.workload_id not in verdicts:
                     reason = text.replace("{}", self.roster.device_name(device))

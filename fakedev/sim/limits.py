@@ -72,7 +72,13 @@ class DeviceLimits:
         return bool(self._limits) or MEMORY in table.uses
 
     def crossed(
-        self, table: Table, now: Amounts, before: Callable[[], Amounts], level: Level, past: Level, gone: Collection[int]
+        self,
+        table: Table,
+        now: Amounts,
+        before: Callable[[], Amounts],
+        level: Level,
+        past: Level,
+        gone: Collection[int],
     ) -> Iterator[tuple[int, str, int]]:
         """(place of the workload, quantity, device) for each workload that is ended by a limit of a device.
 

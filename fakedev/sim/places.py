@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from fakedev.sim.boards.conditions import Conditions
 from fakedev.sim.randomness import Floats
 from fakedev.sim.state import Mask
 
@@ -25,6 +26,10 @@ class Places:
     def of(self, arrays: Mapping[str, Floats]) -> Mapping[str, Floats]:
         """Their part of arrays of all devices."""
         return arrays if self.are_all else {name: values[self._positions] for name, values in arrays.items()}
+
+    def conditions(self, conditions: Conditions) -> Conditions:
+        """Their part of the conditions of all devices."""
+        return conditions if self.are_all else conditions.at(self._positions)
 
     def put(self, values: Floats, others: Floats | None) -> Floats:
         """Their values among those of the others: shape (devices,). ``others`` stays as it is; None is 0."""

@@ -21,12 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fakedev.sim.askable import ASKABLE
+from fakedev.sim.boards.conditions import Conditions
 from fakedev.sim.boards.tick import BOARD_QUANTITIES, Boards
 from fakedev.sim.capacity import Capacity
 from fakedev.sim.demand import Demand
 from fakedev.sim.device_types import DeviceType
-from fakedev.sim.faults.conditions import Conditions
-from fakedev.sim.faults.reported import add_reported, either
+from fakedev.sim.faults.fault_tick import FaultTick
+from fakedev.sim.faults.reported import add_reported
 from fakedev.sim.places import Places
 from fakedev.sim.quantities import ERROR_COUNTERS, MEMORY_TRAFFIC
 from fakedev.sim.randomness import Floats
@@ -116,19 +117,32 @@ class Relations:
         self._masks = {name: has for name, has in self._present.items() if not has.all()}
         self._lost_masks: tuple[bytes, dict[str, Mask]] = (b"", self._masks)
         self.maxima: Mapping[str, Floats] = self._maxima()
+        #: What is done to the devices from outside.
+        self.conditions = Conditions()
+
+    def change_conditions(self, conditions: Conditions) -> None:
+        """From the next tick on the devices live in other conditions."""
+        self.conditions = conditions
+        if self._boards is not None:
+            self._boards.set_conditions(self._places.conditions(conditions))
+
+    def inlet_celsius(self) -> Floats:
+        """The temperature of the air where no condition has changed it; NaN on devices without dynamics."""
+        unknown = np.full(self._count, np.nan)
+        return unknown if self._boards is None else self._places.put(self._boards.inlet_celsius, unknown)
 
     def device_level(
-        self, demand: Demand, before: Level | None, seconds: float, conditions: Conditions | None = None
+        self, demand: Demand, before: Level | None, seconds: float, faults: FaultTick | None = None
     ) -> Level:
         """All quantities of the devices for one tick.
 
         :param demand: what the workloads ask in this tick.
         :param before: the level as it was a tick ago, for the counters; None at the start.
         :param seconds: simulated seconds that the counters integrate over.
-        :param conditions: what faults do to the devices; None: there are none.
+        :param faults: what faults do in this tick, beside the conditions; None: there are none.
         """
         arrays = dict(self._constant)
-        made = self._boards_made(demand, before, seconds, conditions)
+        made = self._boards_made(demand, before, seconds, faults)
         # Parts of 1 may add up to a last digit more.
         load = np.minimum(sum(demand.loads.values(), np.zeros(self._count)), 1.0)
         for name, low in self._low.items():
@@ -138,19 +152,16 @@ class Relations:
             if name in self._present:
                 arrays[name] = self._places.put(values, arrays.get(name))
         self._add_memory(arrays, demand)
-        self._add_counters(arrays, demand, before, seconds, None if conditions is None else conditions.where("reset"))
-        lost = arrays.get("lost")
-        gone = None if lost is None or not lost.any() else lost > 0
+        self._add_counters(arrays, demand, before, seconds, None if faults is None else faults.where("reset"))
         if before is not None:
-            add_reported(arrays, before, conditions, self._constant["created_seconds"])
-        faulty = None if conditions is None else conditions.where("lost")
-        if faulty is not None:
-            gone = either(gone, faulty)
-            if lost is not None:
-                arrays["lost"] = np.maximum(lost, faulty)
-        if gone is None:
+            add_reported(arrays, before, faults, self._constant["created_seconds"])
+        if self.conditions.lost is not None:
+            gone = (self.conditions.lost > 0).astype(np.float64)
+            arrays["lost"] = np.maximum(arrays["lost"], gone) if "lost" in arrays else gone
+        lost = arrays.get("lost")
+        if lost is None or not lost.any():
             return Level(self._count, arrays, self._masks)
-        return self._without(gone, arrays, before)
+        return self._without(lost > 0, arrays, before)
 
     def _direct(self, name: str, low: Floats, load: Floats, asked: Mapping[str, Floats]) -> Floats:
         value: Floats = low + load * self._span[name]
@@ -159,7 +170,7 @@ class Relations:
         return value
 
     def _boards_made(
-        self, demand: Demand, before: Level | None, seconds: float, conditions: Conditions | None
+        self, demand: Demand, before: Level | None, seconds: float, faults: FaultTick | None
     ) -> Mapping[str, Floats]:
         """What dynamics make, of the boards alone."""
         if self._boards is None:
@@ -168,8 +179,9 @@ class Relations:
         if before is not None:
             names = [name for name in self._boards.REMEMBERED if name in before.arrays]
             past = self._places.of({name: before.arrays[name] for name in names})
-        under = {} if conditions is None else conditions.of(self._places)
-        return self._boards.step(self._places.of(demand.loads), self._places.of(demand.asked), past, seconds, under)
+            if faults is not None and (reset := faults.get("reset")) is not None:
+                past = self._boards.awakened(past, self._places.of({"reset": reset})["reset"] > 0)
+        return self._boards.step(self._places.of(demand.loads), self._places.of(demand.asked), past, seconds)
 
     def _add_memory(self, arrays: dict[str, Floats], demand: Demand) -> None:
         """Memory is what is held of it by workloads that do not say how much they need, and what the others ask."""

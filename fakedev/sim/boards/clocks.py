@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fakedev.sim.boards.coefficients import Coefficients
+from fakedev.sim.boards.setting import Flags, Setting
 from fakedev.sim.randomness import Floats
-
-Flags = NDArray[np.bool_]
 
 #: Share of the highest clock that the thermal throttle takes or gives in a second, and per kelvin over the limit.
 _THERMAL_RATE: Final = 0.02
@@ -23,13 +21,15 @@ _POWER_RATE: Final = 0.1
 _POWER_MARGIN: Final = 0.01
 #: Rounding must not cost a clock its last step, nor keep it a hair above idle; in steps, and in MHz.
 _ROUNDING: Final = 1e-6
-#: Reasons, and their bits in NVML's mask of clock event reasons (hardware: slowdown, and that by heat).
+#: Reasons, and their bits in NVML's mask of clock event reasons.
 _BITS: Final = {
     "throttled_idle": 0x1,
     "throttled_power": 0x4,
-    "throttled_hardware": 0x8 + 0x40,
+    "throttled_hardware": 0x8,
     "throttled_thermal": 0x20,
 }
+#: What is locked by somebody; and, with the hardware's slowdown, whether that is by heat or by the host's power brake.
+_LOCKED, _BY_HEAT, _BY_BRAKE = 0x2, 0x40, 0x80
 
 
 def thermal_ratio(boards: Coefficients, before: Mapping[str, Floats] | None, seconds: float) -> Floats:
@@ -42,11 +42,14 @@ def thermal_ratio(boards: Coefficients, before: Mapping[str, Floats] | None, sec
     return np.clip(before["thermal_clock_ratio"] + (taken + given) * seconds, boards.least_ratio, 1.0)
 
 
-def hardware_ratio(boards: Coefficients, before: Mapping[str, Floats] | None) -> Floats:
-    """The share of the highest clock that the hardware leaves at once, over its own limit of the temperature."""
-    if before is None:
-        return np.ones(boards.count)
-    return np.where(before["temperature_celsius"] >= boards.hardware_slowdown, _HARDWARE_SHARE, 1.0)
+def hardware_ratio(boards: Coefficients, setting: Setting, before: Mapping[str, Floats] | None) -> Floats:
+    """The share of the highest clock that the hardware leaves at once: over its limit of the temperature, or braked."""
+    slowed = np.zeros(boards.count, np.bool_)
+    if before is not None:
+        slowed = before["temperature_celsius"] >= boards.hardware_slowdown
+    if setting.braked is not None:
+        slowed = slowed | setting.braked
+    return np.where(slowed, _HARDWARE_SHARE, 1.0)
 
 
 def power_ratio(
@@ -74,6 +77,7 @@ def power_ratio(
 
 def core_clock(
     boards: Coefficients,
+    setting: Setting,
     active: Flags,
     ratios: Mapping[str, Floats],
     before: Mapping[str, Floats] | None,
@@ -83,17 +87,39 @@ def core_clock(
 
     :param ratios: for each reason the share of the highest clock that it leaves; of equal ones the first counts.
     """
-    idle, full = boards.low["core_frequency_mhz"], boards.high["core_frequency_mhz"]
-    wanted = np.where(active, full, idle)
+    idle, high, full = boards.low["core_frequency_mhz"], boards.high["core_frequency_mhz"], setting.full_mhz
+    wanted = np.where(active, full, np.minimum(boards.resting_mhz, full))
     if before is not None:
-        fallen = before["core_frequency_mhz"] - (full - idle) * seconds / boards.fall_seconds
+        fallen = np.minimum(before["core_frequency_mhz"] - boards.fall_mhz * seconds, full)
         wanted = np.where(fallen > wanted + _ROUNDING, fallen, wanted)
     least = np.minimum.reduce(list(ratios.values()))
-    allowed = full * least
+    allowed = high * least
     stepped = np.floor(allowed / boards.step_mhz + _ROUNDING) * boards.step_mhz
-    held = np.where(allowed < full, np.maximum(np.minimum(stepped, full - boards.step_mhz), idle), full)
+    held = np.where(allowed < high, np.maximum(np.minimum(stepped, high - boards.step_mhz), idle), high)
     throttled = wanted > held
-    return np.minimum(wanted, held), _reasons(active, throttled, ratios, least, before, seconds)
+    clock, throttles = np.minimum(wanted, held), _reasons(active, throttled, ratios, least, before, seconds)
+    throttles["throttle_reasons"] += _details(boards, setting, active, throttles, before)
+    return clock, throttles
+
+
+def _details(
+    boards: Coefficients,
+    setting: Setting,
+    active: Flags,
+    throttles: Mapping[str, Floats],
+    before: Mapping[str, Floats] | None,
+) -> Floats | float:
+    """Bits that tell more than the reasons: a locked clock, and why the hardware slows down."""
+    bits: Floats | float = 0.0
+    if setting.locked is not None:
+        bits = bits + np.where(setting.locked & active, _LOCKED, 0.0)
+    hardware = throttles["throttled_hardware"]
+    if hardware.any():
+        if before is not None:
+            bits = bits + hardware * _BY_HEAT * (before["temperature_celsius"] >= boards.hardware_slowdown)
+        if setting.braked is not None:
+            bits = bits + hardware * _BY_BRAKE * setting.braked
+    return bits
 
 
 def _reasons(
@@ -125,7 +151,7 @@ def _reasons(
 def memory_clock(boards: Coefficients, clock: Floats, moving: Flags) -> Floats:
     """The memory clock: the highest while the core clock is over idle, or there is traffic."""
     used = moving | (boards.raised(clock) > 0)
-    return np.where(used, boards.high["memory_frequency_mhz"], boards.low["memory_frequency_mhz"])
+    return np.where(used, boards.high["memory_frequency_mhz"], boards.memory_resting_mhz)
 
 
 def performance_state(boards: Coefficients, clock: Floats, active: Flags) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -15,6 +15,8 @@ from fakedev.sim.randomness import Floats, Keys, uniform
 
 #: Usage, or a share of an engine or of a link, below this is none: no board raises its clocks for it.
 IDLE: Final = 1e-6
+_CLOCK: Final = "core_frequency_mhz"
+_MEMORY: Final = "memory_frequency_mhz"
 _NOTHING: Final = Range(0.0, 0.0)
 _NO_WORK: Final = WorkKind(usage=0.0, power=0.0)
 
@@ -22,7 +24,7 @@ _NO_WORK: Final = WorkKind(usage=0.0, power=0.0)
 class Lag:
     """A time constant of each board; there are few different ones.
 
-    :param constants: seconds, over 0, shape (B,).
+    :param constants: seconds, shape (B,); 0: no lag.
     """
 
     def __init__(self, constants: Floats) -> None:
@@ -44,8 +46,8 @@ class Lag:
         if seconds == self._seconds:
             return
         constants = self._different.tolist()
-        left = [math.exp(-seconds / each) for each in constants]
-        mean = [-math.expm1(-seconds / each) * each / seconds if seconds else 1.0 for each in constants]
+        left = [math.exp(-seconds / each) if each else 0.0 for each in constants]
+        mean = [-math.expm1(-seconds / each) * each / seconds if each and seconds else 0.0 for each in constants]
         self._left, self._mean = np.array(left)[self._which], np.array(mean)[self._which]
         self._seconds = seconds
 
@@ -78,13 +80,14 @@ class Kind:
     """One kind of work on each board.
 
     :param kinds: what it does to each board.
+    :param slows: the boards on which clocks slow work.
     """
 
-    def __init__(self, kinds: Sequence[WorkKind]) -> None:
+    def __init__(self, kinds: Sequence[WorkKind], slows: NDArray[np.bool_]) -> None:
         self._kinds = kinds
         self.power = self.share("power")
         self.exponents = Exponents(self.share("power_exponent"))
-        self.clock_sensitivity = self.share("clock_sensitivity")
+        self.clock_sensitivity = self.share("clock_sensitivity") * slows
 
     def share(self, field: str) -> Floats:
         """A field of :class:`WorkKind`: shape (B,)."""
@@ -111,22 +114,32 @@ class Coefficients:
         self.has = {name: np.array([name in each.ranges for each in types]) for name in DIRECT_QUANTITIES}
         self.span = {name: self.high[name] - low for name, low in self.low.items()}
 
-        self.least_ratio = self.low["core_frequency_mhz"] / self.high["core_frequency_mhz"]
+        self.least_ratio = self.low[_CLOCK] / self.high[_CLOCK]
 
         def each_of(name: str) -> Floats:
             return np.array([float(getattr(board, name)) for board in dynamics])
 
+        def is_on(switch: str) -> NDArray[np.bool_]:
+            return np.array([switch not in board.without for board in dynamics])
+
         self.limit_watts = each_of("power_limit_watts")
+        self.keeps_limit, self.hangs = is_on("power-limit"), is_on("hang")
+        #: Clocks without work.
+        self.resting_mhz = np.where(is_on("core-clock"), self.low[_CLOCK], self.high[_CLOCK])
+        self.memory_resting_mhz = np.where(is_on("memory-clock"), self.low[_MEMORY], self.high[_MEMORY])
         self.limit_lag = Lag(each_of("power_limit_seconds"))
         exponent = each_of("clock_power_exponent")
         self.clock_exponents, self.clock_roots = Exponents(exponent), Exponents(1.0 / exponent)
         self.hang_power_share = each_of("hang_power_share")
         self.step_mhz = each_of("clock_step_mhz")
-        self.fall_seconds = each_of("clock_fall_seconds")
-        self.slowdown = each_of("slowdown_celsius")
-        self.resume = each_of("resume_celsius")
-        self.hardware_slowdown = each_of("hardware_slowdown_celsius")
-        self.shutdown = each_of("shutdown_celsius")
+        fall = each_of("clock_fall_seconds")
+        #: How fast the clock falls; all of it at once where that takes no time.
+        self.fall_mhz = np.divide(self.span[_CLOCK], fall, out=np.full(self.count, math.inf), where=fall > 0)
+        heats = is_on("thermal-throttle")
+        self.slowdown = np.where(heats, each_of("slowdown_celsius"), math.inf)
+        self.resume = np.where(heats, each_of("resume_celsius"), math.inf)
+        self.hardware_slowdown = np.where(is_on("hardware-slowdown"), each_of("hardware_slowdown_celsius"), math.inf)
+        self.shutdown = np.where(is_on("shutdown"), each_of("shutdown_celsius"), math.inf)
         self.lags = {
             "temperature_celsius": Lag(each_of("thermal_seconds")),
             "memory_temperature_celsius": Lag(each_of("memory_thermal_seconds")),
@@ -137,8 +150,9 @@ class Coefficients:
         states = [board.idle_performance_state for board in dynamics]
         self.idle_state = np.array([0.0 if state is None else state for state in states])
         self.has_state = np.array([state is not None for state in states])
+        slows = is_on("slowing")
         self.kinds = {
-            name: Kind([board.kinds.get(name, _NO_WORK) for board in dynamics])
+            name: Kind([board.kinds.get(name, _NO_WORK) for board in dynamics], slows)
             for name in sorted({kind for board in dynamics for kind in board.kinds})
         }
         plain = self.span["memory_bandwidth_ratio"]
@@ -151,6 +165,11 @@ class Coefficients:
         line = self.low["temperature_celsius"] - slope * self.low["power_watts"]
         self.type_inlet = np.where(np.isnan(at), line, at)
         self.inlet = np.where(np.isnan(inlets), self.type_inlet, inlets)
+        #: For each temperature how far it is over that of the inlet: at no power, and what each watt adds.
+        self.heat: dict[str, tuple[Floats, Floats]] = {}
+        for name in ("temperature_celsius", "memory_temperature_celsius"):
+            slope = self.span[name] / self.span["power_watts"]
+            self.heat[name] = self.low[name] - self.type_inlet - slope * self.low["power_watts"], slope
 
     def _spread(self, share: Floats, seed: int, keys: Keys) -> None:
         """What tells boards of one type apart."""
@@ -169,7 +188,7 @@ class Coefficients:
 
     def raised(self, clock: Floats) -> Floats:
         """How far the core clock is above idle, as a share of its range."""
-        raised: Floats = (clock - self.low["core_frequency_mhz"]) / self.span["core_frequency_mhz"]
+        raised: Floats = (clock - self.low[_CLOCK]) / self.span[_CLOCK]
         return raised
 
     def pace(self, kind: str, lost: Floats) -> Floats:

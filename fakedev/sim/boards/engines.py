@@ -60,12 +60,14 @@ class Work:
     :ivar loads: load by kind of work, a share of 1.
     :ivar asked: what is asked beside that by quantity, in its unit, held to what there is.
     :ivar drawing: load by kind of work, that of what is asked by itself among it: what power goes by.
-    :ivar hung: boards that hang: they are fully used, and do nothing; None: no board does.
+    :ivar hanging: boards that hang; None: no board does.
+    :ivar hung: those of them that show it, as nearly all do: they are fully used, and do nothing.
     """
 
     loads: Mapping[str, Floats]
     asked: Mapping[str, Floats]
     drawing: Mapping[str, Floats]
+    hanging: NDArray[np.bool_] | None
     hung: NDArray[np.bool_] | None
 
     def unless_hung(self, values: Floats, hung: float) -> Floats:
@@ -107,14 +109,17 @@ class Engines:
         brought = {name: nothing + takes.get(name, 0.0) for name in (*ENGINES, *_TRAFFIC)}
         return brought | {"usage_ratio": takes.get("usage_ratio", 0.0) * self._boards.span["usage_ratio"]}
 
-    def work(self, loads: Mapping[str, Floats], asked: Mapping[str, Floats]) -> Work:
+    def work(self, loads: Mapping[str, Floats], asked: Mapping[str, Floats], hung: NDArray[np.bool_] | None) -> Work:
         """What a demand means to the boards.
 
         :param loads: for each kind of work the load of each board; a kind that a type does not know does nothing there.
         :param asked: what is asked beside that, by quantity and in its unit.
+        :param hung: boards that hang whatever the work is.
         """
         boards = self._boards
-        hung = asked["hung"] > 0 if "hung" in asked else None
+        hanging = hung
+        if "hung" in asked:
+            hanging = asked["hung"] > 0 if hung is None else (asked["hung"] > 0) | hung
         loads = {kind: loads[kind] for kind in boards.kinds if kind in loads}
         held = {name: np.clip(asked[name], 0.0, self.maxima[name]) for name in _ASKED_AS if name in asked}
         alike: dict[str, Floats] = {}
@@ -127,7 +132,7 @@ class Engines:
         drawing = dict(loads)
         for kind, share in alike.items():
             drawing[kind] = np.minimum(drawing[kind] + share if kind in drawing else share, 1.0)
-        return Work(loads, held, drawing, hung)
+        return Work(loads, held, drawing, hanging, None if hanging is None else hanging & boards.hangs)
 
     def busy(self, work: Work) -> tuple[dict[str, Floats], NDArray[np.bool_]]:
         """Usage and engines, 0 to 1, by quantity, and which boards have anything to do."""

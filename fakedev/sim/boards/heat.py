@@ -7,43 +7,45 @@ from collections.abc import Mapping
 import numpy as np
 
 from fakedev.sim.boards.coefficients import Coefficients
-from fakedev.sim.boards.outside import Outside
+from fakedev.sim.boards.setting import Setting
 from fakedev.sim.randomness import Floats
 
 
 def temperature(
     boards: Coefficients,
+    setting: Setting,
     name: str,
     power: Floats,
     before: Mapping[str, Floats] | None,
     seconds: float,
-    outside: Outside,
 ) -> Floats:
     """The temperature of core or memory.
 
     It goes to a level over that of the inlet, in a straight line from the power.
     """
-    slope = boards.span[name] / boards.span["power_watts"]
-    rise = boards.low[name] - boards.type_inlet + slope * (power - boards.low["power_watts"])
-    return _followed(boards, name, outside.inlet + outside.resistance * rise, before, seconds)
+    at_no_power, by_watt = boards.heat[name]
+    level = setting.inlet_celsius + setting.resistance * (at_no_power + by_watt * power)
+    return _followed(boards, name, level, before, seconds)
 
 
 def fan_speed(
-    boards: Coefficients, core: Floats, before: Mapping[str, Floats] | None, seconds: float, outside: Outside
+    boards: Coefficients, setting: Setting, core: Floats, before: Mapping[str, Floats] | None, seconds: float
 ) -> Floats:
-    """The speed of the fan: it goes from its lowest to its highest as the core temperature does, unless it stands."""
+    """The speed of the fan: it goes from its lowest to its highest as the core temperature does."""
     name = "fan_speed_ratio"
     warmth = (core - boards.low["temperature_celsius"]) / boards.span["temperature_celsius"]
-    wanted = np.minimum(boards.between(name, np.clip(warmth, 0.0, None)), 1.0)
-    return _followed(boards, name, wanted * outside.fan_turns, before, seconds)
+    speed = np.minimum(boards.between(name, np.maximum(warmth, 0.0)), 1.0)
+    if setting.fan_stopped is not None:
+        speed = np.where(setting.fan_stopped, 0.0, speed)
+    return _followed(boards, name, speed, before, seconds)
 
 
-def lost(boards: Coefficients, before: Mapping[str, Floats] | None) -> Floats:
+def lost(boards: Coefficients, setting: Setting, before: Mapping[str, Floats] | None) -> Floats:
     """1 for the boards that are gone, once the tick before was too hot: they do not come back by themselves."""
-    if before is None:
-        return np.zeros(boards.count)
-    gone: Floats = np.maximum(before["lost"], before["temperature_celsius"] >= boards.shutdown)
-    return gone
+    gone: Floats = np.zeros(boards.count)
+    if before is not None:
+        gone = np.maximum(before["lost"], before["temperature_celsius"] >= boards.shutdown)
+    return gone if setting.lost is None else np.maximum(gone, setting.lost)
 
 
 def _followed(

@@ -8,6 +8,7 @@ import numpy as np
 
 from fakedev.sim.boards.coefficients import Coefficients
 from fakedev.sim.boards.engines import Work
+from fakedev.sim.boards.setting import Setting
 from fakedev.sim.randomness import Floats
 
 
@@ -20,9 +21,9 @@ def work_share(boards: Coefficients, work: Work) -> Floats:
     return total if work.hung is None else np.where(work.hung, boards.hang_power_share, total)
 
 
-def fitting_ratio(boards: Coefficients, share: Floats, limit_watts: Floats) -> Floats:
+def fitting_ratio(boards: Coefficients, setting: Setting, share: Floats) -> Floats:
     """The share of the highest clock at which the work stays within the power limit; 1 where all of it does."""
-    room = limit_watts - boards.idle_watts - boards.clocked_watts
+    room = setting.room_watts
     wanted = boards.work_watts * share
     over = wanted > room
     if not over.any():

@@ -21,15 +21,16 @@ constants and their sources are in doc/simulation.md.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fakedev.sim.boards import clocks, heat, power
 from fakedev.sim.boards.coefficients import Coefficients
+from fakedev.sim.boards.conditions import Conditions
 from fakedev.sim.boards.engines import Engines
-from fakedev.sim.boards.outside import Outside, awakened
+from fakedev.sim.boards.setting import Setting
 from fakedev.sim.device_types import DeviceType
 from fakedev.sim.randomness import Floats, Keys
 
@@ -81,8 +82,13 @@ class Boards:
     def __init__(self, types: Sequence[DeviceType], inlets: Floats, seed: int, keys: Keys) -> None:
         self._boards = Coefficients(types, inlets, seed, keys)
         self._engines = Engines(self._boards)
+        self._setting = Setting.of(self._boards, Conditions())
         #: What 100 % of each quantity that can be asked for is, 0 where a board has it not.
         self.maxima: Mapping[str, Floats] = self._engines.maxima
+
+    def set_conditions(self, conditions: Conditions) -> None:
+        """From the next tick on the boards live in these conditions."""
+        self._setting = Setting.of(self._boards, conditions)
 
     def step(
         self,
@@ -90,7 +96,6 @@ class Boards:
         asked: Mapping[str, Floats],
         before: Mapping[str, Floats] | None,
         seconds: float,
-        conditions: Mapping[str, Floats] = MappingProxyType({}),
     ) -> dict[str, Floats]:
         """The boards' quantities after one tick.
 
@@ -98,35 +103,29 @@ class Boards:
             does nothing there.
         :param asked: what is asked beside that, by quantity and in its unit.
         :param before: the quantities in REMEMBERED, a tick ago; None at the start, when all is at its steady state.
-        :param conditions: what faults do to the boards, by the names of :mod:`fakedev.sim.faults.conditions`.
         """
-        boards, engines = self._boards, self._engines
-        outside = Outside(boards, conditions)
-        before = awakened(boards, before, outside, conditions)
-        work = engines.work(loads, asked)
+        boards, engines, setting = self._boards, self._engines, self._setting
+        work = engines.work(loads, asked, setting.hung)
         made, active = engines.busy(work)
         share = power.work_share(boards, work)
-        limited, limited_mean = clocks.power_ratio(
-            boards, power.fitting_ratio(boards, share, outside.limit_watts), before, seconds
-        )
+        limited, limited_mean = clocks.power_ratio(boards, power.fitting_ratio(boards, setting, share), before, seconds)
         heated = clocks.thermal_ratio(boards, before, seconds)
         ratios = {
-            "throttled_hardware": np.minimum(clocks.hardware_ratio(boards, before), outside.clock_share),
+            "throttled_hardware": clocks.hardware_ratio(boards, setting, before),
             "throttled_thermal": heated,
             "throttled_power": limited_mean,
         }
-        clock, throttles = clocks.core_clock(boards, active, ratios, before, seconds)
+        clock, throttles = clocks.core_clock(boards, setting, active, ratios, before, seconds)
         clock_ratio = np.where(active, clock / boards.high["core_frequency_mhz"], 1.0)
-        traffic = outside.carried(engines.traffic(work, clock_ratio), engines.maxima)
+        traffic = setting.carried(engines.traffic(work, clock_ratio), engines.maxima)
         drawn = power.board_power(boards, share, clock)
         core, memory = (
-            heat.temperature(boards, name, drawn, before, seconds, outside)
+            heat.temperature(boards, setting, name, drawn, before, seconds)
             for name in ("temperature_celsius", "memory_temperature_celsius")
         )
         return {
             **made,
             **throttles,
-            "throttle_reasons": outside.reasons(throttles),
             **traffic,
             "thermal_clock_ratio": heated,
             "power_clock_ratio": limited,
@@ -134,16 +133,38 @@ class Boards:
             "work_clock_ratio": clock_ratio,
             "memory_frequency_mhz": clocks.memory_clock(boards, clock, engines.moving(traffic)),
             "power_watts": drawn,
-            "power_limit_watts": outside.limit_watts,
+            "power_limit_watts": setting.power_limit_watts,
             "memory_power_watts": power.memory_power(boards, traffic, drawn),
             "temperature_celsius": core,
             "memory_temperature_celsius": memory,
-            "inlet_temperature_celsius": outside.inlet,
-            "fan_speed_ratio": heat.fan_speed(boards, core, before, seconds, outside),
+            "inlet_temperature_celsius": setting.inlet_celsius,
+            "fan_speed_ratio": heat.fan_speed(boards, setting, core, before, seconds),
             "performance_state": clocks.performance_state(boards, clock, active),
-            "hung": work.unless_hung(np.zeros(boards.count), 1.0),
-            "lost": heat.lost(boards, before),
+            "hung": np.zeros(boards.count) if work.hanging is None else work.hanging.astype(np.float64),
+            "lost": heat.lost(boards, setting, before),
         }
+
+    @property
+    def inlet_celsius(self) -> Floats:
+        """The temperature of the air where no condition has changed it."""
+        return self._boards.inlet
+
+    def awakened(self, before: Mapping[str, Floats], reset: NDArray[np.bool_]) -> Mapping[str, Floats]:
+        """The tick before, with boards that were lost and are reset now as cold as their air."""
+        back = reset & (before["lost"] > 0)
+        if not back.any():
+            return before
+        low, air, one = self._boards.low, self._setting.inlet_celsius, np.ones(self._boards.count)
+        cold = {
+            "core_frequency_mhz": low["core_frequency_mhz"],
+            "temperature_celsius": air,
+            "memory_temperature_celsius": air,
+            "fan_speed_ratio": low["fan_speed_ratio"],
+            "thermal_clock_ratio": one,
+            "power_clock_ratio": one,
+            "lost": 0.0 * one,
+        }
+        return {name: np.where(back, cold[name], values) if name in cold else values for name, values in before.items()}
 
     def brought(self, kind: str) -> Mapping[str, Floats]:
         """What a full load of a kind of work brings of usage, engines and traffic, over what an idle board has."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from fakedev.sim.faults.conditions import Conditions
+from fakedev.sim.faults.fault_tick import FaultTick
 from fakedev.sim.schedule import Positions
 
 
@@ -21,10 +21,10 @@ class Touched(NamedTuple):
     values: Mapping[str, float]
 
 
-Act = Callable[[Conditions, Touched], None]
+Act = Callable[[FaultTick, Touched], None]
 
 
-def _nothing(conditions: Conditions, touched: Touched) -> None:
+def _nothing(tick: FaultTick, touched: Touched) -> None:
     """No effect on devices."""
 
 
@@ -46,43 +46,43 @@ NOTHING: Final = Effect()
 
 
 def _code(code: int) -> Act:
-    return lambda conditions, touched: conditions.put("xid", touched.devices, code)
+    return lambda tick, touched: tick.put("xid", touched.devices, code)
 
 
 def _all(*acts: Act) -> Act:
-    def act(conditions: Conditions, touched: Touched) -> None:
+    def act(tick: FaultTick, touched: Touched) -> None:
         for each in acts:
-            each(conditions, touched)
+            each(tick, touched)
 
     return act
 
 
 def _put(name: str, value: float = 1.0) -> Act:
-    return lambda conditions, touched: conditions.put(name, touched.devices, value)
+    return lambda tick, touched: tick.put(name, touched.devices, value)
 
 
 def _put_given(name: str, value: str) -> Act:
-    return lambda conditions, touched: conditions.put(name, touched.devices, touched.values[value])
+    return lambda tick, touched: tick.put(name, touched.devices, touched.values[value])
 
 
 def _count(name: str, value: str = "") -> Act:
     """One more of an error, or as many as a value says."""
-    return lambda conditions, touched: conditions.add(name, touched.devices, touched.values.get(value, 1.0))
+    return lambda tick, touched: tick.add(name, touched.devices, touched.values.get(value, 1.0))
 
 
 def _lower(name: str, value: str) -> Act:
-    return lambda conditions, touched: conditions.lower(name, touched.devices, touched.values[value])
+    return lambda tick, touched: tick.lower(name, touched.devices, touched.values[value])
 
 
 def _end_work(text: str) -> Act:
     """End the workloads; the name of the device comes in the place of ``{}``."""
-    return lambda conditions, touched: conditions.end_work(touched.devices, f"{text}, terminated", touched.fault_id)
+    return lambda tick, touched: tick.end_work(touched.devices, f"{text}, terminated", touched.fault_id)
 
 
-def _count_replays(conditions: Conditions, touched: Touched) -> None:
+def _count_replays(tick: FaultTick, touched: Touched) -> None:
     """PCIe replays at a rate: whole ones, the same number over any stretch of time."""
-    rate, end = touched.values["rate"], conditions.now_seconds
-    conditions.add("pcie_replays", touched.devices, int(rate * end) - int(rate * (end - conditions.seconds)))
+    rate, end = touched.values["rate"], tick.now_seconds
+    tick.add("pcie_replays", touched.devices, int(rate * end) - int(rate * (end - tick.seconds)))
 
 
 _RESET: Final = _put("reset")
@@ -95,6 +95,13 @@ _RETIRE: Final = _all(
 _AWAY: Final = _all(_put("lost"), _put("idled"))
 
 
+
+def _double_bit(code: int) -> Effect:
+    return Effect(
+        _all(_count("memory_errors_uncorrectable", "count"), _RETIRE, _code(code), _end_work(f"XID {code} on {{}}"))
+    )
+
+
 ECC_SINGLE: Final = Effect(
     strike=_all(
         _count("memory_errors_correctable", "count"),
@@ -102,25 +109,24 @@ ECC_SINGLE: Final = Effect(
         _count("retired_pages_single_bit", "rows"),
     )
 )
-ECC_DOUBLE: Final = Effect(
-    strike=_all(_count("memory_errors_uncorrectable", "count"), _RETIRE, _code(48), _end_work("XID 48 on {}"))
-)
+ECC_DOUBLE: Final = _double_bit(48)
 INLET: Final = Effect(
-    hold=lambda conditions, touched: conditions.add("inlet_rise_celsius", touched.devices, touched.values["celsius"])
+    hold=lambda tick, touched: tick.add("inlet_rise_celsius", touched.devices, touched.values["celsius"])
 )
 FAN: Final = Effect(
     hold=_all(
         _put("fan_stopped"),
-        lambda conditions, touched: conditions.scale("heat_resistance", touched.devices, touched.values["resistance"]),
+        lambda tick, touched: tick.scale("resistance", touched.devices, touched.values["resistance"]),
     )
 )
-BRAKE: Final = Effect(hold=_lower("clock_share", "share"))
+BRAKE: Final = Effect(hold=_put("braked"))
 CAP: Final = Effect(hold=_put_given("power_limit_watts", "watts"))
+LOCK: Final = Effect(hold=_put_given("highest_mhz", "megahertz"))
 HANG: Final = Effect(hold=_put("hung"))
 LINK: Final = Effect(
     strike=_all(_count("link_errors"), _code(74)),
     # XID 74 takes no share: all links are down.
-    hold=lambda conditions, touched: conditions.lower(
+    hold=lambda tick, touched: tick.lower(
         "fabric_share", touched.devices, touched.values.get("share", 0.0)
     ),
 )
@@ -139,9 +145,9 @@ def xid_effect(code: int) -> Effect:
         case 13 | 31 | 43 | 45:  # a fault of the application: its work ends
             company = Effect(strike=_all(_count("programming_errors"), ends))
         case 48 | 94:  # a double-bit error; 94: that only its application has seen
-            company = ECC_DOUBLE
+            company = _double_bit(code)
         case 95:  # one that cannot be contained: the board is of no use until it is reset
-            company = Effect(ECC_DOUBLE.strike, dead, _RESET)
+            company = Effect(_double_bit(code).strike, dead, _RESET)
         case 61 | 62 | 119 | 120:  # the board's own processor is stuck
             company = Effect(_count("driver_errors"), dead, _RESET)
         case 63:  # a row was remapped, or a page retired

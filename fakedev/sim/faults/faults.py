@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fakedev.sim.errors import Refused
-from fakedev.sim.faults.conditions import Conditions
 from fakedev.sim.faults.effects import Act, Effect, Touched
+from fakedev.sim.faults.fault_tick import FaultTick
 from fakedev.sim.faults.kinds import KINDS, FaultKind, Scope
 from fakedev.sim.faults.spec import FaultSpec
 from fakedev.sim.randomness import Keys, entity_key, uniform
@@ -86,6 +86,7 @@ class Faults:
     :param metric_of: what a metric that somebody names shows.
     :ivar by_id: the faults that wait or last, oldest first.
     :ivar changes: what became of them in the last tick.
+    :ivar has_moved: whether a fault that lasts concerns other devices than a tick ago.
     """
 
     def __init__(
@@ -105,6 +106,7 @@ class Faults:
         self._tick_seconds = tick_seconds
         self.by_id: dict[str, Fault] = {}
         self.changes: list[Change] = []
+        self.has_moved = False
 
     # -- the door ---------------------------------------------------------------------------------
 
@@ -124,7 +126,8 @@ class Faults:
             has = self._present.get(kind.needs, np.zeros(self._roster.device_count, np.bool_))
             devices = devices[has[devices]]
             if not len(devices):
-                raise Refused("unknown-name", f"{kind.name} needs {kind.needs}, which none of its devices has", "devices")
+                text = f"{kind.name} needs {kind.needs}, which none of its devices has"
+                raise Refused("unknown-name", text, "devices")
         metric = self._metric_of(spec.metric) if spec.metric else None
         if metric is not None and metric.quantity not in self._present:
             raise Refused("unknown-name", f"no metric {spec.metric!r}", "metric")
@@ -151,26 +154,26 @@ class Faults:
 
     # -- the tick ---------------------------------------------------------------------------------
 
-    def advance(self, start_seconds: float, end_seconds: float) -> Conditions | None:
+    def advance(self, start_seconds: float, end_seconds: float) -> FaultTick | None:
         """What the faults do to the devices in a tick; None when nothing."""
-        self.changes = []
+        self.changes, self.has_moved = [], False
         if not self.by_id:
             return None
-        conditions = Conditions(self._roster.device_count, end_seconds - start_seconds, end_seconds)
+        effects = FaultTick(self._roster.device_count, end_seconds - start_seconds, end_seconds)
         ticks = [(fault, self._tick_of(fault, start_seconds)) for fault in list(self.by_id.values())]
         for fault, tick in ticks:
-            self._act(fault, fault.effect.recover, conditions, tick.recovered)
+            self._act(fault, fault.effect.recover, effects, tick.recovered)
         for fault, tick in ticks:
-            self._act(fault, fault.effect.strike, conditions, tick.struck)
-            self._act(fault, fault.effect.hold, conditions, tick.held)
+            self._act(fault, fault.effect.strike, effects, tick.struck)
+            self._act(fault, fault.effect.hold, effects, tick.held)
             if tick.is_over:
                 del self.by_id[fault.fault_id]
-        return conditions
+        return effects
 
     @staticmethod
-    def _act(fault: Fault, act: Act, conditions: Conditions, devices: Positions) -> None:
+    def _act(fault: Fault, act: Act, effects: FaultTick, devices: Positions) -> None:
         if len(devices):
-            act(conditions, Touched(fault.fault_id, devices, fault.values))
+            act(effects, Touched(fault.fault_id, devices, fault.values))
 
     def _tick_of(self, fault: Fault, now: float) -> _Tick:
         """Which devices the fault strikes, holds and leaves in the tick that begins now."""
@@ -182,6 +185,7 @@ class Faults:
         duration = fault.spec.duration_seconds
         if fault.is_cleared or (duration and age >= duration):
             fault.on = np.zeros_like(was)
+            self.has_moved |= bool(was.any())
             left = fault.devices[was]
             if fault.period >= 0:
                 self.changes.append(Change(fault, "over", left))
@@ -196,6 +200,7 @@ class Faults:
         fault.period = period
         now_on = uniform(self._seed, fault.keys, "fault", period) < fault.spec.probability
         fault.on = now_on & fault.kind.lasts
+        self.has_moved |= bool((fault.on != was).any())
         struck = fault.devices[now_on & ~was]
         recovered = fault.devices[was & ~now_on]
         if is_first or len(struck) or len(recovered):

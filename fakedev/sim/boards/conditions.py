@@ -1,0 +1,71 @@
+"""What is done to devices from outside: air, caps, locked clocks, brakes; apart from what work asks of them.
+
+Faults and people change these. What a device shows of them (its inlet temperature, its power limit) follows in the
+next tick.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fakedev.sim.randomness import Floats
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """Conditions of D devices: arrays of shape (D,). NaN is what the device type says; None: NaN everywhere.
+
+    A device without dynamics only knows ``lost``.
+
+    :ivar inlet_celsius: temperature of the air that cools the device.
+    :ivar power_limit_watts: the power cap.
+    :ivar highest_mhz: the core clock is locked to this at most.
+    :ivar resistance: thermal resistance, by that of the type: over 1 where the cooling is worse.
+    :ivar braked: 1: the host's power brake takes half of the clock.
+    :ivar fan_stopped: 1: the fan stands still.
+    :ivar hung: 1: the device hangs.
+    :ivar lost: 1: the device has gone away.
+    :ivar pcie_share, fabric_share: what PCIe, and the links to other devices, still carry of what they do.
+    """
+
+    inlet_celsius: Floats | None = None
+    power_limit_watts: Floats | None = None
+    highest_mhz: Floats | None = None
+    resistance: Floats | None = None
+    braked: Floats | None = None
+    fan_stopped: Floats | None = None
+    hung: Floats | None = None
+    lost: Floats | None = None
+    pcie_share: Floats | None = None
+    fabric_share: Floats | None = None
+
+    def changed(self, name: str, count: int, devices: NDArray[np.int64], value: float) -> Self:
+        """These conditions, with one value on some devices.
+
+        :param count: D.
+        :param devices: their positions.
+        :param value: NaN takes back what was changed.
+        """
+        now = getattr(self, name)
+        values = np.full(count, np.nan) if now is None else now.copy()
+        values[devices] = value
+        return replace(self, **{name: None if np.isnan(values).all() else values})
+
+    def at(self, positions: NDArray[np.int64]) -> Self:
+        """The conditions of some of the devices."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return replace(self, **{name: None if each is None else each[positions] for name, each in values.items()})
+
+
+def unless_changed(given: Floats | None, usual: Floats) -> Floats:
+    """A condition where it is given, else what is usual."""
+    return usual if given is None else np.where(np.isnan(given), usual, given)
+
+
+def is_set(condition: Floats | None) -> NDArray[np.bool_] | None:
+    """Where a condition that is on or off is on; None: nowhere."""
+    return None if condition is None else condition > 0
