@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fakedev.config.base_keys import BASE
 from fakedev.config.endpoint_keys import WEB, WORKLOAD_LISTEN
+from fakedev.config.fault_keys import FAULT
 from fakedev.config.fleet_keys import FLEET
 from fakedev.config.queue_keys import QUEUES
 from fakedev.config.scalars import Choice, Duration, Integer
@@ -72,6 +73,13 @@ CONFIGURATION = Section(
             default_words="127.0.0.1:9400 and runtime:metrics.sock",
         ),
         Key("workloads", WORKLOADS, "Work for the devices."),
+        Key(
+            "faults",
+            ListOf(FAULT, words="list of faults"),
+            "What goes wrong, from the first tick on or later.",
+            default=(),
+            default_words="none",
+        ),
         Key("log", LOG, "Logging, to standard error."),
         Key("queues", QUEUES, "Work queues."),
         Key("tester", NotBuiltYet("the scalability tester is"), "The scalability tester."),

@@ -14,6 +14,7 @@ from fakedev.config.configuration import Configuration, Logging, WorkloadPorts
 from fakedev.config.definitions import CONFIGURATION
 from fakedev.config.documents import read_document
 from fakedev.config.endpoints import Endpoints
+from fakedev.config.faults import load_faults
 from fakedev.config.files import Files, Unreadable
 from fakedev.config.nodes import Node, Scalar, Table
 from fakedev.config.overrides import with_environment, with_overrides
@@ -101,9 +102,10 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
         relations = Relations(roster, 0.0, fleet["seed"])
         admission = Admission(roster, relations.capacity(), relations.quantities, metrics, fleet["tick"])
     base = load_base(workloads["base"], catalog, admission, report)
+    faults = load_faults(values["faults"], FleetSpec(specs, fleet["seed"], fleet["tick"]), admission, report)
     _note_labels(pools, report)
     return Configuration(
-        fleet=FleetSpec(specs, fleet["seed"], fleet["tick"], fleet["epoch"] or 0.0, base, metrics),
+        fleet=FleetSpec(specs, fleet["seed"], fleet["tick"], fleet["epoch"] or 0.0, base, metrics, faults),
         epoch_is_start=fleet["epoch"] is None,
         speed=fleet["speed"],
         identities={pool.spec.name: pool.identity.identity for pool in pools},

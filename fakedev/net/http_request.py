@@ -165,6 +165,11 @@ class GuardedRequest(Request):
         except Exception:
             self._cannot_send(Failure())
 
+    def hang_up(self) -> None:
+        """Close the connection without an answer."""
+        if self.channel is not None:
+            self.channel.abort()
+
     def sent(self) -> None:
         """The channel has handed the last byte to the transport."""
         self.finished = 1

@@ -28,8 +28,11 @@ from fakedev.sim.events import (
     StartWorkload,
     StopWorkload,
 )
+from fakedev.sim.faults.disguises import Disguises
 from fakedev.sim.faults.fault_tick import FaultTick
 from fakedev.sim.faults.faults import Faults
+from fakedev.sim.faults.pages import NodeTroubles
+from fakedev.sim.happenings import Happening, Happenings, ending, happening_of, tell_nobody
 from fakedev.sim.label_versions import LabelVersions
 from fakedev.sim.limits import DeviceLimits
 from fakedev.sim.randomness import Floats
@@ -57,7 +60,10 @@ class Fleet:
 
     :param journal: is told every event that was accepted, in order.
     :param wall_per_tick: wall seconds between two ticks, for the timestamps of State.
-    :ivar state: what every page, limit and answer is made of; a new one each tick.
+    :param tell: is told everything that happens, in order.
+    :ivar state: what every limit and answer is made of; a new one each tick.
+    :ivar shown: what every page is made of: the same, but for what exporters that are at fault show.
+    :ivar faults, troubles, happenings: what is wrong, with which pages, and what happened.
     """
 
     def __init__(
@@ -65,6 +71,7 @@ class Fleet:
         spec: FleetSpec,
         journal: Callable[[Stamped], None] = keep_nothing,
         wall_per_tick: float | None = None,
+        tell: Callable[[Happening], None] = tell_nobody,
     ) -> None:
         self.spec = spec
         self.roster = Roster(spec.pools)
@@ -73,6 +80,7 @@ class Fleet:
         capacity = self._relations.capacity()
         self.workloads = Workloads(spec.seed, self.roster.keys(), capacity)
         self._label_versions, self._shared_versions = LabelVersions(), LabelVersions()
+        self.happenings = Happenings(self.roster, tell)
         self._attribution = Attribution(self.roster, self._label_versions, self._shared_versions)
         quantities = self._relations.quantities
         self._admission = Admission(self.roster, capacity, quantities, spec.metric_names, spec.tick_seconds)
@@ -89,7 +97,9 @@ class Fleet:
         self._take_base(spec.base)
         for number, fault in enumerate(spec.faults, 1):
             self.faults.add(self.faults.made(f"config-{number}", fault))
-        self.state = self._first_state()
+        self.troubles = NodeTroubles(self.faults, self.roster)
+        self._disguises = Disguises(self.roster.device_count, spec.epoch_seconds)
+        self.state = self.shown = self._first_state()
 
     def _take_base(self, base: Sequence[WorkloadSpec]) -> None:
         for workload in base:
@@ -103,9 +113,9 @@ class Fleet:
         self._let_in_and_out(0.0)
         demand = self.workloads.demand(0, 0.0, _INSTANT_SECONDS)
         level = self._relations.device_level(demand, None, 0.0)
-        return self._shown(0, level)
+        return self._state_of(0, level)
 
-    def _shown(self, tick: int, level: Level) -> State:
+    def _state_of(self, tick: int, level: Level) -> State:
         seconds = tick * self.spec.tick_seconds
         return State(tick, seconds, self.due_seconds(tick), {"device": level}, self._label_versions.latest)
 
@@ -146,6 +156,7 @@ class Fleet:
         self._sequence = sequence
         stamped = Stamped(self.state.tick, sequence, event)
         self._journal(stamped)
+        self.happenings.note(happening_of(stamped, self.state.seconds))
         return stamped
 
     def _accept(self, workload_id: str, spec: WorkloadSpec) -> None:
@@ -192,6 +203,8 @@ class Fleet:
         if faults is not None:
             demand = faults.on(demand)
             if self.faults.has_moved:
+                self.troubles.update()
+                self._attribution.release(self.faults.stale())
                 self._relations.change_conditions(faults.conditions(self._relations.inlet_celsius()))
         level = self._relations.device_level(demand, self.state.levels["device"], tick_seconds, faults)
         over = {verdict.workload_id: verdict for verdict in self.workloads.over(end)}
@@ -201,16 +214,30 @@ class Fleet:
         self._ending.update(over)
         self._let_in_and_out(end)
         note_changes(self.state.levels["device"], level, self.roster, self._label_versions)
-        self.state = self._shown(self.state.tick + 1, level)
+        past = self.state.levels["device"]
+        self.state = self.shown = self._state_of(self.state.tick + 1, level)
+        seen = self._disguises.shown(level, past, self.faults, start)
+        if seen is not level:
+            self.shown = self._state_of(self.state.tick, seen)
         told, self._told = self._told, []
-        return told + list(over.values())
+        verdicts = told + list(over.values())
+        self._note(past, verdicts)
+        return verdicts
+
+    def _note(self, past: Level, verdicts: Sequence[Verdict]) -> None:
+        """What happened in the tick that is over."""
+        tick, seconds = self.state.tick, self.state.seconds
+        self.happenings.note_faults(tick, seconds, self.faults.changes)
+        self.happenings.note_devices(tick, seconds, past, self.state.levels["device"], self.faults.behind)
+        for verdict in verdicts:
+            self.happenings.note(ending(tick, seconds, verdict))
 
     def _let_in_and_out(self, now_seconds: float) -> None:
         if not self._starting and not self._ending:
             return
         started = list(self._starting.values())
         for workload_id in sorted(self._ending):
-            self._attribution.remove(self.workloads.by_id[workload_id])
+            self._attribution.remove(self.workloads.by_id[workload_id], self.faults.stale())
         for workload in started:
             self._attribution.add(workload)
         self.workloads.change(started, self._ending, self.state.tick if "state" in self.__dict__ else 0, now_seconds)
@@ -286,6 +313,16 @@ class Fleet:
     def is_ending(self, workload_id: str) -> bool:
         """Whether a workload leaves with the next tick."""
         return workload_id in self._ending
+
+    def quantity_of(self, metric: str) -> str:
+        """The quantity that a metric shows, named as an identity or a person does.
+
+        :raises Refused: when no device has it.
+        """
+        quantity = self._admission.metric(metric).quantity
+        if quantity not in self._relations.quantities:
+            raise Refused("unknown-name", f"no metric {metric!r}", "metric")
+        return quantity
 
     def quantity_names(self) -> list[str]:
         """Quantities that some device of the fleet has."""

@@ -29,21 +29,11 @@ from fakedev.sim.device_types import DeviceType
 from fakedev.sim.faults.fault_tick import FaultTick
 from fakedev.sim.faults.reported import add_reported
 from fakedev.sim.places import Places
-from fakedev.sim.quantities import ERROR_COUNTERS, MEMORY_TRAFFIC
+from fakedev.sim.quantities import ERROR_COUNTERS, INTEGRALS, MEMORY_TRAFFIC
 from fakedev.sim.randomness import Floats
 from fakedev.sim.roster import Roster
 from fakedev.sim.state import Level, Mask
 
-#: Counter to the rate it integrates.
-INTEGRALS: Final = {
-    "energy_joules": "power_watts",
-    "pcie_tx_bytes": "pcie_tx_bytes_per_second",
-    "pcie_rx_bytes": "pcie_rx_bytes_per_second",
-    "fabric_tx_bytes": "fabric_tx_bytes_per_second",
-    "fabric_rx_bytes": "fabric_rx_bytes_per_second",
-    "memory_read_bytes": "memory_read_bytes_per_second",
-    "memory_write_bytes": "memory_write_bytes_per_second",
-}
 _MEMORY: Final = "memory_used_bytes"
 _MEMORY_SIZES: Final = ("memory_total_bytes", "memory_reserved_bytes", "memory_page_bytes")
 

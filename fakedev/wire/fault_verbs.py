@@ -9,9 +9,9 @@ from fakedev.wire.verbs import Verb
 
 #: The kinds of faults, as the rules spell them.
 FAULT_KINDS: Final = (
-    "xid", "ecc-single", "ecc-double", "inlet", "fan", "power-brake", "power-cap", "clock-lock", "hang", "link-down", "pcie-slow",
-    "pcie-replays", "lost", "reset", "node-down", "absent", "nan", "sentinel", "frozen", "counter-reset",
-    "stale-labels", "slow-page", "cut-page", "error-page", "wrong-type",
+    "xid", "ecc-single", "ecc-double", "inlet", "fan", "power-brake", "power-cap", "clock-lock", "hang", "link-down",
+    "pcie-slow", "pcie-replays", "lost", "reset", "node-down", "absent", "nan", "sentinel", "frozen",
+    "counter-reset", "stale-labels", "slow-page", "cut-page", "error-page", "wrong-type",
 )  # fmt: skip
 #: What kinds take, each with what it is.
 FAULT_VALUES: Final = {
@@ -45,7 +45,7 @@ FAULT_VERBS: Final = (
             Argument("metric", Kind.TEXT, "METRIC", "of kinds that concern series; all when not given"),
             *(Argument(name, Kind.NUMBER, "NUMBER", summary) for name, summary in FAULT_VALUES.items()),
         ],
-        notes=["KIND is one of", f"  {' '.join(FAULT_KINDS[:13])}", f"  {' '.join(FAULT_KINDS[13:])}"],
+        notes=["KIND is one of", f"  {' '.join(FAULT_KINDS[:12])}", f"  {' '.join(FAULT_KINDS[12:])}"],
         answers=["ok ID"],
     ),
     Verb(

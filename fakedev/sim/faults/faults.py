@@ -134,7 +134,11 @@ class Faults:
         if spec.every_seconds and spec.every_seconds < self._tick_seconds - _ROUNDING_SECONDS:
             raise Refused("limit", f"every: must not be less than a tick of {self._tick_seconds:g} seconds", "every")
         values = {each.name: spec.values.get(each.name, each.default or 0.0) for each in kind.parameters}
-        keys = self._keys[devices] ^ np.uint64(entity_key("fault", fault_id))
+        first = devices
+        if kind.scope in (Scope.PAGE, Scope.NODE):
+            # All of a node, or nothing of it.
+            first = np.array([self._roster.nodes[each].first for each in self._roster.node_positions(devices).tolist()])
+        keys = self._keys[first] ^ np.uint64(entity_key("fault", fault_id))
         off = np.zeros(len(devices), np.bool_)
         return Fault(fault_id, spec, kind, kind.effect_of(values), devices, keys, values, metric, off)
 
@@ -220,6 +224,26 @@ class Faults:
     def on_device(self, position: int) -> list[Fault]:
         """The faults that concern a device now."""
         return [fault for fault in self.by_id.values() if position in fault.concerned]
+
+    def behind(self, quantity: str, position: int) -> list[Fault]:
+        """The faults that may be why a quantity of a device has changed in the last tick, or is as it is."""
+        found = self.on_device(position) + [fault for fault, _, devices in self.changes if position in devices]
+        kinds = {fault.fault_id: fault for fault in found if not fault.kind.moves or quantity in fault.kind.moves}
+        return [fault for fault in kinds.values() if fault.kind.scope in (Scope.BOARD, Scope.NODE)]
+
+    def disguises(self, quantity: str, position: int) -> list[Fault]:
+        """The faults that show another value of a quantity of a device, or none."""
+        return [
+            fault
+            for fault in self.active(Scope.SERIES)
+            if position in fault.concerned and (fault.metric is None or fault.metric.quantity == quantity)
+            and fault.kind.takes_metric
+        ]
+
+    def stale(self) -> frozenset[int]:
+        """The devices whose labels of pods stay when their work is over."""
+        found = [fault.concerned.tolist() for fault in self.active(Scope.SERIES) if fault.kind.name == "stale-labels"]
+        return frozenset(device for devices in found for device in devices)
 
     def active(self, *scopes: Scope) -> list[Fault]:
         """The faults of some scopes that concern any device now."""
