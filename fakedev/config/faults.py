@@ -37,7 +37,7 @@ def load_faults(
             faults.made("config", spec)
         except Refused as error:
             place = values.place_of(error.where) if values.given(error.where) else values.place
-            report.problem(place, error.text if isinstance(error, FieldError) else f"{error.where}: {error.text}")
+            report.problem(place, f"{error.where}: {error.text}")
     return tuple(specs)
 
 

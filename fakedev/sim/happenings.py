@@ -160,7 +160,8 @@ def happening_of(stamped: Stamped, seconds: float) -> Happening:
         case DropWorkload(workload_id):
             scope, text = workload_id, "its peer is gone"
         case InjectFault(fault):
-            scope, text = f"f{stamped.sequence}", f"{fault.kind} on {','.join(fault.devices)}"
+            of_node = f" of {fault.node}" if fault.node else ""
+            scope, text = f"f{stamped.sequence}", f"{fault.kind} on {','.join(fault.devices)}{of_node}"
         case ClearFault(fault_id):
             scope, text = fault_id, "cleared"
         case ChangeClock(_, _, reason):

@@ -41,6 +41,11 @@ class Effect:
     hold: Act = _nothing
     recover: Act = _nothing
 
+    @property
+    def lasts(self) -> bool:
+        """Whether it goes on for a time."""
+        return self.hold is not _nothing
+
 
 NOTHING: Final = Effect()
 

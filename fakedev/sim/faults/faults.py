@@ -53,6 +53,11 @@ class Fault:
     period: int = -1
 
     @property
+    def lasts(self) -> bool:
+        """Whether it goes on for a time; else it happens, and is over."""
+        return self.kind.lasts_with(self.values)
+
+    @property
     def concerned(self) -> Positions:
         """The devices that it concerns now."""
         return self.devices[self.on]
@@ -132,7 +137,7 @@ class Faults:
         if metric is not None and metric.quantity not in self._present:
             raise Refused("unknown-name", f"no metric {spec.metric!r}", "metric")
         if spec.every_seconds and spec.every_seconds < self._tick_seconds - _ROUNDING_SECONDS:
-            raise Refused("limit", f"every: must not be less than a tick of {self._tick_seconds:g} seconds", "every")
+            raise Refused("limit", f"must not be less than a tick of {self._tick_seconds:g} seconds", "every")
         values = {each.name: spec.values.get(each.name, each.default or 0.0) for each in kind.parameters}
         first = devices
         if kind.scope in (Scope.PAGE, Scope.NODE):
@@ -203,13 +208,13 @@ class Faults:
             return _Tick(none, fault.concerned, none, is_over=False)
         fault.period = period
         now_on = uniform(self._seed, fault.keys, "fault", period) < fault.spec.probability
-        fault.on = now_on & fault.kind.lasts
+        fault.on = now_on & fault.lasts
         self.has_moved |= bool((fault.on != was).any())
         struck = fault.devices[now_on & ~was]
         recovered = fault.devices[was & ~now_on]
         if is_first or len(struck) or len(recovered):
             self._note(fault, struck, recovered, is_first)
-        return _Tick(struck, fault.concerned, recovered, is_over=not fault.kind.lasts and not every)
+        return _Tick(struck, fault.concerned, recovered, is_over=not fault.lasts and not every)
 
     def _note(self, fault: Fault, struck: Positions, recovered: Positions, is_first: bool) -> None:
         if is_first:

@@ -61,6 +61,10 @@ class FaultKind:
         """What it does to devices with these values."""
         return xid_effect(int(values["code"])) if self.name == "xid" else self.effect
 
+    def lasts_with(self, values: Mapping[str, float]) -> bool:
+        """Whether it goes on for a time with these values; else it happens, and is over."""
+        return self.lasts and (self.name != "xid" or self.effect_of(values).lasts)
+
     @property
     def takes_metric(self) -> bool:
         """Whether it concerns single metrics."""
@@ -126,8 +130,8 @@ KINDS: Final[Mapping[str, FaultKind]] = {
         FaultKind("pcie-replays", _BOARD, "the PCIe link is bad: transfers are repeated", _COUNTED,
                   (Parameter("rate", 0, 1e6, 10, "replays a second"),), "pcie_replays", effects.REPLAYS,
                   moves=("pcie_replays",)),
-        FaultKind("lost", _BOARD, "the board has fallen off the bus, as with XID 79: work ends, it shows nothing more", _BY_RESET,
-                  effect=effects.LOST),
+        FaultKind("lost", _BOARD, "the board has fallen off the bus, as with XID 79: work ends, it shows nothing more",
+                  _BY_RESET, effect=effects.LOST),
         FaultKind("reset", _BOARD, "the board is reset and its driver loaded anew: work ends, its XID is cleared, "
                   "energy and traffic count from 0", _AT_ONCE, effect=effects.RESET, lasts=False),
         FaultKind("node-down", Scope.NODE, "the node is down: its page is closed without an answer, its work ends",
