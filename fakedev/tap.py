@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from time import time
 from typing import Any, ClassVar, Final
 
+from twisted.internet.defer import Deferred, succeed
 from twisted.logger import ILogObserver, Logger
 from twisted.python.usage import Options as UsageOptions
 from twisted.python.usage import UsageError
@@ -40,6 +41,8 @@ from fakedev.net.page_statistics import ScrapeStatistics
 from fakedev.net.pages import Pages
 from fakedev.net.queue_totals import QueueTotals
 from fakedev.net.recorder import Recorder
+from fakedev.net.tester_metrics import LoadMetrics
+from fakedev.net.tester_service import LoadTester
 from fakedev.net.ticker import Ticker
 from fakedev.net.tree import make_exporter_root, make_root
 from fakedev.net.turns import Turns
@@ -49,6 +52,7 @@ from fakedev.sim.fleet import Fleet, keep_nothing
 from fakedev.sim.journal import RecordHead
 from fakedev.tap_application import Application, run_application
 from fakedev.tap_queues import WorkQueues
+from fakedev.tap_tester import make_tester
 
 #: How long the original waits for the rest of a message before it gives the peer up.
 ORIGINAL_PATIENCE_SECONDS: Final = 0.15
@@ -193,13 +197,17 @@ def make_application(
     own = _own_metrics(fleet, ticker, scrapes, [port for port, _ in ports], run.head.epoch_seconds)
     if queues is not None:
         own.add("queues", QueueTotals(queues.figures))
+    tester = make_tester(configuration.plans, reactor) if configuration.plans else None
+    if tester is not None:
+        own.add("tester", LoadMetrics(tester))
     web = []
     for endpoint in configuration.web:
         if run.drop_in:
             root = make_exporter_root(pages, scrapes)
         else:
             root = make_root(
-                hub, pages, ticker, own, scrapes, ticker.trouble, queues=queues.figures if queues else None,
+                hub, pages, ticker, own, scrapes, ticker.trouble,
+                queues=queues.figures if queues else None, tester=tester,
                 is_full=endpoint.serve == "all", pool=endpoint.pool, identity=endpoint.identity,
             )  # fmt: skip
         guard = ChangeGuard(endpoint.hosts, endpoint.token)
@@ -208,11 +216,13 @@ def make_application(
         web.append((ListeningService(endpoint.listen, site, reactor, make_folder=True), endpoint.serve))
     queue_ports = queues.ports if queues else []
     listeners = Listeners([service for service, _ in web + queue_ports] + [service for _, service in ports])
-    application = Application(listeners, recorder, observer, queues.drain if queues else None)
+    application = Application(listeners, recorder, observer, _first_at_the_end(queues, tester))
     ticker.setServiceParent(application)
     listeners.setServiceParent(application)
     if queues is not None:
         queues.add_to(application)
+    if tester is not None:
+        tester.setServiceParent(application)
     HangupService(reactor, reactor.stop if run.drop_in else _say_no_reload).setServiceParent(application)
     titles = ", ".join(dict.fromkeys(identity.title for identity in configuration.identities.values()))
     summary = f"fakedev {__version__}: {fleet.roster.summary}, simulated, shown as {titles}"
@@ -221,6 +231,17 @@ def make_application(
         summary, notes, web, [service for _, service in ports], queue_ports, run.ready_file
     ).setServiceParent(application)
     return application
+
+
+def _first_at_the_end(queues: WorkQueues | None, tester: LoadTester | None) -> Callable[[], Deferred[None]]:
+    """Stops what would make work, and then lets the work that there is be finished."""
+
+    def drain() -> Deferred[None]:
+        if tester is not None:
+            tester.halt()
+        return succeed(None) if queues is None else queues.drain()
+
+    return drain
 
 
 def _workload_listener(

@@ -13,6 +13,7 @@ import fakedev.catalog
 from fakedev.exposition.identity import UNITS, Layout, NumberFormat
 from fakedev.sim.quantities import DIRECT_QUANTITIES, KNOWN_QUANTITIES
 from fakedev.sim.units import parse_size
+from fakedev.sim.value_labels import VALUE_FACTS
 
 CATALOG = Path(fakedev.catalog.__file__).parent
 DEVICES = sorted((CATALOG / "devices").glob("*.yaml"))
@@ -291,14 +292,17 @@ class TestIdentities:
             assert family["help"].strip() == family["help"] != ""
             assert family["format"] in {kind.value for kind in NumberFormat}
             short = {"name", "type", "help", "format", "quantity", "unit"}
-            assert set(family) - {"requires"} in (short, {"name", "type", "help", "format", "rows"}), family["name"]
+            more = {"requires", "plus", "per", "where", "unless"}
+            assert set(family) - more in (short, {"name", "type", "help", "format", "rows"}), family["name"]
 
     def test_rows(self, identity: dict[str, Any]) -> None:
         """Rows show known quantities of devices in known units, each with labels of its own."""
         for family in identity["families"]:
             rows = rows_of(family)
             for row in rows:
-                assert row["quantity"] in KNOWN_QUANTITIES, family["name"]
+                single = [row[key] for key in ("quantity", "requires", "per") if key in row]
+                listed = [name for key in ("plus", "where", "unless") for name in row.get(key, [])]
+                assert {*single, *listed} <= set(KNOWN_QUANTITIES), family["name"]
                 assert row["unit"] in UNITS, family["name"]
                 assert row.get("level", "device") == "device"
             told_apart = [tuple((label["name"], label["value"]) for label in row.get("labels", [])) for row in rows]
@@ -306,9 +310,9 @@ class TestIdentities:
 
     def test_labels(self, identity: dict[str, Any]) -> None:
         """Labels have valid names, and templates of facts that every catalog device has."""
-        facts = COMPUTED_FACTS | DEVICE_FACTS
+        facts = COMPUTED_FACTS | DEVICE_FACTS | set(VALUE_FACTS)
         for label in templates_of(identity):
-            assert set(label) <= {"name", "value", "optional"}
+            assert set(label) <= {"name", "value", "optional", "texts", "otherwise"}
             assert LABEL_NAME.fullmatch(label["name"])
             assert not label["name"].startswith("__")
             assert isinstance(label["value"], str)

@@ -198,7 +198,7 @@ def test_the_schema_takes_what_is_good() -> None:
         {"fleet": {"pools": [{}]}},
         {"queues": {"names": 3}},
         {"queues": {"names": {"sleep": {"retrys": 1}}}},
-        {"tester": {}},
+        {"tester": {"plans": [{"name": "a"}]}},
         {"web": 9400},
         {"web": [{"listen": 9400, "serve": "al"}]},
         {"log": {"level": True}},

@@ -22,7 +22,7 @@ SAFE = "web: []\nworkloads: {listen: []}\n"
         ("fleet: {pools: [{}]}", ["f.yaml:1: fleet.pools.0: 'name' is missing: Name of the pool; unique."]),
         ("fleet: {pools: []}", ["f.yaml:1: fleet.pools: needs at least 1 in its list"]),
         ("version: 2", ["f.yaml:1: version: 2 is not within 1 to 1"]),
-        ("tester: x", ["f.yaml:1: tester: the scalability tester is not built yet in this version: leave it out"]),
+        ("tester: x", ["f.yaml:1: tester: must be a mapping of plans, not 'x'"]),
         # scalars
         ("fleet:\n  seed: 1.5", ["f.yaml:2: fleet.seed: must be a whole number within 0 to 9223372036854775807, not '1.5'"]),
         ('fleet: {seed: "7"}', ["f.yaml:1: fleet.seed: must be a whole number within 0 to 9223372036854775807, not '7' in quotes"]),

@@ -149,8 +149,9 @@ class TestDcgm:
         page = self.page()
         for family in self.identity["families"]:
             free, busy = page[family["name"]].samples
-            assert free.label_names == row_labels(self.identity, family, with_pod=False)
-            assert busy.label_names == row_labels(self.identity, family, with_pod=True)
+            (row,) = rows_of(family)
+            assert free.label_names == row_labels(self.identity, row, with_pod=False)
+            assert busy.label_names == row_labels(self.identity, row, with_pod=True)
 
     def test_counters_of_type_label(self) -> None:
         """What the list has as labels is a label of every row."""
@@ -248,7 +249,7 @@ class TestXpumanager:
             for row in rows_of(family)
             for label in row.get("labels", [])
         }
-        assert ours - seen == {("location", "mem")}
+        assert ours - seen == {("location", "mem"), ("type", "copy"), ("type", "render")}
 
     def test_layout(self) -> None:
         """All declarations come first, then the lines sorted as text, as this identity says."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -193,14 +194,37 @@ class TestRows:
         nowhere = family("x", RowSpec("power", level="board", plus=("volts",)))
         assert text(identity(nowhere), Boards(1), state_of(1)) == ""
 
-    def test_a_row_may_be_absent_where_it_is_0(self) -> None:
-        """As an exporter prints nothing before the first error; the other rows of the family stay."""
-        seldom = family(
-            "x", RowSpec("usage", level="board", unless_zero=True), RowSpec("power", level="board", labels=USAGE_LABEL)
-        )
-        assert samples(text(identity(seldom), Boards(2), state_of(2))) == {
-            ("x", "0", "0", "share"): 100, ("x", "0", "1"): 0.1, ("x", "0", "1", "share"): 101,
+    def test_a_row_may_be_a_share_of_another_quantity(self) -> None:
+        """That the entity must have; 0 where the whole is 0."""
+        share = family("x", RowSpec("power", unit="half", level="board", plus=("usage",), per="usage"))
+        state = state_of(3, present={"usage": [True, False, True]})
+        assert samples(text(identity(share), Boards(3), state)) == {
+            ("x", "0", "0"): 0, ("x", "0", "2"): pytest.approx((102.2 / 0.2) / 2),
         }  # fmt: skip
+
+    @pytest.mark.parametrize(
+        ("conditions", "boards"),
+        [
+            ({"where": ("usage",)}, "2"),
+            ({"where": ("usage", "volts")}, "2"),
+            ({"where": ("power",)}, "012"),
+            ({"where": ("volts",)}, ""),
+            ({"unless": ("usage",)}, "013"),
+            ({"unless": ("volts",)}, "0123"),
+            ({"where": ("power",), "unless": ("usage", "power")}, ""),
+            ({"where": ("power",), "unless": ("usage",), "requires": "usage"}, "0"),
+        ],
+    )
+    def test_a_row_may_depend_on_what_is_0(self, conditions: dict[str, Any], boards: str) -> None:
+        """As an exporter prints nothing before the first error; what is absent counts as 0. Other rows stay."""
+        state = state_of(4, present={"usage": [True, False, True, False], "power": [True, True, True, False]})
+        row, other = RowSpec("heat", level="board", **conditions), RowSpec("heat", level="board", labels=USAGE_LABEL)
+        state.levels["board"].arrays["heat"] = np.ones(4)  # type: ignore[index]
+        found = samples(text(identity(family("x", row, other)), Boards(4), state))
+        assert [key[2] for key in found if len(key) == 3] == list(boards)
+        assert [key[2] for key in found if len(key) == 4] == list("0123")
+        alone = samples(text(identity(family("x", row)), Boards(4), state))
+        assert [key[2] for key in alone] == list(boards)
 
     def test_presence_may_be_another_in_every_tick(self) -> None:
         """A page that was kept shows what there is in the state it is rendered from, and asks for no labels again."""
@@ -250,7 +274,8 @@ class TestRows:
 
     def test_units(self) -> None:
         """Each is a factor from the quantity's own unit."""
-        factors = {"percent": 100, "MiB": 2**-20, "kB": 0.001, "mJ": 1000, "uJ": 1e6, "mW": 1000, "Hz": 1e6, "same": 1}
+        factors = {"percent": 100, "half": 0.5, "MiB": 2**-20, "kB": 1e-3, "MB": 1e-6, "mJ": 1000, "uJ": 1e6}
+        factors |= {"mW": 1000, "Hz": 1e6, "same": 1}
         for unit, factor in factors.items():
             page = text(identity(family("x", RowSpec("power", unit, level="board"))), Boards(1), state_of(1))
             assert list(samples(page).values()) == [pytest.approx(100 * factor)]

@@ -13,12 +13,13 @@ from fakedev.sim.label_versions import LabelVersions
 from fakedev.sim.roster import Roster
 from fakedev.sim.state import Level
 from fakedev.sim.value_labels import note_changes, value_facts
+from tests.config_help import loaded
 from tests.fleets import make_fleet, pool_of, start, stop
 
 CODE = LabelSpec("err_code", "{xid}")
 TEXT = LabelSpec("err_msg", "{xid}", texts=(("79", "off the bus"),), otherwise="unknown")
 ERRORS = FamilySpec(
-    "errors", "gauge", "Last error.", NumberFormat.INT, (RowSpec("xid", labels=(CODE, TEXT), unless_zero=True),)
+    "errors", "gauge", "Last error.", NumberFormat.INT, (RowSpec("xid", labels=(CODE, TEXT), where=("xid",)),)
 )
 #: Its code follows the load, which is all that is needed here: 79 at full load.
 ERRING = DeviceType(name="erring", ranges={"xid": Range(0, 79)})
@@ -45,6 +46,26 @@ def test_on_a_page() -> None:
     stop(fleet, "w1")
     fleet.advance()
     assert rows(page.render(fleet.state)) == ['errors{node="dgx-1",err_code="16",err_msg="unknown"} 16']
+
+
+def test_the_words_of_dcgm_exporter() -> None:
+    """Codes and words stand among the labels of the pod, by name; a code beyond the exporter's table is an error too."""
+    fleet = make_fleet(pool_of(nodes=1, device_type=DeviceType("erring", {"xid": Range(0, 200)}), devices_per_node=4))
+    dcgm = loaded("fleet: {pools: [{name: p, device: h100, identity: dcgm}]}").identities["p"]
+    page = Page(Face(dcgm, DeviceSource(fleet)), fleet.roster.nodes)
+    for device, load in ((0, 24), (1, 39.5), (3, 86.5)):
+        start(fleet, f"dgx-0/{device}", f"{load}:0:0", pod="train", namespace="ml", container="main")
+    fleet.advance()
+    found = [
+        (text_of.partition('",container=')[2], int(number))
+        for text_of, number in (row.rsplit(" ", 1) for row in rows(page.render(fleet.state)) if "XID_ERRORS{" in row)
+    ]
+    pod = 'namespace="ml",pod="train"}'
+    assert found == [
+        (f'"main",err_code="48",err_msg="Double Bit ECC Error",{pod}', 48),
+        (f'"main",err_code="79",err_msg="GPU has fallen off the bus",{pod}', 79),
+        (f'"main",err_code="173",err_msg="Unknown Error",{pod}', 173),
+    ]
 
 
 def test_only_nodes_where_it_changed() -> None:

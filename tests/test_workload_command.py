@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from fakedev.commands.peer_address import parse_address
 from fakedev.commands.stoppable_socket import Stopped, StopSignals, connect, send_all
 from fakedev.commands.timed_log import log
 from fakedev.commands.workload import converse, main
 from fakedev.commands.workload_answers import Verdict
+from fakedev.config.peer_address import parse_address
 
 ROOT = Path(__file__).resolve().parents[1]
 MESSAGE = b'{"op":"run"}\n'

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakedev.commands.go_flags import FlagError
-from fakedev.commands.peer_address import Address, parse_address
 from fakedev.commands.workload_message import beyond_the_original, run_message, unknown_to_the_original
 from fakedev.commands.workload_options import Order, WorkloadOptions, find_files
+from fakedev.config.peer_address import Address, parse_address
 from fakedev.sim.profile import parse_profile
 from fakedev.sim.spec import FOREVER, Activity, WorkloadSpec
 from fakedev.sim.workload_fields import workload_from_fields

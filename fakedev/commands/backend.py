@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from fakedev.commands.go_flags import FlagError, FlagSet, Values
-from fakedev.commands.peer_address import parse_address
 from fakedev.commands.workload_options import find_files, parse_seconds
+from fakedev.config.peer_address import parse_address
 from fakedev.tap_backend import PROTOCOLS, BackendSettings, run_backend
 from fakedev.workqueue.backend_command import SLEEP, BackendCommand
 

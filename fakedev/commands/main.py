@@ -21,16 +21,23 @@ def _render(arguments: Sequence[str]) -> int:
     return render(arguments)
 
 
+def _scale_test(arguments: Sequence[str]) -> int:
+    from fakedev.commands.scale_test import scale_test  # noqa: PLC0415 - each subcommand loads what it needs
+
+    return scale_test(arguments)
+
+
 SUBCOMMANDS: Final[dict[str, tuple[Callable[[Sequence[str]], int], str]]] = {
     "serve": (_serve, "start the simulator; the same as twistd -n fakedev, without a pid file"),
     "render": (_render, "print pages of a simulated span of time, without any socket"),
+    "scale-test": (_scale_test, "double the backends of a queue, and measure what that brings"),
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a subcommand.
 
-    :returns: the exit code: 0 good, 1 run-time failure, 2 usage or configuration.
+    :returns: the exit code: 0 good, 1 run-time failure, 2 usage or configuration, 3 a verdict that is not met.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["--version"]:
@@ -39,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given[:1] in ([], ["--help"], ["-h"], ["help"]):
         print("usage: fakedev SUBCOMMAND [OPTIONS]\n\nsubcommands (each has --help):")
         for name, (_, text) in SUBCOMMANDS.items():
-            print(f"  {name:8} {text}")
+            print(f"  {name:10} {text}")
         return 0 if given else 2
     if given[0] not in SUBCOMMANDS:
         print(f"fakedev: no subcommand {given[0]!r}; there are: {', '.join(SUBCOMMANDS)}", file=sys.stderr)

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from types import FrameType, TracebackType
 from typing import Any, Final, Self
 
-from fakedev.commands.peer_address import Address
+from fakedev.config.peer_address import Address
 
 _RETRY_MILLISECONDS: Final = 50
 _PENDING: Final = (errno.EINPROGRESS, errno.EINTR)

@@ -11,10 +11,10 @@ from typing import Final
 
 from fakedev.commands.go_flags import FlagError, FlagSet, Values
 from fakedev.commands.go_values import parse_number
-from fakedev.commands.peer_address import Address, parse_address
 from fakedev.commands.workload_devices import indexed_names, matched_names
 from fakedev.commands.workload_file import fields_from_json
 from fakedev.commands.workload_message import run_message
+from fakedev.config.peer_address import Address, parse_address
 from fakedev.sim.errors import FieldError
 from fakedev.sim.spec import WorkloadSpec
 from fakedev.sim.units import parse_duration, parse_size

@@ -96,7 +96,7 @@ def _lacks_fact(identity: Identity, label: LabelSpec, fact: str, pool: PoolSpec)
 def _check_quantities(loaded: LoadedIdentity, pool: PoolSpec, place: Place, report: Report) -> None:
     has = quantities_of(pool)
     rows = [(family.name, row) for family in loaded.identity.families for row in family.rows if row.level == "device"]
-    missing = [(family, quantity) for family, row in rows for quantity in row.needed if quantity not in has]
+    missing = [(family, quantity) for family, row in rows for quantity in row.named if quantity not in has]
     for family, quantity in dict.fromkeys(missing):
         at = loaded.quantity_places.get(quantity, place)
         if loaded.strict:

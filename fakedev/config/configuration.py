@@ -9,6 +9,7 @@ from fakedev.config.listen import ListenAddress
 from fakedev.config.values import Values
 from fakedev.exposition.identity import Identity
 from fakedev.sim.spec import FleetSpec
+from fakedev.tester.plan import Plan
 from fakedev.workqueue.spec import BrokerSpec
 
 
@@ -92,6 +93,7 @@ class Configuration:
     :param speed: simulated seconds per real second; 0: the clock stands.
     :param identities: the identity of each pool, by its name.
     :param queues: None when there are none.
+    :param plans: what load the tester puts on which queues.
     :param notes: what is worth knowing but forbids nothing, as ``file:line: text``.
     :param source: what was said where, for :func:`fakedev.config.effective.effective_text`.
     """
@@ -103,6 +105,7 @@ class Configuration:
     web: tuple[WebEndpoint, ...]
     workloads: WorkloadPorts
     queues: Queues | None
+    plans: tuple[Plan, ...]
     logging: Logging
     notes: tuple[str, ...]
     source: Values

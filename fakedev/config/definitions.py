@@ -8,8 +8,9 @@ from fakedev.config.fault_keys import FAULT
 from fakedev.config.fleet_keys import FLEET
 from fakedev.config.queue_keys import QUEUES
 from fakedev.config.scalars import Choice, Duration, Integer
-from fakedev.config.schema import Key, NotBuiltYet, Section
+from fakedev.config.schema import Key, Section
 from fakedev.config.shapes import ListOf
+from fakedev.config.tester_keys import TESTER
 
 WORKLOADS = Section(
     "workloads",
@@ -82,6 +83,6 @@ CONFIGURATION = Section(
         ),
         Key("log", LOG, "Logging, to standard error."),
         Key("queues", QUEUES, "Work queues."),
-        Key("tester", NotBuiltYet("the scalability tester is"), "The scalability tester."),
+        Key("tester", TESTER, "Load on work queues."),
     ),
 )

@@ -9,7 +9,7 @@ from typing import Any, Final
 from fakedev.config.configuration import Configuration
 from fakedev.config.nodes import Listing, Node, Scalar
 from fakedev.config.scalars import Duration
-from fakedev.config.schema import Key, NotBuiltYet
+from fakedev.config.schema import Key
 from fakedev.config.values import Values
 from fakedev.sim.units import format_duration
 
@@ -25,8 +25,7 @@ def effective_text(configuration: Configuration) -> str:
 
 def _section(values: Values, indent: str) -> Iterator[str]:
     for key in values.section.keys:
-        if not isinstance(key.type, NotBuiltYet):
-            yield from _key(key, values, indent)
+        yield from _key(key, values, indent)
 
 
 def _key(key: Key, values: Values, indent: str) -> Iterator[str]:

@@ -155,7 +155,17 @@ _PLUS: Final = Key(
     "plus", ListOf(Text()), "Quantities that are added to it; an entity must have them too.", default=(),
     default_words="none",
 )  # fmt: skip
-_UNLESS_ZERO: Final = Key("unless-zero", Boolean(), "Whether there is no row where it is 0.", default=False)
+_PER: Final = Key(
+    "per", Text(), "A quantity that it is divided by; an entity must have it too.", default="", default_words="none"
+)
+_WHERE: Final = Key(
+    "where", ListOf(Text()), "Quantities of which one must not be 0, or there is no row.", default=(),
+    default_words="none",
+)  # fmt: skip
+_UNLESS: Final = Key(
+    "unless", ListOf(Text()), "Quantities that must all be 0 or absent, or there is no row.", default=(),
+    default_words="none",
+)  # fmt: skip
 _UNIT: Final = Key("unit", Choice(tuple(UNITS)), "Unit in which it is shown.", default="same")
 
 ROW = Section(
@@ -163,10 +173,12 @@ ROW = Section(
     (
         Key("quantity", Text(), _QUANTITY_DOC, required=True),
         _PLUS,
+        _PER,
         _UNIT,
         Key("level", Text(), "The level of entities that have a row.", default="device"),
         _REQUIRES,
-        _UNLESS_ZERO,
+        _WHERE,
+        _UNLESS,
         Key("labels", _LABELS, "Labels of this row, after the identity's.", default=(), default_words="none"),
     ),
     doc="A row of a family for each entity.",
@@ -183,9 +195,11 @@ FAMILY = Section(
             "quantity", Text(), "The quantity it shows, when it has one row for each device.", default_words="see rows"
         ),
         _PLUS,
+        _PER,
         _UNIT,
         _REQUIRES,
-        _UNLESS_ZERO,
+        _WHERE,
+        _UNLESS,
         Key("labels", _LABELS, "Labels of that row, after the identity's.", default=(), default_words="none"),
         Key(
             "rows",

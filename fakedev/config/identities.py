@@ -138,17 +138,24 @@ def _family(values: Values, quantities: dict[str, Place], report: Report) -> Fam
 def _row(values: Values, quantities: dict[str, Place], report: Report) -> RowSpec:
     quantity = quantity_in_file(values["quantity"] or "")
     quantities.setdefault(quantity, values.place_of("quantity"))
-    plus = tuple(map(quantity_in_file, values["plus"]))
-    for added, node in zip(plus, values.items_of("plus"), strict=False):
-        quantities.setdefault(added, node.place)
+    plus, where, unless = (_named(values, key, quantities) for key in ("plus", "where", "unless"))
     level = values.get("level", "device")
     if level not in _LEVELS:
         report.problem(values.place_of("level"), f"level: {level!r} is none of {', '.join(_LEVELS)}")
-    requires = quantity_in_file(values["requires"])
-    if requires:
-        quantities.setdefault(requires, values.place_of("requires"))
+    per, requires = (quantity_in_file(values[key]) for key in ("per", "requires"))
+    for name, key in ((per, "per"), (requires, "requires")):
+        if name:
+            quantities.setdefault(name, values.place_of(key))
     labels = _labels(values["labels"], "labels", report)
-    return RowSpec(quantity, values["unit"], labels, level, requires, plus, values["unless-zero"])
+    return RowSpec(quantity, values["unit"], labels, level, requires, plus, per, where, unless)
+
+
+def _named(values: Values, key: str, quantities: dict[str, Place]) -> tuple[str, ...]:
+    """The quantities of a list."""
+    names = tuple(map(quantity_in_file, values[key]))
+    for name, node in zip(names, values.items_of(key), strict=False):
+        quantities.setdefault(name, node.place)
+    return names
 
 
 def _labels(entries: Iterable[Values], where: str, report: Report) -> tuple[LabelSpec, ...]:

@@ -22,6 +22,7 @@ from fakedev.config.pools import LoadedPool, Pools
 from fakedev.config.problems import Place, Report
 from fakedev.config.queues import load_queues
 from fakedev.config.schema import INVALID
+from fakedev.config.tester import tester_plans
 from fakedev.config.values import Values
 from fakedev.config.variables import Variables
 from fakedev.sim.admission import Admission
@@ -95,6 +96,7 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
     workloads: Values = values["workloads"]
     listen = endpoints.workloads(workloads["listen"], nodes, complete=complete)
     queues = load_queues(values["queues"], endpoints, report)
+    plans = tester_plans(values["tester"], folder, files, report)
     metrics = {name: metric for pool in pools for name, metric in pool.identity.identity.metric_names().items()}
     admission = None
     if complete:
@@ -111,6 +113,7 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
         identities={pool.spec.name: pool.identity.identity for pool in pools},
         web=web,
         queues=queues,
+        plans=plans,
         workloads=WorkloadPorts(listen, workloads["max-connections"], workloads["message-timeout"]),
         logging=Logging(values["log"]["level"], values["log"]["format"]),
         notes=report.notes,

@@ -173,24 +173,6 @@ class Section(Type):
         return ", ".join(key.name for key in self.keys)
 
 
-@dataclass(frozen=True)
-class NotBuiltYet(Type):
-    """A key that the design has and this version has not."""
-
-    what: str
-    words: str = "not built yet"
-
-    def takes(self, node: Node) -> bool:
-        return True
-
-    def read(self, node: Node, where: str, report: Report) -> Any:
-        report.problem(node.place, f"{named(where)}{self.what} not built yet in this version: leave it out")
-        return INVALID
-
-    def schema(self) -> dict[str, Any]:
-        return {"not": {}}
-
-
 def default_of(key: Key, place: Place) -> Any:
     """A key's value when nothing is written; sections have their own defaults, where all of them can be left out."""
     if key.default_yaml:

@@ -44,15 +44,14 @@ class Family:
     def present(self, lines: Lines, state: State) -> Lines:
         """The lines whose entities have their quantity in this state."""
         chosen = np.ones(len(lines.texts), dtype=np.bool_)
-        is_whole = True
         for number, (row, needed) in enumerate(zip(self._rows, self._needed, strict=True)):
-            present = _present(state.levels.get(row.level), row, needed)
-            if present is True:
-                continue
-            is_whole = False
             mine = slice(None) if lines.rows is None else lines.rows == number
-            chosen[mine] = False if present is False else present[lines.positions[mine]]
-        return lines if is_whole else lines.only(chosen)
+            level = state.levels.get(row.level)
+            if level is None or not all(name in level.arrays for name in needed):
+                chosen[mine] = False
+            elif conditions := _conditions(level, row, needed, lines.positions[mine]):
+                chosen[mine] = np.logical_and.reduce(conditions)
+        return lines if chosen.all() else lines.only(chosen)
 
     def rendered(self, lines: Lines, state: State, line_end: bytes) -> Iterator[bytes]:
         """The lines with the numbers of a tick, piece by piece, without the header.
@@ -87,14 +86,26 @@ class Family:
         return values
 
 
-def _present(level: Level | None, row: RowSpec, needed: Sequence[str]) -> NDArray[np.bool_] | bool:
-    """Which entities have a row, shape (entities,); True for all, False for none."""
-    if level is None or not all(name in level.arrays for name in needed):
-        return False
-    masks = [level.present[name] for name in needed if name in level.present]
-    if row.unless_zero:
-        masks.append(_shown(level, row, np.arange(level.count)) != 0)
-    return np.logical_and.reduce(masks) if masks else True
+def _conditions(
+    level: Level, row: RowSpec, needed: Sequence[str], positions: NDArray[np.int64]
+) -> list[NDArray[np.bool_]]:
+    """All of what must hold of some entities for them to have a row, each of shape as ``positions``."""
+    conditions = [level.present[name][positions] for name in needed if name in level.present]
+    if row.where:
+        conditions.append(_is_any(level, row.where, positions))
+    if row.unless:
+        conditions.append(~_is_any(level, row.unless, positions))
+    return conditions
+
+
+def _is_any(level: Level, names: Sequence[str], positions: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether entities have one of some quantities, and not 0 of it; shape as ``positions``."""
+    found = np.zeros(len(positions), dtype=np.bool_)
+    for name in names:
+        if name in level.arrays:
+            is_set = level.arrays[name][positions] != 0
+            found |= is_set & level.present[name][positions] if name in level.present else is_set
+    return found
 
 
 def _shown(level: Level, row: RowSpec, positions: NDArray[np.int64]) -> Floats:
@@ -102,6 +113,9 @@ def _shown(level: Level, row: RowSpec, positions: NDArray[np.int64]) -> Floats:
     values: Floats = level.arrays[row.quantity][positions]
     for name in row.plus:
         values = values + level.arrays[name][positions]
+    if row.per:
+        whole = level.arrays[row.per][positions]
+        values = np.divide(values, whole, out=np.zeros(len(values)), where=whole != 0)
     return values * UNITS[row.unit]
 
 

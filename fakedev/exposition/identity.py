@@ -17,9 +17,11 @@ from fakedev.sim.spec import MetricName
 UNITS: Final[dict[str, float]] = {
     "same": 1.0,
     "percent": 100.0,
+    "half": 0.5,
     "MiB": 1.0 / 1048576,
     "1000KiB": 1.0 / 1024000,
     "kB": 1.0 / 1000,
+    "MB": 1e-6,
     "mJ": 1000.0,
     "uJ": 1e6,
     "mW": 1000.0,
@@ -71,7 +73,9 @@ class RowSpec:
 
     :param requires: another quantity that the entity must have; empty for none.
     :param plus: quantities that are added to it; an entity must have them too.
-    :param unless_zero: whether there is no row where the sum is 0.
+    :param per: a quantity that the sum is divided by, 0 where that is 0; an entity must have it too. Empty for none.
+    :param where: quantities of which one at least must not be 0; empty for no such condition.
+    :param unless: quantities that must all be 0, or absent.
     """
 
     quantity: str
@@ -80,12 +84,25 @@ class RowSpec:
     level: str = "device"
     requires: str = ""
     plus: tuple[str, ...] = ()
-    unless_zero: bool = False
+    per: str = ""
+    where: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
 
     @property
     def needed(self) -> tuple[str, ...]:
         """The quantities that an entity must have to be shown."""
-        return tuple(dict.fromkeys(name for name in (self.quantity, *self.plus, self.requires) if name))
+        names = (self.quantity, *self.plus, self.per, self.requires)
+        return tuple(dict.fromkeys(name for name in names if name))
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """All quantities that it depends on."""
+        return tuple(dict.fromkeys((*self.needed, *self.where, *self.unless)))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it shows its quantity alone."""
+        return not self.plus and not self.per
 
 
 @dataclass(frozen=True)
@@ -130,7 +147,7 @@ class Identity:
         return {
             family.name: MetricName(family.rows[0].quantity, UNITS[family.rows[0].unit])
             for family in self.families
-            if family.rows and not family.rows[0].plus
+            if family.rows and family.rows[0].is_plain
         }
 
     @property

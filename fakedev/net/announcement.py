@@ -5,11 +5,19 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from typing import Final
 
 from twisted.application.service import Service
 from twisted.logger import Logger
 
 from fakedev.net.listening import ListeningService
+
+#: What is served at an HTTP address, in words, and a path that shows it.
+_SERVED: Final = {
+    "all": ("metrics, API and control", "/metrics"),
+    "metrics": ("metrics only", "/metrics"),
+    "tester": ("statistics and control of the load", "/stats"),
+}
 
 
 class Announcement(Service):
@@ -17,7 +25,7 @@ class Announcement(Service):
 
     :param summary: what is simulated, in a line.
     :param notes: what the configuration's reader should know.
-    :param web: services of HTTP addresses, each with what is served there (``all``, ``metrics``).
+    :param web: services of HTTP addresses, each with what is served there (``all``, ``metrics``, ``tester``).
     :param workloads: services of workload ports.
     :param queues: services of the queues' ports, each with who connects there (``clients``, ``backends``).
     :param ready_file: is written when all is ready: JSON with the real addresses; empty for none.
@@ -47,10 +55,10 @@ class Announcement(Service):
         super().startService()
         lines = [self._summary, *(f"note: {note}" for note in self._notes)]
         for service, serve in self._web:
-            what = "metrics, API and control" if serve == "all" else "metrics only"
-            lines.append(f"{what}: {_url(service)} {_reach(service)}")
-        lines += [f"workloads: {service.display} {_reach(service)}" for service in self._workloads]
-        lines += [f"{who} of the queues: {service.display} {_reach(service)}" for service, who in self._queues]
+            what, path = _SERVED[serve]
+            lines.append(f"{what}: {_url(service, path)} {reach(service)}")
+        lines += [f"workloads: {service.display} {reach(service)}" for service in self._workloads]
+        lines += [f"{who} of the queues: {service.display} {reach(service)}" for service, who in self._queues]
         for line in lines:
             # Each line is a format of its own: they are no repeats of each other, however many.
             self.log.info(line.replace("{", "{{").replace("}", "}}"))
@@ -82,13 +90,13 @@ class Announcement(Service):
             raise SystemExit(1) from None
 
 
-def _url(service: ListeningService) -> str:
+def _url(service: ListeningService, path: str) -> str:
     if service.display.startswith("/"):
-        return f"{service.display} (curl --unix-socket {service.display} http://localhost/metrics)"
-    return f"http://{service.display.replace('*', 'localhost')}/metrics"
+        return f"{service.display} (curl --unix-socket {service.display} http://localhost{path})"
+    return f"http://{service.display.replace('*', 'localhost')}{path}"
 
 
-def _reach(service: ListeningService) -> str:
+def reach(service: ListeningService) -> str:
     """Who can connect, in a few words."""
     address = service.address
     if address.kind == "unix":

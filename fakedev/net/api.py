@@ -8,16 +8,20 @@ from fakedev.net.api_faults import FaultsApi
 from fakedev.net.api_journal import JournalApi
 from fakedev.net.api_nodes import Identities, Nodes
 from fakedev.net.api_queues import Queues
+from fakedev.net.api_tester import LoadCollection
 from fakedev.net.api_workloads import Workloads
 from fakedev.net.fault_hub import FaultHub
 from fakedev.net.http_resource import Folder
 from fakedev.net.pages import Pages
 from fakedev.net.queue_figures import QueueFigures
+from fakedev.net.tester_service import LoadTester
 from fakedev.net.ticker import Ticker
 from fakedev.net.workload_hub import WorkloadHub
 
 
-def make_api(hub: WorkloadHub, pages: Pages, ticker: Ticker, queues: QueueFigures | None) -> Folder:
+def make_api(
+    hub: WorkloadHub, pages: Pages, ticker: Ticker, queues: QueueFigures | None, tester: LoadTester | None
+) -> Folder:
     """The tree under /api."""
     fleet = hub.fleet
     version = Folder(
@@ -31,4 +35,6 @@ def make_api(hub: WorkloadHub, pages: Pages, ticker: Ticker, queues: QueueFigure
         clock=Clock(fleet, ticker),
         queues=Queues(queues),
     )
+    if tester is not None:
+        version.putChild(b"tester", LoadCollection(tester))
     return Folder(errors_as_json=True, v1=version)

@@ -304,6 +304,7 @@ class GuardedChannel(HTTPChannel):
         if self.requests:
             self._refuse_request(self.requests[0], self.requests[0].error(status, reason))
             return
+        self.site.codes[status] += 1
         response = error_response(HttpError(status, reason), as_json=False)
         block = response.block(response.body, False)
         head = b"HTTP/1.1%b%bConnection: close\r\n\r\n" % (block, self.site.stamp())

@@ -46,6 +46,7 @@ class GuardedRequest(Request):
     log = Logger()
     _parsePOSTFormSubmission = False
     _statistics: PageStatistics | None = None
+    _counted = False
 
     def __init__(self, channel: GuardedChannel, head: Head) -> None:
         # Request.__init__ is not called: what it would make is made below when it is asked for.
@@ -232,6 +233,10 @@ class GuardedRequest(Request):
         self.sent()
 
     def _count(self, code: int) -> None:
+        if self._counted:
+            return
+        self._counted = True
+        self.site.codes[code] += 1
         statistics, self._statistics = self._statistics, None
         if statistics is not None:
             statistics.ended(code, max(0.0, self.site.reactor.seconds() - self._began))

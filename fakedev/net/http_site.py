@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +26,7 @@ class GuardedSite(Site):
     :param changes: who may POST and DELETE.
     :param defer_to_thread: runs what takes long; the reactor's own threads when None.
     :ivar channels: the live connections.
+    :ivar codes: answers by status, also to what was refused before its resource was known; 499: the client left.
     """
 
     noisy = False
@@ -45,6 +47,7 @@ class GuardedSite(Site):
         self.limits = limits or HttpLimits()
         self.defer_to_thread = defer_to_thread or self._defer_to_pool
         self.channels = set()
+        self.codes: Counter[int] = Counter()
         self.server_name = f"fakedev/{__version__} (simulated)".encode()
         self._stamp = b""
         self._stamped = -1

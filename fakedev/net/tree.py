@@ -19,6 +19,8 @@ from fakedev.net.page_statistics import PageStatistics, ScrapeStatistics
 from fakedev.net.pages import Pages
 from fakedev.net.queue_figures import QueueFigures
 from fakedev.net.queue_metrics import QueueMetricsPage
+from fakedev.net.tester_pages import make_tester_folder
+from fakedev.net.tester_service import LoadTester
 from fakedev.net.ticker import Ticker
 from fakedev.net.workload_hub import WorkloadHub
 from fakedev.sim.fleet import Fleet
@@ -151,6 +153,7 @@ def make_root(
     health: Health,
     *,
     queues: QueueFigures | None = None,
+    tester: LoadTester | None = None,
     is_full: bool = True,
     pool: str | None = None,
     identity: Identity | None = None,
@@ -158,6 +161,7 @@ def make_root(
     """The tree of one address.
 
     :param queues: the work queues; None when there are none.
+    :param tester: puts load on queues; None when there are no plans.
     :param is_full: with what changes the simulation, and with what tells of fakedev itself.
     :param pool: the only pool that is shown.
     :param identity: how all devices are shown.
@@ -180,7 +184,9 @@ def make_root(
         ours.putChild(b"reload", Reload())
         workloads = MetricsPage(pages.workload_page(), scrapes.page("/workloads/metrics"))
         root.putChild(b"workloads", Folder(metrics=workloads))
-        root.putChild(b"api", make_api(hub, pages, ticker, queues))
+        root.putChild(b"api", make_api(hub, pages, ticker, queues, tester))
+        if tester is not None:
+            root.putChild(b"tester", make_tester_folder(tester))
     return root
 
 

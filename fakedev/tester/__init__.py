@@ -1,1 +1,1 @@
-"""Load plans and request statistics. Pure. Empty until the tester is built."""
+"""The scalability tester: load plans, statistics of requests, expectations, reports. Pure."""

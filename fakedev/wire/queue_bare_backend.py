@@ -1,26 +1,33 @@
-"""The frontend's answer to a backend that asked for work in bare JSON, as it comes: in any pieces."""
+"""The frontend's answer to a peer that asked in bare JSON, as it comes: in any pieces."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, Generic, TypeVar
 
 from fakedev.wire.braces import BLANKS, ObjectReader
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.queue_bare import BareWork, parse_bare_work
+
+T = TypeVar("T")
 
 _BUSY: Final = b"error busy"
 _MOST_LINE_BYTES: Final = 4096
 _SHOWN_BYTES: Final = 200
 
 
-class BareWorkReader:
-    """Gathers the one answer of a connection."""
+class BareReader(Generic[T]):
+    """Gathers the one answer of a connection.
 
-    def __init__(self) -> None:
+    :param parse: makes the answer of its object; raises ProtocolError.
+    """
+
+    def __init__(self, parse: Callable[[bytes], T]) -> None:
+        self._parse = parse
         self._objects = ObjectReader()
         self._words = b""
 
-    def feed(self, data: bytes) -> BareWork | None:
+    def feed(self, data: bytes) -> T | None:
         """The answer, when these bytes complete it.
 
         :raises ProtocolError: ``busy`` when the frontend has no room for the connection just now; another code when
@@ -32,7 +39,7 @@ class BareWorkReader:
                 self._refuse_words(data)
                 return None
         message, _ = self._objects.feed(data)
-        return None if message is None else parse_bare_work(message)
+        return None if message is None else self._parse(message)
 
     def _refuse_words(self, data: bytes) -> None:
         """Words come from a frontend that has too many connections, before it knows in which way it is asked."""
@@ -44,3 +51,10 @@ class BareWorkReader:
         if line.startswith(_BUSY):
             raise ProtocolError("busy", text)
         raise ProtocolError("bad-argument", f"this is no answer of a queue's frontend: {text}")
+
+
+class BareWorkReader(BareReader[BareWork]):
+    """Gathers what a backend is answered."""
+
+    def __init__(self) -> None:
+        super().__init__(parse_bare_work)

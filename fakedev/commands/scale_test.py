@@ -1,0 +1,127 @@
+"""``fakedev scale-test``: how does throughput grow when backends and load are doubled?"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from fakedev.commands.go_flags import FlagError, FlagSet, Values
+from fakedev.commands.streams import write_text
+from fakedev.commands.workload_options import parse_seconds
+from fakedev.config.peer_address import parse_address
+from fakedev.tester.plan import ClosedLoad, Plan
+from fakedev.tester.scaling import scaling_of
+from fakedev.tester.scaling_text import scaling_text, scaling_values, verdicts
+
+#: The exit code that says that a doubling did not bring what was wanted.
+NOT_MET: Final = 3
+_MOST_BACKENDS: Final = 1 << 20
+
+
+class ScaleOptions:
+    """The options."""
+
+    def __init__(self) -> None:
+        flags = FlagSet(
+            "fakedev scale-test", "doubles backends and load, and measures what that brings", "[ARGUMENT...]"
+        )
+        self.flags = flags
+        self.faddr = flags.value(
+            "faddr", parse_address("localhost:9997"), "where the frontend's clients connect", "HOST:PORT|PATH",
+            parse_address,
+        )  # fmt: skip
+        self.name = flags.text("name", "sleep", "queue that requests are put into", "QUEUE")
+        self.limit = flags.value(
+            "limit", 0.0, "run-time limit that each request brings; 0: none", "SECONDS", parse_seconds
+        )
+        self.protocol = flags.text("protocol", "json", "what to speak with the frontend: json or bare", "NAME")
+        self.most = flags.unsigned("most", 8, "double from 1 to this many backends")
+        self.per_backend = flags.unsigned("per-backend", 1, "parallel requests for each backend")
+        self.wanted = flags.number("speed-up", 1.5, "what each doubling must bring; else exit 3")
+        self.start = flags.value(
+            "start", (), "command that starts one backend; ended again at the end", "COMMAND", _words
+        )
+        self.scale = flags.value(
+            "scale", (), "command that makes it {n} backends, as kubectl scale ... --replicas={n}", "COMMAND", _words
+        )
+        self.wait = flags.value(
+            "wait", 120.0, "how long to wait until the frontend knows of all backends", "DURATION", parse_seconds
+        )
+        self.settle = flags.value("settle", 3.0, "under load, before each measurement", "DURATION", parse_seconds)
+        self.measure = flags.value("measure", 20.0, "how long each step is measured", "DURATION", parse_seconds)
+        self.json = flags.boolean("json", "print JSON instead of text")
+
+    def check(self, values: Values) -> None:
+        """
+        :raises FlagError: when something cannot be used.
+        """
+        if not 2 <= values[self.most] <= _MOST_BACKENDS:
+            raise FlagError(f"-most: 2 to {_MOST_BACKENDS}")
+        if not 1 <= values[self.per_backend] <= _MOST_BACKENDS:
+            raise FlagError(f"-per-backend: 1 to {_MOST_BACKENDS}")
+        if values[self.start] and values[self.scale]:
+            raise FlagError("-start and -scale: give one of them")
+        if values[self.protocol] not in ("json", "bare"):
+            raise FlagError(f"-protocol: json or bare, not {values[self.protocol]!r}")
+        if not values[self.measure]:
+            raise FlagError("-measure must be above 0")
+        if not values[self.name]:
+            raise FlagError("-name must name a queue")
+
+
+def scale_test(arguments: Sequence[str]) -> int:
+    """Run the test.
+
+    :returns: 0; 1 when it could not be done; 3 when a doubling brought less than wanted, or requests failed.
+    """
+    options = ScaleOptions()
+    values = options.flags.parse_or_exit(list(arguments))
+    try:
+        options.check(values)
+    except FlagError as error:
+        options.flags.refuse(str(error))
+    wanted = values[options.wanted]
+    from fakedev.tap_scale import ScaleOrder, run_scale_test  # noqa: PLC0415 - a usage error need not wait for Twisted
+
+    steps, problem = run_scale_test(
+        ScaleOrder(
+            _plan(options, values), values[options.most], values[options.per_backend], values[options.settle],
+            values[options.measure], values[options.start], values[options.scale], values[options.wait], _tell,
+        )
+    )  # fmt: skip
+    if problem:
+        _tell(problem)
+        return 1
+    scaling = scaling_of(steps)
+    if values[options.json]:
+        write_text(sys.stdout, json.dumps(scaling_values(scaling, wanted), indent=2) + "\n")
+    else:
+        write_text(sys.stdout, scaling_text(scaling, wanted))
+    return NOT_MET if verdicts(scaling, wanted) else 0
+
+
+def _plan(options: ScaleOptions, values: Values) -> Plan:
+    most = values[options.most] * values[options.per_backend]
+    return Plan(
+        values[options.name],
+        values[options.name],
+        ClosedLoad(0, most),
+        values[options.faddr].shown,
+        values.operands,
+        values[options.limit],
+        values[options.protocol] == "json",
+    )
+
+
+def _tell(text: str) -> None:
+    write_text(sys.stderr, f"fakedev scale-test: {text}\n")
+
+
+def _words(text: str) -> tuple[str, ...]:
+    words = tuple(shlex.split(text))
+    if not words:
+        raise ValueError("must be a command")
+    return words

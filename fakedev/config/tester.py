@@ -1,0 +1,102 @@
+"""The tester's plans, in the configuration or in a file of their own."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+from fakedev.config.documents import read_document
+from fakedev.config.files import Files, Unreadable, absolute
+from fakedev.config.peer_address import parse_address
+from fakedev.config.problems import Place, Report
+from fakedev.config.rate_texts import parse_open_load
+from fakedev.config.schema import INVALID
+from fakedev.config.tester_keys import CLOSED_KEYS, MOST_PARALLEL, OPEN_KEYS, TESTER
+from fakedev.config.values import Values
+from fakedev.config.variables import Variables
+from fakedev.tester.plan import ClosedLoad, OpenLoad, Plan, Spacing
+
+
+def load_plans(path: str, files: Files) -> tuple[Plan, ...]:
+    """The plans of a file: YAML or JSON with what stands under ``tester`` in the configuration.
+
+    :raises ConfigurationError: with every problem.
+    """
+    report = Report()
+    plans: tuple[Plan, ...] = ()
+    try:
+        node = read_document(files.read(os.path.abspath(path)), path, report, Variables(files).expand)
+    except Unreadable as error:
+        report.problem(Place(path, error.line), str(error))
+        node = None
+    if node is not None:
+        values = TESTER.read(node, "", report)
+        if values is not INVALID:
+            plans = tester_plans(values, os.path.dirname(os.path.abspath(path)), files, report)
+            if not values["plans"]:
+                report.problem(values.place, "plans: there are none")
+    report.raise_if_any()
+    return plans
+
+
+def tester_plans(values: Values, folder: str, files: Files, report: Report) -> tuple[Plan, ...]:
+    """The plans of a section ``tester``; what is wrong is reported.
+
+    :param folder: where relative paths begin.
+    """
+    plans: dict[str, Plan] = {}
+    for each in values["plans"]:
+        name = each["name"] or each["queue"]
+        load = _load(each, folder, files, report)
+        _check(each, name, plans, report)
+        if name and load is not None:
+            plans[name] = Plan(
+                name,
+                each["queue"],
+                load,
+                each["frontend"],
+                each["arguments"] or (),
+                each["limit"] or 0.0,
+                each["protocol"] == "json",
+            )
+    return tuple(plans.values())
+
+
+def _check(values: Values, name: str, others: dict[str, Plan], report: Report) -> None:
+    if name in others:
+        report.problem(values.place, f"two plans are called {name!r}: give each a name of its own")
+    if name and (not name.isprintable() or "/" in name or len(name) > 128):
+        report.problem(values.place, f"{name[:60]!r} is no name of a plan: at most 128 printable characters, no /")
+    try:
+        parse_address(values["frontend"] or "")
+    except ValueError as error:
+        if values["frontend"] is not None:
+            report.problem(values.place_of("frontend"), f"frontend: {error}")
+
+
+def _load(values: Values, folder: str, files: Files, report: Report) -> ClosedLoad | OpenLoad | None:
+    rate = values["rate"]
+    for key in CLOSED_KEYS if rate is not None else OPEN_KEYS:
+        if values.given(key):
+            model = "is not for plans with a rate" if rate is not None else "is for plans with a rate"
+            report.problem(values.place_of(key), f"{key}: {model}")
+    if rate is None:
+        return _closed(values, report)
+    try:
+        load = parse_open_load(rate, lambda path: files.read(absolute(path, folder)))
+    except ValueError as error:
+        report.problem(values.place_of("rate"), f"rate: {error}")
+        return None
+    said = {key.replace("-", "_"): values[key] for key in ("seed", "most-outstanding", "most-waiting")}
+    spacing = load.spacing if values["arrivals"] is None else Spacing(values["arrivals"])
+    return replace(load, spacing=spacing, **{key: value for key, value in said.items() if value is not None})
+
+
+def _closed(values: Values, report: Report) -> ClosedLoad | None:
+    if values.given("rate"):
+        return None  # wrongly: that was reported
+    parallel = ClosedLoad.parallel if values["parallel"] is None else values["parallel"]
+    most = MOST_PARALLEL if values["most-parallel"] is None else values["most-parallel"]
+    if parallel > most:
+        report.problem(values.place_of("parallel"), f"parallel: {parallel} is more than most-parallel, {most}")
+    return ClosedLoad(parallel, most, values["delay"] or 0.0)

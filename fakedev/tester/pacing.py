@@ -1,0 +1,144 @@
+"""Which requests are to start now: the rules of the closed and the open model."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final, Protocol
+
+from fakedev.tester.plan import ClosedLoad, OpenLoad, Plan
+
+#: How long a place of the closed model pauses after a request that was refused or got lost, lest it spins.
+REFUSED_PAUSE_SECONDS: Final = 0.1
+#: Arrivals looked at in one call: after a standstill there may be millions.
+_MOST_AT_ONCE: Final = 10_000
+
+
+class Pacer(Protocol):
+    """Says when requests start; whoever asks starts them."""
+
+    def due(self, now: float, running: int, can_start: bool) -> list[float]:
+        """The intended start of each request that is to start now.
+
+        :param running: requests under way.
+        :param can_start: whether there is a connection to start them on.
+        """
+
+    def next_due(self, now: float, running: int) -> float | None:
+        """When ``due`` is to be asked again if no request ends before; None for not before."""
+
+    def ended(self, now: float, is_bad: bool) -> None:
+        """A request has ended; ``is_bad``: it was refused or got lost."""
+
+    @property
+    def waiting(self) -> int:
+        """Requests whose time has come and that could not start yet."""
+
+    @property
+    def dropped(self) -> int:
+        """Requests given up because too many waited."""
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether no request will ever be due again."""
+
+
+class ClosedPacer:
+    """The closed model.
+
+    :ivar parallel: how many requests are to be under way at once.
+    """
+
+    waiting = 0
+    dropped = 0
+    is_exhausted = False
+
+    def __init__(self, load: ClosedLoad) -> None:
+        self.parallel = load.parallel
+        self._delay_seconds = load.delay_seconds
+        self._resting: deque[float] = deque()  # when places that rest may go on, after the delay
+        self._paused: deque[float] = deque()  # the same of places that pause for longer, after a bad end
+
+    def due(self, now: float, running: int, can_start: bool) -> list[float]:
+        """See Pacer."""
+        for waits in (self._resting, self._paused):
+            while waits and waits[0] <= now:
+                waits.popleft()
+        if not can_start:
+            return []
+        return [now] * max(0, self.parallel - running - len(self._resting) - len(self._paused))
+
+    def next_due(self, now: float, running: int) -> float | None:
+        """See Pacer."""
+        return min((waits[0] for waits in (self._resting, self._paused) if waits), default=None)
+
+    def ended(self, now: float, is_bad: bool) -> None:
+        """See Pacer."""
+        if is_bad and self._delay_seconds < REFUSED_PAUSE_SECONDS:
+            self._paused.append(now + REFUSED_PAUSE_SECONDS)
+        elif self._delay_seconds > 0:
+            self._resting.append(now + self._delay_seconds)
+
+    def set_parallel(self, parallel: int, running: int) -> int:
+        """Change how many requests are under way at once; how many of those under way are now too many."""
+        self.parallel = parallel
+        places = max(0, parallel - running)
+        while len(self._resting) + len(self._paused) > places:
+            (self._resting or self._paused).pop()
+        return max(0, running - parallel)
+
+
+class OpenPacer:
+    """The open model.
+
+    :param begin: when the run begins; arrivals are counted from there.
+    """
+
+    def __init__(self, load: OpenLoad, name: str, begin: float) -> None:
+        self._load = load
+        self._begin = begin
+        self._arrivals = load.arrivals(name)
+        self._waiting: deque[float] = deque()
+        self._next: float | None = None
+        self.dropped = 0
+        self._advance()
+
+    def due(self, now: float, running: int, can_start: bool) -> list[float]:
+        """See Pacer."""
+        for _ in range(_MOST_AT_ONCE):
+            if self._next is None or self._next > now:
+                break
+            if len(self._waiting) < self._load.most_waiting:
+                self._waiting.append(self._next)
+            else:
+                self.dropped += 1
+            self._advance()
+        room = self._load.most_outstanding - running if can_start else 0
+        return [self._waiting.popleft() for _ in range(max(0, min(room, len(self._waiting), _MOST_AT_ONCE)))]
+
+    def next_due(self, now: float, running: int) -> float | None:
+        """See Pacer."""
+        return self._next
+
+    def ended(self, now: float, is_bad: bool) -> None:
+        """Nothing: arrivals do not depend on it."""
+
+    @property
+    def waiting(self) -> int:
+        """See Pacer."""
+        return len(self._waiting)
+
+    @property
+    def is_exhausted(self) -> bool:
+        """See Pacer."""
+        return self._next is None and not self._waiting
+
+    def _advance(self) -> None:
+        arrival = next(self._arrivals, None)
+        self._next = None if arrival is None else self._begin + arrival
+
+
+def pacer_of(plan: Plan, begin: float) -> ClosedPacer | OpenPacer:
+    """What paces the requests of a plan."""
+    if isinstance(plan.load, ClosedLoad):
+        return ClosedPacer(plan.load)
+    return OpenPacer(plan.load, plan.name, begin)

@@ -1,0 +1,79 @@
+"""What load is put on which queue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from fakedev.tester.arrivals import even_arrivals, poisson_arrivals
+from fakedev.tester.rate_curve import RateCurve
+
+
+class Spacing(Enum):
+    """How arrivals are spread in the open model."""
+
+    EVEN = "even"
+    POISSON = "poisson"
+
+
+@dataclass(frozen=True)
+class ClosedLoad:
+    """So many requests at once, whatever time they take: the next begins when one has ended.
+
+    :param parallel: at the start.
+    :param most_parallel: as far as it may be raised.
+    :param delay_seconds: between the end of a request and the begin of the one after it.
+    """
+
+    parallel: int = 1
+    most_parallel: int = 2
+    delay_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class OpenLoad:
+    """Requests that arrive when it is their time, whether or not earlier ones have ended.
+
+    :param curve: the rate over time.
+    :param listed_seconds: arrivals given one by one, in place of a curve; rising.
+    :param most_outstanding: requests under way at once; further arrivals wait.
+    :param most_waiting: arrivals that wait; further ones are dropped, and counted.
+    """
+
+    curve: RateCurve | None = None
+    listed_seconds: tuple[float, ...] = ()
+    spacing: Spacing = Spacing.EVEN
+    seed: int = 1
+    most_outstanding: int = 10_000
+    most_waiting: int = 100_000
+
+    def arrivals(self, name: str) -> Iterator[float]:
+        """Seconds after the start of each arrival.
+
+        :param name: of the plan: plans of one seed have arrivals of their own.
+        """
+        if self.curve is None:
+            return iter(self.listed_seconds)
+        if self.spacing is Spacing.POISSON:
+            return poisson_arrivals(self.curve, self.seed, name)
+        return even_arrivals(self.curve)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A load on a queue.
+
+    :param frontend: where the queue is: HOST:PORT, or the path of a UNIX socket.
+    :param limit_seconds: run-time limit that each request brings; 0 for none.
+    :param json_lines: all requests on one connection, as JSON lines; else a connection for each, in bare JSON, as the
+        original does.
+    """
+
+    name: str
+    queue: str
+    load: ClosedLoad | OpenLoad
+    frontend: str
+    arguments: tuple[str, ...] = ()
+    limit_seconds: float = 0.0
+    json_lines: bool = True

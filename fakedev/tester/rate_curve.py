@@ -1,0 +1,125 @@
+"""How many requests a second arrive when: rates over time, with their integral and its inverse."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Protocol
+
+
+class RateCurve(Protocol):
+    """A rate over the seconds of a run."""
+
+    def rate(self, seconds: float) -> float:
+        """Arrivals per second at this time."""
+
+    def time_of(self, count: float) -> float:
+        """When so many arrivals are to be expected since the start; infinity when never."""
+
+
+class Lines:
+    """A rate made of straight lines between points.
+
+    :param points: (seconds, rate), the first at 0, the seconds never falling; two points at the same time are a step.
+    :param ends: nothing arrives after the last point; else its rate goes on.
+    """
+
+    def __init__(self, points: Sequence[tuple[float, float]], ends: bool = False) -> None:
+        self._times = [seconds for seconds, _ in points]
+        self._rates = [rate for _, rate in points]
+        if self._times[0] != 0:
+            raise ValueError("a rate begins at 0 s")
+        self._last_rate = 0.0 if ends else self._rates[-1]
+        self._counts = [0.0]
+        for place in range(1, len(points)):
+            width = self._times[place] - self._times[place - 1]
+            if width < 0:
+                raise ValueError(f"the times of a rate must not fall: {self._times[place]:g} s")
+            self._counts.append(self._counts[-1] + width * (self._rates[place - 1] + self._rates[place]) / 2)
+        if min(self._rates) < 0:
+            raise ValueError("a rate must not be below 0")
+
+    def rate(self, seconds: float) -> float:
+        """See RateCurve."""
+        place = bisect_right(self._times, seconds)
+        if place == len(self._times):
+            return self._last_rate
+        begin, end = self._times[place - 1], self._times[place]
+        share = (seconds - begin) / (end - begin)
+        return self._rates[place - 1] * (1 - share) + self._rates[place] * share
+
+    def time_of(self, count: float) -> float:
+        """See RateCurve."""
+        place = bisect_right(self._counts, count)
+        begin = self._times[place - 1]
+        rest = count - self._counts[place - 1]
+        if place == len(self._counts):
+            if rest == 0 and begin > 0:
+                return begin
+            return begin + rest / self._last_rate if self._last_rate > 0 else math.inf
+        width = self._times[place] - begin
+        first, last = self._rates[place - 1], self._rates[place]
+        # first * x + slope / 2 * x^2 = rest, in the form that loses no digits.
+        root = math.sqrt(max(0.0, first * first + 2 * (last - first) / width * rest))
+        return begin + min(width, 2 * rest / (first + root)) if first + root > 0 else begin
+
+
+class Sine:
+    """A rate that swings around its mean, beginning there and rising.
+
+    :param mean: arrivals per second.
+    :param amplitude: at most the mean.
+    """
+
+    def __init__(self, mean: float, amplitude: float, period_seconds: float) -> None:
+        if not 0 <= amplitude <= mean or mean <= 0:
+            raise ValueError("a sine's mean must be above 0, and its amplitude between 0 and the mean")
+        if period_seconds <= 0:
+            raise ValueError("a sine's period must be above 0")
+        self._mean = mean
+        self._amplitude = amplitude
+        self._turn = 2 * math.pi / period_seconds
+
+    def rate(self, seconds: float) -> float:
+        """See RateCurve."""
+        return self._mean + self._amplitude * math.sin(self._turn * seconds)
+
+    def time_of(self, count: float) -> float:
+        """See RateCurve."""
+        swing = 2 * self._amplitude / self._turn  # the integral is between mean * t and mean * t + swing
+        low, high = max(0.0, (count - swing) / self._mean), count / self._mean
+        for _ in range(60):
+            middle = (low + high) / 2
+            if self._count(middle) < count:
+                low = middle
+            else:
+                high = middle
+        return high
+
+    def _count(self, seconds: float) -> float:
+        return self._mean * seconds + self._amplitude / self._turn * (1 - math.cos(self._turn * seconds))
+
+
+def constant(rate: float) -> Lines:
+    """The same rate for ever."""
+    return Lines([(0.0, rate)])
+
+
+def ramp(first: float, last: float, seconds: float) -> Lines:
+    """From one rate to another in so many seconds, and on with that."""
+    return Lines([(0.0, first), (seconds, last)])
+
+
+def steps(rates: Sequence[float], seconds: float) -> Lines:
+    """Each rate for so many seconds; the last goes on."""
+    points = []
+    for place, rate in enumerate(rates):
+        points += [(place * seconds, rate), ((place + 1) * seconds, rate)]
+    return Lines(points)
+
+
+def spike(base: float, peak: float, begin_seconds: float, seconds: float) -> Lines:
+    """A rate with one jump to a peak and back."""
+    end = begin_seconds + seconds
+    return Lines([(0.0, base), (begin_seconds, base), (begin_seconds, peak), (end, peak), (end, base)])

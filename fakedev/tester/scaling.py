@@ -1,0 +1,207 @@
+"""How throughput grows with the number of backends: the Universal Scalability Law, fitted to measurements.
+
+Neil Gunther, Guerrilla Capacity Planning (2007): the throughput of n is
+
+    x(n) = x1 * n / (1 + contention * (n - 1) + coherency * n * (n - 1))
+
+Contention is the share of work that only one can do at a time; coherency what each costs each other one. With neither
+it is a straight line; contention alone leads to a ceiling, coherency to a peak with a fall behind it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+#: Of an interval that is told: the truth is outside of it once in ten times, were all else right.
+_LOWER, _UPPER = 0.05, 0.95
+_DRAWS: Final = 400
+#: With less loss than this at the largest step nothing limits.
+NEGLIGIBLE: Final = 0.05
+
+
+@dataclass(frozen=True)
+class ScaleStep:
+    """What was measured with one number of backends.
+
+    :param backends: how many there were.
+    :param rates: requests per second in each of several stretches of time.
+    :param failures: requests that were no success.
+    :param run_seconds, wait_seconds, communication_seconds: means of a request.
+    """
+
+    backends: int
+    rates: tuple[float, ...]
+    failures: int = 0
+    run_seconds: float = 0.0
+    wait_seconds: float = 0.0
+    communication_seconds: float = 0.0
+
+    @property
+    def rate(self) -> float:
+        """Requests per second over the whole step."""
+        return sum(self.rates) / len(self.rates)
+
+    @property
+    def relative_error(self) -> float:
+        """The standard error of the rate, as a share of it."""
+        count = len(self.rates)
+        if count < 2 or not self.rate:
+            return 0.0
+        variance = sum((rate - self.rate) ** 2 for rate in self.rates) / (count - 1)
+        return math.sqrt(variance / count) / self.rate
+
+
+@dataclass(frozen=True)
+class Law:
+    """A fitted law.
+
+    :param single: requests per second of one backend.
+    :param contention: 0 to 1.
+    :param coherency: 0 and up.
+    """
+
+    single: float
+    contention: float
+    coherency: float
+
+    def rate(self, backends: float) -> float:
+        """Requests per second with so many backends."""
+        loss = self.contention * (backends - 1) + self.coherency * backends * (backends - 1)
+        return self.single * backends / (1 + loss)
+
+    @property
+    def peak_backends(self) -> float:
+        """With how many backends throughput is highest; infinity when it never falls."""
+        if self.coherency <= 0:
+            return math.inf
+        return max(1.0, math.sqrt(max(0.0, 1 - self.contention) / self.coherency))
+
+    @property
+    def ceiling(self) -> float:
+        """The highest throughput that any number of backends reaches; infinity when there is no limit."""
+        if self.coherency > 0:
+            return self.rate(self.peak_backends)
+        return self.single / self.contention if self.contention > 0 else math.inf
+
+    @property
+    def knee_backends(self) -> float:
+        """Where the straight line of the first backend meets the ceiling: more than these hardly pay."""
+        return self.ceiling / self.single
+
+
+@dataclass(frozen=True)
+class Doubling:
+    """What doubling the backends brought.
+
+    :param speed_up: throughput after by throughput before.
+    :param error: the standard error of that.
+    """
+
+    backends: int
+    speed_up: float
+    error: float
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """All that follows from the steps.
+
+    :param knee_interval: the knee's ends, each perhaps infinite, with nine chances in ten.
+    """
+
+    steps: tuple[ScaleStep, ...]
+    doublings: tuple[Doubling, ...]
+    law: Law | None
+    knee_interval: tuple[float, float]
+
+
+def scaling_of(steps: Sequence[ScaleStep], seed: int = 1) -> Scaling:
+    """Speed-ups, law and knee of measured steps, in rising numbers of backends.
+
+    :param seed: of the draws that the interval is made from: the same steps have the same interval.
+    """
+    doublings = tuple(
+        Doubling(
+            after.backends,
+            after.rate / before.rate if before.rate else 0.0,
+            (after.rate / before.rate if before.rate else 0.0)
+            * math.hypot(before.relative_error, after.relative_error),
+        )
+        for before, after in pairwise(steps)
+    )
+    good = [step for step in steps if step.rate > 0]
+    if len(good) < 2:
+        return Scaling(tuple(steps), doublings, None, (math.nan, math.nan))
+    backends = np.array([float(step.backends) for step in good])
+    rates = np.array([step.rate for step in good])
+    law = fit(backends, rates)
+    return Scaling(tuple(steps), doublings, law, _knee_interval(good, backends, rates, law, seed))
+
+
+def fit(backends: Floats, rates: Floats) -> Law:
+    """The law that fits best: least squares of relative errors, no coefficient below 0.
+
+    n / x(n) is linear in 1 / x1, contention / x1 and coherency / x1. What would be below 0 is 0, and the others are
+    fitted anew; with two numbers of backends there is no coherency, for nothing would tell it from contention.
+
+    :param backends: shape (steps,), at least two different ones.
+    :param rates: shape (steps,), above 0.
+    """
+    inverse = backends / rates
+    columns = np.stack([np.ones_like(backends), backends - 1, backends * (backends - 1)], axis=1)
+    most = 3 if len(set(backends.tolist())) > 2 else 2
+    best: tuple[float, Law] | None = None
+    for used in ([0, 1, 2], [0, 1], [0, 2], [0]):
+        if max(used) >= most:
+            continue
+        # Divided by what is to be met, each row's error is relative.
+        scaled = columns[:, used] / inverse[:, None]
+        found, *_ = np.linalg.lstsq(scaled, np.ones_like(inverse), rcond=None)
+        if found.min() < 0 or found[0] <= 0:
+            continue
+        values = dict(zip(used, found.tolist(), strict=True))
+        law = Law(1 / values[0], min(1.0, values.get(1, 0.0) / values[0]), values.get(2, 0.0) / values[0])
+        error = float(np.sum((scaled @ found - 1) ** 2))
+        if best is None or error < best[0] - 1e-12:
+            best = (error, law)
+    assert best is not None  # the last one is always possible
+    return best[1]
+
+
+def _knee_interval(
+    steps: Sequence[ScaleStep], backends: Floats, rates: Floats, law: Law, seed: int
+) -> tuple[float, float]:
+    """Where the knee is when measurements and law are as uncertain as they show themselves to be."""
+    expected = np.array([law.rate(count) for count in backends.tolist()])
+    residuals = rates / expected - 1
+    freedom = max(1, len(steps) - 3)
+    spread = math.sqrt(float(np.sum(residuals**2)) / freedom)
+    errors = np.array([math.hypot(step.relative_error, spread) for step in steps])
+    knees = []
+    for draw in range(_DRAWS):
+        factors = 1 + errors * np.array([_normal(seed, draw, step) for step in range(len(steps))])
+        knees.append(fit(backends, expected * np.maximum(factors, 0.01)).knee_backends)
+    knees.sort()
+    return knees[int(_LOWER * _DRAWS)], knees[int(_UPPER * _DRAWS) - 1]
+
+
+def _normal(seed: int, draw: int, step: int) -> float:
+    """A number of mean 0 and deviation 1, a pure function of its place: twelve uniforms less six."""
+    digest = hashlib.blake2b(f"{seed}\0{draw}\0{step}".encode(), digest_size=48).digest()
+    return sum(int.from_bytes(digest[at : at + 4], "little") for at in range(0, 48, 4)) / 2**32 - 6
+
+
+def growth(steps: Iterable[ScaleStep], part: str) -> float:
+    """How much longer a part of a request takes at the last step than at the first, in seconds."""
+    found = [getattr(step, f"{part}_seconds") for step in steps]
+    return float(found[-1] - found[0]) if found else 0.0

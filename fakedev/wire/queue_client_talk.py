@@ -1,0 +1,128 @@
+"""JSON lines as a client of the queues speaks them: its requests, and the answers and news that it is told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from fakedev.wire.errors import ProtocolError
+from fakedev.wire.strict_json import load_object
+
+#: Bytes that a line of the frontend may have: an error of 64 KiB may be written in escapes, six bytes for one.
+MOST_LINE_BYTES: Final = 1 << 20
+
+
+class Accepted(NamedTuple):
+    """A request was taken in; its job's number is what the news of its end will name."""
+
+    request: int
+    job: int
+
+
+class NotAccepted(NamedTuple):
+    """A request was not taken in.
+
+    :param request: None when the whole connection is refused.
+    """
+
+    request: int | None
+    code: str
+    text: str
+
+
+class Ended(NamedTuple):
+    """A request is over.
+
+    :param outcome: one of the words of doc/protocol-queue.txt.
+    """
+
+    job: int
+    outcome: str
+    exit_code: int
+    error: str
+    timeout_seconds: float
+    run_seconds: float
+    wait_seconds: float
+    pod: str
+    node: str
+    device: str
+
+
+Heard = Accepted | NotAccepted | Ended
+
+
+class PutForm:
+    """Requests that differ in their number only."""
+
+    def __init__(self, queue: str, arguments: Sequence[str], limit_seconds: float) -> None:
+        fields: dict[str, object] = {"queue": queue, "args": list(arguments), "answer": "accepted"}
+        if limit_seconds > 0:
+            fields["limit"] = limit_seconds
+        self._rest = json.dumps(fields, separators=(",", ":"))[1:].encode("ascii") + b"\n"
+
+    def encode(self, number: int) -> bytes:
+        """The request as a line; ``number`` comes back with the answer."""
+        return b'{"op":"put","id":%d,%b' % (number, self._rest)
+
+
+def encode_cancel(job: int) -> bytes:
+    """The wish that a job be cancelled, as a line; its answer names no request."""
+    return b'{"op":"cancel","job":%d}\n' % job
+
+
+def parse_heard(line: bytes) -> Heard | None:
+    """What a line of the frontend says; None when it is not about a request (the answer to a cancel).
+
+    :raises ProtocolError: when it is nothing that a frontend says.
+    """
+    if line.startswith(b"error "):  # it has too many connections, and does not know yet who asks in which way
+        code, _, text = line[6:].decode("utf-8", "replace").strip().partition(" ")
+        return NotAccepted(None, code, text)
+    fields = load_object(line)
+    if "event" in fields:
+        return _ended(fields) if fields["event"] == "ended" else None
+    number = fields.get("id")
+    if fields.get("ok") is True:
+        job = fields.get("job")
+        return Accepted(number, job) if isinstance(number, int) and isinstance(job, int) else None
+    error = fields.get("error")
+    if fields.get("ok") is not False or not isinstance(error, dict):
+        raise ProtocolError("bad-argument", "this is no answer in JSON lines")
+    code, text = str(error.get("code", "")), str(error.get("message", ""))
+    if isinstance(number, int):
+        return NotAccepted(number, code, text)
+    # What was to be cancelled may have ended in the meantime; all else that names no request is the connection's end.
+    return None if code == "unknown-name" else NotAccepted(None, code, text)
+
+
+def _ended(fields: dict[str, object]) -> Ended:
+    job, exit_code = fields.get("job"), fields.get("exit-code", 0)
+    if not isinstance(job, int) or not isinstance(exit_code, int):
+        raise ProtocolError("bad-argument", "ended: has no job, or no exit code")
+    return Ended(
+        job,
+        _text(fields, "outcome"),
+        exit_code,
+        _text(fields, "error"),
+        _seconds(fields, "timeout-seconds"),
+        _seconds(fields, "run-seconds"),
+        _seconds(fields, "wait-seconds"),
+        _text(fields, "pod"),
+        _text(fields, "node"),
+        _text(fields, "device"),
+    )
+
+
+def _text(fields: dict[str, object], name: str) -> str:
+    value = fields.get(name, "")
+    if not isinstance(value, str):
+        raise ProtocolError("bad-argument", f"{name}: must be a text")
+    return value
+
+
+def _seconds(fields: dict[str, object], name: str) -> float:
+    value = fields.get(name, 0)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ProtocolError("bad-argument", f"{name}: must be a number")
+    return max(0.0, float(value))
