@@ -79,12 +79,12 @@ def _measured() -> list[tuple[list[str], bool, list[str]]]:
     fleet = make_fleet(pool_of(device_type=alike, devices_per_node=len(CASES) + 2))
     work = {device: _begin(fleet, device) for device in range(len(CASES) + 2)}
     advance(fleet, _BEFORE)
-    stop(fleet, work.pop(1))
     for place, (name, values) in enumerate(CASES, 2):
         inject(fleet, kind=name, devices=f"dgx-0/{place}", **values)
     moved: list[set[str]] = [set() for _ in CASES]
     # In the tick in which a fault strikes work still shows that ends with it.
     fleet.advance()
+    stop(fleet, work.pop(1))
     for _ in range(_DURING):
         fleet.advance()
         for place in range(2, len(CASES) + 2):
