@@ -145,7 +145,7 @@ class TestPages:
         assert not peer.send()
         app.tick(1)
         peer.read()
-        assert b"X-Fakedev-Tick: 5" in peer.send()
+        assert b"X-Fakedev-Tick: 4" in peer.send()
         assert app.get("/nodes/b/metrics").status == 200
 
     def test_a_node_that_is_down(self, app: MemoryApplication) -> None:

@@ -167,9 +167,12 @@ class GuardedRequest(Request):
             self._cannot_send(Failure())
 
     def hang_up(self) -> None:
-        """Close the connection without an answer."""
-        if self.channel is not None:
-            self.channel.abort()
+        """Close the connection without an answer, counted as nginx does."""
+        channel, self.channel = self.channel, None
+        self._disconnected = True
+        self._count(444)
+        if channel is not None:
+            channel.abort()
 
     def sent(self) -> None:
         """The channel has handed the last byte to the transport."""
