@@ -142,7 +142,7 @@ class Relations:
             if name in self._present:
                 arrays[name] = self._places.put(values, arrays.get(name))
         self._add_memory(arrays, demand)
-        self._add_counters(arrays, demand, before, seconds, None if faults is None else faults.where("reset"))
+        self._add_counters(arrays, demand, before, seconds, None if faults is None else faults.resets())
         if before is not None:
             add_reported(arrays, before, faults, self._constant["created_seconds"])
         if self.conditions.lost is not None:
@@ -169,8 +169,8 @@ class Relations:
         if before is not None:
             names = [name for name in self._boards.REMEMBERED if name in before.arrays]
             past = self._places.of({name: before.arrays[name] for name in names})
-            if faults is not None and (reset := faults.get("reset")) is not None:
-                past = self._boards.awakened(past, self._places.of({"reset": reset})["reset"] > 0)
+            if faults is not None and (reset := faults.resets()) is not None:
+                past = self._boards.awakened(past, self._places.of({"reset": reset * 1.0})["reset"] > 0)
         return self._boards.step(self._places.of(demand.loads), self._places.of(demand.asked), past, seconds)
 
     def _add_memory(self, arrays: dict[str, Floats], demand: Demand) -> None:

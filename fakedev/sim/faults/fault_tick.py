@@ -83,6 +83,11 @@ class FaultTick:
         flags = self._arrays.get(name)
         return None if flags is None or not flags.any() else flags > 0
 
+    def resets(self) -> Mask | None:
+        """The devices that are reset, shape (D,); None for none. One that is lost cannot be."""
+        reset, lost = self.where("reset"), self.where("lost")
+        return reset if reset is None or lost is None else reset & ~lost
+
     def put(self, name: str, devices: Positions, value: float) -> None:
         """Set a value; of several faults the last one counts."""
         self._of(name)[devices] = value

@@ -26,7 +26,7 @@ def add_reported(
     if tick is None:
         return
     codes = tick.get("xid")
-    reset = tick.where("reset")
+    reset = tick.resets()
     if reset is not None:
         arrays["xid"] = np.where(reset, 0.0, arrays["xid"])
         arrays[_PENDING] = np.where(reset, 0.0, arrays[_PENDING])
