@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fakedev.config.problems import Report
+from fakedev.config.problems import Place, Report
 from fakedev.config.values import Values
 from fakedev.sim.admission import Admission
 from fakedev.sim.errors import FieldError, Refused
@@ -16,29 +16,32 @@ from fakedev.sim.roster import Roster
 from fakedev.sim.spec import FleetSpec
 
 
-def load_faults(
-    entries: Iterable[Values], fleet: FleetSpec, admission: Admission | None, report: Report
-) -> tuple[FaultSpec, ...]:
+def fault_rules(fleet: FleetSpec, relations: Relations, admission: Admission) -> Faults:
+    """Which faults the fleet can have."""
+    roster = Roster(fleet.pools)
+    return Faults(fleet.seed, roster, roster.keys(), relations.quantities, admission.metric, fleet.tick_seconds)
+
+
+def load_faults(entries: Iterable[Values], rules: Faults | None, report: Report) -> tuple[FaultSpec, ...]:
     """The faults; what is wrong is reported.
 
-    :param admission: which metrics the fleet has; None when the fleet is not known.
+    :param rules: which faults the fleet can have; None when it is not known.
     """
-    given = list(entries)
-    specs = [spec for values in given if (spec := _fault(values, report)) is not None]
-    if admission is None or not specs or len(specs) < len(given):
-        return tuple(specs)
-    roster = Roster(fleet.pools)
-    relations = Relations(roster, 0.0, fleet.seed)
-    faults = Faults(
-        fleet.seed, roster, roster.keys(), relations.quantities, admission.metric, fleet.tick_seconds
-    )  # fmt: skip
-    for values, spec in zip(given, specs, strict=True):
-        try:
-            faults.made("config", spec)
-        except Refused as error:
-            place = values.place_of(error.where) if values.given(error.where) else values.place
-            report.problem(place, f"{error.where}: {error.text}")
-    return tuple(specs)
+    faults = []
+    for values in entries:
+        fault = _fault(values, report)
+        if fault is not None:
+            faults.append(fault)
+            if rules is not None:
+                _check(fault, values, rules, report)
+    return tuple(faults)
+
+
+def _check(fault: FaultSpec, values: Values, rules: Faults, report: Report) -> None:
+    try:
+        rules.made("config", fault)
+    except Refused as error:
+        report.problem(_place(values, error.where), f"{error.where}: {error.text}")
 
 
 def _fault(values: Values, report: Report) -> FaultSpec | None:
@@ -48,6 +51,9 @@ def _fault(values: Values, report: Report) -> FaultSpec | None:
     try:
         return fault_from_fields(fields)
     except FieldError as error:
-        place = values.place_of(error.field) if values.given(error.field) else values.place
-        report.problem(place, f"{error.field}: {error.reason}")
+        report.problem(_place(values, error.field), f"{error.field}: {error.reason}")
         return None
+
+
+def _place(values: Values, field: str) -> Place:
+    return values.place_of(field) if values.given(field) else values.place

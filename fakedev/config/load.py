@@ -14,12 +14,13 @@ from fakedev.config.configuration import Configuration, Logging, WorkloadPorts
 from fakedev.config.definitions import CONFIGURATION
 from fakedev.config.documents import read_document
 from fakedev.config.endpoints import Endpoints
-from fakedev.config.faults import load_faults
+from fakedev.config.faults import fault_rules, load_faults
 from fakedev.config.files import Files, Unreadable
 from fakedev.config.nodes import Node, Scalar, Table
 from fakedev.config.overrides import with_environment, with_overrides
 from fakedev.config.pools import LoadedPool, Pools
 from fakedev.config.problems import Place, Report
+from fakedev.config.profiles import load_profiles
 from fakedev.config.queues import load_queues
 from fakedev.config.schema import INVALID
 from fakedev.config.tester import tester_plans
@@ -98,13 +99,17 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
     queues = load_queues(values["queues"], endpoints, report)
     plans = tester_plans(values["tester"], folder, files, report)
     metrics = {name: metric for pool in pools for name, metric in pool.identity.identity.metric_names().items()}
-    admission = None
+    admission = rules = None
     if complete:
         roster = Roster(specs)
         relations = Relations(roster, 0.0, fleet["seed"])
         admission = Admission(roster, relations.capacity(), relations.quantities, metrics, fleet["tick"])
+        rules = fault_rules(FleetSpec(specs, fleet["seed"], fleet["tick"]), relations, admission)
     base = load_base(workloads["base"], catalog, admission, report)
-    faults = load_faults(values["faults"], FleetSpec(specs, fleet["seed"], fleet["tick"]), admission, report)
+    faults = load_faults(values["faults"], rules, report)
+    if admission is not None and rules is not None:
+        profiled, faulty = load_profiles(pools, admission, rules)
+        base, faults = base + profiled, faults + faulty
     _note_labels(pools, report)
     return Configuration(
         fleet=FleetSpec(specs, fleet["seed"], fleet["tick"], fleet["epoch"] or 0.0, base, metrics, faults),

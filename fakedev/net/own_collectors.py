@@ -97,7 +97,9 @@ class ScrapeMetrics:
     def collect(self) -> Iterable[Metric]:
         """See Group."""
         total = CounterMetricFamily(
-            "fakedev_scrapes", "Requests answered; 499: the client left first; 444: closed by a fault.", labels=["page", "code"]
+            "fakedev_scrapes",
+            "Requests answered; 499: the client left first; 444: closed by a fault.",
+            labels=["page", "code"],
         )
         in_flight = GaugeMetricFamily("fakedev_scrapes_in_flight", "Requests being answered.", labels=["page"])
         durations = HistogramMetricFamily(

@@ -170,7 +170,7 @@ class Relations:
             names = [name for name in self._boards.REMEMBERED if name in before.arrays]
             past = self._places.of({name: before.arrays[name] for name in names})
             if faults is not None and (reset := faults.resets()) is not None:
-                past = self._boards.awakened(past, self._places.of({"reset": reset * 1.0})["reset"] > 0)
+                past = self._boards.awakened(past, self._places.of({"reset": reset.astype(np.float64)})["reset"] > 0)
         return self._boards.step(self._places.of(demand.loads), self._places.of(demand.asked), past, seconds)
 
     def _add_memory(self, arrays: dict[str, Floats], demand: Demand) -> None:
