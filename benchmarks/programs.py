@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from time import perf_counter, sleep
 from typing import Any
@@ -54,8 +56,7 @@ class Program:
 
     def cpu_seconds(self) -> float:
         """Processor time that all its threads have used so far."""
-        tasks = Path(f"/proc/{self._process.pid}/task").glob("*/schedstat")
-        return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
+        return _cpu_seconds(self._process.pid)
 
     def resident_bytes(self) -> int:
         """Its memory that is really there."""
@@ -68,6 +69,11 @@ class Program:
         self._drain.wait()
         if self._process.stderr:
             self._process.stderr.close()
+
+
+def _cpu_seconds(pid: int) -> float:
+    tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
 
 
 def _resident_bytes(pid: int) -> int:
@@ -122,6 +128,63 @@ def workload_client(socket_path: Path, load_file: Path) -> Iterator[subprocess.P
 def resident_bytes(process: subprocess.Popen[bytes]) -> int:
     """The memory of a process that is really there."""
     return _resident_bytes(process.pid)
+
+
+class Beanstalkd:
+    """A beanstalkd without a log of its jobs.
+
+    :ivar address: HOST:PORT, for clients and workers.
+    """
+
+    def __init__(self, program: str) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        self.address = f"127.0.0.1:{port}"
+        self._process = subprocess.Popen([program, "-l", "127.0.0.1", "-p", str(port)], stderr=subprocess.DEVNULL)
+        for _ in range(500):
+            with suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
+                return
+            sleep(0.01)
+        raise RuntimeError(f"{program} did not start")
+
+    def cpu_seconds(self) -> float:
+        """Processor time that it has used so far."""
+        return _cpu_seconds(self._process.pid)
+
+    def end(self) -> None:
+        """End it."""
+        self._process.terminate()
+        self._process.wait()
+
+
+@contextmanager
+def beanstalkd() -> Iterator[Beanstalkd | None]:
+    """A beanstalkd, where there is one."""
+    program = shutil.which("beanstalkd")
+    if program is None:
+        yield None
+        return
+    server = Beanstalkd(program)
+    try:
+        yield server
+    finally:
+        server.end()
+
+
+def queue_load(server: Program | Beanstalkd, kind: str, **options: float) -> dict[str, float]:
+    """What the load of a queue measures; with ``cpu``: the server's processor seconds for each request."""
+    if isinstance(server, Beanstalkd):
+        addresses = [server.address, server.address]
+    else:
+        addresses = [server.ready["queue-clients"][0], server.ready["queue-backends"][0]]
+    arguments = [kind, *addresses, *(f"--{name}={value}" for name, value in options.items())]
+    before = server.cpu_seconds()
+    run = subprocess.run(
+        [sys.executable, "-S", str(HERE / "queue_load.py"), *arguments], check=True, stdout=subprocess.PIPE
+    )
+    measured: dict[str, float] = json.loads(run.stdout)
+    measured["cpu"] = (server.cpu_seconds() - before) / measured["requests"]
+    return measured
 
 
 def load(

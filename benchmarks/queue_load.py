@@ -1,9 +1,10 @@
 """Clients and workers of a work queue in one process of their own; jobs are no work at all.
 
 ``python benchmarks/queue_load.py lines HOST:PORT HOST:PORT --producers 64 --workers 64`` prints one line of JSON: how
-many requests were over in a second, and how long each took. The first address is for clients, the second for workers;
-beanstalkd has one for both. Each client has ``--flight`` requests under way, each worker asks for as many jobs; or,
-with ``--rate``, so many requests a second are put in, and a late one counts from when it was due.
+many requests were over in a second, how long each took, and the processor time that this took here. The first address
+is for clients, the second for workers; beanstalkd has one for both. Each client has ``--flight`` requests under way,
+each worker asks for as many jobs; or, with ``--rate``, so many requests a second are put in, and a late one counts from
+when it was due. The kinds with ``bare`` make a connection for each request, and for each job of a worker.
 
 What is sent is ready made, and of what comes only what must be known is looked for: with two cores this process has
 the one that the server does not need.
@@ -17,8 +18,8 @@ import re
 import select
 import socket
 from collections import defaultdict
-from dataclasses import dataclass
-from time import perf_counter
+from dataclasses import dataclass, replace
+from time import perf_counter, process_time
 
 _READ_BYTES = 1 << 18
 
@@ -28,7 +29,7 @@ class Speech:
     """What is said on kept connections.
 
     :param put: a request; %d is its number.
-    :param take: a worker has room for one more job.
+    :param take: a worker has room for one more job; for %d more when there is one in it.
     :param job: finds a job in what a worker is told, and perhaps the number of its request.
     :param done: the end of a job; %b is the job.
     :param over: finds the number of a request in what its client is told of its end; None: it is not told, and the
@@ -41,15 +42,21 @@ class Speech:
     done: bytes
     over: re.Pattern[bytes] | None
 
+    def asking(self, room: int) -> bytes:
+        """A worker has room for some jobs."""
+        return self.take % room if b"%d" in self.take else self.take * room
 
+
+LINES = Speech(
+    put=b'{"op":"put","id":%d,"queue":"sleep","args":["0"]}\n',
+    take=b'{"op":"take","id":1,"queue":"sleep","wait":600,"count":%d}\n',
+    job=re.compile(rb'"job":(\d+),"queue"()'),
+    done=b'{"op":"done","id":2,"job":%b,"exit-code":0}\n',
+    over=re.compile(rb'"id":(\d+),"ok":true,"job":\d+,"outcome":"success"'),
+)
 SPEECHES = {
-    "lines": Speech(
-        put=b'{"op":"put","id":%d,"queue":"sleep","args":["0"]}\n',
-        take=b'{"op":"take","id":1,"queue":"sleep","wait":600}\n',
-        job=re.compile(rb'"job":(\d+),"queue"()'),
-        done=b'{"op":"done","id":2,"job":%b,"exit-code":0}\n',
-        over=re.compile(rb'"id":(\d+),"ok":true,"job":\d+,"outcome":"success"'),
-    ),
+    "lines": LINES,
+    "lines-singly": replace(LINES, take=b'{"op":"take","id":1,"queue":"sleep","wait":600}\n'),
     "beanstalkd": Speech(
         put=b"put 0 0 600 9\r\n%09d\r\n",
         take=b"reserve\r\n",
@@ -92,7 +99,8 @@ class Load:
         for number in (*self.takers, *self.by_number):
             self.poll.register(number, select.EPOLLIN)
         for taker in self.takers.values():
-            taker.socket.sendall(speech.take * flight)
+            taker.socket.sendall(speech.asking(flight))
+        self.flight = flight
         self.begun: dict[int, float] = {}
         self.latencies: list[float] = []
         self._next = list(range(producers))
@@ -119,7 +127,8 @@ class Load:
             jobs = taker.read(self.speech.job)
             if jobs:
                 said = [self.speech.done % job for job, _ in jobs]
-                taker.socket.sendall(b"".join(said) + self.speech.take * len(jobs))
+                room = self.flight if b"%d" in self.speech.take else len(jobs)
+                taker.socket.sendall(b"".join(said) + self.speech.asking(room))
                 over += [int(request) for _, request in jobs if request]
         now = perf_counter()
         self.latencies += [now - self.begun.pop(number) for number in over]
@@ -154,17 +163,48 @@ class Load:
         self.finish()
 
 
+@dataclass(frozen=True)
+class BareSpeech:
+    """What is said on connections that are made for one message or two.
+
+    :param request: of a client.
+    :param ask: of a worker.
+    :param good: is in what a client is told when all is well.
+    :param job: finds a job in what a worker is told.
+    :param result: of a worker; %b is the job. It closes after it.
+    """
+
+    request: bytes
+    ask: bytes
+    good: bytes
+    job: re.Pattern[bytes]
+    result: bytes
+
+
+BARE_SPEECHES = {
+    "bare": BareSpeech(
+        request=b'{\n\t"Queue": "sleep",\n\t"Args": [\n\t\t"0"\n\t],\n\t"Limit": 0\n}',
+        ask=b'{\n\t"Queue": "sleep"\n}',
+        good=b'"Retcode": 0',
+        job=re.compile(rb'"Empty": false()'),
+        result=b'{\n\t"Pod": "vm",\n\t"Node": "vm",\n\t"Device": ".",\n\t"Error": "",\n\t"Timeout": 0,\n\t"Runtime": 0,'
+        b'\n\t"Retcode": 0%b\n}',
+    ),
+    "bare-beanstalkd": BareSpeech(
+        request=b"put 0 0 600 1\r\n0\r\n",
+        ask=b"reserve\r\n",
+        good=b"INSERTED",
+        job=re.compile(rb"RESERVED (\d+) "),
+        result=b"delete %b\r\n",
+    ),
+}
+
+
 class BareLoad:
-    """The original's clients and backends: a connection for each request, on both sides."""
+    """Clients and workers with a connection for each request, on both sides."""
 
-    _REQUEST = b'{\n\t"Queue": "sleep",\n\t"Args": [\n\t\t"0"\n\t],\n\t"Limit": 0\n}'
-    _ASK = b'{\n\t"Queue": "sleep"\n}'
-    _RESULT = (
-        b'{\n\t"Pod": "vm",\n\t"Node": "vm",\n\t"Device": ".",\n\t"Error": "",\n\t"Timeout": 0,\n\t"Runtime": 0,'
-        b'\n\t"Retcode": 0\n}'
-    )
-
-    def __init__(self, clients: str, workers: str) -> None:
+    def __init__(self, speech: BareSpeech, clients: str, workers: str) -> None:
+        self.speech = speech
         self._clients = clients
         self._workers = workers
         self._poll = select.epoll()
@@ -178,11 +218,11 @@ class BareLoad:
 
     def put(self, due: float | None = None) -> None:
         """A client with a request."""
-        self._say(self._clients, self._REQUEST, due or perf_counter())
+        self._say(self._clients, self.speech.request, due or perf_counter())
 
     def ask(self) -> None:
-        """A backend that asks for work."""
-        self._say(self._workers, self._ASK, None)
+        """A worker that asks for a job."""
+        self._say(self._workers, self.speech.ask, None)
 
     def _say(self, address: str, message: bytes, begun: float | None) -> None:
         made = connected(address)
@@ -197,31 +237,31 @@ class BareLoad:
             made, begun = self._open.pop(number)
             told = made.recv(1024)
             if begun is not None:
-                if b'"Retcode": 0' not in told:
+                if self.speech.good not in told:
                     raise ConnectionError(f"unexpected answer {told!r}")
                 self.latencies.append(perf_counter() - begun)
                 over += 1
-            elif b'"Empty": false' in told:
-                made.send(self._RESULT)
+            elif job := self.speech.job.search(told):
+                made.send(self.speech.result % job[1])
             made.close()
             if begun is None:
                 self.ask()
         return over
 
-    def as_fast_as_it_goes(self, clients: int, backends: int, seconds: float) -> None:
+    def as_fast_as_it_goes(self, clients: int, workers: int, seconds: float) -> None:
         """Put a request in for each that is over."""
         until = perf_counter() + seconds
         for _ in range(clients):
             self.put()
-        for _ in range(backends):
+        for _ in range(workers):
             self.ask()
         while perf_counter() < until:
             for _ in range(self.serve(1.0)):
                 self.put()
 
-    def at_a_rate(self, rate: float, backends: int, seconds: float) -> None:
+    def at_a_rate(self, rate: float, workers: int, seconds: float) -> None:
         """Put a request in at each time that one is due."""
-        for _ in range(backends):
+        for _ in range(workers):
             self.ask()
         began = perf_counter()
         for count in range(int(rate * seconds)):
@@ -243,15 +283,15 @@ def connected(address: str) -> socket.socket:
 
 def measure(options: argparse.Namespace) -> list[float]:
     """Put requests in for some time; how long each took."""
-    if options.kind == "bare":
-        bare = BareLoad(options.clients, options.backends)
+    if options.kind in BARE_SPEECHES:
+        bare = BareLoad(BARE_SPEECHES[options.kind], options.clients, options.workers_at)
         if options.rate:
             bare.at_a_rate(options.rate, options.workers, options.seconds)
         else:
             bare.as_fast_as_it_goes(options.producers, options.workers, options.seconds)
         return bare.latencies
     speech = SPEECHES[options.kind]
-    load = Load(speech, options.clients, options.backends, options.producers, options.workers, options.flight)
+    load = Load(speech, options.clients, options.workers_at, options.producers, options.workers, options.flight)
     if options.rate:
         load.at_a_rate(options.rate, options.seconds)
     else:
@@ -262,22 +302,23 @@ def measure(options: argparse.Namespace) -> list[float]:
 def main() -> None:
     """Measure, and print what was measured."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kind", choices=[*SPEECHES, "bare"])
+    parser.add_argument("kind", choices=[*SPEECHES, *BARE_SPEECHES])
     parser.add_argument("clients", metavar="CLIENTS")
-    parser.add_argument("backends", metavar="BACKENDS")
+    parser.add_argument("workers_at", metavar="WORKERS")
     parser.add_argument("--producers", type=int, default=64)
     parser.add_argument("--workers", type=int, default=64)
     parser.add_argument("--flight", type=int, default=16)
     parser.add_argument("--rate", type=float, default=0.0)
     parser.add_argument("--seconds", type=float, default=3.0)
     options = parser.parse_args()
-    began = perf_counter()
+    began, used = perf_counter(), process_time()
     latencies = sorted(measure(options))
     elapsed = perf_counter() - began
     count = len(latencies)
     print(
         json.dumps({
             "requests": count,
+            "load_cpu": (process_time() - used) / count,
             "per_second": count / elapsed,
             "p50": latencies[count // 2],
             "p99": latencies[count * 99 // 100],

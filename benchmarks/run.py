@@ -16,6 +16,8 @@ from time import perf_counter
 
 import boards
 import disturbance
+import growth
+import queues
 import rendering
 import scrapes
 import sizes
@@ -26,6 +28,8 @@ BENCHMARKS: dict[str, Callable[[], Section]] = {
     "small-pages": scrapes.small_pages,
     "with-workloads": scrapes.with_workloads,
     "large-pages": rendering.large_pages,
+    "changing-labels": growth.changing_labels,
+    "growth": growth.growth,
     "attaching": workloads.attaching,
     "ticks": workloads.ticks,
     "boards": boards.boards,
@@ -33,6 +37,11 @@ BENCHMARKS: dict[str, Callable[[], Section]] = {
     "memory": sizes.memory,
     "large-neighbours": disturbance.large_neighbours,
     "silent-peers": disturbance.silent_peers,
+    "queues": queues.speed,
+    "queue-latency": queues.latency,
+    "queue-depth": queues.depth,
+    "queue-connections": queues.connections,
+    "queue-memory": queues.memory,
 }
 _PAGE = Path(__file__).resolve().parent.parent / "doc" / "performance.md"
 

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from time import time
 from typing import Any, ClassVar, Final
 
@@ -22,6 +23,7 @@ from fakedev.config.load import load
 from fakedev.config.problems import ConfigurationError
 from fakedev.net.announcement import Announcement
 from fakedev.net.descriptors import raise_descriptor_limit
+from fakedev.net.ending_signals import stop_reactor
 from fakedev.net.hangup import HangupService
 from fakedev.net.http_head import DROP_IN_LIMITS, HttpLimits
 from fakedev.net.http_origin import ChangeGuard
@@ -200,13 +202,17 @@ def make_application(
     tester = make_tester(configuration.plans, reactor) if configuration.plans else None
     if tester is not None:
         own.add("tester", LoadMetrics(tester))
+
+    def ready() -> str | None:
+        return ticker.trouble() or (queues.trouble() if queues else None)
+
     web = []
     for endpoint in configuration.web:
         if run.drop_in:
             root = make_exporter_root(pages, scrapes)
         else:
             root = make_root(
-                hub, pages, ticker, own, scrapes, ticker.trouble,
+                hub, pages, ticker, own, scrapes, ticker.trouble, ready,
                 queues=queues.figures if queues else None, tester=tester,
                 is_full=endpoint.serve == "all", pool=endpoint.pool, identity=endpoint.identity,
             )  # fmt: skip
@@ -216,14 +222,18 @@ def make_application(
         web.append((ListeningService(endpoint.listen, site, reactor, make_folder=True), endpoint.serve))
     queue_ports = queues.ports if queues else []
     listeners = Listeners([service for service, _ in web + queue_ports] + [service for _, service in ports])
-    application = Application(listeners, recorder, observer, _first_at_the_end(queues, tester))
+    application = Application(
+        listeners, reactor, recorder=recorder, observer=observer, drain=_first_at_the_end(queues, tester),
+        hurry=queues.hurry if queues else None,
+    )  # fmt: skip
     ticker.setServiceParent(application)
     listeners.setServiceParent(application)
     if queues is not None:
         queues.add_to(application)
     if tester is not None:
         tester.setServiceParent(application)
-    HangupService(reactor, reactor.stop if run.drop_in else _say_no_reload).setServiceParent(application)
+    on_hangup = partial(stop_reactor, reactor) if run.drop_in else _say_no_reload
+    HangupService(reactor, on_hangup).setServiceParent(application)
     titles = ", ".join(dict.fromkeys(identity.title for identity in configuration.identities.values()))
     summary = f"fakedev {__version__}: {fleet.roster.summary}, simulated, shown as {titles}"
     notes = configuration.notes

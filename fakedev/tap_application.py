@@ -2,41 +2,59 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.logger import ILogObserver
 
 from fakedev.config.configuration import Logging
+from fakedev.net.ending_signals import EndingSignals, stop_reactor
 from fakedev.net.listening import Listeners
 from fakedev.net.logs import LoggedService, begin_logging
 from fakedev.net.recorder import Recorder
+
+#: SIGHUP has its own meaning in each program.
+_STOPS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 class Application(LoggedService):
     """All services; they stop in the order that loses nothing: queues, ports, the clock, the record.
 
     :param drain: lets running jobs finish; fires when none is left.
+    :param hurry: ends those that still run, when another signal comes; it is told which.
     """
 
     def __init__(
         self,
         listeners: Listeners,
+        reactor: Any,
+        *,
         recorder: Recorder | None = None,
         observer: ILogObserver | None = None,
         drain: Callable[[], Deferred[None]] | None = None,
+        hurry: Callable[[str], None] | None = None,
     ) -> None:
         super().__init__(observer)
         self.listeners = listeners
+        self._reactor = reactor
         self._recorder = recorder
         self._drain = drain
+        self._hurry = hurry
 
     def stopService(self) -> Deferred[None]:
         """Stop all; fires when the last connection is closed and the record is complete."""
         return Deferred.fromCoroutine(self._stop())
 
+    def hurry(self, signal_name: str) -> None:
+        """Another signal came while all is stopping."""
+        if self._hurry is not None:
+            self._hurry(signal_name)
+
     async def _stop(self) -> None:
+        # The reactor's own would stop it again, which is an error.
+        EndingSignals(self._reactor, self.hurry, self.hurry).install()
         if self._drain is not None:
             await self._drain()
         await maybeDeferred(self.listeners.disownServiceParent)
@@ -58,6 +76,8 @@ def run_application(make: Callable[[Any], Application], logging: Logging) -> Non
     application.privilegedStartService()
     application.startService()
     reactor.addSystemEventTrigger("before", "shutdown", application.stopService)
+    signals = EndingSignals(reactor, lambda _: stop_reactor(reactor), application.hurry, _STOPS)
+    reactor.callWhenRunning(signals.install)
     reactor.run()
     if application.listeners.failure is not None:
         raise SystemExit(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -11,7 +12,7 @@ from fakedev import __version__
 from fakedev.config.configuration import Configuration, Queues
 from fakedev.net.announcement import Announcement
 from fakedev.net.descriptors import raise_descriptor_limit
-from fakedev.net.ending_signals import EndingSignals
+from fakedev.net.ending_signals import stop_reactor
 from fakedev.net.hangup import HangupService
 from fakedev.net.http_head import DROP_IN_LIMITS
 from fakedev.net.http_site import GuardedSite
@@ -20,7 +21,7 @@ from fakedev.net.page_statistics import ScrapeStatistics
 from fakedev.net.queue_backend_port import QueueBackendFactory
 from fakedev.net.queue_client_port import QueueClientFactory
 from fakedev.net.queue_figures import QueueFigures
-from fakedev.net.queue_hub import QueueHub
+from fakedev.net.queue_hub import GOING_DOWN, QueueHub
 from fakedev.net.queue_log import QueueLog
 from fakedev.net.tree import make_frontend_root
 from fakedev.net.turns import Turns
@@ -69,16 +70,21 @@ class WorkQueues:
         """Take in no requests; fires when the running ones are over, have had their time, or a second signal comes."""
         running = sum(queue.now.running for queue in self.figures.all())
         if running and self._drain_seconds:
-            EndingSignals(self._reactor, self._give_up, self._give_up).install()
             self.log.info(
                 "jobs that run: {running}; they have {seconds:g} s to finish, or until the next signal",
                 running=running, seconds=self._drain_seconds,
             )  # fmt: skip
         return self._hub.drain(self._drain_seconds)
 
-    def _give_up(self, signal_name: str) -> None:
-        self.log.info("{name}: jobs that run are ended", name=signal_name)
-        self._hub.give_up()
+    def hurry(self, signal_name: str) -> None:
+        """End the jobs that still run while the queues are drained."""
+        if self._hub.is_draining:
+            self.log.info("{name}: jobs that run are ended", name=signal_name)
+            self._hub.give_up()
+
+    def trouble(self) -> str | None:
+        """Why no requests are taken in; None when they are."""
+        return GOING_DOWN if self._hub.is_closed else None
 
 
 def run_frontend(configuration: Configuration, verbose: bool) -> None:
@@ -97,10 +103,10 @@ def make_frontend(configuration: Configuration, reactor: Any, verbose: bool = Fa
     site = GuardedSite(make_frontend_root(queues.figures, ScrapeStatistics()), reactor, limits=DROP_IN_LIMITS)
     web = [(ListeningService(endpoint.listen, site, reactor), "metrics") for endpoint in configuration.web]
     listeners = Listeners([service for service, _ in web + queues.ports])
-    application = Application(listeners, drain=queues.drain)
+    application = Application(listeners, reactor, drain=queues.drain, hurry=queues.hurry)
     listeners.setServiceParent(application)
     queues.add_to(application)
-    HangupService(reactor, reactor.stop).setServiceParent(application)
+    HangupService(reactor, partial(stop_reactor, reactor)).setServiceParent(application)
     names = ", ".join(queue.name for queue in configuration.queues.broker.queues)
     summary = f"fakedev {__version__}: frontend of the queues {names}"
     Announcement(summary, configuration.notes, web, queues=queues.ports).setServiceParent(application)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from fakedev.config.configuration import Logging
 from fakedev.config.peer_address import parse_address
 from fakedev.net.descriptors import raise_descriptor_limit
+from fakedev.net.ending_signals import stop_reactor
 from fakedev.net.frontend_connector import FrontendConnector
 from fakedev.net.listening import Listeners
 from fakedev.net.process_runner import ProcessRunner
@@ -54,9 +56,10 @@ def run_scale_test(order: ScaleOrder) -> tuple[list[ScaleStep], str]:
         raise_descriptor_limit()
         settings = ScaleSettings(order.most, order.per_backend, order.settle_seconds, order.measure_seconds)
         tester = make_tester([order.plan], reactor)
-        test = ScaleTest(tester, _backends(order, reactor), settings, reactor, reactor.stop, order.tell)
+        stop = partial(stop_reactor, reactor)
+        test = ScaleTest(tester, _backends(order, reactor), settings, reactor, stop, order.tell)
         listeners = Listeners()
-        application = Application(listeners, drain=test.stop_all)
+        application = Application(listeners, reactor, drain=test.stop_all)
         listeners.setServiceParent(application)
         # Not before the reactor runs: at its end the test stops it.
         reactor.callWhenRunning(test.startService)

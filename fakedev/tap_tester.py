@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from fakedev import __version__
@@ -12,6 +13,7 @@ from fakedev.config.listen import ListenAddress
 from fakedev.config.peer_address import parse_address
 from fakedev.net.announcement import Announcement
 from fakedev.net.descriptors import raise_descriptor_limit
+from fakedev.net.ending_signals import stop_reactor
 from fakedev.net.frontend_connector import FrontendConnector
 from fakedev.net.hangup import HangupService
 from fakedev.net.http_head import DROP_IN_LIMITS
@@ -89,12 +91,13 @@ def make_client(settings: ClientSettings, reactor: Any) -> tuple[Application, Lo
     """The client of these settings, and its tester."""
     raise_descriptor_limit()
     tester = make_tester(settings.plans, reactor, settings.verbose)
+    stop = partial(stop_reactor, reactor)
     run = LoadRun(
-        tester, reactor, reactor.stop, duration_seconds=settings.duration_seconds,
+        tester, reactor, stop, duration_seconds=settings.duration_seconds,
         grace_seconds=settings.grace_seconds, tell=settings.tell, tell_seconds=settings.tell_seconds,
     )  # fmt: skip
     listeners = Listeners()
-    application = Application(listeners, drain=run.stop_now)
+    application = Application(listeners, reactor, drain=run.stop_now)
     web = []
     if settings.control is not None:
         control = ListeningService(settings.control, _control_site(tester, reactor), reactor)
@@ -103,7 +106,7 @@ def make_client(settings: ClientSettings, reactor: Any) -> tuple[Application, Lo
         web.append((control, "tester"))
     listeners.setServiceParent(application)
     run.setServiceParent(application)
-    HangupService(reactor, reactor.stop).setServiceParent(application)
+    HangupService(reactor, stop).setServiceParent(application)
     loads = ", ".join(f"{plan.name} on queue {plan.queue} of {plan.frontend}" for plan in settings.plans)
     Announcement(f"fakedev {__version__}: load: {loads}", (), web).setServiceParent(application)
     return application, tester

@@ -145,6 +145,13 @@ class PlainBroker:
                 job.client = None
                 self._withdraw(job, "cancelled")
 
+    def worker_quits(self, worker: object, now: float) -> None:
+        """All is given back."""
+        for wait in [wait for wait in self.waits if wait.worker is worker]:
+            self._remove(wait)
+        for job in [job for job in self.some("running") if job.worker is worker]:
+            self._give_back(job, now)
+
     def worker_left(self, worker: object, now: float) -> None:
         """Retries, or losses."""
         for wait in [wait for wait in self.waits if wait.worker is worker]:

@@ -135,6 +135,14 @@ class Program:
         self.process.send_signal(number)
         return self.wait(seconds)
 
+    def stop_impatiently(self, number: int = signal.SIGTERM, seconds: float = PATIENCE_SECONDS) -> int:
+        """Send it a signal again and again until it has ended; its exit code."""
+        last = time.monotonic() + seconds
+        while self.process.poll() is None and time.monotonic() < last:
+            self.process.send_signal(number)
+            time.sleep(0.002)
+        return self.wait(seconds)
+
     def kill(self) -> None:
         """End it and everything it started, whatever state they are in."""
         # The group outlives its leader when a child of it does; the id is only free when all have gone.

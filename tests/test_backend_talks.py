@@ -17,7 +17,7 @@ from fakedev.net.frontend_connector import FrontendConnector
 from fakedev.net.last_words import LAST_WORDS_SECONDS
 from fakedev.workqueue.outcome import Report
 from tests.backend_parts import FrontendReactor, FrontendWire
-from tests.original_frontend import to_go, work
+from tests.original_tester import to_go, work
 
 ASK = b'{\n\t"Queue": "sleep"\n}'
 GOOD = Report(0, "", run_seconds=0.5)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fakedev.workqueue.broker import JOB_BYTES, MOST_A_PARTY
+from fakedev.workqueue.admission import JOB_BYTES, MOST_A_PARTY
 from fakedev.workqueue.outcome import Answer, Outcome, Report
 from tests.work_queue import BrokerTestCase, OneQueue, SomeClient, left_behind
 

@@ -10,7 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from fakedev.workqueue.broker import JOB_BYTES, Broker
+from fakedev.workqueue.admission import JOB_BYTES
+from fakedev.workqueue.broker import Broker
 from fakedev.workqueue.errors import Refused
 from fakedev.workqueue.job import Job
 from fakedev.workqueue.outcome import Answer, Report
@@ -131,7 +132,7 @@ class AnyHistory(RuleBasedStateMachine):
         party = self.parties[client]
         self.same(lambda: self.broker.cancel(party, job, self.now), self.plain.cancel(party, job, self.now))
 
-    @rule(party=PARTIES, what=st.sampled_from(["client_left", "worker_left"]))
+    @rule(party=PARTIES, what=st.sampled_from(["client_left", "worker_left", "worker_quits"]))
     def leave(self, party: int, what: str) -> None:
         """Somebody is gone."""
         mine = [job.id for job in self.plain.jobs if job.client is self.parties[party]]

@@ -15,31 +15,53 @@ import pytest
 
 from tests.real import ROOT, clean_environment, console
 
-UNIT = ROOT / "systemd" / "fakedev.service"
+UNITS = sorted((ROOT / "systemd").glob("*.service"))
+EACH_UNIT = pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
+
+
+def values(unit: Path, key: str) -> list[str]:
+    """All values of a key of a unit."""
+    return re.findall(rf"^{key}=(.*)$", unit.read_text(encoding="utf-8"), re.MULTILINE)
 
 
 def unit_values(key: str) -> list[str]:
-    """All values of a key of the unit."""
-    return re.findall(rf"^{key}=(.*)$", UNIT.read_text(encoding="utf-8"), re.MULTILINE)
+    """All values of a key of the service's unit."""
+    return values(ROOT / "systemd" / "fakedev.service", key)
 
 
 @pytest.mark.real
 @pytest.mark.requires_program("systemd-analyze")
-def test_the_unit_is_understood(tmp_path: Path) -> None:
+@EACH_UNIT
+def test_the_unit_is_understood(unit: Path, tmp_path: Path) -> None:
     """systemd itself has no remark about it."""
-    text = UNIT.read_text(encoding="utf-8")
-    assert "ExecStart=/opt/fakedev/bin/fakedev serve --config /etc/fakedev/fakedev.yaml\n" in text
     # Program and user are made when it is installed.
-    text = text.replace("/opt/fakedev/bin/fakedev ", f"{sys.executable} ").replace("=fakedev\n", "=root\n")
-    copy = tmp_path / "fakedev.service"
-    copy.write_text(text, encoding="utf-8")
+    text = re.sub(r"/opt/fakedev/bin/\S+ ", f"{sys.executable} ", unit.read_text(encoding="utf-8"))
+    copy = tmp_path / unit.name.replace("@.", "@queue.")
+    copy.write_text(text.replace("=fakedev\n", "=root\n"), encoding="utf-8")
     done = subprocess.run(["systemd-analyze", "verify", str(copy)], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@EACH_UNIT
+def test_the_unit_starts_a_program_that_is_installed(unit: Path) -> None:
+    """A wrong use is not tried again; there is time for jobs to finish (25 s), and to close connections."""
+    (started,) = values(unit, "ExecStart")
+    parser = configparser.ConfigParser()
+    parser.read(ROOT / "setup.cfg")
+    installed = {line.partition(" =")[0] for line in parser["options.entry_points"]["console_scripts"].split("\n")}
+    assert started.split()[0].removeprefix("/opt/fakedev/bin/") in installed
+    assert values(unit, "RestartPreventExitStatus") == ["2"]
+    assert int(values(unit, "TimeoutStopSec")[0]) > 30
+
+
+def test_the_unit_of_the_backend_lets_commands_finish() -> None:
+    """systemd would send SIGTERM to them, too."""
+    assert values(ROOT / "systemd" / "fakedev-backend@.service", "KillMode") == ["mixed"]
+
+
 def test_the_unit_says_what_the_program_does() -> None:
-    """A wrong configuration is not started again; nothing claims to reload before reload exists."""
-    assert unit_values("RestartPreventExitStatus") == ["2"]
+    """Nothing claims to reload before reload exists."""
+    assert unit_values("ExecStart") == ["/opt/fakedev/bin/fakedev serve --config /etc/fakedev/fakedev.yaml"]
     assert unit_values("RuntimeDirectory") == ["fakedev"]
     assert unit_values("ExecReload") == []
     assert unit_values("CapabilityBoundingSet") == [""]

@@ -173,7 +173,8 @@ class RepeatTests(SynchronousTestCase):
         """Who asks for everything gets everything."""
         for _ in range(50):
             self.limit(event("a", LogLevel.debug))
-        self.assertEqual(len(self.texts), 50)
+            self.limit(event("b", log_unlimited=True))
+        self.assertEqual(len(self.texts), 100)
 
     def test_the_end_of_the_program(self) -> None:
         """What was left out is said before the log ends."""

@@ -15,7 +15,7 @@ from fakedev.exposition.identity import Identity
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource
 from fakedev.net.http_response import Response
-from fakedev.net.pages import TICK_HEADER, CachedPage, Pages
+from fakedev.net.pages import TICK_HEADER, CachedPage, LatestPages, Pages
 from fakedev.sim.events import StartWorkload
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.roster import RosterNode
@@ -125,6 +125,20 @@ class SmallPageTests(SynchronousTestCase):
         assert self.part.ticks == [1, 2]
         assert bytes(second.body) != bytes(first.body)
         assert (tick_of(first), tick_of(second)) == (1, 2)
+
+    def test_pages_of_earlier_ticks_are_let_go(self) -> None:
+        """As soon as any page shows a later tick, for they are large; those of the same tick stay."""
+        earlier, latest = self.fleet.state, LatestPages()
+        early = CachedPage(lambda: earlier, AppReactor(), [self.part], latest=latest)
+        late = CachedPage(lambda: self.fleet.state, AppReactor(), [self.part], latest=latest)
+        first = ready(early)
+        ready(late)
+        assert ready(early) is first
+        self.fleet.advance()
+        ready(late)
+        assert self.part.ticks == [0, 0, 1]
+        assert bytes(ready(early).body) == bytes(first.body)
+        assert self.part.ticks == [0, 0, 1, 0]
 
     def test_an_event_does_not_change_a_page_before_its_tick(self) -> None:
         """Who asks before and after an event of the same tick reads the same bytes."""

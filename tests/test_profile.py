@@ -48,6 +48,7 @@ class TestParse:
     def test_blanks_and_fractions(self) -> None:
         """Blanks around the commas do no harm, and numbers need not be whole."""
         assert parse_profile(" 10.5:0.5:2.25 , 1e1:0:1e3 ") == (Activity(10.5, 0.5, 2.25), Activity(10, 0, 1000))
+        assert parse_profile("10:0:1m30s,20:0:250ms") == (Activity(10, 0, 90), Activity(20, 0, 0.25))
 
     def test_bounds_are_allowed(self) -> None:
         """0 and 100 %, all of the load as fluctuation, and as many activities as there may be."""
@@ -58,12 +59,13 @@ class TestParse:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "activity 1: '' has something that is no number"),
-        ("98:1:0,", "activity 2: '' has something that is no number"),
+        ("", "activity 1: '' is no number"),
+        ("98:1:0,", "activity 2: '' is no number"),
         ("1:2:3:4", "activity 1: '1:2:3:4' is not load:fluctuation:seconds, as 98:1:0"),
-        ("ten:1:0", "activity 1: 'ten:1:0' has something that is no number"),
-        ("1_0:0:0", "activity 1: '1_0:0:0' has something that is no number"),
-        ("10:0:5,20::5", "activity 2: '20::5' has something that is no number"),
+        ("ten:1:0", "activity 1: 'ten' is no number"),
+        ("1_0:0:0", "activity 1: '1_0' is no number"),
+        ("10:0:5,20::5", "activity 2: '' is no number"),
+        ("10:0:5x", "activity 1: '5x' is no duration: give a number with ms, s, m, h or d, as 250ms or 1h30m"),
         ("101:0:0", "activity 1: load 101 is not within 0 to 100"),
         ("-1:0:0", "activity 1: load -1 is not within 0 to 100"),
         ("50:60:0", "activity 1: fluctuation 60 is not within 0 and the load 50"),
@@ -75,7 +77,8 @@ class TestParse:
         ("50:0:0,60:0:1", "activity 1: 0 seconds (until stopped) is for the last activity only"),
         ("nan:0:0", "activity 1: numbers must be finite"),
         ("50:NaN:0", "activity 1: numbers must be finite"),
-        ("50:0:inf", "activity 1: numbers must be finite"),
+        ("50:0:inf", "activity 1: 'inf' is no duration: give a number with ms, s, m, h or d, as 250ms or 1h30m"),
+        ("50:0:1e999", "activity 1: numbers must be finite"),
         ("1e999:0:0", "activity 1: numbers must be finite"),
         ("10:0:5,101:0:5", "activity 2: load 101 is not within 0 to 100"),
         (",".join(["1:0:1"] * 10_001), "10001 activities are too many: at most 10000"),

@@ -95,6 +95,7 @@ def test_running_jobs_finish_before_the_end() -> None:
         assert waits.say("put sleep 3")[0].startswith("error busy ")
         assert idles.say("take sleep") == ["ok empty"]
         assert b'hpa_queue_running{name="sleep"} 1\n' in app.get("/queues/metrics").body
+        assert [app.get(path).status for path in ("/readyz", "/-/ready", "/livez", "/health")] == [503, 503, 200, 200]
         assert not stopping.is_over_after(5)
         works.say("done 1 0")
         assert runs.lines()[0].startswith("ended 1 success ")
@@ -187,9 +188,13 @@ def test_options_of_the_original() -> None:
         (["-qmax", "x", "sleep"], "-qmax: "),
         (["-nope", "sleep"], "there is no option -nope"),
         (["a", "a"], "the queue 'a' is there twice"),
-        (["a/b"], "'a/b' is no queue name"),
-        (["-caddr", "x", "sleep"], "'x' is no address"),
-        (["-caddr", ":1", "-waddr", ":1", "sleep"], "*:1 is listened on twice"),
+        (["a/b"], "fakedev-frontend: 'a/b' is no queue name"),
+        (["-caddr", "x", "sleep"], "-caddr: 'x' is no address"),
+        (["-waddr", ":99999", "sleep"], "-waddr: 99999 is no port"),
+        (["-maddr", "x", "sleep"], "-maddr: 'x' is no address"),
+        (["-caddr", ":1", "-waddr", ":1", "sleep"], "-waddr: *:1 is listened on twice (first at -caddr)"),
+        (["-qmax", "100000001", "sleep"], "-qmax: 100000001 is more than 100000000"),
+        (["-interval", "10000000001", "sleep"], "-interval: 10000000001 is more than 10000000000"),
         (["-interval", "-1", "sleep"], "-interval: "),
     ],
 )

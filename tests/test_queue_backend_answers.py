@@ -10,7 +10,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from fakedev.net.queue_backend_port import QueueBackendFactory
 from fakedev.net.queue_client_port import QueueClientFactory
 from fakedev.net.queue_hub import QueueHub
-from fakedev.workqueue.broker import MOST_A_PARTY, Broker
+from fakedev.workqueue.admission import MOST_A_PARTY
+from fakedev.workqueue.broker import Broker
 from fakedev.workqueue.spec import BrokerSpec, QueueSpec
 from tests.line_peers import connect
 
@@ -57,6 +58,25 @@ class BackendAnswerTests(SynchronousTestCase):
             job_id = self.ask("take sleep").split()[1]
             self.assertEqual(self.ask(f"fail {job_id} {said}"), f"ok {outcome}\n")
             self.assertEqual(self.told(), told)
+
+    def test_large_jobs_are_given_and_shown_in_parts(self):
+        """One answer takes neither long nor much memory: a take has enough with 1 MiB, a list shows beginnings."""
+        said = b"put sleep a " + b"x" * 65000 + b"\n"
+        for _ in range(20):
+            self.client.dataReceived(said)
+        listed = self.ask("list sleep").splitlines()
+        self.assertEqual((len(listed), listed[1].partition(" -- ")[2]), (21, "a " + "x" * 99 + "..."))
+        self.assertEqual(self.ask("take sleep count=1000").partition("\n")[0], "ok 17 lines")
+
+    def test_a_reason_that_is_kept_is_short(self):
+        """Buried jobs keep theirs for as long as they lie there."""
+        self.put(1)
+        self.ask("take sleep")
+        self.assertEqual(
+            self.ask("bury 1 " + "x" * 1025), "error bad-argument reason: is longer than 1024 characters\n"
+        )
+        self.assertEqual(self.ask("bury 1 " + "x" * 1024), "ok\n")
+        self.assertIn(" reason=" + "x" * 100 + "... --", self.ask("list sleep"))
 
     def test_hands_that_are_full_in_the_middle_of_an_answer(self):
         """What was taken until then is told; the next one is refused."""

@@ -231,7 +231,7 @@ def test_api() -> None:
     assert [queue["queue"] for queue in app.json("/api/v1/queues?offset=1&limit=1")["queues"]] == ["media"]
     one = app.json("/api/v1/queues/sleep")
     assert one == told["queues"][0]
-    expected = {"waiting": 0, "success": 1, "maxrun-seconds": 0.5, "maxima": "window", "maxima-seconds": 60}
+    expected = {"waiting": 0, "all": 0, "success": 1, "maxrun-seconds": 0.5, "maxima": "window", "maxima-seconds": 60}
     assert {name: one[name] for name in expected} == expected
     assert one["services-per-second"] == pytest.approx(1 / 12.5)
     assert one["run-seconds"]["success"]["count"] == 1

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.original_frontend import OriginalFrontend, answer_of, from_go, work
+from tests.original_tester import OriginalFrontend, answer_of, from_go, work
 from tests.real import PATIENCE_SECONDS, Program, clean_environment, console
 
 pytestmark = pytest.mark.real
@@ -133,9 +133,9 @@ def test_several_workers(start_program: Start, frontend: OriginalFrontend, tmp_p
 def test_a_running_job_is_finished_before_the_end(start_program: Start, frontend: OriginalFrontend) -> None:
     """SIGTERM ends the backend, not the command; no further job is taken."""
     client = frontend.put("q", ["-c", "echo begun; read line < /dev/stdin; sleep 0.5; exit 4"])
-    frontend.put("q", ["-c", "echo again"])
     program = start_program(backend(frontend.backend_port, SH))
     program.wait_for_text("begun")
+    frontend.put("q", ["-c", "echo again"])
     program.process.send_signal(signal.SIGTERM)
     assert answer_of(client)["Retcode"] == 4
     assert program.wait() == 0
@@ -165,10 +165,19 @@ def test_a_second_interrupt_ends_everything(start_program: Start, frontend: Orig
     wait_until_gone(token)
 
 
+def test_signals_to_the_very_end(start_program: Start, frontend: OriginalFrontend) -> None:
+    """Whoever is impatient gets no other end: 0, and no word of a fault."""
+    frontend.put("q", ["-c", "echo begun; sleep 60"])
+    program = start_program(backend(frontend.backend_port, SH))
+    program.wait_for_text("begun")
+    assert program.stop_impatiently() == 0
+    assert "Traceback" not in program.stderr
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_stopped_frontend_holds_nobody(start_program: Start, number: signal.Signals) -> None:
     """It is stopped by SIGSTOP: it takes connections, by its kernel, and never answers."""
-    frontend = start_program([sys.executable, "-m", "tests.original_frontend", "q"])
+    frontend = start_program([sys.executable, "-m", "tests.original_tester", "q"])
     port = int(frontend.wait_for_text("ready").split()[2])
     frontend.process.send_signal(signal.SIGSTOP)
     program = start_program(backend(port, "-verbose", "-workers", "3", "sleep"))

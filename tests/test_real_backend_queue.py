@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.original_frontend import answer_of, to_go
+from tests.original_tester import answer_of, request
 from tests.real import Program, console
 from tests.real_service import FLEET, Peer, Service, StartProgram, connected, eventually, ready
 
@@ -72,7 +72,7 @@ def test_results_of_all_kinds(queues: Queues, protocol: str) -> None:
 def test_an_original_client(queues: Queues, protocol: str) -> None:
     """Its request and its one read."""
     client = connected(queues.clients)
-    client.sendall(to_go({"Queue": "q", "Args": ["-c", "exit 4"], "Limit": 0}))
+    client.sendall(request("q", ["-c", "exit 4"]))
     queues.backend(protocol, "-backoff", "0.1", SH)
     answer = answer_of(client)
     assert (answer["Retcode"], answer["Error"]) == (4, "/bin/sh ended with exit code 4")

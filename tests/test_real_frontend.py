@@ -151,3 +151,11 @@ def test_a_second_signal(start: Start) -> None:
         backend.leave()
     assert frontend.program.wait() == 0
     assert "Traceback" not in frontend.program.stderr
+
+
+def test_signals_to_the_very_end(start: Start) -> None:
+    """Whoever is impatient gets no other end: 0, and no word of a fault."""
+    frontend = start("sleep")
+    assert frontend.value('hpa_queue_all{name="sleep"}') == 0  # its reactor runs
+    assert frontend.program.stop_impatiently() == 0
+    assert "Traceback" not in frontend.program.stderr

@@ -49,8 +49,9 @@ def test_on_a_page() -> None:
 
 
 def test_the_words_of_dcgm_exporter() -> None:
-    """Codes and words stand among the labels of the pod, by name; a code beyond the exporter's table is an error too."""
-    fleet = make_fleet(pool_of(nodes=1, device_type=DeviceType("erring", {"xid": Range(0, 200)}), devices_per_node=4))
+    """Codes and words stand among the pod's labels, by name; a code beyond the exporter's table is an error too."""
+    erring = DeviceType("erring", {"xid": Range(0, 200)})
+    fleet = make_fleet(pool_of(nodes=1, device_type=erring, devices_per_node=4))
     dcgm = loaded("fleet: {pools: [{name: p, device: h100, identity: dcgm}]}").identities["p"]
     page = Page(Face(dcgm, DeviceSource(fleet)), fleet.roster.nodes)
     for device, load in ((0, 24), (1, 39.5), (3, 86.5)):

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from fakedev.sim.askable import ASKABLE, COUNTED, metric_word
+from fakedev.sim.device_types import WORK_KINDS
 from fakedev.sim.value_functions import FORMS
 from fakedev.wire.bare import parse_bare_workload
 from fakedev.wire.braces import MOST_BYTES
 from fakedev.wire.errors import CODES
 from fakedev.wire.json_lines import parse_json_line
 from fakedev.wire.strict_json import MOST_LEVELS
-from fakedev.wire.workload_verbs import FUNCTIONS, WORKLOAD_GRAMMAR, WORKLOAD_VERBS
+from fakedev.wire.workload_verbs import FUNCTIONS, KINDS, WORKLOAD_GRAMMAR, WORKLOAD_VERBS
 
 TEXT = (Path(__file__).parents[1] / "doc" / "protocol-workload.txt").read_text(encoding="utf-8")
 COMMANDS = TEXT[TEXT.index("\nCommands\n") : TEXT.index("\nBare JSON\n")]
@@ -34,11 +35,14 @@ def test_every_verb_and_argument(verb):
     assert set(request.arguments) == {a.name for a in verb.arguments} | {flag.name for flag in verb.flags}
 
 
-def test_every_value_function():
+def test_every_value_function_and_kind():
     """The grammar's help and the document have those of the rules."""
     assert tuple(form.usage for form in FORMS.values()) == FUNCTIONS
+    assert set(KINDS) == set(WORK_KINDS)
     for name in FORMS:
         assert f"              {name}(" in TEXT
+    kinds = COMMANDS[COMMANDS.index("\n   kind ") : COMMANDS.index("\n   node ")]
+    assert [kind for kind in KINDS if kind not in kinds] == []
 
 
 def test_every_metric():

@@ -16,7 +16,7 @@ from fakedev.wire.queue_bare import parse_bare_ask, parse_bare_request, parse_ba
 from fakedev.wire.queue_bare_writing import MOST_BARE_BYTES
 from fakedev.wire.queue_client_verbs import QUEUE_CLIENT_GRAMMAR, QUEUE_CLIENT_VERBS
 from fakedev.wire.strict_json import MOST_LEVELS
-from fakedev.workqueue.broker import JOB_BYTES, MOST_A_PARTY
+from fakedev.workqueue.admission import JOB_BYTES, MOST_A_PARTY
 from fakedev.workqueue.outcome import Outcome
 from fakedev.workqueue.queue import MOST_BURIED
 from fakedev.workqueue.spec import MIB, BrokerSpec, QueueSpec

@@ -68,6 +68,12 @@ def test_run_with_everything():
     }
 
 
+@pytest.mark.parametrize(("text", "value"), [("90", 90.0), ("0.25", 0.25), ("0", 0.0), ("1e3", 1000.0), ("5m", "5m")])
+def test_a_plain_number_is_a_duration_in_seconds(text, value):
+    """As in JSON; whatever else it may be is for the rules to say."""
+    assert parse(f"run a devices=all profile=1 ttl={text}".encode()).arguments["ttl"] == value
+
+
 def test_an_argument_with_a_place_may_be_named():
     """A name that looks like an option is given as one."""
     assert parse(b"run name=a=b devices=all profile=1").arguments["name"] == "a=b"
@@ -97,7 +103,7 @@ def test_an_alias_is_the_verb():
         ("run x repeat=\u0661".encode(), "bad-argument", "repeat:"),
         (b"run x limit=memory", "bad-argument", "limit: 'memory' is not NAME:NUMBER"),
         (b"run x limit=:1", "bad-argument", "limit:"),
-        (b"run x limit=memory:nan", "bad-argument", "limit: 'nan' is no finite number"),
+        (b"run x limit=memory:-1e999", "bad-argument", "limit: '-1e999' is no finite number"),
         (b"run x limit=memory:1e999", "bad-argument", "limit: '1e999' is no finite number"),
         (b"run x limit=a:1 limit=a:2", "bad-argument", "limit: 'a' is given twice"),
         (b"run x detach detach", "bad-argument", "detach: given twice"),

@@ -15,6 +15,8 @@ from fakedev.sim.spec import FOREVER, Activity, MetricUse, WorkloadSpec
 from fakedev.sim.value_functions import Function
 from fakedev.sim.workload_fields import FIELDS, fields_of_workload, workload_from_fields
 
+NO_SIZE = "is no size: give bytes, or a number with kB, MB, GB, KiB, MiB, GiB or TiB"
+NO_SIZE_HERE = "must be a number, in the unit that it is shown in"
 GOOD: dict[str, object] = {"name": "train", "devices": "card0", "profile": "98:1:0"}
 
 
@@ -178,7 +180,9 @@ DURATION = "ttl: must be a duration, as 90s or 5m, or seconds from 0 up"
         ("repeat", 2**53 + 1, "repeat: must be a whole number, 0 for ever"),
         ("limits", [], "limits: must be at most 64 metrics, each with a number"),
         ("limits", {str(n): 1 for n in range(65)}, "limits: must be at most 64 metrics, each with a number"),
-        ("limits", {"memory": "1GiB"}, "limits: the limit of 'memory' must be a finite number"),
+        ("limits", {"memory": "lots"}, f"limits: memory: 'lots' {NO_SIZE}"),
+        ("limits", {"power": "1GiB"}, f"limits: the limit of 'power' {NO_SIZE_HERE}"),
+        ("limits", {"memory_used_ratio": "5"}, f"limits: the limit of 'memory_used_ratio' {NO_SIZE_HERE}"),
         ("limits", {"memory": float("inf")}, "limits: the limit of 'memory' must be a finite number"),
         ("limits", {"memory": float("nan")}, "limits: the limit of 'memory' must be a finite number"),
         ("limits", {5: 5}, "limits: the limit of 5 must be a finite number"),

@@ -290,8 +290,9 @@ def test_limits_and_run_time() -> None:
     [
         (["-limit", "memory"], "no METRIC=VALUE"),
         (["-limit", "=3"], "no METRIC=VALUE"),
-        (["-limit", "memory=x"], "neither a number nor a size"),
-        (["-limit", "memory=nan"], "neither a number nor a size"),
+        (["-limit", "memory=x"], "-limit: memory: 'x' is no size"),
+        (["-limit", "memory=nan"], "-limit: memory: 'nan' is no size"),
+        (["-limit", "power=40GiB"], "-limit: the limit of 'power' must be a number, in the unit that it is shown in"),
         (["-use", "memory"], "no METRIC=VALUE:FLUCTUATION:SECONDS"),
         (["-use", "memory=lots"], "-use: memory: activity 1: 'lots' is no size"),
         (["-use", "memry=1GiB"], "-use: 'memry' is no metric that workloads bring; did you mean memory?"),

@@ -17,10 +17,11 @@ from fakedev.commands.workload_message import run_message
 from fakedev.config.peer_address import Address, parse_address
 from fakedev.sim.errors import FieldError
 from fakedev.sim.spec import WorkloadSpec
-from fakedev.sim.units import parse_duration, parse_size
+from fakedev.sim.units import parse_duration
 from fakedev.sim.workload_fields import workload_from_fields
 
-Limit = tuple[str, float]
+#: A metric, and a number or what must be a size.
+Limit = tuple[str, float | str]
 
 _VARIABLES: Final = {
     "node": "NODE_NAME",
@@ -56,18 +57,14 @@ def read_text(path: str) -> str:
 
 
 def parse_limit(text: str) -> Limit:
-    """``METRIC=VALUE``: a metric's name and a number, or a size such as 40GiB."""
+    """``METRIC=VALUE``: a metric's name and a number, or what must be a size such as 40GiB."""
     metric, equals, value = text.partition("=")
     if not metric.strip() or not equals:
         raise ValueError(f"{text!r} is no METRIC=VALUE, as memory=40GiB")
     try:
         return metric.strip(), parse_number(value)
     except ValueError:
-        pass
-    try:
-        return metric.strip(), float(parse_size(value))
-    except ValueError:
-        raise ValueError(f"{value!r} is neither a number nor a size, as 40GiB") from None
+        return metric.strip(), value
 
 
 def parse_use(text: str) -> tuple[str, str]:
@@ -147,7 +144,9 @@ class WorkloadOptions:
         self._seconds_of = flags.text(
             "seconds-of", "time", "what the activity's seconds are: time, or work at the highest clock", "time|work"
         )
-        self._kind = flags.text("kind", "compute", "kind of work: compute, tensor, memory, transfer", "KIND")
+        self._kind = flags.text(
+            "kind", "compute", "of work: compute, tensor, memory, transfer, exchange, encode, decode, render", "KIND"
+        )
         self._uses = flags.each(
             "use", "what it asks of a metric beside the load: memory=40GiB, fabric-tx=30%:0:60,60%:0:60",
             "METRIC=VALUE:FLUCTUATION:SECONDS,...", parse_use,

@@ -5,15 +5,22 @@ from __future__ import annotations
 from fakedev.config.scalars import Choice, Duration, Integer, Number, Text
 from fakedev.config.schema import Key, Section, Type
 from fakedev.config.shapes import ListOf, MapOf, OneOf
+from fakedev.sim.units import parse_duration, parse_size
+
+
+def _size(text: str) -> str:
+    """A size as it is written, when it is one: the rules know for which metrics it will do."""
+    parse_size(text)
+    return text
+
 
 _FUNCTION = MapOf(ListOf(OneOf((Number(), Text()))), words="mapping of a value function to its values")
 _SECONDS = Key(
     "seconds",
-    Number(0),
-    "How long; 0 in the last activity: until stopped.",
+    OneOf((Number(0), Text("duration", parse_duration))),
+    "How long, in seconds or as 90s or 5m; 0 in the last activity: until stopped.",
     default=0.0,
     default_words="0",
-    unit="seconds",
 )
 
 ACTIVITY = Section(
@@ -149,7 +156,8 @@ BASE = Section(
         Key(
             "kind",
             Text(),
-            "Kind of work: compute, tensor, memory, transfer, or one that a device type adds.",
+            "Kind of work: compute, tensor, memory, transfer, exchange, encode, decode, render, "
+            "or one that a device type adds.",
             default="compute",
         ),
         Key("node", Text(), "The node whose devices are meant by bare names.", default_words="none"),
@@ -158,8 +166,8 @@ BASE = Section(
         Key("container", Text(), "Container of the pod.", default_words="none"),
         Key(
             "limits",
-            MapOf(Number(), words="mapping of metrics to numbers"),
-            "Crossing one of these ends the workload.",
+            MapOf(OneOf((Number(), Text("size", _size)), "number or size"), words="mapping of metrics to numbers"),
+            "Crossing one of these ends the workload; of metrics in bytes also sizes, as 40GiB.",
             default={},
             default_words="none",
         ),

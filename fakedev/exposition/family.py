@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -38,19 +38,24 @@ class Family:
         self.header = f"# HELP {declared} {escaped_help(spec.help)}\n# TYPE {declared} {kind}\n".encode()
         self.kinds = kinds
         self._rows = spec.rows
-        self._needed = tuple(row.needed for row in spec.rows)
+        self._needed = tuple(frozenset(row.needed) for row in spec.rows)
         self._number = spec.number
 
     def present(self, lines: Lines, state: State) -> Lines:
         """The lines whose entities have their quantity in this state."""
-        chosen = np.ones(len(lines.texts), dtype=np.bool_)
+        found: list[tuple[int, NDArray[np.bool_] | bool]] = []
         for number, (row, needed) in enumerate(zip(self._rows, self._needed, strict=True)):
-            mine = slice(None) if lines.rows is None else lines.rows == number
             level = state.levels.get(row.level)
-            if level is None or not all(name in level.arrays for name in needed):
-                chosen[mine] = False
-            elif conditions := _conditions(level, row, needed, lines.positions[mine]):
-                chosen[mine] = np.logical_and.reduce(conditions)
+            if level is None or not needed <= level.arrays.keys():
+                found.append((number, False))
+            elif row.is_conditional or needed & level.present.keys():
+                positions = lines.positions if lines.rows is None else lines.positions[lines.rows == number]
+                found.append((number, np.logical_and.reduce(_conditions(level, row, needed, positions))))
+        if not found:
+            return lines
+        chosen = np.ones(len(lines.texts), dtype=np.bool_)
+        for number, is_there in found:
+            chosen[slice(None) if lines.rows is None else lines.rows == number] = is_there
         return lines if chosen.all() else lines.only(chosen)
 
     def rendered(self, lines: Lines, state: State, line_end: bytes) -> Iterator[bytes]:
@@ -87,7 +92,7 @@ class Family:
 
 
 def _conditions(
-    level: Level, row: RowSpec, needed: Sequence[str], positions: NDArray[np.int64]
+    level: Level, row: RowSpec, needed: Collection[str], positions: NDArray[np.int64]
 ) -> list[NDArray[np.bool_]]:
     """All of what must hold of some entities for them to have a row, each of shape as ``positions``."""
     conditions = [level.present[name][positions] for name in needed if name in level.present]

@@ -100,6 +100,11 @@ class RowSpec:
         return tuple(dict.fromkeys((*self.needed, *self.where, *self.unless)))
 
     @property
+    def is_conditional(self) -> bool:
+        """Whether an entity that has all that is needed may still have no row."""
+        return bool(self.where or self.unless)
+
+    @property
     def is_plain(self) -> bool:
         """Whether it shows its quantity alone."""
         return not self.plus and not self.per

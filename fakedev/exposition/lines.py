@@ -52,18 +52,22 @@ class Lines:
     rows: NDArray[np.int64] | None = None
 
     @classmethod
-    def of(cls, groups: Sequence[GroupTexts], kinds: RowKinds, is_sorted: bool) -> Lines:
-        """The lines of some groups: group by group, entity by entity, row by row; or sorted as text."""
+    def of(cls, groups: Sequence[GroupTexts], kinds: RowKinds) -> Lines:
+        """The lines of some groups: group by group, entity by entity, row by row."""
         columns = [[texts[number] for texts in groups] for number in kinds.numbers]
         if len(columns) == 1:
-            lines = cls._of_one_kind(columns[0])
-        elif kinds.are_of_one_level:
-            lines = cls._of_one_level(columns)
-        else:
-            lines = cls._of_kinds(columns)
-        if not is_sorted:
-            return lines
-        return lines._in_order(sorted(range(len(lines.texts)), key=lines.texts.__getitem__))
+            return cls._of_one_kind(columns[0])
+        if kinds.are_of_one_level:
+            return cls._of_one_level(columns)
+        return cls._of_kinds(columns)
+
+    def order(self, near: NDArray[np.int64] | None) -> NDArray[np.int64]:
+        """The places of the lines when they are sorted as text.
+
+        :param near: such places of earlier lines: when few lines have changed since, this takes little time.
+        """
+        start = range(len(self.texts)) if near is None or len(near) != len(self.texts) else near.tolist()
+        return np.array(sorted(start, key=self.texts.__getitem__), dtype=np.int64)
 
     @classmethod
     def _of_one_kind(cls, groups: Sequence[Labelled]) -> Lines:
@@ -93,11 +97,12 @@ class Lines:
             _joined([each.positions for groups in columns for each in groups]),
             rows,
         )
-        return every._in_order(np.lexsort((rows, place, group)).tolist())
+        return every.in_order(np.lexsort((rows, place, group)))
 
-    def _in_order(self, order: Sequence[int]) -> Lines:
+    def in_order(self, order: NDArray[np.int64]) -> Lines:
+        """The lines at some places, in their order, shape (N,)."""
         rows = None if self.rows is None else self.rows[order]
-        return Lines([self.texts[place] for place in order], self.positions[order], rows)
+        return Lines([self.texts[place] for place in order.tolist()], self.positions[order], rows)
 
     def only(self, chosen: NDArray[np.bool_]) -> Lines:
         """Those that are chosen, shape (N,), in the same order."""

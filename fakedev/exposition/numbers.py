@@ -25,23 +25,26 @@ _POWERS: Final = 10.0 ** np.arange(7, 16)
 
 def formatted(values: Floats, number: NumberFormat) -> list[bytes]:
     """Each value as text: a list as long as ``values``."""
-    if not np.isfinite(values).all():
+    if not len(values):
+        return []
+    magnitudes = np.abs(values)
+    largest = np.maximum.reduce(magnitudes)
+    if not largest < np.inf:
         return _with_special_values(values, number)
     if number is NumberFormat.INT:
-        if (np.abs(values) >= _PAST_INT64).any():
+        if largest >= _PAST_INT64:
             return [b"%d" % round(value) for value in values.tolist()]
         return _split(orjson.dumps(np.rint(values).astype(np.int64), option=orjson.OPT_SERIALIZE_NUMPY))
     if number is NumberFormat.FIXED6:
         return [b"%.6f" % value for value in values.tolist()]
     if number is NumberFormat.DIGITS15:
         return [b"%.15g" % value for value in values.tolist()]
-    return _shortest(values, number)
+    return _shortest(values, magnitudes, number)
 
 
-def _shortest(values: Floats, number: NumberFormat) -> list[bytes]:
+def _shortest(values: Floats, magnitudes: Floats, number: NumberFormat) -> list[bytes]:
     """The shortest text that reads as the value, with an exponent where the format wants one."""
-    magnitude = np.abs(values)
-    unusual = np.flatnonzero((magnitude >= _LARGE) | ((magnitude < _SMALL) & (magnitude > 0)))
+    unusual = np.flatnonzero((magnitudes >= _LARGE) | ((magnitudes < _SMALL) & (magnitudes > 0)))
     if not len(unusual):
         return _split(_without_exponents(values, number))
     candidates = values[unusual]
@@ -76,7 +79,7 @@ def _without_exponents(values: Floats, number: NumberFormat) -> bytes:
 
 
 def _split(array: bytes) -> list[bytes]:
-    return array[1:-1].split(b",") if len(array) > 2 else []
+    return array[1:-1].split(b",")
 
 
 def _with_special_values(values: Floats, number: NumberFormat) -> list[bytes]:

@@ -11,6 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Generic, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fakedev.exposition.face import Face
 from fakedev.exposition.family import Family
 from fakedev.exposition.identity import Layout
@@ -41,6 +44,11 @@ class Page(Generic[Group]):
         self._texts: list[GroupTexts | None] = []
         self._next = 0
         self._lines: dict[RowKinds, Lines] = {}
+        #: Lines that are yet to be sorted, and of which of them the order is known.
+        self._unsorted: dict[RowKinds, Lines] = {}
+        self._sorted: set[RowKinds] = set()
+        #: The order of lines that are sorted, when they were made last.
+        self._orders: dict[RowKinds, NDArray[np.int64]] = {}
         self.regroup(groups)
 
     def regroup(self, groups: Sequence[Group]) -> None:
@@ -49,7 +57,7 @@ class Page(Generic[Group]):
             self._groups = groups
             self._texts = [None] * len(groups)
             self._next = 0
-            self._lines = {}
+            self._forget_lines()
 
     def compile(self) -> bool:
         """Bring some of the texts up to date with the labels of now.
@@ -62,16 +70,29 @@ class Page(Generic[Group]):
             texts = self._face.texts(self._groups[place])
             if texts is not self._texts[place]:
                 self._texts[place] = texts
-                self._lines = {}
+                self._forget_lines()
                 made += sum(len(each.texts) for each in texts)
                 if made >= _TEXTS_AT_ONCE:
                     return False
         for family in self._families:
             if family.kinds not in self._lines:
-                groups = [texts for texts in self._texts if texts is not None]
-                self._lines[family.kinds] = Lines.of(groups, family.kinds, self._sorts)
+                self._make_lines(family.kinds)
                 return False
         return True
+
+    def _make_lines(self, kinds: RowKinds) -> None:
+        """The lines of families with such rows; those that are to be sorted in three steps, a call each."""
+        if kinds not in self._unsorted:
+            lines = Lines.of([texts for texts in self._texts if texts is not None], kinds)
+            (self._unsorted if self._sorts else self._lines)[kinds] = lines
+        elif kinds not in self._sorted:
+            self._orders[kinds] = self._unsorted[kinds].order(self._orders.get(kinds))
+            self._sorted.add(kinds)
+        else:
+            self._lines[kinds] = self._unsorted.pop(kinds).in_order(self._orders[kinds])
+
+    def _forget_lines(self) -> None:
+        self._lines, self._unsorted, self._sorted = {}, {}, set()
 
     def slices(self, state: State) -> Iterator[bytes]:
         """The page at a tick piece by piece: joined they are the page. The texts must be up to date.

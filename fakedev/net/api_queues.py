@@ -60,10 +60,11 @@ class QueueItem(ApiResource):
 
 def _described(figures: QueueFigures, name: str) -> dict[str, Any]:
     """A queue: what the ports tell of it, its rates and maxima with what these cover, its histograms by outcome."""
-    seconds, _, counted = figures.of(name)
+    seconds, snapshot, counted = figures.of(name)
     spec = figures.spec
     return {
         **describe_queue(figures.broker, name, seconds),
+        "all": snapshot.waiting + snapshot.running,
         "retries": counted.retries,
         "window-seconds": spec.window_seconds,
         "arrivals-per-second": counted.arrivals_per_second(seconds),

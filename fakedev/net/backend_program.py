@@ -9,6 +9,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger, LogLevel
 from twisted.python.failure import Failure
 
+from fakedev.net.ending_signals import stop_reactor
 from fakedev.workqueue.backend_pace import End
 
 
@@ -57,7 +58,7 @@ class BackendProgram:
         self.log.warn("{signal} again: ends at once", signal=signal_name)
         for worker in self._workers:
             worker.cut()
-        self._stop()
+        stop_reactor(self._reactor)
 
     def _tell_all_to_leave(self) -> None:
         for worker in self._workers:
@@ -70,14 +71,10 @@ class BackendProgram:
             self.log.emit(LogLevel.error if end.exit_code else LogLevel.info, "ends: {reason}", reason=end.reason)
         self._left -= 1
         if not self._left:
-            self._stop()
+            stop_reactor(self._reactor)
         elif end.exit_code:
             self._tell_all_to_leave()
 
     def _failed(self, failure: Failure) -> None:
         self.log.failure("a worker failed", failure=failure)
         self._ended(End(1, "a fault of fakedev"))
-
-    def _stop(self) -> None:
-        if self._reactor.running:
-            self._reactor.stop()

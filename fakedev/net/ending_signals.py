@@ -1,10 +1,13 @@
-"""Signals that ask a program to end: the first politely, the second at once."""
+"""Signals that ask a program to end: the first politely, the second at once, and late ones in vain."""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final
+
+from twisted.internet.error import ReactorNotRunning
 
 ENDING_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -15,18 +18,37 @@ class EndingSignals:
     :param reactor: calls both.
     """
 
-    def __init__(self, reactor: Any, first: Callable[[str], None], again: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        reactor: Any,
+        first: Callable[[str], None],
+        again: Callable[[str], None],
+        numbers: Sequence[signal.Signals] = ENDING_SIGNALS,
+    ) -> None:
         self._reactor = reactor
         self._first = first
         self._again = again
+        self._numbers = numbers
         self._came = False
 
     def install(self) -> None:
         """Catch the signals, in place of whoever did; to be called when the reactor runs, which installs its own."""
-        for number in ENDING_SIGNALS:
+        for number in self._numbers:
             signal.signal(number, lambda number, _: self._reactor.callFromThread(self._heard, number))
+        self._reactor.addSystemEventTrigger("after", "shutdown", self._ignore)
 
     def _heard(self, number: int) -> None:
         action = self._again if self._came else self._first
         self._came = True
         action(signal.Signals(number).name)
+
+    def _ignore(self) -> None:
+        """Python gives up its signals before it exits: one that comes then would take the place of the exit code."""
+        for number in self._numbers:
+            signal.signal(number, signal.SIG_IGN)
+
+
+def stop_reactor(reactor: Any) -> None:
+    """Stop the reactor, unless it is stopping already."""
+    with suppress(ReactorNotRunning):
+        reactor.stop()

@@ -70,7 +70,7 @@ class LineConnection(LineInput):
         if self.closing:
             return
         if self.factory.verbose:
-            self.log.info("to {peer}: {message}", peer=self.describe(), message=excerpt(data))
+            self.log.info("to {peer}: {message}", peer=self.describe(), message=excerpt(data), log_unlimited=True)
         self._said.append(data)
         if self._slicing:
             self.slice_answer_bytes += len(data)

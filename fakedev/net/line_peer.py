@@ -5,7 +5,7 @@ from __future__ import annotations
 from twisted.logger import Logger
 
 from fakedev.net.line_connection import LineConnection
-from fakedev.sim.errors import Refused
+from fakedev.sim.errors import FieldError, Refused
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.json_lines import parse_json_line
 from fakedev.wire.opening import Way
@@ -22,6 +22,7 @@ class LinePeer(LineConnection):
     * :meth:`requestReceived`: a request in words or JSON lines. Return its Reply, raise ProtocolError or
       Refused, or return None and call :meth:`reply` later. ``help`` and ``quit`` are answered here.
     * :meth:`bareReceived`: a bare JSON object. Call :meth:`answer_bare`, now or later, or raise.
+    * :meth:`peerQuits`: called when the peer says `quit`, before its answer.
     * :meth:`peerLeft`: called once, when the peer is not served any more, for whatever reason.
     * :meth:`is_working`: whether something runs or waits for the peer, so that its end of input means that it left.
     * :meth:`bare_failed`: what a bare peer is answered for an error.
@@ -41,6 +42,9 @@ class LinePeer(LineConnection):
     def bareReceived(self, message: bytes) -> None:
         """Do what the bare object asks; answer_bare() gives the answer."""
         raise ProtocolError("bad-argument", "this port does not serve bare JSON")
+
+    def peerQuits(self) -> None:
+        """Take back what the peer holds and would lose by leaving without a word."""
 
     def peerLeft(self) -> None:
         """Free what was the peer's."""
@@ -88,7 +92,9 @@ class LinePeer(LineConnection):
         request = None
         try:
             if self.factory.verbose:
-                self.log.info("from {peer}: {message}", peer=self.describe(), message=excerpt(message))
+                self.log.info(
+                    "from {peer}: {message}", peer=self.describe(), message=excerpt(message), log_unlimited=True
+                )
             if self.way is Way.BARE:
                 self.bareReceived(message)
             elif stripped := message.strip():
@@ -119,6 +125,7 @@ class LinePeer(LineConnection):
 
     def _serve(self, request: Request) -> None:
         if request.verb == "quit":
+            self.peerQuits()
             self._answer(request, Reply())
             self.close()
             return
@@ -135,7 +142,10 @@ class LinePeer(LineConnection):
 
     def _refuse(self, request: Request | None, error: ProtocolError | Refused) -> None:
         if isinstance(error, Refused):
-            error = ProtocolError(error.code, error.text)
+            text = error.text
+            if isinstance(error, FieldError) and request is not None and self.way is Way.WORDS:
+                text = f"{self.factory.grammar.find(request.verb).said(error.field)}: {error.reason}"
+            error = ProtocolError(error.code, text)
         if request is not None:
             self.owed.settle(request)
             error.request_id = request.id

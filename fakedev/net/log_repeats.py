@@ -31,8 +31,8 @@ class _Span:
 class RepeatLimit:
     """Hands entries on, but of one kind at most so many in ten seconds; then one that says how many were left out.
 
-    Entries are of one kind when their format, logger and level are the same. Those of level debug are all handed on:
-    whoever asks for them wants them.
+    Entries are of one kind when their format, logger and level are the same. Those of level debug, and those with the
+    field ``log_unlimited``, are all handed on: whoever asks for them wants them.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class RepeatLimit:
 
     def __call__(self, event: LogEvent) -> None:
         """Take one event (called by Twisted)."""
-        if event.get("log_level") is LogLevel.debug:
+        if event.get("log_level") is LogLevel.debug or event.get("log_unlimited"):
             self._observer(event)
             return
         now = self._clock.seconds()

@@ -28,12 +28,29 @@ TICK_HEADER: Final = "X-Fakedev-Tick"
 _TURN_SECONDS: Final = 0.004
 
 
+class LatestPages:
+    """The pages that were made of the last tick. Those of ticks before are let go: nobody is sent them any more."""
+
+    def __init__(self) -> None:
+        self._tick = -1
+        self._pages: list[CachedPage] = []
+
+    def add(self, page: CachedPage, tick: int) -> None:
+        """A page of a tick was made."""
+        if tick > self._tick:
+            for each in self._pages:
+                each.let_go(tick)
+            self._tick, self._pages = tick, []
+        self._pages.append(page)
+
+
 class CachedPage:
     """What an address shows, of one tick, as a Response.
 
     :param state: what there is to be shown now.
     :param parts: pages one after the other: several where pools have several identities.
     :param openmetrics: the parts are OpenMetrics.
+    :param latest: is told of each page that is made.
     :ivar as_openmetrics: the same page as OpenMetrics, where all its identities negotiate that.
     """
 
@@ -43,8 +60,10 @@ class CachedPage:
         clock: IReactorTime,
         parts: Sequence[Page[Any]],
         openmetrics: bool = False,
+        latest: LatestPages | None = None,
     ) -> None:
         self._state = state
+        self._latest = latest or LatestPages()
         self._clock = clock
         self._parts = tuple(parts)
         self._end = b"# EOF\n" if openmetrics else b""
@@ -65,10 +84,17 @@ class CachedPage:
         self._make()
         return self._response if self._response is not None and self._tick == tick else waiter
 
+    def let_go(self, tick: int) -> None:
+        """Keep no page of a tick before this one."""
+        if self._tick < tick:
+            self._response = None
+
     def _make(self) -> None:
         """Begin to make the page, if somebody waits for it and that is not under way."""
         if self._waiting and not self._is_making:
             self._is_making = True
+            # Not two large pages at once.
+            self._response = None
             self._work(self._pieces(), [])
 
     def _pieces(self) -> Generator[bytes, None, State]:
@@ -106,8 +132,9 @@ class CachedPage:
     def _made(self, pieces: Sequence[bytes], state: State) -> Response:
         self._tick = state.tick
         body = Body(*filter(None, pieces), self._end)
-        self._response = Response(200, body, self._content_type, [(TICK_HEADER, str(state.tick))])
-        return self._response
+        self._response = response = Response(200, body, self._content_type, [(TICK_HEADER, str(state.tick))])
+        self._latest.add(self, state.tick)
+        return response
 
 
 class Pages:
@@ -123,6 +150,7 @@ class Pages:
         self._faces: dict[Identity, Face[RosterNode]] = {}
         self._kept: dict[tuple[str, int], CachedPage] = {}
         self._workloads: CachedPage | None = None
+        self._latest = LatestPages()
 
     def fleet_page(self, pool: str | None = None, identity: Identity | None = None) -> CachedPage:
         """All nodes, or a pool's; as their pools' identities say, or in another one."""
@@ -142,9 +170,12 @@ class Pages:
         """The running workloads: our own page, the same in both formats but for its last line."""
         if self._workloads is None:
             source, text, openmetrics = workload_pages(self._fleet)
-            self._workloads = CachedPage(source.state, self._clock, [text])
-            self._workloads.as_openmetrics = CachedPage(source.state, self._clock, [openmetrics], openmetrics=True)
+            self._workloads = self._cached(source.state, [text], openmetrics=False)
+            self._workloads.as_openmetrics = self._cached(source.state, [openmetrics], openmetrics=True)
         return self._workloads
+
+    def _cached(self, state: Callable[[], State], parts: Sequence[Page[Any]], openmetrics: bool) -> CachedPage:
+        return CachedPage(state, self._clock, parts, openmetrics, self._latest)
 
     def _page(self, name: str, nodes: Sequence[RosterNode], identity: Identity | None) -> CachedPage:
         key = (name, id(identity))
@@ -163,7 +194,7 @@ class Pages:
 
         def page(openmetrics: bool) -> CachedPage:
             parts = [Page(face, group, openmetrics) for face, group in faces]
-            return CachedPage(lambda: self._fleet.shown, self._clock, parts, openmetrics)
+            return self._cached(lambda: self._fleet.shown, parts, openmetrics)
 
         text = page(openmetrics=False)
         if all(shown.openmetrics for shown, _ in groups):

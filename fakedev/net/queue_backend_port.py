@@ -22,7 +22,9 @@ from fakedev.workqueue.job import Job
 from fakedev.workqueue.outcome import Report
 
 _MOST_ID: Final = 2**63
-_MOST_NAME_CHARACTERS: Final = 1024
+#: Of the jobs of one answer: then it has enough, whatever it asked for.
+_MOST_GIVEN_BYTES: Final = 2**20
+_MOST_KEPT_CHARACTERS: Final = 1024
 
 
 class QueueBackendPeer(QueuePeer):
@@ -39,6 +41,12 @@ class QueueBackendPeer(QueuePeer):
         self.pod = self.node = self.device = ""
         self._held: set[int] = set()
         self._bare_job: int | None = None  # that was given to a backend of the original
+
+    def peerQuits(self) -> None:
+        """The jobs that the peer holds wait again."""
+        hub = self.factory.hub
+        hub.broker.worker_quits(self, hub.now())
+        self.factory.turns.afterwards(hub)
 
     def peerLeft(self) -> None:
         """The jobs that the peer holds are lost to it, and it waits for none."""
@@ -68,10 +76,7 @@ class QueueBackendPeer(QueuePeer):
     def do_hello(self, request: Request) -> Reply:
         """Note who the peer is."""
         for name in ("node", "pod", "device"):
-            text = str(request.arguments.get(name, getattr(self, name)))
-            if len(text) > _MOST_NAME_CHARACTERS:
-                raise ProtocolError("bad-argument", f"{name}: is longer than {_MOST_NAME_CHARACTERS} characters")
-            setattr(self, name, text)
+            setattr(self, name, _short(request.arguments, name, getattr(self, name)))
         return Reply()
 
     def do_take(self, request: Request) -> Reply | None:
@@ -82,9 +87,14 @@ class QueueBackendPeer(QueuePeer):
         count = whole_of(request.arguments, "count", 1, MOST_JOBS) or 1
         now = hub.now()
         jobs: list[Job] = []
+        given_bytes = 0
         try:
-            while len(jobs) < count and (job := hub.broker.take(self, queue, now)) is not None:
+            while len(jobs) < count and given_bytes < _MOST_GIVEN_BYTES:
+                job = hub.broker.take(self, queue, now)
+                if job is None:
+                    break
                 jobs.append(job)
+                given_bytes += job.size_bytes
         except Refused:
             if not jobs:  # those that it has got already must be told
                 raise
@@ -122,7 +132,7 @@ class QueueBackendPeer(QueuePeer):
     def do_bury(self, request: Request) -> Reply:
         """A job is put aside."""
         job_id = _job_id(request)
-        reason = str(request.arguments.get("reason", ""))
+        reason = _short(request.arguments, "reason", "")
         self.factory.hub.broker.bury(self, job_id, reason, self.factory.hub.now())
         self._held.discard(job_id)
         return Reply()
@@ -225,6 +235,14 @@ def _exit_code(request: Request) -> int:
 
 def _run_seconds(arguments: Mapping[str, object]) -> float | None:
     return seconds_of(arguments, "run") if "run" in arguments else None
+
+
+def _short(arguments: Mapping[str, object], name: str, default: str) -> str:
+    """A text that is kept."""
+    text = str(arguments.get(name, default))
+    if len(text) > _MOST_KEPT_CHARACTERS:
+        raise ProtocolError("bad-argument", f"{name}: is longer than {_MOST_KEPT_CHARACTERS} characters")
+    return text
 
 
 def _any_queue(request: Request) -> str | None:

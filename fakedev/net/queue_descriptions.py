@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from fakedev.wire.words import quote_word
 from fakedev.workqueue.broker import Broker
@@ -12,6 +12,9 @@ from fakedev.workqueue.outcome import Answer, Outcome
 
 #: Digits after the point of seconds that are told.
 _DIGITS = 6
+#: Of the arguments of a job that is only shown: a list tells of many jobs, and each may have 64 KiB of them.
+_SHOWN_CHARACTERS: Final = 100
+_DOTS: Final = "..."
 
 
 def describe_queue(broker: Broker, queue: str, now: float) -> dict[str, Any]:
@@ -49,8 +52,8 @@ def describe_job(job: Job, now: float) -> dict[str, Any]:
     if job.worker is not None:
         described |= {"node": job.worker.node, "pod": job.worker.pod}
     if job.state is JobState.BURIED:
-        described["reason"] = job.reason
-    return {**described, "args": list(job.arguments)}
+        (described["reason"],) = _beginning([job.reason])
+    return {**described, "args": _beginning(job.arguments)}
 
 
 def describe_work(job: Job) -> dict[str, Any]:
@@ -97,6 +100,16 @@ def job_in_words(described: Mapping[str, Any]) -> str:
     """What describe_job() says."""
     known = {key: value for key, value in described.items() if key != "args"}
     return " ".join([in_words(known), "--", *map(quote_word, described["args"])])
+
+
+def _beginning(arguments: Sequence[str]) -> list[str]:
+    """The arguments, or as many characters of them as are shown, and dots."""
+    room = _SHOWN_CHARACTERS
+    for place, argument in enumerate(arguments):
+        if len(argument) > room:
+            return [*arguments[:place], argument[:room] + _DOTS]
+        room = max(0, room - len(argument))
+    return list(arguments)
 
 
 def _shown(value: object) -> str:

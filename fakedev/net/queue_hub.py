@@ -15,6 +15,8 @@ class QueueHub:
     """Gives the broker its time, and the calls that it needs at certain times.
 
     Who changes something in the broker sees to it that :meth:`turn_over` is called after it.
+
+    :ivar is_closed: whether no requests are taken in for good.
     """
 
     def __init__(self, broker: Broker, clock: IReactorTime) -> None:
@@ -24,6 +26,12 @@ class QueueHub:
         self._expiry: IDelayedCall | None = None
         self._drained: Deferred[None] | None = None
         self._give_up: IDelayedCall | None = None
+        self.is_closed = False
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether jobs still run that are to finish before the end."""
+        return self._drained is not None
 
     def now(self) -> float:
         """Seconds of the reactor's clock; they never go back, though the system's time may."""
@@ -51,6 +59,7 @@ class QueueHub:
         :param seconds: after which the running ones are ended too.
         :returns: fires when nothing is left.
         """
+        self.is_closed = True
         self._drained = drained = Deferred()
         self._give_up = self._clock.callLater(seconds, self.give_up)
         self.broker.close(GOING_DOWN, self.now())

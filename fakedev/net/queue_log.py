@@ -39,8 +39,7 @@ class QueueLog(Service):
         # An error must not end the loop: the next interval may be better.
         try:
             for queue in self._figures.all():
-                # Each line is a format of its own: they are no repeats of each other, however many.
-                self.log.info(interval_line(queue, queue.counted.end_interval()).replace("{", "{{").replace("}", "}}"))
+                self.log.info("{line}", line=interval_line(queue, queue.counted.end_interval()), log_unlimited=True)
         except Exception:
             self.log.failure("The statistics of the queues could not be told")
 

@@ -13,6 +13,7 @@ from fakedev.net.queue_descriptions import describe_job, describe_queue, in_word
 from fakedev.net.queue_hub import QueueHub
 from fakedev.sim.units import LONGEST_SECONDS, parse_duration
 from fakedev.wire.errors import ProtocolError
+from fakedev.wire.opening import Way
 from fakedev.wire.replies import Reply, printable
 from fakedev.wire.verbs import Grammar, Request
 from fakedev.workqueue.errors import Refused
@@ -72,10 +73,12 @@ class QueuePeer(LinePeer):
         snapshot = broker.snapshot(str(queue), now)
         total = snapshot.waiting + snapshot.running + snapshot.buried
         described = [describe_job(job, now) for job in broker.jobs(str(queue), MOST_JOBS)]
+        if self.way is not Way.WORDS:
+            return Reply(data={"jobs": described, "total": total})
         lines = [job_in_words(each) for each in described]
         if total > len(lines):
             lines.append(f"... and {total - len(lines)} more")
-        return Reply(lines=lines, data={"jobs": described, "total": total})
+        return Reply(lines=lines)
 
 
 class QueuePortFactory(LinePeerFactory):

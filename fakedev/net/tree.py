@@ -151,6 +151,7 @@ def make_root(
     own_metrics: OwnMetrics,
     scrapes: ScrapeStatistics,
     health: Health,
+    ready: Health,
     *,
     queues: QueueFigures | None = None,
     tester: LoadTester | None = None,
@@ -160,6 +161,8 @@ def make_root(
 ) -> Resource:
     """The tree of one address.
 
+    :param health: why the simulation is not well.
+    :param ready: why no more should be asked of the service, for that or another reason.
     :param queues: the work queues; None when there are none.
     :param tester: puts load on queues; None when there are no plans.
     :param is_full: with what changes the simulation, and with what tells of fakedev itself.
@@ -173,9 +176,10 @@ def make_root(
     root.putChild(b"metrics", MetricsPage(page, scrapes.page("/metrics"), trouble=pages.trouble(*names)))
     root.putChild(b"nodes", NodePages(fleet, pages, scrapes.page("/nodes/NODE/metrics"), pool, identity))
     root.putChild(b"sd", Discovery(fleet, pool))
-    for name in (b"health", b"healthz", b"livez", b"readyz"):
+    for name in (b"health", b"healthz", b"livez"):
         root.putChild(name, HealthPage(health))
-    ours = Folder(healthy=HealthPage(health), ready=HealthPage(health))
+    root.putChild(b"readyz", HealthPage(ready))
+    ours = Folder(healthy=HealthPage(health), ready=HealthPage(ready))
     root.putChild(b"-", ours)
     if queues is not None:
         root.putChild(b"queues", Folder(metrics=QueueMetricsPage(queues, scrapes.page("/queues/metrics"))))

@@ -32,6 +32,10 @@ from fakedev.wire.workload_verbs import WORKLOAD_GRAMMAR, workload_ended
 
 #: Lines of one longer answer: what `devices` and `list` say of a large fleet is cut there, and says so.
 MOST_LINES = 1000
+#: What `devices` says of each.
+_DEVICE_QUANTITIES = (
+    "usage_ratio", "power_watts", "temperature_celsius", "core_frequency_mhz", "memory_used_bytes",
+)  # fmt: skip
 
 
 class WorkloadPeer(FaultVerbs, LinePeer):
@@ -109,7 +113,7 @@ class WorkloadPeer(FaultVerbs, LinePeer):
         for place in places[:MOST_LINES]:
             node = fleet.roster.nodes[fleet.roster.node_position(place)]
             device: dict[str, Any] = {"device": fleet.roster.device_name(place), "type": node.pool.device_type.name}
-            for quantity in ("usage_ratio", "power_watts", "temperature_celsius"):
+            for quantity in _DEVICE_QUANTITIES:
                 if level.has(quantity, place):
                     device[quantity] = round(level.arrays[quantity][place].item(), 6)
             shown.append(device)

@@ -18,7 +18,7 @@ from fakedev.sim.value_functions import (
     is_call,
     needs_end,
     parse_call,
-    parse_number,
+    parse_seconds,
 )
 from fakedev.sim.value_units import LOAD, Unit
 
@@ -27,7 +27,7 @@ MOST_ACTIVITIES: Final = 10_000
 
 
 def parse_profile(text: str, unit: Unit = LOAD) -> tuple[Activity, ...]:
-    """Activities of ``value:fluctuation:seconds,...``; fluctuation and seconds may be left out.
+    """Activities of ``value:fluctuation:seconds,...``; fluctuation and seconds (also as 5m) may be left out.
 
     :raises ValueError: naming the activity at fault.
     """
@@ -39,10 +39,8 @@ def parse_profile(text: str, unit: Unit = LOAD) -> tuple[Activity, ...]:
         try:
             value = parse_call(words[0], unit.parse) if is_call(words[0]) else unit.parse(words[0])
             fluctuation = unit.parse(words[1]) if len(words) > 1 else 0.0
-            seconds = parse_number(words[2]) if len(words) > 2 else 0.0
+            seconds = parse_seconds(words[2]) if len(words) > 2 else 0.0
         except ValueError as error:
-            if unit is LOAD and not is_call(part):
-                raise ValueError(f"activity {position}: {part.strip()!r} has something that is no number") from None
             raise ValueError(f"activity {position}: {error}") from None
         activities.append((value, fluctuation, seconds))
     return checked_profile(activities, unit)

@@ -9,7 +9,7 @@ from fakedev.sim.askable import ASKABLE, WITHOUT_SHARES, asked_quantity, metric_
 from fakedev.sim.profile import checked_profile, format_profile, parse_profile
 from fakedev.sim.spec import Activity, MetricUse
 from fakedev.sim.units import parse_duration
-from fakedev.sim.value_functions import Value, is_call, made, parse_call
+from fakedev.sim.value_functions import Value, is_call, made, parse_call, parse_seconds
 from fakedev.sim.value_units import LOAD, SHARE, Unit
 
 #: Metrics that one workload may bring.
@@ -90,9 +90,9 @@ def _activity(position: int, entry: object, unit: Unit) -> tuple[Value, float, f
         raise ValueError(f"activity {position}: must be [{', '.join(names)}]")
     try:
         value, fluctuation = _value(values[0], unit), _plain(values[1], unit)
+        seconds = parse_seconds(values[2]) if isinstance(values[2], str) else number_of(values[2])
     except ValueError as error:
         raise ValueError(f"activity {position}: {error}") from None
-    seconds = number_of(values[2])
     if value is None or fluctuation is None or seconds is None:
         raise ValueError(f"activity {position}: {names[0]}, fluctuation and seconds must be numbers")
     return value, fluctuation, seconds

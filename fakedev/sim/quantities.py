@@ -192,3 +192,8 @@ def quantity_in_file(name: str) -> str:
 def quantity_name(name: str) -> str:
     """The canonical name of a quantity that somebody asks for: aliases resolved, other names as they are."""
     return QUANTITY_ALIASES.get(name, name)
+
+
+def is_in_bytes(name: str) -> bool:
+    """Whether a quantity, by any of its names, is counted in bytes (not one of another name that an identity shows)."""
+    return "_bytes" in quantity_name(name.replace("-", "_"))

@@ -198,6 +198,14 @@ def parse_number(text: str) -> float:
     return float(text)
 
 
+def parse_seconds(text: str) -> float:
+    """Seconds: a plain number of them, or a duration as 90s or 5m.
+
+    :raises ValueError: for anything else.
+    """
+    return float(text) if _NUMBER.fullmatch(text.strip()) else parse_duration(text.strip())
+
+
 def format_number(value: float) -> str:
     """A number as short as it can be written without losing a digit."""
     return repr(int(value)) if value == int(value) else repr(value)
@@ -218,8 +226,8 @@ def _argument(kind: Parameter, argument: object, parse_value: Callable[[str], fl
             number = math.inf
     elif kind is Parameter.VALUE:
         number = parse_value(argument.strip())
-    elif kind is Parameter.SECONDS and not _NUMBER.fullmatch(argument.strip()):
-        number = parse_duration(argument)
+    elif kind is Parameter.SECONDS:
+        number = parse_seconds(argument)
     else:
         number = parse_number(argument)
     if not math.isfinite(number):

@@ -12,8 +12,9 @@ from fakedev.sim.errors import FieldError
 from fakedev.sim.named_profiles import with_profile
 from fakedev.sim.profile import format_profile
 from fakedev.sim.profile_fields import number_of, profile_from, use_profile, uses_from
+from fakedev.sim.quantities import is_in_bytes
 from fakedev.sim.spec import Activity, MetricUse, WorkloadSpec
-from fakedev.sim.units import parse_duration
+from fakedev.sim.units import parse_duration, parse_size
 
 #: The fields a workload may be given, as they are spelled everywhere.
 FIELDS: Final = (
@@ -148,13 +149,21 @@ def _limits(value: object) -> tuple[tuple[str, float], ...]:
         return ()
     if not isinstance(value, Mapping) or len(value) > _MOST_LIMITS:
         raise FieldError("limits", f"must be at most {_MOST_LIMITS} metrics, each with a number")
-    limits = []
-    for metric, limit in value.items():
-        number = number_of(limit)
-        if not isinstance(metric, str) or number is None or not math.isfinite(number):
-            raise FieldError("limits", f"the limit of {metric!r} must be a finite number")
-        limits.append((metric, number))
-    return tuple(limits)
+    return tuple(_limit(metric, limit) for metric, limit in value.items())
+
+
+def _limit(metric: object, value: object) -> tuple[str, float]:
+    number = number_of(value)
+    if isinstance(metric, str) and isinstance(value, str):
+        if not is_in_bytes(metric):
+            raise FieldError("limits", f"the limit of {metric!r} must be a number, in the unit that it is shown in")
+        try:
+            number = float(parse_size(value))
+        except ValueError as error:
+            raise FieldError("limits", f"{metric}: {error}") from None
+    if not isinstance(metric, str) or number is None or not math.isfinite(number):
+        raise FieldError("limits", f"the limit of {metric!r} must be a finite number")
+    return metric, number
 
 
 def _duration(fields: Mapping[str, object], field: str) -> float:

@@ -23,10 +23,10 @@ class Kind(enum.Enum):
     LIST = "a list of texts"  # commas between them in words
     WORDS = "a list of texts without NUL"  # all words that are left; those of a command
     SERIES = "a text, a list or an object"  # passed on as it is, as a profile
-    DURATION = "a duration, as 90s or 5m"  # in JSON also a number of seconds
+    DURATION = "a duration, as 90s or 5m"  # also a plain number: of seconds
     WHOLE = "a whole number"
     NUMBER = "a finite number"
-    MAPPING = "names, each with a finite number"  # in words NAME:NUMBER, repeated
+    MAPPING = "names, each with a finite number or a size"  # in words NAME:NUMBER, repeated
     SERIES_MAPPING = "names, each with a text, a number or a list"  # in words NAME:TEXT, repeated
 
 
@@ -87,6 +87,8 @@ def from_text(argument: Argument, text: str, earlier: object = None) -> object:
             return int(text)
         case Kind.NUMBER:
             return _number(name, text)
+        case Kind.DURATION if _NUMBER.fullmatch(text):
+            return _number(name, text)
     return text
 
 
@@ -125,14 +127,22 @@ def from_json(argument: Argument, value: object) -> object:
             fits = isinstance(value, int) and not isinstance(value, bool)
         case Kind.NUMBER:
             fits = _is_number(value)
-        case Kind.MAPPING:
-            fits = isinstance(value, dict) and all(_is_number(entry) for entry in value.values())
-        case Kind.SERIES_MAPPING:
-            fits = isinstance(value, dict) and all(
-                isinstance(entry, str | list) or _is_number(entry) for entry in value.values()
-            )
+        case Kind.MAPPING | Kind.SERIES_MAPPING:
+            return _checked_mapping(argument, value)
     if not fits:
         raise _wrong(argument, argument.name, kind_of(value))
+    return value
+
+
+def _checked_mapping(argument: Argument, value: object) -> object:
+    if not isinstance(value, dict):
+        raise _wrong(argument, argument.name, kind_of(value))
+    types = str if argument.kind is Kind.MAPPING else str | list
+    for key, entry in value.items():
+        if not isinstance(entry, types) and not _is_number(entry):
+            expected = argument.kind.value.removeprefix("names, each with ")
+            text = f"{argument.name}: {key[:100]!r} must have {expected}, not {kind_of(entry)}"
+            raise ProtocolError("bad-argument", text)
     return value
 
 
@@ -144,7 +154,8 @@ def _with_number(name: str, text: str, earlier: object) -> dict[str, object]:
     key, colon, number = text.rpartition(":")
     if not colon or not key:
         raise ProtocolError("bad-argument", f"{name}: {text[:100]!r} is not NAME:NUMBER")
-    return _with_entry(name, key, _number(name, number), earlier)
+    # What is no number is a size, or wrong: that is for the rules to say.
+    return _with_entry(name, key, _number(name, number) if _NUMBER.fullmatch(number) else number, earlier)
 
 
 def _with_text(name: str, text: str, earlier: object) -> dict[str, object]:

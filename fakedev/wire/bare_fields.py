@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import cache
 
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.strict_json import kind_of
@@ -16,7 +17,7 @@ def known_fields(
 
     :param notes: gets a line for each field that is ignored.
     """
-    proper = {name.casefold(): name for name in names}
+    proper = _by_folded_name(names)
     found: dict[str, object] = dict.fromkeys(names)
     for key, value in fields.items():
         name = proper.get(key.casefold())
@@ -25,6 +26,11 @@ def known_fields(
         else:
             found[name] = value
     return found
+
+
+@cache
+def _by_folded_name(names: tuple[str, ...]) -> Mapping[str, str]:
+    return {name.casefold(): name for name in names}
 
 
 def list_field(where: str, value: object) -> list[object]:

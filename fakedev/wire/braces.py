@@ -13,6 +13,8 @@ BLANKS: Final = b" \t\r\n"
 
 _OUTSIDE: Final = re.compile(rb'["{}]')
 _INSIDE: Final = re.compile(rb'["\\]')
+# An object without objects in it, whole: most are. Possessive, so that hostile bytes cost linear time.
+_FLAT: Final = re.compile(rb'\{(?:[^"{}]++|"(?:[^"\\]++|\\.)*+")*+\}', re.DOTALL)
 _NOT_BLANK: Final = re.compile(rb"[^ \t\r\n]")
 
 
@@ -29,6 +31,8 @@ class BraceScanner:
 
         The first byte ever scanned must be the opening brace.
         """
+        if not self._depth and (flat := _FLAT.match(data, start)):
+            return flat.end()
         position = start
         if self._escaped and position < len(data):
             self._escaped = False

@@ -6,13 +6,14 @@ import json
 from collections.abc import Iterable
 from decimal import Decimal
 
+_TEXTS = json.JSONEncoder(ensure_ascii=False)  # json.dumps would make one for each text
 _PLAIN_DIGITS_BELOW = 1e21
 _PLAIN_DIGITS_FROM = 1e-6
 
 
 def go_text(text: str) -> str:
     """A text in its quotes; not escaped is what need not be."""
-    return json.dumps(text, ensure_ascii=False)
+    return _TEXTS.encode(text)
 
 
 def go_number(number: float) -> str:

@@ -12,6 +12,8 @@ _TOKEN: Final = re.compile(rb'"((?:[^"\\]++|\\.?)*+)"?+[ \t\r\n]*+(:?)|([{\[])|[
 
 def has_top_level_key(text: bytes, key: str) -> bool:
     """Whether an object, complete or not, has this key at its top level, in this letter case."""
+    if key.encode() not in text and b"\\" not in text:
+        return False
     depth = 0
     for token in _TOKEN.finditer(text):
         if token[1] is not None:

@@ -72,6 +72,11 @@ class Verb:
         """The names of the flags."""
         return frozenset(flag.name for flag in self.flags)
 
+    def said(self, name: str) -> str:
+        """The name in words of the argument that JSON calls ``name``."""
+        argument = self.arguments_by_name.get(name)
+        return argument.said if argument else name
+
     @cached_property
     def usage(self) -> str:
         """Its form in words."""

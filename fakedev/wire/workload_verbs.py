@@ -16,6 +16,8 @@ FUNCTIONS: Final = (
     "ramp(FROM,TO)", "sine(MEAN,AMPLITUDE,PERIOD)", "square(LOW,HIGH,PERIOD[,DUTY])", "spike(BASE,PEAK,DURATION,EVERY)",
     "random(LOW,HIGH,EVERY)", "increase(LOW,HIGH,EVERY)", "steps(VALUE,...)",
 )  # fmt: skip
+#: The kinds of work that every device type knows.
+KINDS: Final = ("compute", "tensor", "memory", "transfer", "exchange", "encode", "decode", "render")
 
 WORKLOAD_VERBS: Final = (
     Verb(
@@ -42,12 +44,18 @@ WORKLOAD_VERBS: Final = (
             Argument("seconds-of", Kind.TEXT, "time|work", "work: seconds at the highest clock"),
             Argument("measured-frequency", Kind.NUMBER, "MHZ", "highest clock of the device it was measured on"),
             Argument("measured-capability", Kind.NUMBER, "NUMBER", "capability of the device it was measured on"),
-            Argument("kind", Kind.TEXT, "KIND", "of work: compute, tensor, memory or transfer; default compute"),
+            Argument("kind", Kind.TEXT, "KIND", f"of work: {' '.join(KINDS)}"),
             Argument("node", Kind.TEXT, "NODE", "the node that device words without one speak of"),
             Argument("pod", Kind.TEXT, "TEXT", "shown by identities that have such a label"),
             Argument("namespace", Kind.TEXT, "TEXT", "the same"),
             Argument("container", Kind.TEXT, "TEXT", "the same"),
-            Argument("limits", Kind.MAPPING, "METRIC:NUMBER", "ends it when passed; may be repeated", word="limit"),
+            Argument(
+                "limits",
+                Kind.MAPPING,
+                "METRIC:NUMBER",
+                "ends it when passed, as memory:40GiB; may be repeated",
+                word="limit",
+            ),
             Argument("run-time-limit", Kind.DURATION, "DURATION", "ends it with 1, as 5m or 90s"),
             Argument("ttl", Kind.DURATION, "DURATION", "ends it with 0"),
         ],

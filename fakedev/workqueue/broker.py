@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from functools import partial
 from itertools import islice
-from typing import Final
 
+from fakedev.workqueue.admission import JOB_BYTES, Admission, no_job
 from fakedev.workqueue.answers import answer_to, answer_without_report
 from fakedev.workqueue.errors import Refused
 from fakedev.workqueue.job import Job, JobState
@@ -13,23 +13,18 @@ from fakedev.workqueue.ledger import Ledger
 from fakedev.workqueue.outcome import Answer, Outcome, Report
 from fakedev.workqueue.parties import Client, Worker
 from fakedev.workqueue.queue import Queue, QueueSnapshot
+from fakedev.workqueue.slices import MOST_AT_ONCE, Slices, for_each
 from fakedev.workqueue.spec import BrokerSpec
 from fakedev.workqueue.statistics import QueueStatistics
 from fakedev.workqueue.waits import Wait
-
-#: What a job takes beside the bytes of its request.
-JOB_BYTES: Final = 512
-#: Requests that one client may have open, and jobs that one worker may hold: what is done at once when it leaves.
-MOST_A_PARTY: Final = 4096
-#: Deadlines that one call of expire() sees to.
-_MOST_AT_ONCE: Final = 1000
 
 
 class Broker:
     """All queues, and the jobs in them.
 
     Each method that takes ``now``, in seconds, must be given one that never goes back. What is told to a party is
-    told when the change is complete.
+    told when the change is complete. What concerns many jobs is done in slices: the first at once, the others by
+    expire().
 
     :ivar queue_names: in the order of the configuration.
     """
@@ -39,9 +34,10 @@ class Broker:
         self.queue_names = tuple(queue.name for queue in spec.queues)
         self._queues = {queue.name: Queue(queue, QueueStatistics(spec, now)) for queue in spec.queues}
         self._ledger = Ledger(self._queues)
+        self._admission = Admission(spec.max_bytes, self._queues, self._ledger)
+        self._slices = Slices()
         self._last_job = 0
         self._last_wait = 0
-        self._closed: str | None = None  # why no request is taken in any more
 
     # Clients
 
@@ -65,11 +61,13 @@ class Broker:
         :param ticket: for the client's own use, kept in the job.
         :raises Refused: ``unknown-name``, ``full`` or ``busy`` (draining).
         """
-        found = self._queue(queue)
+        found = self._admission.queue(queue)
         size_bytes += JOB_BYTES
-        if refusal := self._no_room(found, client, size_bytes):
+        try:
+            self._admission.check_room(found, client, size_bytes)
+        except Refused:
             found.statistics.refused()
-            raise refusal
+            raise
         self._last_job += 1
         job = Job(
             self._last_job,
@@ -92,17 +90,16 @@ class Broker:
         """
         job = self._ledger.requests.get(client, job_id)
         if job is None:
-            raise _no_job(job_id)
+            raise no_job(job_id)
         self._ledger.withdraw(job, Outcome.CANCELLED, "cancelled by the client", now)
 
     def client_left(self, client: Client, now: float) -> None:
         """End all requests of a client; nobody is told but the workers."""
-        ledger = self._ledger
-        for job in ledger.requests.all_of(client):
-            if job.client is client:
-                ledger.disown(job)
-                self._queues[job.queue].statistics.client_left()
-                ledger.withdraw(job, Outcome.CANCELLED, "the client left", now)
+        jobs = self._ledger.requests.all_of(client)
+        for job in jobs:
+            self._ledger.disown(job)
+            self._queues[job.queue].statistics.client_left()
+        self._slices.begin(for_each(jobs, self._forget), now)
 
     # Workers
 
@@ -112,8 +109,8 @@ class Broker:
         :param small_only: only one that the original's backend can read.
         :raises Refused: ``unknown-name``; ``full``, when the worker holds too many.
         """
-        found = self._queue(queue)
-        self._check_hands(worker)
+        found = self._admission.queue(queue)
+        self._admission.check_hands(worker)
         job = None if found.is_paused else found.waiting.pop(small_only)
         if job is not None:
             self._ledger.hand_out(found, job, worker, now)
@@ -128,8 +125,8 @@ class Broker:
         :param until_seconds: then it is told nothing(); None for never.
         :raises Refused: ``unknown-name``; ``full``, when the worker holds too many jobs, those it waits for counted.
         """
-        self._queue(queue)
-        self._check_hands(worker)
+        self._admission.queue(queue)
+        self._admission.check_hands(worker)
         self._last_wait += 1
         self._ledger.add_wait(Wait(self._last_wait, worker, queue, ticket, small_only), until_seconds)
 
@@ -165,14 +162,15 @@ class Broker:
         """
         self._bury(self._held_by(worker, job_id), reason or "buried", now)
 
+    def worker_quits(self, worker: Worker, now: float) -> None:
+        """A worker is about to leave in good order: it waits for nothing, and its jobs wait again."""
+        self._stop_waits(worker)
+        self._slices.begin(for_each(self._ledger.held.all_of(worker), partial(self._let_go, worker)), now)
+
     def worker_left(self, worker: Worker, now: float) -> None:
         """A worker is gone: its jobs wait again where a retry is left, and are lost else."""
-        ledger = self._ledger
-        for wait in ledger.waits.all_of(worker):
-            ledger.remove_wait(wait)
-        for job in ledger.held.all_of(worker):
-            if job.worker is worker:
-                self._lose(job, now)
+        self._stop_waits(worker)
+        self._slices.begin(for_each(self._ledger.held.all_of(worker), partial(self._lose, worker)), now)
 
     # Whole queues; None means all of them
 
@@ -182,13 +180,14 @@ class Broker:
         :param count: at most so many; None for all. Fewer when the queue gets full.
         :raises Refused: ``unknown-name`` or ``busy`` (draining).
         """
-        found = self._queue(queue)
-        if refusal := self._not_taken_in(found):
-            raise refusal
+        found = self._admission.queue(queue)
+        self._admission.check_open(found)
         kicked: list[Job] = []
         for job in list(islice(found.buried.values(), count)):
-            if self._no_room(found, None, job.size_bytes):
-                break
+            try:
+                self._admission.check_room(found, None, job.size_bytes)
+            except Refused:
+                break  # full, which is not a refusal of the kick
             del found.buried[job.id]
             size = job.size_bytes - JOB_BYTES
             kicked.append(self.put(None, queue, job.arguments, job.limit_seconds, size, now, is_large=job.is_large))
@@ -199,7 +198,7 @@ class Broker:
 
         :raises Refused: ``unknown-name``.
         """
-        found = self._queue(queue)
+        found = self._admission.queue(queue)
         found.is_paused = True
         self._ledger.deadlines.clear(found)
         if until_seconds is not None:
@@ -210,7 +209,7 @@ class Broker:
 
         :raises Refused: ``unknown-name``.
         """
-        for found in self._some(queue):
+        for found in self._admission.some(queue):
             found.is_draining = True
 
     def resume(self, queue: str | None, now: float) -> None:
@@ -218,9 +217,9 @@ class Broker:
 
         :raises Refused: ``unknown-name``; ``busy``, after close().
         """
-        some = self._some(queue)
-        if self._closed is not None:
-            raise Refused("busy", self._closed)
+        some = self._admission.some(queue)
+        if self._admission.closed is not None:
+            raise Refused("busy", self._admission.closed)
         for found in some:
             found.is_draining = False
             self._ledger.deadlines.clear(found)
@@ -229,20 +228,18 @@ class Broker:
     # The end of the program
 
     def close(self, reason: str, now: float) -> None:
-        """Take no requests in for good, and end those that wait."""
-        self._closed = reason
+        """Take no requests in for good, hand nothing out, and end those that wait."""
+        self._admission.closed = reason
         for queue in self._queues.values():
-            for job in list(queue.waiting):
-                if job.state is JobState.WAITING:
-                    self._ledger.withdraw(job, Outcome.CANCELLED, reason, now)
+            queue.is_paused = True
+            self._ledger.deadlines.clear(queue)
+            self._slices.begin(partial(self._end_first, queue, reason), now)
 
     def abandon(self, reason: str, now: float) -> None:
         """End what waits and what runs; nothing is taken in any more."""
         self.close(reason, now)
         for queue in self._queues.values():
-            for job in list(queue.running.values()):
-                if job.state is JobState.RUNNING:
-                    self._ledger.withdraw(job, Outcome.CANCELLED, reason, now)
+            self._slices.begin(for_each(list(queue.running.values()), partial(self._cut_short, reason)), now)
 
     @property
     def is_idle(self) -> bool:
@@ -253,14 +250,16 @@ class Broker:
 
     def next_deadline(self) -> float | None:
         """When expire() has something to do next; None for never."""
-        return self._ledger.deadlines.next()
+        due = self._slices.due_seconds
+        return self._ledger.deadlines.next() if due is None else due
 
     def expire(self, now: float) -> None:
-        """Do what is due: jobs over their limit and grace, waits and pauses that are over.
+        """Do what is due: slices of what was begun, jobs over their limit and grace, waits and pauses that are over.
 
         So much at a time: next_deadline() says when there is more.
         """
-        for _ in range(_MOST_AT_ONCE):
+        self._slices.go_on(now)
+        for _ in range(MOST_AT_ONCE):
             due = self._ledger.deadlines.pop_due(now)
             match due:
                 case Job():
@@ -280,73 +279,66 @@ class Broker:
 
         :raises Refused: ``unknown-name``.
         """
-        return self._queue(queue).snapshot(now)
+        return self._admission.queue(queue).snapshot(now)
 
     def statistics(self, queue: str) -> QueueStatistics:
         """What was counted of a queue.
 
         :raises Refused: ``unknown-name``.
         """
-        return self._queue(queue).statistics
+        return self._admission.queue(queue).statistics
 
     def jobs(self, queue: str, most: int) -> list[Job]:
         """Jobs of a queue: those that run, those that wait in their order, those that are buried.
 
         :raises Refused: ``unknown-name``.
         """
-        return list(islice(self._queue(queue).jobs(), most))
+        return list(islice(self._admission.queue(queue).jobs(), most))
 
-    # Who may what
-
-    def _queue(self, name: str) -> Queue:
-        found = self._queues.get(name)
-        if found is None:
-            raise Refused("unknown-name", f"Unknown '{name}' queue")
-        return found
-
-    def _some(self, name: str | None) -> Iterable[Queue]:
-        return list(self._queues.values()) if name is None else [self._queue(name)]
-
-    def _not_taken_in(self, queue: Queue) -> Refused | None:
-        """Why requests are not taken in, however many there are."""
-        if self._closed is not None:
-            return Refused("busy", self._closed)
-        if queue.is_draining:
-            return Refused("busy", f"Queue '{queue.spec.name}' is draining")
-        return None
-
-    def _no_room(self, queue: Queue, client: Client | None, size_bytes: int) -> Refused | None:
-        """Why a request is not taken in."""
-        if refusal := self._not_taken_in(queue):
-            return refusal
-        if queue.is_full:
-            return Refused("full", f"Queue '{queue.spec.name}' is full: {queue.waiting.count} requests wait")
-        if self._ledger.bytes + size_bytes > self.spec.max_bytes:
-            return Refused("full", f"The memory for requests is full: {self.spec.max_bytes} bytes")
-        if client is not None and self._ledger.requests.count(client) >= MOST_A_PARTY:
-            return Refused("full", f"{MOST_A_PARTY} requests of this connection are open")
-        return None
-
-    def _check_hands(self, worker: Worker) -> None:
-        if self._ledger.held.count(worker) + self._ledger.waits.count(worker) >= MOST_A_PARTY:
-            raise Refused("full", f"This connection holds {MOST_A_PARTY} jobs")
+    # What becomes of jobs
 
     def _held_by(self, worker: Worker, job_id: int) -> Job:
         job = self._ledger.held.get(worker, job_id)
         if job is None:
-            raise _no_job(job_id)
+            raise no_job(job_id)
         return job
 
-    # What becomes of jobs
+    def _stop_waits(self, worker: Worker) -> None:
+        for wait in self._ledger.waits.all_of(worker):
+            self._ledger.remove_wait(wait)
 
     def _give_back(self, job: Job, now: float) -> None:
-        if self._closed is not None:
-            self._ledger.end(job, answer_without_report(job, Outcome.CANCELLED, self._closed, now), now)
+        if self._admission.closed is not None:
+            self._ledger.end(job, answer_without_report(job, Outcome.CANCELLED, self._admission.closed, now), now)
         else:
             self._ledger.give_back(job, now)
 
-    def _lose(self, job: Job, now: float) -> None:
+    def _forget(self, job: Job, now: float) -> None:
+        """The client of a job left."""
+        if job.state in (JobState.WAITING, JobState.RUNNING):
+            self._ledger.withdraw(job, Outcome.CANCELLED, "the client left", now)
+
+    def _cut_short(self, reason: str, job: Job, now: float) -> None:
+        """The program ends while a job runs."""
+        if job.state is JobState.RUNNING:
+            self._ledger.withdraw(job, Outcome.CANCELLED, reason, now)
+
+    def _end_first(self, queue: Queue, reason: str, now: float) -> bool:
+        """The program ends: so does what waits, the first of it first."""
+        job = queue.waiting.first()
+        if job is not None:
+            self._ledger.withdraw(job, Outcome.CANCELLED, reason, now)
+        return job is not None
+
+    def _let_go(self, worker: Worker, job: Job, now: float) -> None:
+        """The worker of a job is about to leave in good order."""
+        if job.worker is worker:
+            self._give_back(job, now)
+
+    def _lose(self, worker: Worker, job: Job, now: float) -> None:
         """The worker of a job left."""
+        if job.worker is not worker:
+            return
         queue = self._queues[job.queue]
         job.losses += 1
         if job.losses <= queue.spec.retries:
@@ -372,8 +364,4 @@ class Broker:
 
     def _unpause(self, queue: Queue, now: float) -> None:
         queue.is_paused = False
-        self._ledger.dispatch(queue, now)
-
-
-def _no_job(job_id: int) -> Refused:
-    return Refused("unknown-name", f"No job {job_id} of this connection")
+        self._slices.begin(partial(self._ledger.dispatch, queue), now)

@@ -43,16 +43,18 @@ class Ledger:
         if queue.waits:
             self.dispatch(queue, now)
 
-    def dispatch(self, queue: Queue, now: float) -> None:
-        """Give waiting jobs to waiting workers."""
-        while queue.waits and not queue.is_paused:
-            job = queue.waiting.pop(small_only=not queue.waits.takes_any())
-            if job is None:
-                return
-            wait = queue.waits.first_for(job)
-            self.remove_wait(wait)
-            self.hand_out(queue, job, wait.worker, now)
-            wait.worker.offered(job, wait.ticket)
+    def dispatch(self, queue: Queue, now: float) -> bool:
+        """Give a waiting job to a worker that waits; whether there was one of each."""
+        if queue.is_paused or not queue.waits:
+            return False
+        job = queue.waiting.pop(small_only=not queue.waits.takes_any())
+        if job is None:
+            return False
+        wait = queue.waits.first_for(job)
+        self.remove_wait(wait)
+        self.hand_out(queue, job, wait.worker, now)
+        wait.worker.offered(job, wait.ticket)
+        return True
 
     def hand_out(self, queue: Queue, job: Job, worker: Worker, now: float) -> None:
         """A job, out of the waiting ones, is a worker's now."""

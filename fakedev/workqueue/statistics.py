@@ -122,8 +122,9 @@ class QueueStatistics:
         self._services.count(now)
         self.run[outcome].observe(run_seconds)
         self._longest_run.record(now, run_seconds)
-        self._longest_total.record(now, wait_seconds + run_seconds)
-        interval.longest_total_seconds = max(interval.longest_total_seconds, wait_seconds + run_seconds)
+        total_seconds = wait_seconds + run_seconds
+        self._longest_total.record(now, total_seconds)
+        interval.longest_total_seconds = max(interval.longest_total_seconds, total_seconds)
         if run_seconds >= interval.longest_run_seconds:
             interval.longest_run_seconds = run_seconds
             interval.node = node

@@ -29,17 +29,14 @@ class _Ring:
         """The number of the part that a time lies in."""
         return int(now // self.part_seconds)
 
-    def place(self, now: float) -> int:
-        """Where the number of the present part is kept; it begins with 0."""
-        if now < self._until:
-            return self._place
+    def _begin_part(self, now: float) -> None:
+        """Another part is the present one; its number begins with 0."""
         part = self.part_at(now)
         self._place = place = part % (PARTS + 1)
         self._until = (part + 1) * self.part_seconds
         if self._parts[place] != part:
             self._parts[place] = part
             self._values[place] = 0.0
-        return place
 
     def current(self, now: float) -> Iterator[float]:
         """The numbers of all parts that count now."""
@@ -54,8 +51,9 @@ class WindowedMaximum(_Ring):
 
     def record(self, now: float, value: float) -> None:
         """Take a value into account."""
-        place = self.place(now)
-        self._values[place] = max(self._values[place], value)
+        if now >= self._until:
+            self._begin_part(now)
+        self._values[self._place] = max(self._values[self._place], value)
 
     def value(self, now: float) -> float:
         """The maximum; 0 when nothing was recorded."""
@@ -100,7 +98,9 @@ class WindowedRate(_Ring):
 
     def count(self, now: float, events: int = 1) -> None:
         """Count events that are happening."""
-        self._values[self.place(now)] += events
+        if now >= self._until:
+            self._begin_part(now)
+        self._values[self._place] += events
 
     def per_second(self, now: float) -> float:
         """Events a second over the time that is covered: the window, or less soon after the beginning."""

@@ -1,9 +1,10 @@
-"""A stand-in for the original frontend program: its ports, its messages to the byte, and its limits.
+"""Stand-ins for programs of the original scalability tester: its frontend, and what its client says.
 
-Run as a program it prints the ports of clients and of backends. One read of 1024 bytes for each message, a thread for
-each connection, nothing after a connection's one exchange.
+The frontend has the original's ports, messages to the byte, and limits. Run as a program it prints the ports of
+clients and of backends. One read of 1024 bytes for each message, a thread for each connection, nothing after a
+connection's one exchange.
 
-    python -m tests.original_frontend QUEUE...
+    python -m tests.original_tester QUEUE...
 """
 
 from __future__ import annotations
@@ -30,6 +31,11 @@ def to_go(fields: dict[str, Any]) -> bytes:
 def from_go(data: bytes) -> dict[str, Any]:
     """An object as Go's json.Unmarshal reads it: names in any letter case, here in lower case."""
     return {name.lower(): value for name, value in json.loads(data).items()}
+
+
+def request(queue: str, args: list[str] | None, limit: float = 0) -> bytes:
+    """What a client asks."""
+    return to_go({"Queue": queue, "Args": args, "Limit": limit})
 
 
 def work(args: list[str] | None, limit: float = 0, error: str = "", empty: bool = False) -> bytes:
@@ -79,9 +85,9 @@ class OriginalFrontend:
                 listening.shutdown(socket.SHUT_RDWR)
 
     def put(self, queue: str, args: list[str] | None = None, limit: float = 0) -> socket.socket:
-        """Be a client: send a request; the connection on which its answer will come."""
+        """A client's request; the connection on which its answer will come."""
         client = socket.create_connection(("127.0.0.1", self.client_port))
-        client.sendall(to_go({"Queue": queue, "Args": args, "Limit": limit}))
+        client.sendall(request(queue, args, limit))
         return client
 
     def wait_for_results(self, count: int, seconds: float = 60.0) -> list[dict[str, Any]]:
@@ -106,13 +112,13 @@ class OriginalFrontend:
             connection.close()
 
     def _serve_client(self, connection: socket.socket) -> None:
-        request = from_go(connection.recv(MOST_BYTES))
-        waiting = self.queues.get(request["queue"])
+        asked = from_go(connection.recv(MOST_BYTES))
+        waiting = self.queues.get(asked["queue"])
         if waiting is None:
-            self._answer(connection, {"error": f"Unknown '{request['queue']}' queue", "retcode": 1}, 0)
+            self._answer(connection, {"error": f"Unknown '{asked['queue']}' queue", "retcode": 1}, 0)
         else:
             with self.changed:
-                waiting.append(Waiting(request.get("args"), request.get("limit", 0), connection))
+                waiting.append(Waiting(asked.get("args"), asked.get("limit", 0), connection))
                 self.changed.notify_all()
 
     def _serve_backend(self, connection: socket.socket) -> None:

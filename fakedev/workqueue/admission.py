@@ -1,0 +1,84 @@
+"""Who may what: which queues there are, whether they take a request in, and a worker another job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from fakedev.workqueue.errors import Refused
+from fakedev.workqueue.ledger import Ledger
+from fakedev.workqueue.parties import Client, Worker
+from fakedev.workqueue.queue import Queue
+
+#: What a job takes beside the bytes of its request.
+JOB_BYTES: Final = 512
+#: Requests that one client may have open, and jobs that one worker may hold: what is done at once when it leaves.
+MOST_A_PARTY: Final = 4096
+
+
+class Admission:
+    """Says no, in words.
+
+    :param most_bytes: of requests that wait or run, in all queues together.
+    :ivar closed: why no request is taken in any more; None while some are.
+    """
+
+    def __init__(self, most_bytes: int, queues: Mapping[str, Queue], ledger: Ledger) -> None:
+        self._most_bytes = most_bytes
+        self._queues = queues
+        self._ledger = ledger
+        self.closed: str | None = None
+
+    def queue(self, name: str) -> Queue:
+        """The queue of this name.
+
+        :raises Refused: ``unknown-name``.
+        """
+        found = self._queues.get(name)
+        if found is None:
+            raise Refused("unknown-name", f"Unknown '{name}' queue")
+        return found
+
+    def some(self, name: str | None) -> Iterable[Queue]:
+        """The queue of this name, or all.
+
+        :raises Refused: ``unknown-name``.
+        """
+        return list(self._queues.values()) if name is None else [self.queue(name)]
+
+    def check_open(self, queue: Queue) -> None:
+        """Whether requests are taken in, were there room for them.
+
+        :raises Refused: ``busy``.
+        """
+        if self.closed is not None:
+            raise Refused("busy", self.closed)
+        if queue.is_draining:
+            raise Refused("busy", f"Queue '{queue.spec.name}' is draining")
+
+    def check_room(self, queue: Queue, client: Client | None, size_bytes: int) -> None:
+        """Whether one more request of this size is taken in.
+
+        :param client: None for nobody, who may have any number.
+        :raises Refused: ``busy`` or ``full``.
+        """
+        self.check_open(queue)
+        if queue.is_full:
+            raise Refused("full", f"Queue '{queue.spec.name}' is full: {queue.waiting.count} requests wait")
+        if self._ledger.bytes + size_bytes > self._most_bytes:
+            raise Refused("full", f"The memory for requests is full: {self._most_bytes} bytes")
+        if client is not None and self._ledger.requests.count(client) >= MOST_A_PARTY:
+            raise Refused("full", f"{MOST_A_PARTY} requests of this connection are open")
+
+    def check_hands(self, worker: Worker) -> None:
+        """Whether a worker may have another job.
+
+        :raises Refused: ``full``.
+        """
+        if self._ledger.held.count(worker) + self._ledger.waits.count(worker) >= MOST_A_PARTY:
+            raise Refused("full", f"This connection holds {MOST_A_PARTY} jobs")
+
+
+def no_job(job_id: int) -> Refused:
+    """What somebody is answered who speaks of a job that is not, or not any more, its own."""
+    return Refused("unknown-name", f"No job {job_id} of this connection")
