@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from statistics import median
-from time import perf_counter
+from time import thread_time
 
 import numpy as np
 from fleets import dcgm
@@ -23,9 +23,10 @@ def boards() -> Section:
         "A tick of boards",
         f"""
 The fleet alone, in a process of its own: H100s, each with its part of the configuration's one workload and with one of
-its own, both fluctuating, the latter of the four kinds of work in turn; clocks, power, heat, throttling, memory and
-counters. In turn with it {_MULTIPLICATIONS} bare NumPy multiplications of arrays of that many numbers into one that
-is there already. Medians of {_ROUNDS} rounds; *ratio* is the median of the rounds' own.
+its own, both fluctuating, the latter of all kinds of work in turn; engines, traffic, clocks, power, heat, throttling,
+memory and counters. In turn with it {_MULTIPLICATIONS} bare NumPy multiplications of arrays of that many numbers
+into one that is there already. Processor time, so that whoever else is busy on the machine counts less. Medians of
+{_ROUNDS} rounds; *ratio* is the median of the rounds' own.
 """,
         ["tick", f"{_MULTIPLICATIONS} multiplications", "ratio", "for each device"],
     )
@@ -63,13 +64,13 @@ def _measure(count: int) -> dict[str, float]:
     one, other, product = fleet.power_watts, fleet.temperature_celsius, np.empty(count)
     ticks, bare = [], []
     for _ in range(_ROUNDS):
-        began = perf_counter()
+        began = thread_time()
         fleet.advance()
-        ticks.append(perf_counter() - began)
-        began = perf_counter()
+        ticks.append(thread_time() - began)
+        began = thread_time()
         for _ in range(_MULTIPLICATIONS):
             np.multiply(one, other, out=product)
-        bare.append(perf_counter() - began)
+        bare.append(thread_time() - began)
     ratio = median(tick / each for tick, each in zip(ticks, bare, strict=True))
     return {"tick": median(ticks), "bare": median(bare), "ratio": ratio}
 

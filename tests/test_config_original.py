@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,8 +16,10 @@ from fakedev.config.load import load
 from fakedev.config.problems import ConfigurationError
 from fakedev.exposition.identity import FamilySpec, LabelSpec, NumberFormat, RowSpec
 from fakedev.sim.device_types import Range
+from fakedev.sim.fleet import Fleet
 from fakedev.sim.spec import FOREVER, Activity
 from tests.config_help import DATA, ORIGINALS, loaded, pool, problems
+from tests.fleets import advance, start
 
 needs_originals = pytest.mark.skipif(not ORIGINALS.is_dir(), reason="the original's own JSON files are not at hand")
 
@@ -225,3 +228,33 @@ def problems_of(path: str, text: str) -> list[str]:
     except ConfigurationError as error:
         return str(error).splitlines()
     return []
+
+
+RANGES = {"frequency": (300, 1300), "power": (50, 250), "temperature": (30, 80), "memory": (0, 1000)}
+
+
+class TestRelations:
+    """What a device that is described by ranges alone shows of work."""
+
+    shown = ("core_frequency_mhz", "power_watts", "temperature_celsius", "memory_used_bytes")
+
+    def after_a_minute(self, **pool_keys: str) -> list[float]:
+        """Its quantities after a minute of two workloads at 30 %, of which one is memory-bound."""
+        limits = {name: {"Min": low, "Max": high} for name, (low, high) in RANGES.items()}
+        device = json.dumps({"DeviceLabels": {"pciid": "0x1", "name": "Small"}, "MetricLimits": limits})
+        fleet = Fleet(loaded(pool(device="dev.json", labels="{driver_version: x}", **pool_keys), {"dev.json": device}).fleet)
+        for kind in ("compute", "memory") if pool_keys else ("compute", "compute"):
+            start(fleet, "card0", "30:0:0", kind=kind)
+        advance(fleet, 60)
+        return [round(float(getattr(fleet, name)[0]), 3) for name in self.shown]
+
+    def test_the_direct_rule(self) -> None:
+        """Every metric is at 60 % of its way at once, as the original's."""
+        assert self.after_a_minute() == [low + 0.6 * (high - low) for low, high in RANGES.values()]
+
+    def test_relations_that_are_configured(self) -> None:
+        """The pool's: work raises the clock in full, power tells the kinds apart, heat lags, memory is held."""
+        found = self.after_a_minute(dynamics="{power-limit-watts: 300, thermal-seconds: 60}")
+        watts = 50 + 200 * (0.06 + 0.94 * (0.3 + 0.73 * 0.3**0.5))
+        celsius = 30 + 50 * (watts - 50) / 200 * (1 - math.exp(-1))
+        assert found == [1300, pytest.approx(watts, abs=1e-3), pytest.approx(celsius, abs=1e-3), 600]

@@ -83,7 +83,7 @@ SAFE = "web: []\nworkloads: {listen: []}\n"
         ("workloads: {base: [{name: x, profile: 98:5:0}]}", ["f.yaml:1: profile: activity 1: load 98 + fluctuation 5 is over 100"]),
         ("workloads: {base: [{name: x, profile: 98:1:0, devices: card9}]}", ["f.yaml:1: devices: no device 'card9'; did you mean card7?"]),
         ("workloads: {base: [{name: x, profile: 98:1:0, node: dgx-9}]}", ["f.yaml:1: node: no node 'dgx-9'; did you mean dgx-0?"]),
-        ("workloads: {base: [{name: x, profile: [[1, a]]}]}", ["f.yaml:1: profile: activity 1: load, fluctuation and seconds must be numbers"]),
+        ("workloads: {base: [{name: x, profile: [[1, a]]}]}", ["f.yaml:1: profile: activity 1: fluctuation must be a number"]),
         ("workloads: {base: [{name: x, profile: 9:1:0, ttl: 5}]}", ["f.yaml:1: workloads.base.0.ttl: '5' is no duration: give a number with ms, s, m, h or d, as 250ms or 1h30m"]),
         ("workloads: {base: [none.json]}", ["f.yaml:1: the workload none.json: no such file"]),
     ],

@@ -423,7 +423,7 @@ class JsonTests(PortTests):
             ({"devices": ["a/9"]}, "unknown-name", "no device '9'"),
             ({"profile": [[101]]}, "bad-argument", "profile: activity 1: load 101"),
             ({"profile": [[60, 50]]}, "bad-argument", "profile: activity 1: load 60 + fluctuation 50"),
-            ({"profile": [["60"]]}, "bad-argument", "profile: activity 1: load, fluctuation and seconds must be"),
+            ({"profile": [["60"]]}, "bad-argument", "profile: activity 1: load must be a number"),
             ({"profile": [{"load": 1, "weight": 2}]}, "bad-argument", "profile: activity 1: unknown 'weight'"),
             ({"profile": {"load": 5}}, "bad-argument", "profile: must be a text or a list"),
             ({"profile": []}, "bad-argument", "profile: a profile needs at least one activity"),

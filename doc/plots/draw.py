@@ -88,7 +88,7 @@ def ten_minute_job() -> Chart:
 def thermal_throttle() -> Chart:
     """An H100 whose cooling is blocked (blocked-h100.yaml): full load, then less, then none."""
     shown = history(str(HERE / "blocked-h100.yaml"), 15 * 60, [Job(60, "compute", "100:0:420,40:0:180")])
-    limit = (89.0, "slowdown at 89 °C")
+    limit = (87.0, "slowdown at 87 °C")
     heat = Panel("core (°C)", shown["temperature_celsius"], (40, 55, 70, 85, 100), _HEAT, limit)
     return Chart(
         "Heat throttles: an H100 with a blocked heat sink, load 100 %, then 40 %",

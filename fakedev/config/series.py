@@ -97,7 +97,8 @@ class Series:
             number = float(value) if _NUMBER.fullmatch(value) else value
             check(number)
         except ValueError as error:
-            self._problem(place, str(error))
+            # The line says which value it is.
+            self._problem(place, str(error).replace("activity 1: ", ""))
             return None
         return Point(seconds, number)
 

@@ -197,7 +197,7 @@ class Fleet:
         tick_seconds = self.spec.tick_seconds
         start, end = self.state.seconds, (self.state.tick + 1) * tick_seconds
         self._let_in_and_out(start)
-        pace = self._relations.pace(self.state.levels["device"])
+        pace = self._relations.pace(self.state.levels["device"]) if self.workloads.count_work else {}
         demand = self.workloads.demand(self.state.tick + 1, start, end, pace)
         faults = self.faults.advance(start, end)
         if faults is not None:

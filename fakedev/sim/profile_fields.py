@@ -94,7 +94,8 @@ def _activity(position: int, entry: object, unit: Unit) -> tuple[Value, float, f
     except ValueError as error:
         raise ValueError(f"activity {position}: {error}") from None
     if value is None or fluctuation is None or seconds is None:
-        raise ValueError(f"activity {position}: {names[0]}, fluctuation and seconds must be numbers")
+        wrong = names[[value, fluctuation, seconds].index(None)]
+        raise ValueError(f"activity {position}: {wrong} must be a number")
     return value, fluctuation, seconds
 
 

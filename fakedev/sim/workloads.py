@@ -122,6 +122,11 @@ class Workloads:
         loads = self._by_kind(share)
         return Demand(loads, self._held_share(loads), asked)
 
+    @property
+    def count_work(self) -> bool:
+        """Whether the seconds of some workload are work, so that the pace counts."""
+        return bool(self._table.is_work.any())
+
     def _rates(self, pace: Mapping[str, Floats]) -> Floats:
         """How fast each workload gets on: as its slowest device, shape (W,)."""
         table = self._table

@@ -69,6 +69,11 @@ class Exponents:
         return result
 
 
+def as_few(values: Floats) -> Floats | float:
+    """One number in place of many that are equal: it takes less time to multiply by."""
+    return float(values[0]) if (values == values[0]).all() else values
+
+
 def _power(base: Floats, exponent: float) -> Floats:
     if exponent == 1.0:
         return base
@@ -87,7 +92,8 @@ class Kind:
         self._kinds = kinds
         self.power = self.share("power")
         self.exponents = Exponents(self.share("power_exponent"))
-        self.clock_sensitivity = self.share("clock_sensitivity") * slows
+        #: One number where all boards have the same.
+        self.clock_sensitivity = as_few(self.share("clock_sensitivity") * slows)
 
     def share(self, field: str) -> Floats:
         """A field of :class:`WorkKind`: shape (B,)."""
@@ -198,3 +204,7 @@ class Coefficients:
         """
         pace: Floats = 1.0 - self.kinds[kind].clock_sensitivity * lost
         return pace
+
+    def is_slowed(self, kind: str) -> bool:
+        """Whether the clock has any part in how fast a kind of work gets on."""
+        return bool(np.any(self.kinds[kind].clock_sensitivity))

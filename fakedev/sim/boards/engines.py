@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fakedev.sim.boards.coefficients import IDLE, Coefficients
+from fakedev.sim.boards.coefficients import IDLE, Coefficients, as_few
 from fakedev.sim.randomness import Floats
 
 #: Engines beside the compute engines as a whole: quantity to the field of WorkKind that says what work takes of it.
@@ -96,7 +96,7 @@ class Engines:
             for name, field in (ENGINES | _TRAFFIC).items():
                 takes[name] = work.share("plain") * boards.span[name] + work.share(field) * scales.get(name, one)
             takes[_READS] = takes[_MEMORY] * work.share("read")
-            self._takes[kind] = {name: _as_few(values) for name, values in takes.items() if values.any()}
+            self._takes[kind] = {name: as_few(values) for name, values in takes.items() if values.any()}
         # An engine that not even its own kind of work can drive is shown, and not there.
         for name in ENGINES:
             driven = self._takes.get(_ASKED_AS[name], {}).get(name, np.zeros(boards.count))
@@ -159,8 +159,10 @@ class Engines:
         """
         boards = self._boards
         lost = 1.0 - clock_ratio
-        slows = bool(lost.any())
-        done = {kind: load * boards.pace(kind, lost) if slows else load for kind, load in work.loads.items()}
+        done = dict(work.loads)
+        if lost.any():
+            for kind, load in work.loads.items():
+                done[kind] = load * boards.pace(kind, lost) if boards.is_slowed(kind) else load
         sums = {name: boards.low[name] + self._sum(done, name) for name in _TRAFFIC}
         reads = boards.low[_MEMORY] * _IDLE_READS + self._sum(done, _READS)
         for name in _TRAFFIC:
@@ -194,11 +196,6 @@ class Engines:
             if takes is not None:
                 total += load * takes
         return total
-
-
-def _as_few(values: Floats) -> Floats | float:
-    """One number in place of many that are equal: it takes less time to multiply by."""
-    return float(values[0]) if (values == values[0]).all() else values
 
 
 def _divided(part: Floats, whole: Floats) -> Floats:
