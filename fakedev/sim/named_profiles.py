@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from fakedev.sim.errors import FieldError
 
-#: What can only be a name.
-_NAME: Final = re.compile(r"[a-z][a-z-]{0,40}")
+#: What can only be a name: letters that are no number.
+_NAME: Final = re.compile(r"(?!(?:nan|inf|infinity)$)[a-z][a-z-]{0,40}")
 
 
 @dataclass(frozen=True)
