@@ -85,6 +85,15 @@ class Logging:
 
 
 @dataclass(frozen=True)
+class Journal:
+    """The file of the journal: how large it gets, and how many of them there are."""
+
+    file: str
+    most_bytes: int = 10_000_000
+    keep: int = 5
+
+
+@dataclass(frozen=True)
 class Configuration:
     """All that a service is made from.
 
@@ -94,6 +103,7 @@ class Configuration:
     :param identities: the identity of each pool, by its name.
     :param queues: None when there are none.
     :param plans: what load the tester puts on which queues.
+    :param journal: None for no file.
     :param notes: what is worth knowing but forbids nothing, as ``file:line: text``.
     :param source: what was said where, for :func:`fakedev.config.effective.effective_text`.
     """
@@ -107,5 +117,6 @@ class Configuration:
     queues: Queues | None
     plans: tuple[Plan, ...]
     logging: Logging
+    journal: Journal | None
     notes: tuple[str, ...]
     source: Values

@@ -10,7 +10,7 @@ from typing import Final
 from fakedev.config.base import load_base
 from fakedev.config.catalog import Catalog
 from fakedev.config.checks import check_identity, note_unused_labels
-from fakedev.config.configuration import Configuration, Logging, WorkloadPorts
+from fakedev.config.configuration import Configuration, Journal, Logging, WorkloadPorts
 from fakedev.config.definitions import CONFIGURATION
 from fakedev.config.documents import read_document
 from fakedev.config.endpoints import Endpoints
@@ -121,9 +121,16 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
         plans=plans,
         workloads=WorkloadPorts(listen, workloads["max-connections"], workloads["message-timeout"]),
         logging=Logging(values["log"]["level"], values["log"]["format"]),
+        journal=_journal(values["journal"], folder),
         notes=report.notes,
         source=values,
     )
+
+
+def _journal(values: Values, folder: str) -> Journal | None:
+    if values["file"] is None:
+        return None
+    return Journal(os.path.join(folder, values["file"]), int(values["max-size"]), values["keep"])
 
 
 def _note_labels(pools: list[LoadedPool], report: Report) -> None:
