@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -33,6 +34,7 @@ from fakedev.net.listening import Listeners, ListeningService
 from fakedev.net.logs import twistd_log
 from fakedev.net.memory import keep_freed_memory
 from fakedev.net.own_collectors import (
+    FaultMetrics,
     ReloadMetrics,
     ReloadStatistics,
     ScrapeMetrics,
@@ -295,6 +297,7 @@ def _own_metrics(
         "ticks": TickMetrics(ticker, lambda: fleet.state.tick),
         "scrapes": ScrapeMetrics(scrapes),
         "workloads": WorkloadCounts(by_state, lambda: sum(len(port.peers) for port in ports)),
+        "faults": FaultMetrics(lambda: Counter(each.spec.kind for each in fleet.faults.by_id.values())),
         "reload": ReloadMetrics(ReloadStatistics(True, loaded_at)),
     })  # fmt: skip
 

@@ -29,7 +29,7 @@ _DEVICES = ("all", "h-0/0", "h-0/*", "*/1", "g-0/0", "o-0/*")
 
 
 @st.composite
-def faults(draw: st.DrawFn) -> dict[str, Any]:
+def fault_fields(draw: st.DrawFn) -> dict[str, Any]:
     """The fields of any fault."""
     kind = KINDS[draw(st.sampled_from(sorted(KINDS)))]
     fields: dict[str, Any] = {"kind": kind.name, "devices": draw(st.sampled_from(_DEVICES))}
@@ -73,7 +73,7 @@ class AnyFaults(RuleBasedStateMachine):
         if ids:
             stop(self.fleet, ids[place % len(ids)])
 
-    @rule(fields=faults())
+    @rule(fields=fault_fields())
     def break_something(self, fields: dict[str, Any]) -> None:
         """Anything goes wrong; what cannot be leaves no trace."""
         before = len(self.events), dict(self.fleet.faults.by_id)

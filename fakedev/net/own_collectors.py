@@ -135,6 +135,23 @@ class WorkloadMetrics:
         )
 
 
+class FaultMetrics:
+    """Faults that were injected and are not over.
+
+    :param by_kind: how many there are of each kind.
+    """
+
+    def __init__(self, by_kind: Callable[[], Mapping[str, int]]) -> None:
+        self._by_kind = by_kind
+
+    def collect(self) -> Iterable[Metric]:
+        """See Group."""
+        kinds = GaugeMetricFamily("fakedev_faults", "Faults that wait or last, by kind.", labels=["kind"])
+        for kind, count in sorted(self._by_kind().items()):
+            kinds.add_metric([kind], count)
+        yield kinds
+
+
 class ReloadMetrics:
     """The configuration in use."""
 

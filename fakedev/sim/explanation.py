@@ -8,7 +8,6 @@ from typing import Final
 
 import numpy as np
 
-from fakedev.sim.boards.coefficients import IDLE
 from fakedev.sim.device_types import Dynamics
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.quantities import ERROR_COUNTERS
@@ -137,7 +136,7 @@ def _temperature(device: _Device, name: str) -> str:
 def _usage(device: _Device, name: str) -> str:
     if device.value("hung"):
         return f"it hangs {device.since('hung')}"
-    return device.work() if device.value(name) > IDLE or not device.value("lost") else "nothing"
+    return device.work()
 
 
 def _xid(device: _Device, name: str) -> str:
