@@ -4,7 +4,8 @@
 many requests were over in a second, how long each took, and the processor time that this took here. The first address
 is for clients, the second for workers; beanstalkd has one for both. Each client has ``--flight`` requests under way,
 each worker asks for as many jobs; or, with ``--rate``, so many requests a second are put in, and a late one counts from
-when it was due. The kinds with ``bare`` make a connection for each request, and for each job of a worker.
+when it was due. The kinds with ``bare`` make a connection for each request, and for each job of a worker; they know no
+rate, for such workers ask again and again while there is nothing to do.
 
 What is sent is ready made, and of what comes only what must be known is looked for: with two cores this process has
 the one that the server does not need.
@@ -119,7 +120,7 @@ class Load:
         :returns: the clients of the requests that are over, one for each.
         """
         over: list[int] = []
-        for number, _ in self.poll.poll(seconds):
+        for number, _ in _ready(self.poll, seconds):
             taker = self.takers.get(number)
             if taker is None:
                 over += [int(groups[0]) for groups in self.by_number[number].read(self.speech.over)]
@@ -158,7 +159,7 @@ class Load:
         for count in range(int(rate * seconds)):
             due = began + count / rate
             while (early := due - perf_counter()) > 0:
-                self.serve(early if early > 0.001 else 0)
+                self.serve(early)
             self.put(count % len(self.producers), 1, due)
         self.finish()
 
@@ -211,14 +212,9 @@ class BareLoad:
         self._open: dict[int, tuple[socket.socket, float | None]] = {}
         self.latencies: list[float] = []
 
-    @property
-    def under_way(self) -> int:
-        """Requests that are not over."""
-        return sum(begun is not None for _, begun in self._open.values())
-
-    def put(self, due: float | None = None) -> None:
+    def put(self) -> None:
         """A client with a request."""
-        self._say(self._clients, self.speech.request, due or perf_counter())
+        self._say(self._clients, self.speech.request, perf_counter())
 
     def ask(self) -> None:
         """A worker that asks for a job."""
@@ -233,7 +229,7 @@ class BareLoad:
     def serve(self, seconds: float) -> int:
         """Do what there is to do, or wait so long for it; the number of requests that are over."""
         over = 0
-        for number, _ in self._poll.poll(seconds):
+        for number, _ in _ready(self._poll, seconds):
             made, begun = self._open.pop(number)
             told = made.recv(1024)
             if begun is not None:
@@ -259,18 +255,11 @@ class BareLoad:
             for _ in range(self.serve(1.0)):
                 self.put()
 
-    def at_a_rate(self, rate: float, workers: int, seconds: float) -> None:
-        """Put a request in at each time that one is due."""
-        for _ in range(workers):
-            self.ask()
-        began = perf_counter()
-        for count in range(int(rate * seconds)):
-            due = began + count / rate
-            while (early := due - perf_counter()) > 0:
-                self.serve(early if early > 0.001 else 0)
-            self.put(due)
-        while self.under_way:
-            self.serve(1.0)
+
+def _ready(poll: select.epoll, seconds: float) -> list[tuple[int, int]]:
+    """What is ready, within so many seconds; epoll itself counts in whole milliseconds."""
+    select.select([poll], [], [], seconds)
+    return poll.poll(0)
 
 
 def connected(address: str) -> socket.socket:
@@ -285,10 +274,7 @@ def measure(options: argparse.Namespace) -> list[float]:
     """Put requests in for some time; how long each took."""
     if options.kind in BARE_SPEECHES:
         bare = BareLoad(BARE_SPEECHES[options.kind], options.clients, options.workers_at)
-        if options.rate:
-            bare.at_a_rate(options.rate, options.workers, options.seconds)
-        else:
-            bare.as_fast_as_it_goes(options.producers, options.workers, options.seconds)
+        bare.as_fast_as_it_goes(options.producers, options.workers, options.seconds)
         return bare.latencies
     speech = SPEECHES[options.kind]
     load = Load(speech, options.clients, options.workers_at, options.producers, options.workers, options.flight)

@@ -15,6 +15,7 @@ _CONFIGURATION = """
 version: 1
 fleet: {pools: [{name: dgx, nodes: 1, device: h100, devices-per-node: 8, identity: dcgm}]}
 web: ["127.0.0.1:0"]
+workloads: {listen: ["{folder}/workload.sock"]}
 queues:
   names: {sleep: {}, deep: {}}
   listen-clients: ["127.0.0.1:0"]
@@ -37,7 +38,8 @@ def speed() -> Section:
         f"""
 Jobs that are no work at all, as fast as they go; a load client (one process, the same for both servers) is all clients
 and all backends. Ours and Debian's beanstalkd in turn, medians of {_ROUNDS} rounds of {_SECONDS} s. CPU is the server's
-processor time for one job, *load* that of the load client: the product of this and jobs/s says how busy each was.
+processor time for one job, *load* that of the load client. On a machine that is busy with other things neither server
+gets a core of its own and the ratio of jobs/s says little, so the worse one of it and that of CPU is judged.
 *Kept* is JSON lines on 64 connections of clients and 64 of backends with 16 jobs in flight each: a client puts a
 request in when the result of another has come, a backend says `done` for each job and asks with `take ... count=16`,
 or (*singly*) with a `take` for each job; to beanstalkd it is put, reserve and delete, where a client is told when its
@@ -58,13 +60,14 @@ of these on a machine of this kind.
         ):
             mine, other = _in_turn(ours, kind, their_kind, options)
             rate = middle(mine, "per_second")
-            figures, ratio = _figures(mine), None
+            figures, worse = _figures(mine), None
             if other:
                 ratio = median(a["per_second"] / b["per_second"] for a, b in zip(mine, other, strict=True))
                 cpu = median(b["cpu"] / a["cpu"] for a, b in zip(mine, other, strict=True))
                 figures += [*_figures(other), f"{ratio:.2f}", f"{cpu:.2f}"]
+                worse = min(ratio, cpu)
             figures += [""] * (len(section.columns) - len(figures))
-            section.add(name, *figures, judged=rate if kind == "bare" else ratio, target=target)
+            section.add(name, *figures, judged=rate if kind == "bare" else worse, target=target)
     return section
 
 
@@ -94,23 +97,22 @@ def latency() -> Section:
         "Latency of a work queue",
         f"""
 From the moment at which a request is due to be sent until its result is there, no work in between: all of it is the
-queue's and the load client's. At half of the rate that the same load reached just before. {_ROUNDS} rounds of 3 s; the
-median of the rounds' p50 and p99.
+queue's and the load client's. 64 clients and 64 backends on kept connections that speak JSON lines, at half of the
+rate that they reached just before. {_ROUNDS} rounds of 3 s; the median of the rounds' p50 and p99. Both processes need
+a core of their own: on a busy machine it is the machine that is measured.
 """,
         ["maximum", "rate", "latency"],
     )
     kept = {"producers": 64, "workers": 64, "flight": 16}
-    bare = {"producers": 64, "workers": 16}
+    most, rounds = [], []
     with fakedev(_CONFIGURATION) as (ours,):
-        for name, kind, options in (("kept connections", "lines", kept), ("bare", "bare", bare)):
-            most, rounds = [], []
-            for _ in range(_ROUNDS):
-                most.append(queue_load(ours, kind, seconds=1.0, **options)["per_second"])
-                rounds.append(queue_load(ours, kind, seconds=3.0, rate=most[-1] / 2, **options))
-            p50, p99 = middle(rounds, "p50"), middle(rounds, "p99")
-            maximum, rate = f"{median(most):,.0f} /s", f"{median(most) / 2:,.0f} /s"
-            section.add(f"{name}: p50", maximum, rate, ms(p50), judged=p50 * 1000, target=_at_most(1))
-            section.add(f"{name}: p99", maximum, rate, ms(p99), judged=p99 * 1000, target=_at_most(5))
+        for _ in range(_ROUNDS):
+            most.append(queue_load(ours, "lines", seconds=1.0, **kept)["per_second"])
+            rounds.append(queue_load(ours, "lines", seconds=3.0, rate=most[-1] / 2, **kept))
+    maximum, rate = f"{median(most):,.0f} /s", f"{median(most) / 2:,.0f} /s"
+    for which, limit in (("p50", 1), ("p99", 5)):
+        seconds = middle(rounds, which)
+        section.add(which, maximum, rate, ms(seconds), judged=seconds * 1000, target=_at_most(limit))
     return section
 
 
@@ -215,7 +217,7 @@ def connections() -> Section:
         base = ours.resident_bytes()
         section.add("none", f"{base / 1e6:.0f} MB", "")
         ports = [ours.ready["queue-clients"][0], ours.ready["queue-backends"][0]]
-        for title, idle in (("silent", lambda each: None), ("that waited in `take`, or asked for `help`", _spoken)):
+        for title, idle in (("silent", lambda each: None), ("that have spoken (`list`)", _spoken)):
             made = _idle_connections(ports, idle)
             size = ours.resident_bytes()
             section.add(

@@ -17,10 +17,12 @@ from time import perf_counter
 import boards
 import disturbance
 import growth
+import load_tester
 import queues
 import rendering
 import scrapes
 import sizes
+import whole_page
 import workloads
 from results import Section
 
@@ -28,6 +30,7 @@ BENCHMARKS: dict[str, Callable[[], Section]] = {
     "small-pages": scrapes.small_pages,
     "with-workloads": scrapes.with_workloads,
     "large-pages": rendering.large_pages,
+    "whole-page": whole_page.whole_page,
     "changing-labels": growth.changing_labels,
     "growth": growth.growth,
     "attaching": workloads.attaching,
@@ -35,6 +38,7 @@ BENCHMARKS: dict[str, Callable[[], Section]] = {
     "boards": boards.boards,
     "starts": sizes.starts,
     "memory": sizes.memory,
+    "tester": load_tester.tester,
     "large-neighbours": disturbance.large_neighbours,
     "silent-peers": disturbance.silent_peers,
     "queues": queues.speed,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from shlex import join
 from typing import Any, Final
 
 from twisted.logger import Logger
@@ -138,6 +139,6 @@ def _announce(settings: BackendSettings) -> None:
     _log.info(
         "fakedev-backend {version}: {words}{limit}, for queue {queue!r} of {frontend}; "
         "{crowd} in pod {pod} on node {node}",
-        version=__version__, words=" ".join(settings.command.words), limit=limit, queue=settings.queue,
+        version=__version__, words=join(settings.command.words), limit=limit, queue=settings.queue,
         frontend=settings.shown, crowd=crowd, pod=settings.pod, node=settings.node,
     )  # fmt: skip

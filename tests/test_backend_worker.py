@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from twisted.internet.defer import Deferred
+from twisted.internet.error import ReactorNotRunning
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -249,13 +250,14 @@ class RecordedWorker:
 
 
 class StoppableReactor:
-    """A reactor that is only stopped."""
+    """A reactor that is only stopped; to do so twice is an error, as with real ones."""
 
     running = True
 
     def stop(self) -> None:
         """Stop."""
-        assert self.running, "stopped twice"
+        if not self.running:
+            raise ReactorNotRunning
         self.running = False
 
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 import pytest
+from twisted.internet.task import Clock
 
 from fakedev.commands.client import main
 from fakedev.commands.client_options import ClientOptions, Order
 from fakedev.commands.go_flags import FlagError
 from fakedev.commands.progress_line import ProgressLine
 from fakedev.config.files import Files
+from fakedev.net.tester_pages import make_load_pages
+from fakedev.net.tester_service import LoadTester
 from fakedev.tester.plan import ClosedLoad, OpenLoad, Plan, Spacing
+from tests.real import ROOT
 
 
 def order_of(*arguments: str) -> Order:
@@ -127,10 +132,20 @@ def test_progress_elsewhere() -> None:
 
 
 def test_help_tells_all_options(capsys: pytest.CaptureFixture[str]) -> None:
-    """The original's and ours."""
+    """The original's and ours; the document's table has the same ones."""
     with pytest.raises(SystemExit) as ended:
         main(["-help"])
     assert ended.value.code == 0
-    shown = capsys.readouterr().out
-    for name in ("caddr", "faddr", "req-max", "req-now", "expect", "report", "headless", "duration"):
-        assert f"  -{name}" in shown
+    told = re.findall(r"^  -([a-z-]+)", capsys.readouterr().out, re.MULTILINE)
+    assert {"caddr", "faddr", "name", "limit", "req-max", "req-now", "verbose"} <= set(told)
+    document = (ROOT / "doc" / "fakedev-client.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"^\| `-([a-z-]+)", document, re.MULTILINE)) == told
+
+
+def test_the_pages_of_the_document() -> None:
+    """Its table names the paths that there are."""
+    document = (ROOT / "doc" / "fakedev-client.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`/.*?) \|", document, re.MULTILINE)
+    paths = {path for row in rows for path in re.findall(r"`/([a-z/-]+)", row)}
+    tester = LoadTester([], lambda plan, asker: None, Clock())
+    assert paths == {*make_load_pages(tester, changes=True), "-/metrics"}

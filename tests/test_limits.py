@@ -52,11 +52,22 @@ class TestOutOfMemory:
         start(fleet, "card0", "10:0:0", metrics={"memory": "2GiB"})
         assert ended(fleet, 20) == [(7, leak, 1, "Limit memory_used_bytes reached, terminated")]
 
-    def test_the_latest_on_a_tie(self) -> None:
-        """Two that arrive together, alike: the later one; as many as it takes."""
+    def test_in_order_of_arrival(self) -> None:
+        """Of those that come in one tick those go that find no room, whatever the size of the others."""
+        for sizes, gone in (([6, 6, 6, 6], [2, 3]), ([9, 2, 8], [2]), ([17, 1, 2], [0]), ([2, 17, 15, 1], [1, 2])):
+            fleet = limited()
+            ids = [start(fleet, "card0", "10:0:0", metrics={"memory": f"{size}GiB"}) for size in sizes]
+            assert [workload for _, workload, _, _ in ended(fleet, 3)] == [ids[place] for place in gone]
+
+    def test_who_grows_after_those_who_came(self) -> None:
+        """A newcomer that fits stays; the one that grows into what is left of the board goes."""
         fleet = limited()
-        ids = [start(fleet, "card0", "10:0:0", metrics={"memory": "6GiB"}) for _ in range(4)]
-        assert [workload for _, workload, _, _ in ended(fleet, 3)] == [ids[3], ids[2]]
+        grower = start(fleet, "card0", "10:0:0", metrics={"memory": "ramp(1GiB,9GiB):0:4,9GiB"})
+        shrinker = start(fleet, "card0", "10:0:0", metrics={"memory": "5GiB:0:2,1GiB"})
+        advance(fleet, 2)
+        newcomer = start(fleet, "card0", "10:0:0", metrics={"memory": "8GiB"})
+        assert ended(fleet, 4) == [(4, grower, 1, "Limit memory_used_bytes reached, terminated")]
+        assert list(fleet.workloads.by_id) == [shrinker, newcomer]
 
     def test_memory_that_follows_from_load_counts(self) -> None:
         """Who comes to a board that others filled is ended though it says nothing; without these it would fit."""

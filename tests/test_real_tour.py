@@ -48,7 +48,7 @@ def folder(tmp_path: Path) -> Path:
     """A folder that looks like the checkout after `make run`: with the programs in .venv/bin."""
     programs = tmp_path / ".venv" / "bin"
     programs.mkdir(parents=True)
-    for name in ("fakedev", "fakedev-workload", "fakedev-frontend", "fakedev-backend"):
+    for name in ("fakedev", "fakedev-workload", "fakedev-frontend", "fakedev-backend", "fakedev-client"):
         python, _, code = console(name)
         (programs / name).write_text(f"#!/bin/sh\nexec '{python}' -c \"{code}\" \"$@\"\n")
         (programs / name).chmod(0o755)
@@ -176,6 +176,25 @@ def test_work_from_a_queue(service: Service, folder: Path, start_program: StartP
         return re.sub(r"(seconds|pod|node)=\S+", r"\1=", line)
 
     assert [without_values(line) for line in heard] == [without_values(line) for line in answers]
+
+
+def test_load_on_the_queue(service: Service, folder: Path, start_program: StartProgram, shell: Shell) -> None:
+    """The client's run on the same queue, with its last lines and its report."""
+    frontend, _ = command_with("fakedev-frontend gpu")
+    backend, _ = command_with("fakedev-backend")
+    client, shown = command_with("fakedev-client")
+    clients, backends = folder / "clients.sock", folder / "backends.sock"
+    frontend = frontend.replace("gpu &", f"-caddr {clients} -waddr {backends} -maddr localhost:0 gpu")
+    backend = backend.replace("-name", f"-faddr {backends} -name").replace("/tmp/fakedev-$(id -u)", str(folder / "run"))
+    start_program(["sh", "-c", f"exec {frontend}"], folder=folder).wait_for_text("backends of the queues")
+    start_program(["sh", "-c", f"exec {backend.removesuffix(' &')}"], folder=folder)
+    printed = shell(client.replace("-name", f"-faddr {clients} -name")).splitlines()
+
+    def without_value(line: str) -> str:
+        return re.sub(r"\(.*\)", "", line)
+
+    assert [without_value(line) for line in printed[-2:]] == [without_value(line) for line in shown[-2:]]
+    assert (folder / "load.html").read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
 def test_move_time(shell: Shell, folder: Path) -> None:

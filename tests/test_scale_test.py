@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from fakedev.net.tester_service import LoadTester
 from fakedev.tester.plan import ClosedLoad, Plan
 from fakedev.tester.scaling import scaling_of
 from fakedev.workqueue.outcome import Answer, Outcome
+from tests.real import ROOT
 
 #: Binary fractions, as all times here: the clock meets each of them to the bit.
 RUN_SECONDS = 0.5
@@ -170,6 +172,16 @@ def test_wrong_usage(arguments: tuple[str, ...], reason: str, capsys: pytest.Cap
         scale_test(arguments)
     assert ended.value.code == 2
     assert reason in capsys.readouterr().err
+
+
+def test_help_and_document_have_the_same_options(capsys: pytest.CaptureFixture[str]) -> None:
+    """None is forgotten."""
+    with pytest.raises(SystemExit) as ended:
+        scale_test(["-help"])
+    assert ended.value.code == 0
+    told = re.findall(r"^  -([a-z-]+)", capsys.readouterr().out, re.MULTILINE)
+    document = (ROOT / "doc" / "scale-test.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"^\| `-([a-z-]+)", document, re.MULTILINE)) == told
 
 
 class FakeStarter:

@@ -89,3 +89,14 @@ def test_different_errors_cannot_be_merged() -> None:
     """Their buckets are others."""
     with pytest.raises(ValueError, match="different errors"):
         Histogram(FINE).merge(Histogram(COARSE))
+
+
+@given(st.lists(SECONDS), st.lists(SECONDS, min_size=1, max_size=8, unique=True).map(sorted))
+def test_ranges_lose_nothing(values: list[float], bounds: list[float]) -> None:
+    """Each value is counted once; those that are clear of a bound by the error on their side of it."""
+    counts = filled(values).counts_within(bounds)
+    assert (len(counts), sum(counts)) == (len(bounds) + 1, len(values))
+    for place, bound in enumerate(bounds, 1):
+        clear = bound * 2 * FINE + SHORTEST_SECONDS
+        least = sum(value < bound - clear for value in values)
+        assert least <= sum(counts[:place]) <= sum(value <= bound + clear for value in values)

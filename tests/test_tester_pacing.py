@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakedev.tester.pacing import REFUSED_PAUSE_SECONDS, ClosedPacer, OpenPacer
+from fakedev.tester.pacing import MOST_AT_ONCE, REFUSED_PAUSE_SECONDS, ClosedPacer, OpenPacer
 from fakedev.tester.plan import ClosedLoad, OpenLoad
 from fakedev.tester.rate_curve import constant
 
@@ -42,11 +42,13 @@ def test_closed_is_raised_and_lowered_at_once() -> None:
     """Raising starts more; lowering says how many are too many, and lets nobody rest who has no place."""
     pacer = ClosedPacer(ClosedLoad(parallel=2, delay_seconds=5.0))
     pacer.due(0.0, 0, True)
-    assert pacer.set_parallel(6, 2) == 0
-    assert pacer.due(0.0, 2, True) == [0.0] * 4
-    assert pacer.set_parallel(1, 6) == 5
+    pacer.set_parallel(6, 2)
+    assert (pacer.excess(2), pacer.due(0.0, 2, True)) == (0, [0.0] * 4)
+    pacer.set_parallel(1, 6)
+    assert pacer.excess(6) == 5
     pacer.ended(1.0, False)
-    assert pacer.set_parallel(0, 0) == 0
+    pacer.set_parallel(0, 0)
+    assert pacer.excess(0) == 0
     assert pacer.next_due(1.0, 0) is None
     assert pacer.due(99.0, 0, True) == []
 
@@ -58,13 +60,20 @@ def test_closed_starts_nothing_without_a_connection() -> None:
     assert pacer.due(7.0, 0, True) == [7.0] * 3
 
 
+def test_nobody_starts_thousands_at_once() -> None:
+    """In neither model: the rest is due at the next call."""
+    for pacer in (ClosedPacer(ClosedLoad(9999)), OpenPacer(OpenLoad(constant(9999.0)), "a", 0.0)):
+        assert len(pacer.due(1.0, 0, True)) == len(pacer.due(1.0, MOST_AT_ONCE, True)) == MOST_AT_ONCE
+
+
 @given(st.lists(st.tuples(st.sampled_from(["end", "bad end", "set", "wait"]), st.integers(0, 8)), max_size=60))
 def test_closed_never_has_more_than_its_places(acts: list[tuple[str, int]]) -> None:
     """Whatever happens, no more than ``parallel`` run after ``due``; and all places are used when nobody rests."""
     pacer, running, now = ClosedPacer(ClosedLoad(parallel=3, delay_seconds=0.05)), 0, 0.0
     for act, number in acts:
         if act == "set":
-            running -= pacer.set_parallel(number, running)
+            pacer.set_parallel(number, running)
+            running -= pacer.excess(running)
         elif act == "wait":
             now += number / 20
         elif running:
@@ -116,5 +125,5 @@ def test_open_looks_at_so_many_arrivals_at_once() -> None:
     """After a standstill of an hour nobody counts millions in one go: it goes on at once, at the next call."""
     pacer = OpenPacer(OpenLoad(constant(1000.0)), "a", 0.0)
     pacer.due(3600.0, 0, False)
-    assert pacer.waiting == 10_000
+    assert pacer.waiting == 2_000
     assert pacer.next_due(3600.0, 0) < 3600.0

@@ -155,6 +155,23 @@ class OriginalTests(PageCase):
             self.assertNotIn(MARKUP, page)
             self.assertIn("&lt;script&gt;", page)
 
+    def test_many_nodes_come_in_parts(self) -> None:
+        """A hundred at a time, so that a large fleet holds up nobody; shares are of all answers."""
+        way = self.ways["sleep"]
+        for number in range(200):
+            way.answer(1, Answer(Outcome.SUCCESS, 0, node=f"n{number:03}", pod=f"p{number:03}", device="d"))
+        told = json.loads(self.get("/stats?type=json"))
+        self.assertEqual(told["totals"], {"nodes": 200, "devices": 200, "pods": 200})
+        self.assertEqual([len(told[what]) for what in ("nodes", "devices", "pods")], [100] * 3)
+        text = self.get("/nodes?type=plain&limit=50&offset=40")
+        self.assertIn("n040 | 0.5% (1)\n", text)
+        self.assertIn("n089 | 0.5% (1)\n110 more: offset=90\n", text)
+        self.assertIn("<p>100 more: offset=100</p>", self.get("/pods"))
+        self.assertNotIn("more: offset", self.get("/pods?offset=100"))
+        last = json.loads(self.get("/nodes?type=json&offset=199"))["nodes"]
+        self.assertEqual([node["node"] for node in last], ["n199"])
+        self.assertIn("limit must be a whole number from 0 to 100", self.get("/nodes?limit=101", 400))
+
     def test_what_cannot_be_answered(self) -> None:
         """A status, and the reason."""
         self.assertIn("type must be", self.get("/stats?type=xml", 400))

@@ -107,6 +107,7 @@ def test_the_text() -> None:
     assert lines[1] == "=" * len(lines[0])
     bars = [line for line in lines if " | #" in line]
     assert f"node | {'#' * WIDEST_BAR} 100.0% (100)" in bars
+    assert f"up to 0.25 s | {'#' * WIDEST_BAR} 100.0% (100)" in bars
     assert "failures                10: 10 failure" in lines
     assert lines[-3:] == [
         "met      p99<2s  (0.4 s)", "NOT MET  failures<1%  (10.000%)", "met      rate>=1/s  (1.8/s)",
@@ -137,6 +138,7 @@ def test_json() -> None:
         "total": 10, "failure": 10, "timeout": 0, "cancelled": 0, "lost": 0, "refused": 0,
     }  # fmt: skip
     assert values["statistics"]["times"]["total"]["p50"] == pytest.approx(0.4, rel=0.005)
+    assert values["statistics"]["nodes"][0]["run-histogram"] == [[0.25, 100]]
     assert len(values["plans"]) == 2
     assert [finding["met"] for finding in values["expectations"]] == [True, False, True]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from twisted.internet.task import Clock
@@ -9,6 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev.net.tester_requests import Asker, lost
 from fakedev.net.tester_service import LoadTester, UnknownPlan
+from fakedev.tester.pacing import MOST_AT_ONCE
 from fakedev.tester.plan import ClosedLoad, OpenLoad, Plan
 from fakedev.tester.rate_curve import constant
 from fakedev.workqueue.outcome import Answer, Outcome, refusal
@@ -112,6 +114,21 @@ class LoadTesterTests(SynchronousTestCase):
         self.assertEqual(self.tester.set_parallel(-4), 0)
         self.assertEqual(way.under_way, [])
         self.assertEqual(self.tester.total.pending, 0)
+
+    def test_thousands_begin_and_are_taken_back_in_parts(self) -> None:
+        """In as many reactor turns as it takes, so that nobody else waits; no time passes."""
+        self.start(replace(CLOSED, load=ClosedLoad(1, 10_000)))
+        way = self.ways["closed"]
+        self.tester.set_parallel(1000)
+        self.assertEqual(len(way.under_way), 1 + MOST_AT_ONCE)
+        self.clock.pump([0.0] * 30)
+        self.assertEqual(len(way.under_way), 1000)
+        self.tester.set_parallel(100)
+        self.assertEqual(len(way.under_way), 1000 - MOST_AT_ONCE)
+        way.answer(2)
+        self.clock.pump([0.0] * 30)
+        self.assertEqual((len(way.under_way), way.under_way[-1]), (100, 102))
+        self.assertEqual((self.tester.total.withdrawn, self.tester.total.successes), (898, 2))
 
     def test_the_open_model_does_not_wait_for_answers(self) -> None:
         """Ten a second, none answered: ten after a second, at even times."""
@@ -224,6 +241,20 @@ class LoadTesterTests(SynchronousTestCase):
         over = self.tester.when_over()
         self.ways["closed"].answer(3)
         self.successResultOf(over)
+
+    def test_arrivals_that_wait_at_the_end_are_dropped(self) -> None:
+        """A frontend that never came back does not make them forgotten; what is due at the end still starts."""
+        self.start(OPEN)
+        way = self.ways["open"]
+        way.can_start = False
+        self.clock.pump([0.01] * 200)
+        self.assertEqual(self.tester.waiting, 20)
+        self.tester.halt()
+        self.assertEqual((self.tester.waiting, self.tester.total.dropped), (0, 20))
+        self.start(OPEN)
+        self.clock.rightNow += 0.06
+        self.tester.halt()
+        self.assertEqual((self.tester.total.started_count, self.tester.total.dropped), (1, 0))
 
     def test_a_trace_that_ends_is_over(self) -> None:
         """When all of its arrivals were answered, and not before."""

@@ -137,7 +137,7 @@ def test_expectations_are_judged(text: str, value: float, is_met: bool) -> None:
     assert finding.is_met is is_met
 
 
-@pytest.mark.parametrize("text", ["p99<1h", "failures<100%", "wait.p50>=0"])
+@pytest.mark.parametrize("text", ["p99<1h", "failures<100%", "failures<1", "wait.p50>=0"])
 def test_what_was_not_measured_is_not_met(text: str) -> None:
     """No request at all is no good run."""
     finding = judge(parse_expectation(text), Statistics(0.0), 60.0)

@@ -19,6 +19,7 @@ from fakedev.sim.state import Level, State
 _NUMBERS_AT_ONCE: Final = 4096
 #: Size of a piece, about: what it is made of is still in the processor's cache when it is used.
 _PIECE_BYTES: Final = 56 * 1024
+_NO_LINES: Final = Lines((), np.zeros(0, dtype=np.int64))
 #: What a number takes in a line, about.
 _NUMBER_BYTES: Final = 12
 
@@ -53,6 +54,8 @@ class Family:
                 found.append((number, np.logical_and.reduce(_conditions(level, row, needed, positions))))
         if not found:
             return lines
+        if len(found) == len(self._rows) and all(is_there is False for _, is_there in found):
+            return _NO_LINES
         chosen = np.ones(len(lines.texts), dtype=np.bool_)
         for number, is_there in found:
             chosen[slice(None) if lines.rows is None else lines.rows == number] = is_there

@@ -160,6 +160,10 @@ class Identity:
         """``name@version``, as the configuration names it."""
         return f"{self.name}@{self.version}" if self.version else self.name
 
+    def conditional_families(self) -> list[str]:
+        """Families that are on the page at times: all their rows depend on what is 0."""
+        return [family.name for family in self.families if all(row.is_conditional for row in family.rows)]
+
     def absent_families(self, quantities: Collection[str]) -> list[str]:
         """Families that cannot be shown where only these quantities exist."""
         return [

@@ -55,8 +55,11 @@ def _whole(request: GuardedRequest, name: str, default: int, most: int) -> int:
     return int(text)
 
 
-def page_of(request: GuardedRequest, count: int) -> range:
-    """Which items of a collection of ``count`` a query with limit and offset asks for."""
-    limit = _whole(request, "limit", _MOST_ITEMS, _MOST_ITEMS)
+def page_of(request: GuardedRequest, count: int, most: int = _MOST_ITEMS) -> range:
+    """Which items of a collection of ``count`` a query with limit and offset asks for.
+
+    :param most: items in one answer.
+    """
+    limit = _whole(request, "limit", most, most)
     offset = _whole(request, "offset", 0, 10**9 - 1)
     return range(min(offset, count), min(offset + limit, count))

@@ -74,6 +74,7 @@ class Identities(ApiResource):
                 "content-type": identity.content_type,
                 "families": [family.name for family in identity.families],
                 "absent": identity.absent_families(quantities),
+                "conditional": identity.conditional_families(),
                 "not-covered": list(identity.not_covered),
             }
             for title, identity in unique.items()

@@ -10,6 +10,7 @@ from fakedev.net.api_base import ApiResource, json_body
 from fakedev.net.http_request import GuardedRequest
 from fakedev.net.http_response import HttpError, Response, json_response
 from fakedev.net.tester_driver import PlanDriver
+from fakedev.net.tester_pages import shown_names
 from fakedev.net.tester_service import LoadTester, UnknownPlan
 from fakedev.tester.report_values import statistics_values
 
@@ -30,7 +31,9 @@ class LoadCollection(ApiResource):
         """All plans, and the statistics of all together."""
         return json_response({
             "plans": [_described(driver) for driver in self._tester.drivers.values()],
-            "statistics": statistics_values(self._tester.total, self._tester.now, self._tester.waiting),
+            "statistics": statistics_values(
+                self._tester.total, self._tester.now, self._tester.waiting, shown_names(request)
+            ),
         })  # fmt: skip
 
     def post(self, request: GuardedRequest, body: bytes) -> Response:
@@ -77,7 +80,7 @@ class LoadPlan(ApiResource):
     def get(self, request: GuardedRequest) -> Response:
         """What it does, and its statistics."""
         statistics = self._tester.statistics(self._driver.plan.name)
-        values = statistics_values(statistics, self._tester.now, self._driver.waiting)
+        values = statistics_values(statistics, self._tester.now, self._driver.waiting, shown_names(request))
         return json_response({**_described(self._driver), "statistics": values})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from shlex import join
 from typing import assert_never
 
 from twisted.internet.interfaces import IReactorTime
@@ -142,7 +143,7 @@ class BackendWorker:
         self._run = None
         self.log.info(
             "{words}: exit code {code} after {seconds:.3f} s{error}",
-            words=" ".join(words), code=report.exit_code, seconds=report.run_seconds,
+            words=join(words), code=report.exit_code, seconds=report.run_seconds,
             error=report.error and f", {report.error}",
         )  # fmt: skip
         return report

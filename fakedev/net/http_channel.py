@@ -109,6 +109,7 @@ class GuardedChannel(HTTPChannel):
     def connectionLost(self, reason: Failure) -> None:  # type: ignore[override]
         """The connection is gone."""
         self.site.channels.discard(self)
+        self.site.held.remove(self)
         self._state = _State.CLOSING
         self._pending = b""
         self._outgoing = self._upload = None
@@ -130,6 +131,7 @@ class GuardedChannel(HTTPChannel):
                 self.transport.write(piece)
                 return
             self._outgoing = None
+            self.site.held.remove(self)
             self._stop_watching()
             self.requests[0].sent()
         else:
@@ -152,6 +154,7 @@ class GuardedChannel(HTTPChannel):
             request.sent()
         else:
             self._outgoing = iter(pieces[1:])
+            self.site.held.add(self, pieces, self._is_held_too_long)
             self.writeSequence((head, pieces[0]))
 
     def requestDone(self, request: GuardedRequest) -> None:
@@ -363,6 +366,10 @@ class GuardedChannel(HTTPChannel):
         if self._watching:
             self._watching = False
             self.transport.unregisterProducer()
+
+    def _is_held_too_long(self) -> None:
+        self.log.debug("A peer reads its answer too slowly beside others: dropped")
+        self.abort()
 
     def _output_is_late(self) -> None:
         self.log.debug("A peer does not read its answer: dropped")

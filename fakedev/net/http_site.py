@@ -17,6 +17,7 @@ from fakedev import __version__
 from fakedev.net.http_body import DeferToThread
 from fakedev.net.http_channel import GuardedChannel
 from fakedev.net.http_head import HttpLimits
+from fakedev.net.http_held import HeldAnswers
 from fakedev.net.http_origin import ChangeGuard
 
 
@@ -26,6 +27,7 @@ class GuardedSite(Site):
     :param changes: who may POST and DELETE.
     :param defer_to_thread: runs what takes long; the reactor's own threads when None.
     :ivar channels: the live connections.
+    :ivar held: the answers that are on their way.
     :ivar codes: answers by status, also to what was refused before its resource was known; 499: the client left.
     """
 
@@ -47,6 +49,7 @@ class GuardedSite(Site):
         self.limits = limits or HttpLimits()
         self.defer_to_thread = defer_to_thread or self._defer_to_pool
         self.channels = set()
+        self.held = HeldAnswers()
         self.codes: Counter[int] = Counter()
         self.server_name = f"fakedev/{__version__} (simulated)".encode()
         self._stamp = b""

@@ -10,7 +10,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
 from fakedev.net.steady_seconds import SteadySeconds
 from fakedev.net.tester_requests import Asker, Requests
-from fakedev.tester.pacing import ClosedPacer, pacer_of
+from fakedev.tester.pacing import MOST_AT_ONCE, ClosedPacer, pacer_of
 from fakedev.tester.plan import Plan
 from fakedev.tester.statistics import Statistics, Ticket
 from fakedev.workqueue.outcome import Answer, Outcome
@@ -82,18 +82,15 @@ class PlanDriver:
     def set_parallel(self, parallel: int) -> None:
         """Change the number of parallel requests, in the closed model; what is too much is taken back at once."""
         assert isinstance(self._pacer, ClosedPacer)
-        excess = self._pacer.set_parallel(parallel, len(self._tickets))
-        for number in list(islice(reversed(self._tickets), excess)):
-            tickets = self._tickets.pop(number)
-            for statistics, ticket in zip(self._books, tickets, strict=True):
-                statistics.withdraw(ticket)
-            self._requests.take_back(number)
+        self._pacer.set_parallel(parallel, len(self._tickets))
         self._turn()
 
     def halt(self) -> None:
-        """Start nothing more; what is under way goes on."""
-        self._halted = True
-        self._cancel_call()
+        """Start what is due by now, and nothing more; what is under way goes on, arrivals that wait are dropped."""
+        self._turn()
+        self._pacer.give_up()
+        self._note_dropped()
+        self._cease()
 
     def end(self, error: str) -> None:
         """End what is under way as cancelled, for this reason."""
@@ -103,9 +100,13 @@ class PlanDriver:
             self._note(number, Answer(Outcome.CANCELLED, error=error), now)
 
     def stop(self) -> None:
-        """Close all connections; requests under way stay pending for ever."""
-        self.halt()
+        """Close all connections; requests under way stay pending for ever, and arrivals that wait go on waiting."""
+        self._cease()
         self._requests.stop()
+
+    def _cease(self) -> None:
+        self._halted = True
+        self._cancel_call()
 
     # What the way to the frontend says
 
@@ -115,7 +116,9 @@ class PlanDriver:
             return
         now = self._seconds()
         self._note(number, answer, now)
-        self._pacer.ended(now, answer.outcome in _BAD_ENDS)
+        # The place of one that was too many is gone, and does not rest.
+        if not self._pacer.excess(len(self._tickets) + 1):
+            self._pacer.ended(now, answer.outcome in _BAD_ENDS)
         self._turn()
 
     def may_start(self) -> None:
@@ -146,16 +149,31 @@ class PlanDriver:
         if self.is_over:
             self._over()
 
+    def _take_back(self, count: int) -> None:
+        """Take the youngest requests back."""
+        for number in list(islice(reversed(self._tickets), count)):
+            for statistics, ticket in zip(self._books, self._tickets.pop(number), strict=True):
+                statistics.withdraw(ticket)
+            self._requests.take_back(number)
+
     def _start_due(self) -> None:
         now = self._seconds()
-        for intended in self._pacer.due(now, len(self._tickets), self._requests.can_start):
+        excess = self._pacer.excess(len(self._tickets))
+        self._take_back(min(excess, MOST_AT_ONCE))
+        due = self._pacer.due(now, len(self._tickets), self._requests.can_start)
+        for intended in due:
             self._number += 1
             self._tickets[self._number] = tuple(statistics.started(intended, now) for statistics in self._books)
             self._requests.send(self._number)
+        self._note_dropped()
+        # What is left over is done in the next reactor turn, after all others had theirs.
+        is_more = max(excess, len(due)) >= MOST_AT_ONCE
+        self._look_again(now if is_more else self._pacer.next_due(now, len(self._tickets)), now)
+
+    def _note_dropped(self) -> None:
         dropped, self._dropped = self._pacer.dropped - self._dropped, self._pacer.dropped
         for statistics in self._books:
             statistics.dropped += dropped
-        self._look_again(self._pacer.next_due(now, len(self._tickets)), now)
 
     def _look_again(self, when: float | None, now: float) -> None:
         if when is None:

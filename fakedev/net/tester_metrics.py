@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from itertools import accumulate
 from typing import Final
@@ -13,7 +14,7 @@ from fakedev.net.tester_service import LoadTester
 from fakedev.tester.histogram import Histogram
 from fakedev.workqueue.histogram import JOB_BUCKETS
 
-_BOUNDS: Final = (*JOB_BUCKETS, float("inf"))
+_BOUNDS: Final = tuple(floatToGoString(bound) for bound in (*JOB_BUCKETS, math.inf))
 
 
 class LoadMetrics:
@@ -30,7 +31,7 @@ class LoadMetrics:
                 ("started", "Requests sent."),
                 ("withdrawn", "Requests taken back, since the parallelism was lowered."),
                 ("late", "Requests that started more than 10 ms after their time."),
-                ("dropped", "Arrivals for which no request was made, since too many waited."),
+                ("dropped", "Arrivals for which no request was made: too many waited, or the run was over."),
                 ("reconnects", "Connections made again."),
             )
         }
@@ -81,11 +82,5 @@ class QueryMetrics:
 
 
 def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
-    """The histogram in fixed buckets; a value may be in the next one by its error."""
-    counts = [0] * len(_BOUNDS)
-    place = 0
-    for seconds, count in histogram.buckets():
-        while seconds > _BOUNDS[place]:
-            place += 1
-        counts[place] += count
-    return [(floatToGoString(bound), sofar) for bound, sofar in zip(_BOUNDS, accumulate(counts), strict=True)]
+    sums = accumulate(histogram.counts_within(JOB_BUCKETS))
+    return list(zip(_BOUNDS, sums, strict=True))

@@ -82,7 +82,7 @@ class DeviceLimits:
     ) -> Iterator[tuple[int, str, int]]:
         """(place of the workload, quantity, device) for each workload that is ended by a limit of a device.
 
-        Of what is demanded as many as it takes; of what a device shows one in a tick, as long as it does not fall.
+        Of what is demanded all that find no room; of what a device shows one in a tick, as long as it does not fall.
 
         :param now, before: whose what was in the tick, and in the one before it.
         :param level, past: what the devices show, and what they showed a tick ago.
@@ -107,8 +107,13 @@ class DeviceLimits:
             order = np.argsort(table.device, kind="stable")
             begins, ends = (np.searchsorted(table.device[order], over, side) for side in ("left", "right"))
             for device, begin, end in zip(over.tolist(), begins.tolist(), ends.tolist(), strict=True):
-                excess = float(shown[device] - limit[device] * (1.0 + _ROUNDING)) if is_demanded else 0.0
-                for place in _culprits(table, order[begin:end], amounts, growth, excess, gone):
+                pairs = order[begin:end]
+                if is_demanded:
+                    room = float(limit[device] * (1.0 + _ROUNDING) - shown[device] + amounts[pairs].sum())
+                    places = _without_room(table, pairs, amounts, growth, room, gone)
+                else:
+                    places = _grown_most(table, pairs, amounts, growth, gone)
+                for place in places:
                     gone.add(place)
                     yield place, quantity, device
 
@@ -125,25 +130,40 @@ class DeviceLimits:
                 yield quantity, limit
 
 
-def _culprits(
-    table: Table, pairs: Positions, amounts: Floats, growth: Floats, excess: float, gone: set[int]
-) -> Iterator[int]:
-    """The workloads of one device that have to go until the excess is gone; at least one.
+def _without_room(
+    table: Table, pairs: Positions, amounts: Floats, growth: Floats, room: float, gone: Collection[int]
+) -> list[int]:
+    """The workloads of one device whose arrival or growth crosses a limit.
 
-    Those that grew most go first, the latest on a tie.
+    Who needs less makes room first; then those that came take theirs, in order; then those that grew, the least first.
+
+    :param pairs: those of the device.
+    :param room: what all of them may bring together.
+    """
+    owners = table.owner[pairs]
+    stays = np.array([place not in gone for place in owners.tolist()], dtype=np.bool_)
+    held = float((amounts[pairs] - growth[pairs])[stays].sum())
+    turn = np.where(table.is_fresh[owners], 0.0, growth[pairs])
+    crossed = []
+    for rank in np.lexsort((owners, turn)).tolist():
+        if not stays[rank]:
+            continue
+        held += float(growth[pairs[rank]])
+        amount = float(amounts[pairs[rank]])
+        if held > room and amount > 0:
+            held -= amount
+            crossed.append(int(owners[rank]))
+    return crossed
+
+
+def _grown_most(table: Table, pairs: Positions, amounts: Floats, growth: Floats, gone: Collection[int]) -> list[int]:
+    """The workload of one device whose load grew most, the latest on a tie; none when another leaves it already.
 
     :param pairs: those of the device.
     """
     owners = table.owner[pairs]
-    excess -= sum(float(amounts[pair]) for pair, place in zip(pairs, owners.tolist(), strict=True) if place in gone)
-    if excess < 0:
-        return
-    ranked = np.lexsort((owners, table.start[owners], growth[pairs]))[::-1]
-    for rank in ranked.tolist():
-        place, amount = int(owners[rank]), float(amounts[pairs[rank]])
-        if place in gone or amount <= 0:
-            continue
-        yield place
-        excess -= amount
-        if excess <= 0:
-            return
+    busy = amounts[pairs] > 0
+    if not busy.any() or any(place in gone for place in owners[busy].tolist()):
+        return []
+    last = np.lexsort((owners[busy], growth[pairs][busy]))[-1]
+    return [int(owners[busy][last])]

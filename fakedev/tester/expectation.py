@@ -81,10 +81,10 @@ def _measured(expectation: Expectation, statistics: Statistics, now: float) -> f
         "late": statistics.late,
         "dropped": statistics.dropped,
     }
-    count = counts[expectation.subject]
-    if not expectation.is_share:
-        return count
     asked = statistics.completed + statistics.dropped
     if expectation.subject == "late":
         asked = statistics.started_count + statistics.dropped
-    return count / asked if asked else None
+    if not asked:
+        return None
+    count = counts[expectation.subject]
+    return count / asked if expectation.is_share else count

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Generic, TypeVar
 
 T = TypeVar("T")
@@ -11,6 +11,8 @@ T = TypeVar("T")
 MOST_NAMES: Final = 4096
 #: The entry of the names beyond; no peer can choose it, since names are kept without line ends.
 OTHERS: Final = "(others)\n"
+#: Places of all names that there can be.
+ALL: Final = range(MOST_NAMES + 1)
 #: How much of a name or text is kept, in characters.
 MOST_CHARACTERS: Final = 200
 
@@ -38,10 +40,17 @@ class ByName(Generic[T]):
     def __len__(self) -> int:
         return len(self._values)
 
-    def items(self) -> Iterator[tuple[str, T]]:
-        """Names with their values, in the order of names, the entry for all others last."""
-        for name in sorted(self._values, key=lambda name: (name == OTHERS, name)):
+    def items(self, which: range = ALL) -> Iterator[tuple[str, T]]:
+        """Names with their values, in the order of names, the entry for all others last.
+
+        :param which: the places of those that are wanted.
+        """
+        for name in sorted(self._values, key=lambda name: (name == OTHERS, name))[which.start : which.stop]:
             yield name.rstrip("\n"), self._values[name]
+
+    def values(self) -> Iterable[T]:
+        """All values, in any order."""
+        return self._values.values()
 
 
 def kept_text(text: str) -> str:

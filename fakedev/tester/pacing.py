@@ -9,15 +9,17 @@ from fakedev.tester.plan import ClosedLoad, OpenLoad, Plan
 
 #: How long a place of the closed model pauses after a request that was refused or got lost, lest it spins.
 REFUSED_PAUSE_SECONDS: Final = 0.1
+#: Requests that may be started, or taken back, in one go: about 10 ms of work where each has a connection.
+MOST_AT_ONCE: Final = 50
 #: Arrivals looked at in one call: after a standstill there may be millions.
-_MOST_AT_ONCE: Final = 10_000
+_MOST_LOOKED_AT: Final = 2_000
 
 
 class Pacer(Protocol):
     """Says when requests start; whoever asks starts them."""
 
     def due(self, now: float, running: int, can_start: bool) -> list[float]:
-        """The intended start of each request that is to start now.
+        """The intended start of each request that is to start now; when there are MOST_AT_ONCE, there may be more.
 
         :param running: requests under way.
         :param can_start: whether there is a connection to start them on.
@@ -25,6 +27,12 @@ class Pacer(Protocol):
 
     def next_due(self, now: float, running: int) -> float | None:
         """When ``due`` is to be asked again if no request ends before; None for not before."""
+
+    def excess(self, running: int) -> int:
+        """How many of the requests under way are too many."""
+
+    def give_up(self) -> None:
+        """Nothing more will start: drop what waits."""
 
     def ended(self, now: float, is_bad: bool) -> None:
         """A request has ended; ``is_bad``: it was refused or got lost."""
@@ -65,11 +73,16 @@ class ClosedPacer:
                 waits.popleft()
         if not can_start:
             return []
-        return [now] * max(0, self.parallel - running - len(self._resting) - len(self._paused))
+        places = self.parallel - running - len(self._resting) - len(self._paused)
+        return [now] * max(0, min(places, MOST_AT_ONCE))
 
     def next_due(self, now: float, running: int) -> float | None:
         """See Pacer."""
         return min((waits[0] for waits in (self._resting, self._paused) if waits), default=None)
+
+    def excess(self, running: int) -> int:
+        """See Pacer."""
+        return max(0, running - self.parallel)
 
     def ended(self, now: float, is_bad: bool) -> None:
         """See Pacer."""
@@ -78,13 +91,15 @@ class ClosedPacer:
         elif self._delay_seconds > 0:
             self._resting.append(now + self._delay_seconds)
 
-    def set_parallel(self, parallel: int, running: int) -> int:
-        """Change how many requests are under way at once; how many of those under way are now too many."""
+    def give_up(self) -> None:
+        """Nobody waits here."""
+
+    def set_parallel(self, parallel: int, running: int) -> None:
+        """Change how many requests are under way at once; places that rest are the first to go."""
         self.parallel = parallel
         places = max(0, parallel - running)
         while len(self._resting) + len(self._paused) > places:
             (self._resting or self._paused).pop()
-        return max(0, running - parallel)
 
 
 class OpenPacer:
@@ -104,7 +119,7 @@ class OpenPacer:
 
     def due(self, now: float, running: int, can_start: bool) -> list[float]:
         """See Pacer."""
-        for _ in range(_MOST_AT_ONCE):
+        for _ in range(_MOST_LOOKED_AT):
             if self._next is None or self._next > now:
                 break
             if len(self._waiting) < self._load.most_waiting:
@@ -113,11 +128,20 @@ class OpenPacer:
                 self.dropped += 1
             self._advance()
         room = self._load.most_outstanding - running if can_start else 0
-        return [self._waiting.popleft() for _ in range(max(0, min(room, len(self._waiting), _MOST_AT_ONCE)))]
+        return [self._waiting.popleft() for _ in range(max(0, min(room, len(self._waiting), MOST_AT_ONCE)))]
 
     def next_due(self, now: float, running: int) -> float | None:
         """See Pacer."""
         return self._next
+
+    def excess(self, running: int) -> int:
+        """None: whoever has arrived stays."""
+        return 0
+
+    def give_up(self) -> None:
+        """See Pacer."""
+        self.dropped += len(self._waiting)
+        self._waiting.clear()
 
     def ended(self, now: float, is_bad: bool) -> None:
         """Nothing: arrivals do not depend on it."""

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from fakedev.tester.expectation import POINTS, Finding, point_of
-from fakedev.tester.names import ByName
+from fakedev.tester.names import ALL, ByName
 from fakedev.tester.plots import STYLE as PLOT_STYLE
 from fakedev.tester.plots import Series, distribution_plot, line_plot
-from fakedev.tester.report_text import measured_text
+from fakedev.tester.report_text import measured_text, more_text, range_text
 from fakedev.tester.statistics import PARTS, Statistics
 from fakedev.tester.tally import NodeTally, Tally
 
@@ -94,13 +94,13 @@ def findings_html(findings: Sequence[Finding]) -> list[str]:
     return ["<h2>Expectations</h2>", "<table>", *rows, "</table>"]
 
 
-def tallies_html(what: str, tallies: ByName[Tally] | ByName[NodeTally]) -> list[str]:
+def tallies_html(what: str, tallies: ByName[Tally] | ByName[NodeTally], which: range = ALL) -> list[str]:
     """Nodes, devices or pods: how the answers spread over them, and their run times."""
-    total = sum(tally.answers for _, tally in tallies.items())
+    total = sum(tally.answers for tally in tallies.values())
     points = ("min", "mean", "p50", "p99", "max")
     head = (what, "answers", "share", "", "failures", *(f"run {point}" for point in points), "last error")
     rows = []
-    for name, tally in tallies.items():
+    for name, tally in tallies.items(which):
         share = tally.answers / total
         cells = [_cell(name), _cell(tally.answers), f'<td class="n">{100 * share:.1f}%</td>']
         cells.append(f'<td><span class="bar" style="width:{100 * share:.0f}px"></span></td>')
@@ -108,16 +108,18 @@ def tallies_html(what: str, tallies: ByName[Tally] | ByName[NodeTally]) -> list[
         cells += [f'<td class="n">{point_of(tally.run, point):.6f}</td>' for point in points]
         cells.append(_cell(tally.last_error))
         rows.append(f"<tr>{''.join(cells)}</tr>")
-    return [f"<h2>By {escape(what)}</h2>", "<table>", _head(head), *rows, "</table>"]
+    more = more_text(len(tallies), which)
+    return [f"<h2>By {escape(what)}</h2>", "<table>", _head(head), *rows, "</table>", f"<p>{more}</p>" if more else ""]
 
 
-def node_spread_html(statistics: Statistics) -> list[str]:
-    """How the answers of each node spread over its devices and pods."""
+def node_spread_html(statistics: Statistics, which: range = ALL) -> list[str]:
+    """How the answers of each node spread over run times, its devices and its pods."""
     rows = []
-    for name, tally in statistics.nodes.items():
+    for name, tally in statistics.nodes.items(which):
+        rows += [(name, f"run time {range_text(bound)}", count) for bound, count in tally.run_ranges()]
         rows += [(name, f"device {device}", count.value) for device, count in tally.devices.items()]
         rows += [(name, f"pod {pod}", count.value) for pod, count in tally.pods.items()]
-    return ["<h2>Devices and pods of nodes</h2>", *table(("node", "where", "answers"), rows)]
+    return ["<h2>Run times, devices and pods of nodes</h2>", *table(("node", "what", "answers"), rows)]
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:

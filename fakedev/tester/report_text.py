@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from fakedev.tester.expectation import POINTS, Finding, point_of
-from fakedev.tester.names import ByName
+from fakedev.tester.names import ALL, ByName
 from fakedev.tester.statistics import PARTS, Statistics
 from fakedev.tester.tally import Count, NodeTally, Tally
 
@@ -59,20 +60,26 @@ def errors_lines(statistics: Statistics) -> list[str]:
     return [*_titled("Errors"), *(lines or [_NOTHING])]
 
 
-def nodes_text(statistics: Statistics) -> str:
+def nodes_text(statistics: Statistics, which: range = ALL) -> str:
     """How the answers spread over nodes, and those of each node over its devices and pods."""
-    lines = [*_titled("Requests by node"), *_bars(statistics.nodes), ""]
-    lines += [*_titled("Run times by node, in seconds"), *_runs(statistics.nodes), ""]
-    for name, tally in statistics.nodes.items():
+    lines = [*_titled("Requests by node"), *_bars(statistics.nodes, which), ""]
+    lines += [*_titled("Run times by node, in seconds"), *_runs(statistics.nodes, which), ""]
+    for name, tally in statistics.nodes.items(which):
+        lines += [*_titled(f"Run times of {name or _NAMELESS}"), *_run_bars(tally), ""]
         lines += [*_titled(f"Devices of {name or _NAMELESS}"), *_count_bars(tally.devices), ""]
         lines += [*_titled(f"Pods of {name or _NAMELESS}"), *_count_bars(tally.pods), ""]
     return "\n".join(lines)
 
 
-def pods_text(statistics: Statistics) -> str:
+def pods_text(statistics: Statistics, which: range = ALL) -> str:
     """How the answers spread over pods."""
-    lines = [*_titled("Requests by pod"), *_bars(statistics.pods), ""]
-    return "\n".join([*lines, *_titled("Run times by pod, in seconds"), *_runs(statistics.pods), ""])
+    lines = [*_titled("Requests by pod"), *_bars(statistics.pods, which), ""]
+    return "\n".join([*lines, *_titled("Run times by pod, in seconds"), *_runs(statistics.pods, which), ""])
+
+
+def more_text(count: int, which: range) -> str:
+    """What is told when there are more than those that are shown; nothing when there are not."""
+    return f"{count - which.stop} more: offset={which.stop}" if count > which.stop else ""
 
 
 def findings_text(findings: Iterable[Finding]) -> str:
@@ -98,29 +105,43 @@ def _titled(title: str) -> list[str]:
     return [title, "=" * len(title)]
 
 
-def _bars(tallies: ByName[Tally] | ByName[NodeTally]) -> list[str]:
-    return _bar_lines([(name or _NAMELESS, tally.answers) for name, tally in tallies.items()])
+def _bars(tallies: ByName[Tally] | ByName[NodeTally], which: range) -> list[str]:
+    counts = [(name or _NAMELESS, tally.answers) for name, tally in tallies.items(which)]
+    return _bar_lines(counts, sum(tally.answers for tally in tallies.values()), more_text(len(tallies), which))
 
 
 def _count_bars(counts: ByName[Count]) -> list[str]:
     return _bar_lines([(name or _NAMELESS, count.value) for name, count in counts.items()])
 
 
-def _bar_lines(counts: list[tuple[str, int]]) -> list[str]:
-    total = sum(count for _, count in counts)
+def _run_bars(tally: Tally) -> list[str]:
+    return _bar_lines([(range_text(bound), count) for bound, count in tally.run_ranges()])
+
+
+def range_text(bound: float) -> str:
+    """The words for run times up to a bound in seconds, and longer than the one before."""
+    return f"up to {bound:g} s" if math.isfinite(bound) else "longer"
+
+
+def _bar_lines(counts: list[tuple[str, int]], total: int = 0, more: str = "") -> list[str]:
+    """
+    :param total: what all have, those that are not shown too; 0: what these have.
+    """
+    total = total or sum(count for _, count in counts)
     width = max((len(name) for name, _ in counts), default=0)
     lines = []
     for name, count in counts:
         bar = "#" * round(WIDEST_BAR * count / total)
         lines.append(f"{name:{width}} | {bar}{' ' if bar else ''}{100 * count / total:.1f}% ({count})")
-    return lines or [_NOTHING]
+    return [*(lines or [_NOTHING]), *([more] if more else [])]
 
 
-def _runs(tallies: ByName[Tally] | ByName[NodeTally]) -> list[str]:
+def _runs(tallies: ByName[Tally] | ByName[NodeTally], which: range) -> list[str]:
     points = ("min", "mean", "p50", "p99", "max")
-    width = max((len(name or _NAMELESS) for name, _ in tallies.items()), default=0)
+    shown = list(tallies.items(which))
+    width = max((len(name or _NAMELESS) for name, _ in shown), default=0)
     lines = [f"{'':{width}}" + "".join(f"{word:>12}" for word in (*points, "failures"))]
-    for name, tally in tallies.items():
+    for name, tally in shown:
         numbers = "".join(f"{point_of(tally.run, point):12.6f}" for point in points)
         error = f"  {tally.last_error}" if tally.last_error else ""
         lines.append(f"{name or _NAMELESS:{width}}{numbers}{tally.failures:12}{error}")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fakedev.tester.expectation import POINTS, Finding, point_of
 from fakedev.tester.histogram import Histogram
-from fakedev.tester.names import ByName
+from fakedev.tester.names import ALL, ByName
 from fakedev.tester.statistics import PARTS, Statistics
 from fakedev.tester.tally import Count, NodeTally, Tally
 
@@ -17,10 +18,11 @@ from fakedev.tester.tally import Count, NodeTally, Tally
 _TALLY_POINTS = ("min", "mean", "p50", "p99", "max")
 
 
-def statistics_values(statistics: Statistics, now: float, waiting: int = 0) -> dict[str, Any]:
+def statistics_values(statistics: Statistics, now: float, waiting: int = 0, which: range = ALL) -> dict[str, Any]:
     """All of the statistics.
 
     :param waiting: arrivals that wait now.
+    :param which: the places of those nodes, devices and pods that are told of.
     """
     return {
         "seconds": _rounded(now - statistics.begin),
@@ -43,24 +45,30 @@ def statistics_values(statistics: Statistics, now: float, waiting: int = 0) -> d
         "times": {
             part: {point: _rounded(point_of(statistics.timings[part], point)) for point in POINTS} for part in PARTS
         },
-        "nodes": node_values(statistics),
-        "devices": tally_values("device", statistics.devices),
-        "pods": tally_values("pod", statistics.pods),
+        "totals": totals(statistics),
+        "nodes": node_values(statistics, which),
+        "devices": tally_values("device", statistics.devices, which),
+        "pods": tally_values("pod", statistics.pods, which),
         "errors": [{"text": text, "count": count.value} for text, count in statistics.errors.items()],
     }
 
 
-def node_values(statistics: Statistics) -> list[dict[str, Any]]:
-    """Each node with its devices and pods."""
+def totals(statistics: Statistics) -> dict[str, int]:
+    """How many nodes, devices and pods there are."""
+    return {"nodes": len(statistics.nodes), "devices": len(statistics.devices), "pods": len(statistics.pods)}
+
+
+def node_values(statistics: Statistics, which: range = ALL) -> list[dict[str, Any]]:
+    """Nodes with their devices and pods."""
     return [
         {**_tally("node", name, tally), "devices": _counts(tally.devices), "pods": _counts(tally.pods)}
-        for name, tally in statistics.nodes.items()
+        for name, tally in statistics.nodes.items(which)
     ]
 
 
-def tally_values(what: str, tallies: ByName[Tally] | ByName[NodeTally]) -> list[dict[str, Any]]:
-    """Each device, or each pod."""
-    return [_tally(what, name, tally) for name, tally in tallies.items()]
+def tally_values(what: str, tallies: ByName[Tally] | ByName[NodeTally], which: range = ALL) -> list[dict[str, Any]]:
+    """Devices, or pods."""
+    return [_tally(what, name, tally) for name, tally in tallies.items(which)]
 
 
 def finding_values(findings: Iterable[Finding]) -> list[dict[str, Any]]:
@@ -93,6 +101,7 @@ def _rows(values: Mapping[str, Any]) -> Iterable[tuple[str, str, Any]]:
         if not isinstance(value, dict | list):
             yield "", key, value
     yield from (("failures", key, value) for key, value in values["failures"].items())
+    yield from (("totals", key, value) for key, value in values["totals"].items())
     for part, points in values["times"].items():
         yield from ((part, point, value) for point, value in points.items())
     for what in ("node", "device", "pod"):
@@ -112,6 +121,7 @@ def _tally(what: str, name: str, tally: Tally) -> dict[str, Any]:
         "failures": tally.failures,
         "last-error": tally.last_error,
         "run": _points(tally.run),
+        "run-histogram": [[bound if math.isfinite(bound) else None, count] for bound, count in tally.run_ranges()],
     }
 
 

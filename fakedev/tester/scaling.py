@@ -117,12 +117,15 @@ class Scaling:
     """All that follows from the steps.
 
     :param knee_interval: the knee's ends, each perhaps infinite, with nine chances in ten.
+    :param hits_ceiling: whether a straight line that ends at a ceiling fits better than the law. That is a resource
+        which is fully used; the law, which has no sharp bend, takes it for coordination and foretells a fall.
     """
 
     steps: tuple[ScaleStep, ...]
     doublings: tuple[Doubling, ...]
     law: Law | None
     knee_interval: tuple[float, float]
+    hits_ceiling: bool = False
 
 
 def scaling_of(steps: Sequence[ScaleStep], seed: int = 1) -> Scaling:
@@ -145,7 +148,8 @@ def scaling_of(steps: Sequence[ScaleStep], seed: int = 1) -> Scaling:
     backends = np.array([float(step.backends) for step in good])
     rates = np.array([step.rate for step in good])
     law = fit(backends, rates)
-    return Scaling(tuple(steps), doublings, law, _knee_interval(good, backends, rates, law, seed))
+    interval = _knee_interval(good, backends, rates, law, seed)
+    return Scaling(tuple(steps), doublings, law, interval, _hits_ceiling(backends, rates, law))
 
 
 def fit(backends: Floats, rates: Floats) -> Law:
@@ -176,6 +180,16 @@ def fit(backends: Floats, rates: Floats) -> Law:
             best = (error, law)
     assert best is not None  # the last one is always possible
     return best[1]
+
+
+def _hits_ceiling(backends: Floats, rates: Floats, law: Law) -> bool:
+    by_law = rates / np.array([law.rate(count) for count in backends.tolist()]) - 1
+    errors = []
+    for place in range(1, len(rates)):
+        single, ceiling = float(np.mean(rates[:place] / backends[:place])), float(np.mean(rates[place:]))
+        errors.append(float(np.sum((rates / np.minimum(single * backends, ceiling) - 1) ** 2)))
+    # With two steps any line fits.
+    return len(rates) > 2 and min(errors) < float(np.sum(by_law**2))
 
 
 def _knee_interval(

@@ -45,7 +45,7 @@ def _law_lines(scaling: Scaling, law: Law) -> list[str]:
     else:
         interval = f"{_number(low)} to {_number(high)}, nine chances in ten"
         lines.append(f"Knee: {law.knee_backends:.1f} backends ({interval}), ceiling {law.ceiling:.3f}/s")
-        if not math.isinf(law.peak_backends):
+        if not math.isinf(law.peak_backends) and not scaling.hits_ceiling:
             lines.append(f"Peak: {law.peak_backends:.1f} backends; with more of them throughput falls")
     lines.append(f"Limit: {limiting_cause(scaling, law)}")
     return lines
@@ -58,7 +58,9 @@ def limiting_cause(scaling: Scaling, law: Law) -> str:
     coherency = law.coherency * most * (most - 1)
     if _loss(scaling, law) < NEGLIGIBLE:
         return f"none up to {most} backends: throughput grows with them"
-    if contention >= coherency:
+    if scaling.hits_ceiling:
+        kind = "a ceiling: something that all share is fully used"
+    elif contention >= coherency:
         kind = f"contention: {law.contention:.1%} of the work is done by one at a time, in something that all share"
     else:
         kind = "coordination: backends keep each other from their work, the more of them the more"

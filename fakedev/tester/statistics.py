@@ -49,7 +49,7 @@ class Statistics:
     :ivar first_start: when the first request after that started; None before.
     :ivar withdrawn: requests that the tester itself took back.
     :ivar late: requests that started more than LATE_SECONDS after their time.
-    :ivar dropped: arrivals for which no request was started, since too many waited.
+    :ivar dropped: arrivals for which no request was started, since too many waited, or the run was over.
     :ivar reconnects: connections to the frontend made anew after one was lost.
     :ivar timings: seconds by PARTS, of the requests that a backend answered.
     """

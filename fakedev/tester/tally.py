@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from fakedev.tester.histogram import COARSE, Histogram
 from fakedev.tester.names import ByName
+from fakedev.workqueue.histogram import JOB_BUCKETS
 from fakedev.workqueue.outcome import Answer, Outcome
 
 #: Devices and pods told apart on one node.
-_MOST_PER_NODE: Final = 256
+_MOST_PER_NODE: Final = 32
 
 
 class Count:
@@ -35,6 +37,11 @@ class Tally:
         self.failures = 0
         self.last_error = ""
         self.run = Histogram(COARSE)
+
+    def run_ranges(self) -> list[tuple[float, int]]:
+        """How many runs took up to which seconds, and longer than the bound before; without ranges of nothing."""
+        bounds = (*JOB_BUCKETS, math.inf)
+        return [(bound, n) for bound, n in zip(bounds, self.run.counts_within(JOB_BUCKETS), strict=True) if n]
 
     def add(self, answer: Answer, error: str) -> None:
         """Count an answer."""

@@ -1,0 +1,79 @@
+"""What a scrape of a whole large fleet costs the server, all in."""
+
+from __future__ import annotations
+
+import socket
+from statistics import median
+from time import perf_counter, process_time, sleep
+
+from fleets import dcgm
+from programs import Program, fakedev
+from results import Section, Target, ms
+
+_DEVICES = 10_000
+_ROUNDS = 9
+_REQUEST = b"GET /metrics HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n"
+
+
+def whole_page() -> Section:
+    """/metrics of 10,000 devices, each time of another tick."""
+    section = Section(
+        "A scrape of 10,000 devices, all in",
+        f"""
+/metrics of {_DEVICES:,} H100s with pod labels, without gzip, over loopback; a scrape for each of {_ROUNDS} ticks, so
+that the page is made anew. Processor time of the server from the request to the last byte, less what ticks alone take
+in that time: finding the page, texts of labels, numbers, HTTP, and the kernel's copying. *Bare* is one template of all
+lines `%` a tuple of numbers that are bytes already, timed by the benchmark itself between the scrapes; it sends
+nothing. Medians.
+""",
+        ["samples", "MB", "scrape", "CPU", "for each sample", "bare", "ratio"],
+    )
+    with fakedev(dcgm(_DEVICES)) as (server,):
+        page = server.get()
+        template, numbers = _as_template(page)
+        size = len(page)
+        del page
+        idle = _idle_share(server)
+        wall, used, bare = [], [], []
+        for _ in range(_ROUNDS):
+            sleep(1.05)
+            before, began = server.cpu_seconds(), perf_counter()
+            _scrape(server)
+            wall.append(perf_counter() - began)
+            used.append(server.cpu_seconds() - before - idle * wall[-1])
+            template % numbers
+            began = process_time()
+            made = template % numbers
+            bare.append(process_time() - began)
+            del made
+    each, bare_each = (median(times) / len(numbers) * 1e9 for times in (used, bare))
+    section.add(
+        "dcgm, with pod labels", f"{len(numbers):,}", f"{size / 1e6:.1f}", ms(median(wall)), ms(median(used)),
+        f"{each:.0f} ns", f"{bare_each:.0f} ns", f"{each / bare_each:.2f}",
+        judged=each / bare_each, target=Target(3, unit="x"),
+    )  # fmt: skip
+    return section
+
+
+def _as_template(page: bytes) -> tuple[bytes, tuple[bytes, ...]]:
+    """The lines of a page with %b for each number, and the numbers."""
+    cut = [line.rpartition(b" ") for line in page.splitlines() if not line.startswith(b"#")]
+    template = b"".join([text.replace(b"%", b"%%") + b" %b\n" for text, _, _ in cut])
+    return template, tuple([number for _, _, number in cut])
+
+
+def _idle_share(server: Program) -> float:
+    """Processor time that ticks alone take in a second."""
+    before, began = server.cpu_seconds(), perf_counter()
+    sleep(3)
+    return (server.cpu_seconds() - before) / (perf_counter() - began)
+
+
+def _scrape(server: Program) -> None:
+    """Read a page to its end, and keep nothing of it."""
+    host, _, port = server.web.rpartition(":")
+    buffer = bytearray(1 << 20)
+    with socket.create_connection((host, int(port))) as connection:
+        connection.sendall(_REQUEST)
+        while connection.recv_into(buffer):
+            pass
