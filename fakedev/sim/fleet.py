@@ -236,8 +236,9 @@ class Fleet:
         if not self._starting and not self._ending:
             return
         started = list(self._starting.values())
+        stale = self.faults.stale()
         for workload_id in sorted(self._ending):
-            self._attribution.remove(self.workloads.by_id[workload_id], self.faults.stale())
+            self._attribution.remove(self.workloads.by_id[workload_id], stale)
         for workload in started:
             self._attribution.add(workload)
         self.workloads.change(started, self._ending, self.state.tick if "state" in self.__dict__ else 0, now_seconds)

@@ -18,7 +18,6 @@ from fakedev.sim.events import (
     Stamped,
     StartWorkload,
     StopWorkload,
-    event_to_fields,
 )
 from fakedev.sim.faults.faults import Change, Fault
 from fakedev.sim.randomness import Floats
@@ -150,22 +149,20 @@ class Happenings:
 
 def happening_of(stamped: Stamped, seconds: float) -> Happening:
     """An event that has arrived."""
-    fields = event_to_fields(stamped)
-    kind = str(fields["event"])
     match stamped.event:
         case StartWorkload(workload):
-            scope, text = f"w{stamped.sequence}", f"{workload.name} on {','.join(workload.devices)}"
+            kind, scope, text = "start", f"w{stamped.sequence}", f"{workload.name} on {','.join(workload.devices)}"
         case StopWorkload(workload_id, reason):
-            scope, text = workload_id, reason
+            kind, scope, text = "stop", workload_id, reason
         case DropWorkload(workload_id):
-            scope, text = workload_id, "its peer is gone"
+            kind, scope, text = "drop", workload_id, "its peer is gone"
         case InjectFault(fault):
             of_node = f" of {fault.node}" if fault.node else ""
-            scope, text = f"f{stamped.sequence}", f"{fault.kind} on {','.join(fault.devices)}{of_node}"
+            kind, scope, text = "fault", f"f{stamped.sequence}", f"{fault.kind} on {','.join(fault.devices)}{of_node}"
         case ClearFault(fault_id):
-            scope, text = fault_id, "cleared"
+            kind, scope, text = "clear", fault_id, "cleared"
         case ChangeClock(_, _, reason):
-            scope, text = "clock", reason
+            kind, scope, text = "clock", "clock", reason
     return Happening(stamped.tick, seconds, kind, scope, f"event {stamped.sequence}", text[:_LONGEST_TEXT])
 
 
