@@ -38,7 +38,7 @@ def render(arguments: Sequence[str]) -> int:
         fleet = _fleet(configuration, head)
         pages = _pages(fleet, configuration, options.node)
         for _ in _ticks(fleet, replay, options):
-            _write(fleet, b"".join(page.render(fleet.state) for page in pages), options.output)
+            _write(fleet, b"".join(page.render(fleet.shown) for page in pages), options.output)
     except ConfigurationError as error:
         print(error, file=sys.stderr)
         return 2

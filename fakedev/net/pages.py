@@ -17,6 +17,7 @@ from fakedev.exposition.workload_series import workload_pages
 from fakedev.net.http_body import Body
 from fakedev.net.http_negotiation import OPENMETRICS
 from fakedev.net.http_response import Response
+from fakedev.sim.faults.pages import PageTrouble
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.roster import RosterNode
 from fakedev.sim.state import State
@@ -160,6 +161,11 @@ class Pages:
         """One node, as its own exporter prints it."""
         return self._page(f"node {node.name}", [node], identity)
 
+    def trouble(self, *names: str) -> Callable[[], PageTrouble | None]:
+        """What is wrong with the page of some nodes, whenever it is asked for."""
+        wanted = frozenset(names)
+        return lambda: self._fleet.troubles.of(wanted)
+
     def workload_page(self) -> CachedPage:
         """The running workloads: our own page, the same in both formats but for its last line."""
         if self._workloads is None:
@@ -188,7 +194,7 @@ class Pages:
 
         def page(openmetrics: bool) -> CachedPage:
             parts = [Page(face, group, openmetrics) for face, group in faces]
-            return self._cached(lambda: self._fleet.state, parts, openmetrics)
+            return self._cached(lambda: self._fleet.shown, parts, openmetrics)
 
         text = page(openmetrics=False)
         if all(shown.openmetrics for shown, _ in groups):
