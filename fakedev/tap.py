@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -28,10 +29,13 @@ from fakedev.net.hangup import HangupService
 from fakedev.net.http_head import DROP_IN_LIMITS, HttpLimits
 from fakedev.net.http_origin import ChangeGuard
 from fakedev.net.http_site import GuardedSite
+from fakedev.net.journal_file import JournalFile
 from fakedev.net.listening import Listeners, ListeningService
 from fakedev.net.logs import twistd_log
 from fakedev.net.memory import keep_freed_memory
+from fakedev.net.metrics_page import MetricsPage
 from fakedev.net.own_collectors import (
+    FaultMetrics,
     ReloadMetrics,
     ReloadStatistics,
     ScrapeMetrics,
@@ -52,6 +56,7 @@ from fakedev.net.turns import Turns
 from fakedev.net.workload_hub import WorkloadHub
 from fakedev.net.workload_port import WorkloadPortFactory
 from fakedev.sim.fleet import Fleet, keep_nothing
+from fakedev.sim.happenings import tell_nobody
 from fakedev.sim.journal import RecordHead
 from fakedev.tap_application import Application, run_application
 from fakedev.tap_queues import WorkQueues
@@ -186,7 +191,10 @@ def make_application(
     spec = replace(configuration.fleet, epoch_seconds=run.head.epoch_seconds)
     recorder = _recorder(run)
     wall_per_tick = spec.tick_seconds / configuration.speed if configuration.speed else 0.0
-    fleet = Fleet(spec, recorder.record if recorder else keep_nothing, wall_per_tick)
+    journal = _journal(configuration)
+    fleet = Fleet(
+        spec, recorder.record if recorder else keep_nothing, wall_per_tick, journal.write if journal else tell_nobody
+    )
     hub = WorkloadHub(fleet)
     pages = Pages(fleet, configuration.identities, reactor)
     ticker = Ticker(fleet, configuration.speed, reactor, hub.tell, pages.keep)
@@ -223,7 +231,9 @@ def make_application(
                 hold=endpoint.hold_seconds,
             )  # fmt: skip
         for more in endpoint.pages:
-            add_page(root, more.path, pages.fleet_page(more.pool, more.identity, more.hold_seconds), scrapes)
+            page = pages.fleet_page(more.pool, more.identity, more.hold_seconds)
+            trouble = pages.trouble_of(more.pool)
+            add_page(root, more.path, MetricsPage(page, scrapes.page(more.path), trouble=trouble))
         guard = ChangeGuard(endpoint.hosts, endpoint.token)
         limits = DROP_IN_LIMITS if run.drop_in else HttpLimits()
         site = GuardedSite(root, reactor, changes=guard, limits=limits)
@@ -235,6 +245,8 @@ def make_application(
         hurry=queues.hurry if queues else None,
     )  # fmt: skip
     ticker.setServiceParent(application)
+    if journal is not None:
+        journal.setServiceParent(application)
     listeners.setServiceParent(application)
     if queues is not None:
         queues.add_to(application)
@@ -297,8 +309,20 @@ def _own_metrics(
         "ticks": TickMetrics(ticker, lambda: fleet.state.tick),
         "scrapes": ScrapeMetrics(scrapes),
         "workloads": WorkloadCounts(by_state, lambda: sum(len(port.peers) for port in ports)),
+        "faults": FaultMetrics(lambda: Counter(each.spec.kind for each in fleet.faults.by_id.values())),
         "reload": ReloadMetrics(ReloadStatistics(True, loaded_at)),
     })  # fmt: skip
+
+
+def _journal(configuration: Configuration) -> JournalFile | None:
+    spec = configuration.journal
+    if spec is None:
+        return None
+    try:
+        return JournalFile(spec.file, spec.most_bytes, spec.keep)
+    except OSError as error:
+        sys.stderr.write(f"fakedev: the journal cannot be written: {error}\n")
+        raise SystemExit(1) from None
 
 
 def _recorder(run: Run) -> Recorder | None:

@@ -37,7 +37,7 @@ def render(arguments: Sequence[str]) -> int:
         head, replay = _record(options.events)
         configuration = _configuration(options, head)
         fleet = _fleet(configuration, head)
-        held = HeldStates(lambda: fleet.state)
+        held = HeldStates(lambda: fleet.shown)
         pages = [(page, held.every(page.identity.hold_seconds)) for page in _pages(fleet, configuration, options.node)]
         for _ in _ticks(fleet, replay, options, held):
             _write(fleet, b"".join(page.render(state()) for page, state in pages), options.output)

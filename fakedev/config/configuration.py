@@ -104,6 +104,15 @@ class Logging:
 
 
 @dataclass(frozen=True)
+class Journal:
+    """The file of the journal: how large it gets, and how many of them there are."""
+
+    file: str
+    most_bytes: int = 10_000_000
+    keep: int = 5
+
+
+@dataclass(frozen=True)
 class Configuration:
     """All that a service is made from.
 
@@ -114,6 +123,7 @@ class Configuration:
     :param queues: None when there are none.
     :param plans: what load the tester puts on which queues.
     :param reports: files that say at the end what came of it.
+    :param journal: None for no file.
     :param notes: what is worth knowing but forbids nothing, as ``file:line: text``.
     :param source: what was said where, for :func:`fakedev.config.effective.effective_text`.
     """
@@ -128,5 +138,6 @@ class Configuration:
     plans: tuple[Plan, ...]
     reports: tuple[str, ...]
     logging: Logging
+    journal: Journal | None
     notes: tuple[str, ...]
     source: Values

@@ -18,6 +18,7 @@ from fakedev.exposition.workload_series import workload_pages
 from fakedev.net.http_body import Body
 from fakedev.net.http_negotiation import OPENMETRICS
 from fakedev.net.http_response import Response
+from fakedev.sim.faults.pages import PageTrouble
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.roster import RosterNode
 from fakedev.sim.state import State
@@ -153,7 +154,7 @@ class Pages:
         self._kept: dict[tuple[str, int, float | None], CachedPage] = {}
         self._workloads: CachedPage | None = None
         self._latest = LatestPages()
-        self._held = HeldStates(lambda: fleet.state)
+        self._held = HeldStates(lambda: fleet.shown)
         for each in identities.values():
             self._held.every(each.hold_seconds)
 
@@ -174,6 +175,15 @@ class Pages:
     def node_page(self, node: RosterNode, identity: Identity | None = None, hold: float | None = None) -> CachedPage:
         """One node, as its own exporter prints it."""
         return self._page(f"node {node.name}", [node], identity, hold)
+
+    def trouble(self, *names: str) -> Callable[[], PageTrouble | None]:
+        """What is wrong with the page of some nodes, whenever it is asked for."""
+        wanted = frozenset(names)
+        return lambda: self._fleet.troubles.of(wanted)
+
+    def trouble_of(self, pool: str | None) -> Callable[[], PageTrouble | None]:
+        """What is wrong with the page of a pool's nodes, or of all, whenever it is asked for."""
+        return self.trouble(*(node.name for node in self._fleet.roster.nodes if pool in (None, node.pool.name)))
 
     def workload_page(self) -> CachedPage:
         """The running workloads: our own page, the same in both formats but for its last line."""

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from html import escape
 
-from twisted.internet.defer import Deferred
 from twisted.web.resource import Resource
 
 from fakedev import __version__
 from fakedev.exposition.identity import Identity
 from fakedev.net.api import make_api
-from fakedev.net.http_negotiation import choose_exposition
 from fakedev.net.http_request import GuardedRequest
 from fakedev.net.http_resource import Folder, GuardedResource
 from fakedev.net.http_response import HttpError, Response, json_response
+from fakedev.net.metrics_page import MetricsPage
 from fakedev.net.own_metrics import OwnMetrics, OwnMetricsResource
 from fakedev.net.page_statistics import PageStatistics, ScrapeStatistics
-from fakedev.net.pages import CachedPage, Pages
+from fakedev.net.pages import Pages
 from fakedev.net.queue_figures import QueueFigures
 from fakedev.net.queue_metrics import QueueMetricsPage
 from fakedev.net.tester_pages import make_tester_folder
@@ -29,25 +28,6 @@ from fakedev.sim.roster import RosterNode
 
 #: Why the service is not well; None when it is.
 Health = Callable[[], str | None]
-
-
-class MetricsPage(GuardedResource):
-    """A page of metrics."""
-
-    isLeaf = True
-
-    def __init__(self, page: CachedPage, statistics: PageStatistics, allow_head: bool = True) -> None:
-        super().__init__()
-        self._page = page
-        self.statistics = statistics
-        self.allow_head = allow_head
-
-    def get(self, request: GuardedRequest) -> Response | Deferred[Response]:
-        """The page at the present tick."""
-        page = self._page
-        if page.as_openmetrics is not None and choose_exposition(request.header(b"accept")).openmetrics:
-            page = page.as_openmetrics
-        return page.response()
 
 
 class NodePages(GuardedResource):
@@ -76,7 +56,7 @@ class NodePages(GuardedResource):
         if node is None or self._pool not in (None, node.pool.name):
             return super().getChild(path, request)
         page = self._pages.node_page(node, self._identity, self._hold)
-        return Folder(metrics=MetricsPage(page, self._statistics))
+        return Folder(metrics=MetricsPage(page, self._statistics, trouble=self._pages.trouble(node.name)))
 
 
 class Discovery(GuardedResource):
@@ -93,8 +73,11 @@ class Discovery(GuardedResource):
         """All targets, or those of ``?pool=``; they are reached where this request came to."""
         host = (request.header(b"host") or b"localhost").decode("latin-1")
         wanted = self._pool or request.args.get(b"pool", [b""])[0].decode("utf-8", "replace")
+        hidden = self._fleet.troubles.hidden()
         return json_response([
-            _target(node, host) for node in self._fleet.roster.nodes if wanted in ("", node.pool.name)
+            _target(node, host)
+            for node in self._fleet.roster.nodes
+            if wanted in ("", node.pool.name) and node.name not in hidden
         ])  # fmt: skip
 
 
@@ -164,7 +147,7 @@ class StartPage(GuardedResource):
         if has_queues:
             paths.append("/queues/metrics")
         if is_full:
-            api = ("workloads", "devices", "nodes", "identities", "clock", "queues")
+            api = ("workloads", "faults", "journal", "devices", "nodes", "identities", "clock", "queues")
             paths += ["/workloads/metrics", "/-/metrics", *(f"/api/v1/{name}" for name in api)]
         links = "".join(f'<li><a href="{escape(path)}">{escape(path)}</a></li>' for path in paths)
         self._html = (
@@ -214,7 +197,8 @@ def make_root(
     """
     fleet = hub.fleet
     root = StartPage(fleet, is_full, queues is not None)
-    root.putChild(b"metrics", MetricsPage(pages.fleet_page(pool, identity, hold), scrapes.page("/metrics")))
+    page = pages.fleet_page(pool, identity, hold)
+    root.putChild(b"metrics", MetricsPage(page, scrapes.page("/metrics"), trouble=pages.trouble_of(pool)))
     root.putChild(b"nodes", NodePages(fleet, pages, scrapes.page("/nodes/NODE/metrics"), pool, identity, hold))
     root.putChild(b"sd", Discovery(fleet, pool))
     for name in (b"health", b"healthz", b"livez"):
@@ -235,7 +219,7 @@ def make_root(
     return root
 
 
-def add_page(root: Resource, path: str, page: CachedPage, scrapes: ScrapeStatistics) -> None:
+def add_page(root: Resource, path: str, page: MetricsPage) -> None:
     """A page at a path of somebody's own.
 
     :param path: begins with a slash; no other page is there or below it.
@@ -245,7 +229,7 @@ def add_page(root: Resource, path: str, page: CachedPage, scrapes: ScrapeStatist
         if folder not in root.children:
             root.putChild(folder, Folder())
         root = root.children[folder]
-    root.putChild(name, MetricsPage(page, scrapes.page(path)))
+    root.putChild(name, page)
 
 
 def make_exporter_root(pages: Pages, scrapes: ScrapeStatistics) -> Resource:
@@ -265,7 +249,7 @@ def make_vendor_root(
     page = pages.fleet_page(pool, identity, hold)
     words = {shown.health for shown in ([identity] if identity else pages.identities.values())}
     word = words.pop() if len(words) == 1 else ""
-    root = Folder(metrics=MetricsPage(page, scrapes.page("/metrics")))
+    root = Folder(metrics=MetricsPage(page, scrapes.page("/metrics"), trouble=pages.trouble_of(pool)))
     root.putChild(b"health", VendorHealth(word, health) if word else HealthPage(health))
     return root
 

@@ -74,6 +74,7 @@ KNOWN_QUANTITIES: Final[dict[str, str]] = {
     "remapped_rows_uncorrectable": "memory rows remapped for uncorrectable errors",
     "remapped_rows_correctable": "memory rows remapped for correctable errors",
     "row_remap_failure": "1 when remapping of rows has failed, else 0",
+    "row_remap_pending": "1 while remapped rows wait for the next reset, else 0",
     "resets": "resets of the board",
     "programming_errors": "programming errors",
     "driver_errors": "driver errors",
@@ -105,6 +106,25 @@ ERROR_COUNTERS: Final[tuple[str, ...]] = (
     "memory_errors_correctable",
     "memory_errors_uncorrectable",
 )
+
+#: Counter to the rate it integrates.
+INTEGRALS: Final[dict[str, str]] = {
+    "energy_joules": "power_watts",
+    "pcie_tx_bytes": "pcie_tx_bytes_per_second",
+    "pcie_rx_bytes": "pcie_rx_bytes_per_second",
+    "fabric_tx_bytes": "fabric_tx_bytes_per_second",
+    "fabric_rx_bytes": "fabric_rx_bytes_per_second",
+    "memory_read_bytes": "memory_read_bytes_per_second",
+    "memory_write_bytes": "memory_write_bytes_per_second",
+}
+
+#: Seconds in which something took clock away.
+_THROTTLED: Final[tuple[str, ...]] = (
+    "throttled_hardware_seconds", "throttled_power_seconds", "throttled_thermal_seconds",
+)  # fmt: skip
+
+#: All that only ever grows, until a board is reset.
+COUNTERS: Final[frozenset[str]] = frozenset((*INTEGRALS, *ERROR_COUNTERS, *_THROTTLED)) - {"row_remap_failure"}
 
 #: What follows from the memory bandwidth where a type says how much the memory carries.
 MEMORY_TRAFFIC: Final[tuple[str, ...]] = ("memory_read_bytes_per_second", "memory_write_bytes_per_second")
