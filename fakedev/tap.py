@@ -26,14 +26,10 @@ from fakedev.net.announcement import Announcement
 from fakedev.net.descriptors import raise_descriptor_limit
 from fakedev.net.ending_signals import stop_reactor
 from fakedev.net.hangup import HangupService
-from fakedev.net.http_head import DROP_IN_LIMITS, HttpLimits
-from fakedev.net.http_origin import ChangeGuard
-from fakedev.net.http_site import GuardedSite
 from fakedev.net.journal_file import JournalFile
 from fakedev.net.listening import Listeners, ListeningService
 from fakedev.net.logs import twistd_log
 from fakedev.net.memory import keep_freed_memory
-from fakedev.net.metrics_page import MetricsPage
 from fakedev.net.own_collectors import (
     FaultMetrics,
     ReloadMetrics,
@@ -51,7 +47,7 @@ from fakedev.net.report_files import ReportFiles
 from fakedev.net.tester_metrics import LoadMetrics
 from fakedev.net.tester_service import LoadTester
 from fakedev.net.ticker import Ticker
-from fakedev.net.tree import add_page, make_exporter_root, make_root, make_vendor_root
+from fakedev.net.tree import make_root
 from fakedev.net.turns import Turns
 from fakedev.net.workload_hub import WorkloadHub
 from fakedev.net.workload_port import WorkloadPortFactory
@@ -61,6 +57,7 @@ from fakedev.sim.journal import RecordHead
 from fakedev.tap_application import Application, run_application
 from fakedev.tap_queues import WorkQueues
 from fakedev.tap_tester import make_tester
+from fakedev.tap_web import make_web
 
 #: How long the original waits for the rest of a message before it gives the peer up.
 ORIGINAL_PATIENCE_SECONDS: Final = 0.15
@@ -215,29 +212,11 @@ def make_application(
     def ready() -> str | None:
         return ticker.trouble() or (queues.trouble() if queues else None)
 
-    web = []
-    for endpoint in configuration.web:
-        if run.drop_in:
-            root = make_exporter_root(pages, scrapes)
-        elif endpoint.serve == "exporter":
-            root = make_vendor_root(
-                pages, scrapes, ticker.trouble, endpoint.pool, endpoint.identity, endpoint.hold_seconds
-            )
-        else:
-            root = make_root(
-                hub, pages, ticker, own, scrapes, ticker.trouble, ready,
-                queues=queues.figures if queues else None, tester=tester,
-                is_full=endpoint.serve == "all", pool=endpoint.pool, identity=endpoint.identity,
-                hold=endpoint.hold_seconds,
-            )  # fmt: skip
-        for more in endpoint.pages:
-            page = pages.fleet_page(more.pool, more.identity, more.hold_seconds)
-            trouble = pages.trouble_of(more.pool)
-            add_page(root, more.path, MetricsPage(page, scrapes.page(more.path), trouble=trouble))
-        guard = ChangeGuard(endpoint.hosts, endpoint.token)
-        limits = DROP_IN_LIMITS if run.drop_in else HttpLimits()
-        site = GuardedSite(root, reactor, changes=guard, limits=limits)
-        web.append((ListeningService(endpoint.listen, site, reactor, make_folder=True), endpoint.serve))
+    own_root = partial(
+        make_root, hub, pages, ticker, own, scrapes, ticker.trouble, ready,
+        queues=queues.figures if queues else None, tester=tester,
+    )  # fmt: skip
+    web = make_web(configuration, pages, scrapes, ticker.trouble, own_root, reactor, drop_in=run.drop_in)
     queue_ports = queues.ports if queues else []
     listeners = Listeners([service for service, _ in web + queue_ports] + [service for _, service in ports])
     application = Application(
