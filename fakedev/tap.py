@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,13 +26,12 @@ from fakedev.net.announcement import Announcement, WhatIsWhere
 from fakedev.net.descriptors import raise_descriptor_limit
 from fakedev.net.ending_signals import stop_reactor
 from fakedev.net.hangup import HangupService
-from fakedev.net.http_head import DROP_IN_LIMITS, HttpLimits
-from fakedev.net.http_origin import ChangeGuard
-from fakedev.net.http_site import GuardedSite
+from fakedev.net.journal_file import JournalFile
 from fakedev.net.listening import Listeners, ListeningService
 from fakedev.net.logs import twistd_log
 from fakedev.net.memory import keep_freed_memory
 from fakedev.net.own_collectors import (
+    FaultMetrics,
     ReloadMetrics,
     ScrapeMetrics,
     TickMetrics,
@@ -42,21 +42,23 @@ from fakedev.net.page_statistics import ScrapeStatistics
 from fakedev.net.pages import Pages
 from fakedev.net.queue_totals import QueueTotals
 from fakedev.net.recorder import Recorder
-from fakedev.net.reload_page import NotYet
+from fakedev.net.report_files import ReportFiles
 from fakedev.net.tester_metrics import LoadMetrics
 from fakedev.net.tester_service import LoadTester
 from fakedev.net.ticker import Ticker
-from fakedev.net.tree import make_exporter_root, make_root
+from fakedev.net.tree import make_root
 from fakedev.net.turns import Turns
 from fakedev.net.workload_hub import WorkloadHub
 from fakedev.net.workload_port import WorkloadPortFactory
 from fakedev.sim.fleet import Fleet, keep_nothing
+from fakedev.sim.happenings import tell_nobody
 from fakedev.sim.record_head import RecordHead
 from fakedev.tap_application import Application, run_application
 from fakedev.tap_ports import Ports
 from fakedev.tap_queues import WorkQueues
 from fakedev.tap_reload import InUse, ReadAgain, Reloader
 from fakedev.tap_tester import make_tester
+from fakedev.tap_web import make_web
 
 #: How long the original waits for the rest of a message before it gives the peer up.
 ORIGINAL_PATIENCE_SECONDS: Final = 0.15
@@ -196,12 +198,14 @@ def make_application(
     raise_descriptor_limit()
     keep_freed_memory()
     recorder = _recorder(run)
-    fleet = _fleet(configuration, run, recorder)
+    journal = _journal(configuration)
+    fleet = _fleet(configuration, run, recorder, journal)
     hub = WorkloadHub(fleet)
     pages = Pages(fleet, configuration.identities, reactor)
 
     def ticked() -> None:
         reloader.ticked()
+        pages.keep()
 
     ticker = Ticker(fleet, configuration.speed, reactor, hub.tell, ticked)
     scrapes = ScrapeStatistics()
@@ -224,23 +228,14 @@ def make_application(
     def ready() -> str | None:
         return ticker.trouble() or (queues.trouble() if queues else None)
 
-    def listen_web(endpoint: WebEndpoint) -> ListeningService:
-        limits = DROP_IN_LIMITS if run.drop_in else HttpLimits()
-        return ListeningService(endpoint.listen, GuardedSite(NotYet(), reactor, limits=limits), reactor, True)
+    def reload() -> Deferred[dict[str, Any]]:
+        return reloader.reload()
 
-    def change_web(service: ListeningService, endpoint: WebEndpoint) -> None:
-        if run.drop_in:
-            root = make_exporter_root(pages, scrapes)
-        else:
-            root = make_root(
-                hub, pages, ticker, own, scrapes, ticker.trouble, ready,
-                reload=reloader.reload, queues=queues.figures if queues else None, tester=tester,
-                is_full=endpoint.serve == "all", pool=endpoint.pool, identity=endpoint.identity,
-            )  # fmt: skip
-        site: Any = service.factory
-        site.resource, site.changes = root, ChangeGuard(endpoint.hosts, endpoint.token)
-
-    web = Ports(configuration.web, lambda endpoint: endpoint.listen, listen_web, change_web)
+    own_root = partial(
+        make_root, hub, pages, ticker, own, scrapes, ticker.trouble, ready,
+        reload=reload, queues=queues.figures if queues else None, tester=tester,
+    )  # fmt: skip
+    web = make_web(configuration, pages, scrapes, ticker.trouble, own_root, reactor, drop_in=run.drop_in)
     queue_ports = queues.ports if queues else []
     listeners = Listeners([service for service, _ in [*web.services, *queue_ports, *workloads.services]])
     application = Application(
@@ -248,23 +243,15 @@ def make_application(
         hurry=queues.hurry if queues else None,
     )  # fmt: skip
     ticker.setServiceParent(application)
+    if journal is not None:
+        journal.setServiceParent(application)
     listeners.setServiceParent(application)
     if queues is not None:
         queues.add_to(application)
     if tester is not None:
         tester.setServiceParent(application)
-
-    def what_is_where() -> WhatIsWhere:
-        titles = ", ".join(dict.fromkeys(identity.title for identity in pages.identities.values()))
-        return WhatIsWhere(
-            f"fakedev {__version__}: {fleet.roster.summary}, simulated, shown as {titles}",
-            in_use.configuration.notes,
-            [(service, endpoint.serve) for service, endpoint in web.services],
-            [service for service, _ in workloads.services],
-            queues.ports if queues else [],
-        )
-
-    announcement = Announcement(what_is_where, run.ready_file)
+        ReportFiles(tester, configuration.reports).setServiceParent(application)
+    announcement = Announcement(partial(_what_is_where, fleet, in_use, web, workloads, queues), run.ready_file)
     reloader = Reloader(
         run.read_again, in_use, run.head, fleet, pages, web, workloads, queues, listeners, announcement.tell, reactor
     )
@@ -276,10 +263,29 @@ def make_application(
     return application
 
 
-def _fleet(configuration: Configuration, run: Run, recorder: Recorder | None) -> Fleet:
+def _fleet(configuration: Configuration, run: Run, recorder: Recorder | None, journal: JournalFile | None) -> Fleet:
     spec = replace(configuration.fleet, epoch_seconds=run.head.epoch_seconds)
     wall_per_tick = spec.tick_seconds / configuration.speed if configuration.speed else 0.0
-    return Fleet(spec, recorder.record if recorder else keep_nothing, wall_per_tick)
+    record = recorder.record if recorder else keep_nothing
+    return Fleet(spec, record, wall_per_tick, journal.write if journal else tell_nobody)
+
+
+def _what_is_where(
+    fleet: Fleet,
+    in_use: InUse,
+    web: Ports[WebEndpoint],
+    workloads: Ports[WorkloadListen],
+    queues: WorkQueues | None,
+) -> WhatIsWhere:
+    configuration = in_use.configuration
+    titles = ", ".join(dict.fromkeys(identity.title for identity in configuration.identities.values()))
+    return WhatIsWhere(
+        f"fakedev {__version__}: {fleet.roster.summary}, simulated, shown as {titles}",
+        configuration.notes,
+        [(service, endpoint.serve) for service, endpoint in web.services],
+        [service for service, _ in workloads.services],
+        queues.ports if queues else [],
+    )
 
 
 def _first_at_the_end(queues: WorkQueues | None, tester: LoadTester | None) -> Callable[[], Deferred[None]]:
@@ -331,7 +337,19 @@ def _own_metrics(
         "ticks": TickMetrics(ticker, lambda: fleet.state.tick),
         "scrapes": ScrapeMetrics(scrapes),
         "workloads": WorkloadCounts(by_state, connections),
+        "faults": FaultMetrics(lambda: Counter(each.spec.kind for each in fleet.faults.by_id.values())),
     })  # fmt: skip
+
+
+def _journal(configuration: Configuration) -> JournalFile | None:
+    spec = configuration.journal
+    if spec is None:
+        return None
+    try:
+        return JournalFile(spec.file, spec.most_bytes, spec.keep)
+    except OSError as error:
+        sys.stderr.write(f"fakedev: the journal cannot be written: {error}\n")
+        raise SystemExit(1) from None
 
 
 def _recorder(run: Run) -> Recorder | None:

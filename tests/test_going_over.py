@@ -14,11 +14,14 @@ from twisted.trial.unittest import SynchronousTestCase
 from fakedev.sim.device_types import DeviceType
 from fakedev.sim.errors import Refused
 from fakedev.sim.events import Reload, Stamped
+from fakedev.sim.faults.kinds import KINDS
+from fakedev.sim.faults.spec import FaultSpec
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.journal import Replay, event_line, head_line, read_record
 from fakedev.sim.machinery import Machinery
 from fakedev.sim.record_head import RecordHead
 from fakedev.sim.spec import FleetSpec, NodeSpec, PoolSpec, WorkloadSpec
+from tests.faulty import boards_of, inject
 from tests.fleets import BOARD, advance, ended, labels_of, loads, make_fleet, start, stop, workload
 
 SOURCE = RecordHead("1", 0.0)
@@ -36,11 +39,16 @@ def reload(fleet: Fleet, *pools: PoolSpec, base: Sequence[WorkloadSpec] | None =
     return fleet.apply(Reload(Machinery(replace(fleet.spec, pools=pools, base=kept, **more)), SOURCE))
 
 
-def shown(fleet: Fleet) -> dict[str, list[float]]:
-    """All quantities of each device, by its name."""
-    arrays = fleet.state.levels["device"].arrays
-    names = [fleet.roster.device_name(place) for place in range(fleet.roster.device_count)]
-    return {name: [arrays[each][place].item() for each in sorted(arrays)] for place, name in enumerate(names)}
+def shown(fleet: Fleet, pool_name: str = "") -> dict[str, list[str]]:
+    """All quantities of each device as exporters show them, by its name; of one pool only, when it is named."""
+    level = fleet.shown.levels["device"]
+    found = {}
+    for node in fleet.roster.nodes:
+        if pool_name in ("", node.pool.name):
+            for place in node.devices:
+                values = [(each, level.arrays[each][place], level.has(each, place)) for each in sorted(level.arrays)]
+                found[fleet.roster.device_name(place)] = [f"{name} {value!r} {has}" for name, value, has in values]
+    return found
 
 
 class DeviceTests(SynchronousTestCase):
@@ -216,6 +224,62 @@ class WorkloadTests(SynchronousTestCase):
         reload(fleet, pool("p", ["b"], device_type=replace(BOARD, ranges=less)))
         self.assertEqual(ended(fleet, 4), [(3, "w1", 1, "Limit power_watts reached, terminated")])
         self.assertEqual(loads(fleet), [0.0, 95.0])
+
+
+class FaultTests(SynchronousTestCase):
+    """Faults follow their devices."""
+
+    def test_every_kind(self) -> None:
+        """A device under a fault shows what it would have shown without any reload; so does the page of its node."""
+        for kind in KINDS.values():
+            with self.subTest(kind=kind.name):
+                values = {each.name: each.default or each.high for each in kind.parameters}
+                if kind.name == "xid":
+                    values = {"code": 79}
+                moving, still = (make_fleet(boards_of("h100", nodes=2), seed=4) for _ in range(2))
+                for fleet in (moving, still):
+                    start(fleet, "*/*", "60:20:0", pod="train")
+                    advance(fleet, 3)
+                    inject(fleet, kind=kind.name, devices=["dgx-1/0"], every=4.0, probability=0.6, **values)
+                    advance(fleet, 3)
+                for fleet in (moving, still):
+                    if "w1" in fleet.workloads.by_id:
+                        stop(fleet, "w1")
+                dgx = moving.spec.pools[0]
+                reload(moving, pool("other", ["x"]), replace(dgx, nodes=dgx.nodes[::-1]))
+                for _ in range(12):
+                    moving.advance()
+                    still.advance()
+                    self.assertEqual(shown(moving, "dgx"), shown(still, "dgx"))
+                    names = frozenset(["dgx-1"])
+                    self.assertEqual(moving.troubles.of(names), still.troubles.of(names))
+                    self.assertIsNone(moving.troubles.of(frozenset(["x"])))
+                    for node in still.roster.nodes:
+                        moved = moving.roster.node(node.name)
+                        assert moved is not None
+                        self.assertEqual(moving.shared_facts(moved), still.shared_facts(node))
+
+    def test_faults_without_devices_are_over(self) -> None:
+        """Those that have some left go on with them."""
+        fleet = make_fleet(boards_of("h100", nodes=2))
+        inject(fleet, kind="lost", devices=["dgx-0/0"])
+        both = inject(fleet, kind="lost", devices=["*/1"])
+        fleet.advance()
+        dgx = fleet.spec.pools[0]
+        reload(fleet, replace(dgx, nodes=dgx.nodes[1:]))
+        advance(fleet, 2)
+        self.assertEqual((list(fleet.faults.by_id), fleet.lost.tolist()), ([both], [0.0, 1.0]))
+
+    def test_faults_of_the_configuration(self) -> None:
+        """The same ones go on, on what their words name now; others end and begin."""
+        some = {word: FaultSpec("lost", (word,)) for word in ("*/0", "dgx-0/1", "dgx-1/1")}
+        fleet = make_fleet(boards_of("h100"), faults=(some["*/0"], some["dgx-0/1"]))
+        fleet.advance()
+        self.assertEqual(fleet.lost.tolist(), [1.0, 1.0])
+        reload(fleet, boards_of("h100", nodes=2), faults=(some["dgx-1/1"], some["*/0"]))
+        fleet.advance()
+        self.assertEqual(fleet.lost.tolist(), [1.0, 0.0, 1.0, 1.0])
+        self.assertIn("reload", [each.kind for each in fleet.happenings.last(20)])
 
 
 class RecordTests(SynchronousTestCase):

@@ -148,8 +148,8 @@ def test_the_start_page(app: MemoryApplication) -> None:
     assert "simulated" in body
     assert "6 devices on 3 nodes" in body
     links = [part.split('"')[0] for part in body.split('href="')[1:]]
-    assert len(links) == 12
-    assert [app.get(link).status for link in links] == [200] * 12
+    assert len(links) == 14
+    assert [app.get(link).status for link in links] == [200] * 14
 
 
 def test_metrics(app: MemoryApplication) -> None:

@@ -20,7 +20,8 @@ def _reasons(now: Configuration, after: Configuration) -> Iterator[str]:
         "fleet.speed": (now.speed, after.speed),
         "fleet.epoch": (now.fleet.epoch_seconds, after.fleet.epoch_seconds),
         "log": (now.logging, after.logging),
-        "tester": (now.plans, after.plans),
+        "tester": ((now.plans, now.reports), (after.plans, after.reports)),
+        "journal": (now.journal, after.journal),
     }
     if now.queues is not None and after.queues is not None:
         simple |= {

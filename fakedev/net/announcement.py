@@ -16,6 +16,7 @@ from fakedev.net.listening import ListeningService
 _SERVED: Final = {
     "all": ("metrics, API and control", "/metrics"),
     "metrics": ("metrics only", "/metrics"),
+    "exporter": ("metrics, as the exporter has them", "/metrics"),
     "tester": ("statistics and control of the load", "/stats"),
 }
 

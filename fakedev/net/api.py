@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from fakedev.net.api_clock import Clock
 from fakedev.net.api_devices import Devices
+from fakedev.net.api_faults import FaultsApi
+from fakedev.net.api_journal import JournalApi
 from fakedev.net.api_nodes import Identities, Nodes
 from fakedev.net.api_queues import Queues
 from fakedev.net.api_tester import LoadCollection
 from fakedev.net.api_workloads import Workloads
+from fakedev.net.fault_hub import FaultHub
 from fakedev.net.http_resource import Folder
 from fakedev.net.pages import Pages
 from fakedev.net.queue_figures import QueueFigures
@@ -24,9 +27,11 @@ def make_api(
     version = Folder(
         errors_as_json=True,
         workloads=Workloads(hub),
+        faults=FaultsApi(FaultHub(fleet)),
         devices=Devices(fleet),
         nodes=Nodes(fleet, pages),
         identities=Identities(fleet, pages),
+        journal=JournalApi(fleet),
         clock=Clock(fleet, ticker),
         queues=Queues(queues),
     )

@@ -166,6 +166,14 @@ class GuardedRequest(Request):
         except Exception:
             self._cannot_send(Failure())
 
+    def hang_up(self) -> None:
+        """Close the connection without an answer, counted as nginx does."""
+        channel, self.channel = self.channel, None
+        self._disconnected = True
+        self._count(444)
+        if channel is not None:
+            channel.abort()
+
     def sent(self) -> None:
         """The channel has handed the last byte to the transport."""
         self.finished = 1

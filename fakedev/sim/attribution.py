@@ -6,8 +6,11 @@ can be shown it is the first: so labels do not change when another comes.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+
 from fakedev.sim.label_versions import LabelVersions
 from fakedev.sim.roster import Roster
+from fakedev.sim.schedule import Positions
 from fakedev.sim.workload import Workload
 
 #: The facts of a device that nobody has.
@@ -26,6 +29,7 @@ class Attribution:
         self._versions = versions
         self._shared_versions = shared_versions
         self._holders: dict[int, dict[str, Workload]] = {}
+        self._lingering: dict[int, list[Workload]] = {}
 
     def add(self, workload: Workload) -> None:
         """A workload begins: it holds its devices if it has a pod."""
@@ -36,17 +40,52 @@ class Attribution:
             holders[workload.workload_id] = workload
             self._changed(device, is_first=len(holders) == 1)
 
-    def remove(self, workload: Workload) -> None:
-        """A workload is over; its devices go to the next in line."""
+    def remove(self, workload: Workload, stale: Collection[int] = ()) -> None:
+        """A workload is over; its devices go to the next in line.
+
+        :param stale: devices that it seems to hold until :meth:`release`.
+        """
         if not workload.spec.pod:
             return
         for device in workload.devices.tolist():
-            holders = self._holders[device]
-            was_first = next(iter(holders)) == workload.workload_id
-            del holders[workload.workload_id]
-            if not holders:
-                del self._holders[device]
-            self._changed(device, was_first)
+            if device in stale:
+                self._lingering.setdefault(device, []).append(workload)
+            else:
+                self._let_go(workload, device)
+
+    def release(self, stale: Collection[int]) -> None:
+        """Workloads that are over let go of all devices but those that still are stale."""
+        for device in [each for each in self._lingering if each not in stale]:
+            for workload in self._lingering.pop(device):
+                self._let_go(workload, device)
+
+    def moved(self, other: Attribution, new_of: Positions, running: Iterable[Workload]) -> Attribution:
+        """Carry over to another attribution, of the same devices in new places, whose they are.
+
+        :param other: without any holders.
+        :param new_of: the new position of each device, -1 of those that are gone.
+        :param running: the workloads, with the devices that they have now.
+        """
+        for device, holders in self._holders.items():
+            place = int(new_of[device])
+            if place >= 0:
+                lingering = self._lingering.get(device, [])
+                stay = {name: each for name, each in holders.items() if each in lingering or place in each.devices}
+                if stay:
+                    other._holders[place] = stay
+                if lingering:
+                    other._lingering[place] = lingering
+        for workload in running:
+            other.add(workload)
+        return other
+
+    def _let_go(self, workload: Workload, device: int) -> None:
+        holders = self._holders[device]
+        was_first = next(iter(holders)) == workload.workload_id
+        del holders[workload.workload_id]
+        if not holders:
+            del self._holders[device]
+        self._changed(device, was_first)
 
     def _changed(self, device: int, is_first: bool) -> None:
         node = self._roster.nodes[self._roster.node_position(device)]

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from fakedev.sim.errors import Refused
+from fakedev.sim.faults.fields import fault_from_fields, fields_of_fault
+from fakedev.sim.faults.spec import FaultSpec
 from fakedev.sim.machinery import Machinery
 from fakedev.sim.record_head import RecordHead
 from fakedev.sim.spec import WorkloadSpec
@@ -47,6 +49,20 @@ class ChangeClock:
 
 
 @dataclass(frozen=True)
+class InjectFault:
+    """Something begins to go wrong. The fault's id is made from the event's sequence number."""
+
+    fault: FaultSpec
+
+
+@dataclass(frozen=True)
+class ClearFault:
+    """A fault is over."""
+
+    fault_id: str
+
+
+@dataclass(frozen=True)
 class Reload:
     """From the next tick on the fleet is made by another configuration.
 
@@ -58,7 +74,7 @@ class Reload:
     source: RecordHead
 
 
-Event = StartWorkload | StopWorkload | DropWorkload | ChangeClock | Reload
+Event = StartWorkload | StopWorkload | DropWorkload | ChangeClock | InjectFault | ClearFault | Reload
 
 
 @dataclass(frozen=True)
@@ -80,6 +96,10 @@ def event_to_fields(stamped: Stamped) -> dict[str, object]:
             fields |= {"event": "stop", "id": workload_id, "reason": reason}
         case DropWorkload(workload_id):
             fields |= {"event": "drop", "id": workload_id}
+        case InjectFault(fault):
+            fields |= {"event": "fault", "fault": fields_of_fault(fault)}
+        case ClearFault(fault_id):
+            fields |= {"event": "clear", "id": fault_id}
         case ChangeClock(wall_seconds, wall_per_tick, reason):
             fields |= {"event": "clock", "wall": wall_seconds, "wall-per-tick": wall_per_tick, "reason": reason}
         case Reload(_, source):
@@ -119,6 +139,10 @@ def event_from_fields(
             case "reload":
                 source = RecordHead.of(_object(fields["source"], "source"))
                 return Stamped(tick, sequence, Reload(machinery_of(source), source))
+            case "fault":
+                return Stamped(tick, sequence, InjectFault(fault_from_fields(_object(fields["fault"], "fault"))))
+            case "clear":
+                return Stamped(tick, sequence, ClearFault(str(fields["id"])))
             case other:
                 raise Refused("bad-argument", f"unknown event {other!r}", "event")
     except KeyError as missing:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fakedev.sim.errors import Refused
+from fakedev.sim.faults.spec import FaultSpec
 from fakedev.sim.machinery import Machinery
 from fakedev.sim.moves import Moves
 from fakedev.sim.roster import Roster
@@ -15,8 +17,8 @@ from fakedev.sim.spec import FleetSpec, WorkloadSpec
 from fakedev.sim.workload import Verdict, Workload
 from fakedev.sim.workloads import Workloads
 
-#: A workload of the configuration, with its id.
-Base = tuple[str, WorkloadSpec]
+#: What the configuration says of a workload or fault.
+Spec = TypeVar("Spec", WorkloadSpec, FaultSpec)
 
 
 def check_can_go_over(now: FleetSpec, coming: Machinery) -> None:
@@ -35,10 +37,13 @@ def check_can_go_over(now: FleetSpec, coming: Machinery) -> None:
         coming.admission.check(workload)
 
 
-def kept_base(before: Sequence[Base], after: Sequence[WorkloadSpec]) -> tuple[list[Base], list[WorkloadSpec]]:
-    """The workloads of the configuration that live on, whether they still run or not; and those that begin."""
+def kept(before: Sequence[tuple[str, Spec]], after: Sequence[Spec]) -> tuple[list[tuple[str, Spec]], list[Spec]]:
+    """The workloads or faults of the configuration that live on, whether they are over or not; and those that begin.
+
+    :param before: with their ids.
+    """
     left = list(before)
-    stays: list[Base] = []
+    stays = []
     begins = []
     for spec in after:
         same = next((each for each in left if each[1] == spec), None)
