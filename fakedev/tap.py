@@ -25,6 +25,7 @@ from fakedev.config.problems import ConfigurationError
 from fakedev.net.announcement import Announcement, WhatIsWhere
 from fakedev.net.descriptors import raise_descriptor_limit
 from fakedev.net.ending_signals import stop_reactor
+from fakedev.net.follow import FileFollower
 from fakedev.net.hangup import HangupService
 from fakedev.net.journal_file import JournalFile
 from fakedev.net.listening import Listeners, ListeningService
@@ -257,8 +258,10 @@ def make_application(
     )
     own.add("reload", ReloadMetrics(reloader.statistics))
     web.finish(configuration.web)
-    on_hangup = partial(stop_reactor, reactor) if run.drop_in else reloader.hangup
+    on_hangup = partial(stop_reactor, reactor) if run.drop_in else reloader.again
     HangupService(reactor, on_hangup).setServiceParent(application)
+    if configuration.watch and reloader.files():
+        FileFollower(reloader.files, reloader.again, reactor).setServiceParent(application)
     announcement.setServiceParent(application)
     return application
 

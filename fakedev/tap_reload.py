@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -79,11 +80,16 @@ class Reloader:
         self._lock = DeferredLock()
         self._pending: tuple[Configuration, RecordHead, Machinery] | None = None
         self._done: Deferred[None] | None = None
+        self._files = _files(head)
         self.statistics = ReloadStatistics(True, head.epoch_seconds, file_hash(head))
 
-    def hangup(self) -> None:
-        """SIGHUP: the log tells the outcome."""
-        self.reload().addErrback(lambda failure: failure.trap(ReloadFailed) and None)
+    def files(self) -> list[str]:
+        """The files that the configuration was read from, its own first."""
+        return self._files
+
+    def again(self) -> Deferred[None]:
+        """Reload because of SIGHUP, or of a file that has changed: the log tells the outcome."""
+        return self.reload().addCallbacks(lambda _: None, lambda failure: failure.trap(ReloadFailed) and None)
 
     def reload(self) -> Deferred[dict[str, Any]]:
         """Read the configuration again; one after the other, when that is asked for several times.
@@ -133,6 +139,7 @@ class Reloader:
                 self._reactor, self._reactor.getThreadPool(), self._prepared
             )
             self._check(configuration, machinery)
+            self._files = _files(head)
             self._web.begin(configuration.web, self._listeners)
             self._workloads.begin(configuration.workloads.listen, self._listeners)
             if self._queues is not None and configuration.queues is not None:
@@ -180,6 +187,12 @@ class Reloader:
         self._workloads.undo()
         if self._queues is not None:
             self._queues.undo()
+
+
+def _files(head: RecordHead) -> list[str]:
+    """The files of a configuration that are not ours."""
+    others = [path for path in head.files if os.path.isabs(path) and path != head.config]
+    return others if head.config is None else [head.config, *others]
 
 
 def file_hash(head: RecordHead) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
+import shutil
 import signal
 import socket
 import stat
@@ -12,6 +14,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -321,3 +324,33 @@ def test_a_scraper_that_never_reads(start_program: StartProgram, tmp_path: Path,
     page = service.fetch("/metrics")
     assert (page.status, len(page.body) > 1_000_000) == (200, True)
     assert 'fakedev_scrapes_in_flight{page="/metrics"} 0.0' in service.fetch("/-/metrics").body.decode()
+
+
+def test_watch(start_program: StartProgram, tmp_path: Path) -> None:
+    """A configuration that is a mounted ConfigMap: the swap of its link is a reload, time after time."""
+    mount, config = tmp_path / "mount", tmp_path / "mount" / "fakedev.yaml"
+    mount.mkdir()
+
+    def put(version: str, text: str) -> None:
+        folder = mount / version
+        folder.mkdir()
+        (folder / "fakedev.yaml").write_text("watch: true\n" + text + addresses(tmp_path))
+        (mount / "..new").symlink_to(version)
+        os.replace(mount / "..new", mount / "..data")
+
+    put("v1", FLEET)
+    config.symlink_to("..data/fakedev.yaml")
+    file = tmp_path / "ready.json"
+    service = ready(start_program([*SERVE, "--config", str(config), "--ready-file", str(file)]), file)
+
+    def shows(wanted: list[str]) -> bool:
+        return [each["labels"]["node"] for each in service.get_json("/sd")] == wanted
+
+    for number, nodes in ((2, "[a, c]"), (3, "[c]"), (4, "[c, d]")):
+        put(f"v{number}", FLEET.replace("[a, b]", nodes))
+        shutil.rmtree(mount / f"v{number - 1}")
+        wanted = nodes.strip("[]").split(", ")
+        eventually(partial(shows, wanted), f"the nodes are {nodes}")
+    put("v5", "fleet: {}")
+    service.program.wait_for_text("the configuration stays as it is")
+    assert service.program.stop() == 0

@@ -124,6 +124,7 @@ class Configuration:
     :param plans: what load the tester puts on which queues.
     :param reports: files that say at the end what came of it.
     :param journal: None for no file.
+    :param watch: reload whenever a file of the configuration changes.
     :param notes: what is worth knowing but forbids nothing, as ``file:line: text``.
     :param source: what was said where, for :func:`fakedev.config.effective.effective_text`.
     """
@@ -139,5 +140,6 @@ class Configuration:
     reports: tuple[str, ...]
     logging: Logging
     journal: Journal | None
+    watch: bool
     notes: tuple[str, ...]
     source: Values

@@ -7,7 +7,7 @@ from fakedev.config.endpoint_keys import WEB, WORKLOAD_LISTEN
 from fakedev.config.fault_keys import FAULT
 from fakedev.config.fleet_keys import FLEET
 from fakedev.config.queue_keys import QUEUES
-from fakedev.config.scalars import Choice, Duration, Integer, Size, Text
+from fakedev.config.scalars import Boolean, Choice, Duration, Integer, Size, Text
 from fakedev.config.schema import Key, Section
 from fakedev.config.shapes import ListOf
 from fakedev.config.tester_keys import TESTER
@@ -99,6 +99,7 @@ CONFIGURATION = Section(
         ),
         Key("journal", JOURNAL, "What happened, and why, in a file."),
         Key("log", LOG, "Logging, to standard error."),
+        Key("watch", Boolean(), "Reload when the file, or one that it names, changes (reload.md).", default=False),
         Key("queues", QUEUES, "Work queues."),
         Key("tester", TESTER, "Load on work queues."),
     ),

@@ -125,6 +125,7 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
         workloads=WorkloadPorts(listen, workloads["max-connections"], workloads["message-timeout"]),
         logging=Logging(values["log"]["level"], values["log"]["format"]),
         journal=_journal(values["journal"], folder),
+        watch=values["watch"],
         notes=report.notes,
         source=values,
     )

@@ -19,6 +19,7 @@ def _reasons(now: Configuration, after: Configuration) -> Iterator[str]:
         "fleet.tick": (now.fleet.tick_seconds, after.fleet.tick_seconds),
         "fleet.speed": (now.speed, after.speed),
         "fleet.epoch": (now.fleet.epoch_seconds, after.fleet.epoch_seconds),
+        "watch": (now.watch, after.watch),
         "log": (now.logging, after.logging),
         "tester": ((now.plans, now.reports), (after.plans, after.reports)),
         "journal": (now.journal, after.journal),
