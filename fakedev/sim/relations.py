@@ -144,7 +144,7 @@ class Relations:
         self._add_memory(arrays, demand)
         self._add_counters(arrays, demand, before, seconds, None if faults is None else faults.resets())
         if before is not None:
-            own = {name: arrays[name] for name in REPORTED if name in self._low}
+            own: dict[str, Floats] = {name: arrays[name] for name in REPORTED if name in self._low}
             add_reported(arrays, before, faults, self._constant["created_seconds"])
             arrays.update(own)
         if self.conditions.lost is not None:
