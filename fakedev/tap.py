@@ -26,9 +26,6 @@ from fakedev.net.announcement import Announcement
 from fakedev.net.descriptors import raise_descriptor_limit
 from fakedev.net.ending_signals import stop_reactor
 from fakedev.net.hangup import HangupService
-from fakedev.net.http_head import DROP_IN_LIMITS, HttpLimits
-from fakedev.net.http_origin import ChangeGuard
-from fakedev.net.http_site import GuardedSite
 from fakedev.net.journal_file import JournalFile
 from fakedev.net.listening import Listeners, ListeningService
 from fakedev.net.logs import twistd_log
@@ -46,10 +43,11 @@ from fakedev.net.page_statistics import ScrapeStatistics
 from fakedev.net.pages import Pages
 from fakedev.net.queue_totals import QueueTotals
 from fakedev.net.recorder import Recorder
+from fakedev.net.report_files import ReportFiles
 from fakedev.net.tester_metrics import LoadMetrics
 from fakedev.net.tester_service import LoadTester
 from fakedev.net.ticker import Ticker
-from fakedev.net.tree import make_exporter_root, make_root
+from fakedev.net.tree import make_root
 from fakedev.net.turns import Turns
 from fakedev.net.workload_hub import WorkloadHub
 from fakedev.net.workload_port import WorkloadPortFactory
@@ -59,6 +57,7 @@ from fakedev.sim.journal import RecordHead
 from fakedev.tap_application import Application, run_application
 from fakedev.tap_queues import WorkQueues
 from fakedev.tap_tester import make_tester
+from fakedev.tap_web import make_web
 
 #: How long the original waits for the rest of a message before it gives the peer up.
 ORIGINAL_PATIENCE_SECONDS: Final = 0.15
@@ -194,9 +193,9 @@ def make_application(
         spec, recorder.record if recorder else keep_nothing, wall_per_tick, journal.write if journal else tell_nobody
     )
     hub = WorkloadHub(fleet)
-    ticker = Ticker(fleet, configuration.speed, reactor, hub.tell)
-    scrapes = ScrapeStatistics()
     pages = Pages(fleet, configuration.identities, reactor)
+    ticker = Ticker(fleet, configuration.speed, reactor, hub.tell, pages.keep)
+    scrapes = ScrapeStatistics()
     turns = Turns(reactor)
     ports = [
         _workload_listener(configuration, listen, hub, ticker, turns, reactor, run.drop_in)
@@ -213,20 +212,11 @@ def make_application(
     def ready() -> str | None:
         return ticker.trouble() or (queues.trouble() if queues else None)
 
-    web = []
-    for endpoint in configuration.web:
-        if run.drop_in:
-            root = make_exporter_root(pages, scrapes)
-        else:
-            root = make_root(
-                hub, pages, ticker, own, scrapes, ticker.trouble, ready,
-                queues=queues.figures if queues else None, tester=tester,
-                is_full=endpoint.serve == "all", pool=endpoint.pool, identity=endpoint.identity,
-            )  # fmt: skip
-        guard = ChangeGuard(endpoint.hosts, endpoint.token)
-        limits = DROP_IN_LIMITS if run.drop_in else HttpLimits()
-        site = GuardedSite(root, reactor, changes=guard, limits=limits)
-        web.append((ListeningService(endpoint.listen, site, reactor, make_folder=True), endpoint.serve))
+    own_root = partial(
+        make_root, hub, pages, ticker, own, scrapes, ticker.trouble, ready,
+        queues=queues.figures if queues else None, tester=tester,
+    )  # fmt: skip
+    web = make_web(configuration, pages, scrapes, ticker.trouble, own_root, reactor, drop_in=run.drop_in)
     queue_ports = queues.ports if queues else []
     listeners = Listeners([service for service, _ in web + queue_ports] + [service for _, service in ports])
     application = Application(
@@ -241,6 +231,7 @@ def make_application(
         queues.add_to(application)
     if tester is not None:
         tester.setServiceParent(application)
+        ReportFiles(tester, configuration.reports).setServiceParent(application)
     on_hangup = partial(stop_reactor, reactor) if run.drop_in else _say_no_reload
     HangupService(reactor, on_hangup).setServiceParent(application)
     titles = ", ".join(dict.fromkeys(identity.title for identity in configuration.identities.values()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fakedev.config.attribution import ATTRIBUTION
 from fakedev.config.dynamics_keys import DYNAMICS
 from fakedev.config.names import (
     COLDEST_INLET,
@@ -111,6 +112,7 @@ POOL = Section(
             "or of the original's JSON.",
             default="dcgm",
         ),
+        ATTRIBUTION,
         Key("labels", _LABELS, "Facts of all devices of the pool, for the identity's labels.", default={}),
     ),
     doc="Nodes with the same devices.",

@@ -23,7 +23,7 @@ from fakedev.config.problems import Place, Report
 from fakedev.config.profiles import load_profiles
 from fakedev.config.queues import load_queues
 from fakedev.config.schema import INVALID
-from fakedev.config.tester import tester_plans
+from fakedev.config.tester import own_frontend, tester_plans, tester_reports
 from fakedev.config.values import Values
 from fakedev.config.variables import Variables
 from fakedev.sim.admission import Admission
@@ -97,7 +97,9 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
     workloads: Values = values["workloads"]
     listen = endpoints.workloads(workloads["listen"], nodes, complete=complete)
     queues = load_queues(values["queues"], endpoints, report)
-    plans = tester_plans(values["tester"], folder, files, report)
+    frontend = own_frontend(queues.clients if queues else ())
+    plans = tester_plans(values["tester"], folder, files, report, frontend)
+    reports = tester_reports(values["tester"], folder, report)
     metrics = {name: metric for pool in pools for name, metric in pool.identity.identity.metric_names().items()}
     admission = rules = None
     if complete:
@@ -119,6 +121,7 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
         web=web,
         queues=queues,
         plans=plans,
+        reports=reports,
         workloads=WorkloadPorts(listen, workloads["max-connections"], workloads["message-timeout"]),
         logging=Logging(values["log"]["level"], values["log"]["format"]),
         journal=_journal(values["journal"], folder),

@@ -118,6 +118,8 @@ def _is_any(level: Level, names: Sequence[str], positions: NDArray[np.int64]) ->
 
 def _shown(level: Level, row: RowSpec, positions: NDArray[np.int64]) -> Floats:
     """What a row shows of some entities, in the unit that it is shown in: shape as ``positions``."""
+    if not row.quantity:
+        return np.full(len(positions), row.constant)
     values: Floats = level.arrays[row.quantity][positions]
     for name in row.plus:
         values = values + level.arrays[name][positions]

@@ -11,7 +11,9 @@ from twisted.logger import Logger
 
 from fakedev.net.steady_seconds import SteadySeconds
 from fakedev.net.tester_driver import MakeRequests, PlanDriver
+from fakedev.tester.expectation import Finding
 from fakedev.tester.plan import ClosedLoad, Plan
+from fakedev.tester.report import Report
 from fakedev.tester.statistics import Statistics
 
 
@@ -62,6 +64,8 @@ class LoadTester(Service):
 
     def stopService(self) -> None:
         """End at once, whatever the frontends do."""
+        if not self.running:
+            return
         super().stopService()
         self._end()
         for driver in self.drivers.values():
@@ -76,6 +80,11 @@ class LoadTester(Service):
             return self.total
         self._driver(name)
         return self._own.get(name, self.total)
+
+    def report(self, title: str, findings: Sequence[Finding] = ()) -> Report:
+        """All that is known now."""
+        plans = {name: self.statistics(name) for name in self.drivers}
+        return Report(title, self.now, self.total, plans, findings, self.waiting)
 
     def reset(self) -> None:
         """Begin all statistics anew."""

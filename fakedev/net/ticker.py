@@ -32,6 +32,7 @@ class Ticker(Service):
 
     :param speed: simulated seconds per wall second; 0: only :meth:`advance` moves the clock.
     :param tell: is given the verdicts of each tick.
+    :param ticked: is called after each tick.
     :ivar ticks: ticks done since the start.
     :ivar missed: ticks that were dropped because the program had fallen too far behind.
     :ivar failures: ticks that raised; they are logged and the clock goes on.
@@ -42,12 +43,18 @@ class Ticker(Service):
     log = Logger()
 
     def __init__(
-        self, fleet: Fleet, speed: float, clock: IReactorTime, tell: Callable[[list[Verdict]], None]
+        self,
+        fleet: Fleet,
+        speed: float,
+        clock: IReactorTime,
+        tell: Callable[[list[Verdict]], None],
+        ticked: Callable[[], None] = lambda: None,
     ) -> None:
         self.setName("ticker")
         self._fleet = fleet
         self._clock = clock
         self._tell = tell
+        self._ticked = ticked
         self.speed = speed
         self._wall_per_tick = fleet.spec.tick_seconds / speed if speed else 0.0
         self._loop = LoopingCall(self._on_time)
@@ -165,6 +172,7 @@ class Ticker(Service):
             verdicts = self._fleet.advance()
             self.ticks += 1
             self._last_failed = False
+            self._ticked()
             if verdicts:
                 self._tell(verdicts)
         except Exception:

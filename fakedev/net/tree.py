@@ -16,7 +16,7 @@ from fakedev.net.http_response import HttpError, Response, json_response
 from fakedev.net.metrics_page import MetricsPage
 from fakedev.net.own_metrics import OwnMetrics, OwnMetricsResource
 from fakedev.net.page_statistics import PageStatistics, ScrapeStatistics
-from fakedev.net.pages import Pages
+from fakedev.net.pages import CachedPage, Pages
 from fakedev.net.queue_figures import QueueFigures
 from fakedev.net.queue_metrics import QueueMetricsPage
 from fakedev.net.tester_pages import make_tester_folder
@@ -34,7 +34,13 @@ class NodePages(GuardedResource):
     """/nodes: a page for each node, as its own exporter prints it."""
 
     def __init__(
-        self, fleet: Fleet, pages: Pages, statistics: PageStatistics, pool: str | None, identity: Identity | None
+        self,
+        fleet: Fleet,
+        pages: Pages,
+        statistics: PageStatistics,
+        pool: str | None,
+        identity: Identity | None,
+        hold: float | None = None,
     ) -> None:
         super().__init__()
         self._fleet = fleet
@@ -42,14 +48,15 @@ class NodePages(GuardedResource):
         self._statistics = statistics
         self._pool = pool
         self._identity = identity
+        self._hold = hold
 
     def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
         """A node by name."""
         node = self._fleet.roster.node(path.decode("utf-8", "replace"))
         if node is None or self._pool not in (None, node.pool.name):
             return super().getChild(path, request)
-        page = self._pages.node_page(node, self._identity)
-        return Folder(metrics=MetricsPage(page, self._statistics, trouble=self._pages.trouble(node.name)))
+        page = self._pages.node_page(node, self._identity, self._hold)
+        return Folder(metrics=MetricsPage(page, self._statistics))
 
 
 class Discovery(GuardedResource):
@@ -101,6 +108,23 @@ class HealthPage(GuardedResource):
         if reason is None:
             return json_response({"status": "healthy"})
         return json_response({"status": "unhealthy", "reason": reason}, 503)
+
+
+class VendorHealth(GuardedResource):
+    """/health as an exporter answers it: a word, or 503 with the reason."""
+
+    isLeaf = True
+
+    def __init__(self, word: str, health: Health) -> None:
+        super().__init__()
+        self._word = word
+        self._health = health
+
+    def get(self, request: GuardedRequest) -> Response:
+        """The word while the service is well."""
+        reason = self._health()
+        status, text = (200, self._word) if reason is None else (503, reason)
+        return Response(status, text.encode(), "text/plain; charset=utf-8")
 
 
 class Reload(GuardedResource):
@@ -158,6 +182,7 @@ def make_root(
     is_full: bool = True,
     pool: str | None = None,
     identity: Identity | None = None,
+    hold: float | None = None,
 ) -> Resource:
     """The tree of one address.
 
@@ -168,13 +193,13 @@ def make_root(
     :param is_full: with what changes the simulation, and with what tells of fakedev itself.
     :param pool: the only pool that is shown.
     :param identity: how all devices are shown.
+    :param hold: pages show the last state at a multiple of so many seconds; None: as their identities say.
     """
     fleet = hub.fleet
     root = StartPage(fleet, is_full, queues is not None)
-    names = [node.name for node in fleet.roster.nodes if pool is None or node.pool.name == pool]
-    page = pages.fleet_page(pool, identity)
-    root.putChild(b"metrics", MetricsPage(page, scrapes.page("/metrics"), trouble=pages.trouble(*names)))
-    root.putChild(b"nodes", NodePages(fleet, pages, scrapes.page("/nodes/NODE/metrics"), pool, identity))
+    page = pages.fleet_page(pool, identity, hold)
+    root.putChild(b"metrics", MetricsPage(page, scrapes.page("/metrics")))
+    root.putChild(b"nodes", NodePages(fleet, pages, scrapes.page("/nodes/NODE/metrics"), pool, identity, hold))
     root.putChild(b"sd", Discovery(fleet, pool))
     for name in (b"health", b"healthz", b"livez"):
         root.putChild(name, HealthPage(health))
@@ -194,9 +219,39 @@ def make_root(
     return root
 
 
+def add_page(root: Resource, path: str, page: CachedPage, scrapes: ScrapeStatistics) -> None:
+    """A page at a path of somebody's own.
+
+    :param path: begins with a slash; no other page is there or below it.
+    """
+    *folders, name = path.encode().strip(b"/").split(b"/")
+    for folder in folders:
+        if folder not in root.children:
+            root.putChild(folder, Folder())
+        root = root.children[folder]
+    root.putChild(name, MetricsPage(page, scrapes.page(path)))
+
+
 def make_exporter_root(pages: Pages, scrapes: ScrapeStatistics) -> Resource:
     """The tree of ``fakedev-exporter``: /metrics by GET, and nothing else, as the original's."""
     return Folder(metrics=MetricsPage(pages.fleet_page(), scrapes.page("/metrics"), allow_head=False))
+
+
+def make_vendor_root(
+    pages: Pages,
+    scrapes: ScrapeStatistics,
+    health: Health,
+    pool: str | None = None,
+    identity: Identity | None = None,
+    hold: float | None = None,
+) -> Resource:
+    """The tree of a vendor's exporter: /metrics, and /health in its words where all identities have the same."""
+    page = pages.fleet_page(pool, identity, hold)
+    words = {shown.health for shown in ([identity] if identity else pages.identities.values())}
+    word = words.pop() if len(words) == 1 else ""
+    root = Folder(metrics=MetricsPage(page, scrapes.page("/metrics")))
+    root.putChild(b"health", VendorHealth(word, health) if word else HealthPage(health))
+    return root
 
 
 def make_frontend_root(queues: QueueFigures, scrapes: ScrapeStatistics) -> Resource:

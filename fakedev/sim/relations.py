@@ -13,6 +13,7 @@ A quantity that a device type gives no range for is absent on its devices.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import cache
 from typing import Final
@@ -31,6 +32,7 @@ from fakedev.sim.faults.reported import REPORTED, add_reported
 from fakedev.sim.places import Places
 from fakedev.sim.quantities import ERROR_COUNTERS, INTEGRALS, MEMORY_TRAFFIC
 from fakedev.sim.randomness import Floats
+from fakedev.sim.ratings import RATINGS
 from fakedev.sim.roster import Roster
 from fakedev.sim.state import Level, Mask
 
@@ -79,6 +81,11 @@ class Relations:
         }
         for name in ("memory_total_bytes", "memory_reserved_bytes", "memory_free_bytes", "memory_used_ratio"):
             self._present[name] = has_memory
+        for name, rated in RATINGS.items():
+            ratings = [rated(each) for each in types]
+            if any(map(math.isfinite, ratings)):
+                self._constant[name] = spread([each if math.isfinite(each) else 0.0 for each in ratings])
+                self._present[name] = mask([math.isfinite(each) for each in ratings])
         for name in (*ERROR_COUNTERS, "xid"):
             self._present[name] = mask([each.counts_errors and name not in each.lacks for each in types])
         self._present["row_remap_pending"] = self._present["row_remap_failure"]
