@@ -17,7 +17,7 @@ from twisted.python.usage import Options as UsageOptions
 from twisted.python.usage import UsageError
 
 from fakedev import __version__
-from fakedev.config.configuration import Configuration, WorkloadListen
+from fakedev.config.configuration import Configuration, WebEndpoint, WorkloadListen
 from fakedev.config.effective import effective_text
 from fakedev.config.files import Files
 from fakedev.config.load import load
@@ -230,10 +230,7 @@ def make_application(
                 is_full=endpoint.serve == "all", pool=endpoint.pool, identity=endpoint.identity,
                 hold=endpoint.hold_seconds,
             )  # fmt: skip
-        for more in endpoint.pages:
-            page = pages.fleet_page(more.pool, more.identity, more.hold_seconds)
-            trouble = pages.trouble_of(more.pool)
-            add_page(root, more.path, MetricsPage(page, scrapes.page(more.path), trouble=trouble))
+        _add_pages(root, endpoint, pages, scrapes)
         guard = ChangeGuard(endpoint.hosts, endpoint.token)
         limits = DROP_IN_LIMITS if run.drop_in else HttpLimits()
         site = GuardedSite(root, reactor, changes=guard, limits=limits)
@@ -262,6 +259,14 @@ def make_application(
         summary, notes, web, [service for _, service in ports], queue_ports, run.ready_file
     ).setServiceParent(application)
     return application
+
+
+def _add_pages(root: Any, endpoint: WebEndpoint, pages: Pages, scrapes: ScrapeStatistics) -> None:
+    """The pages of an endpoint at paths of their own."""
+    for more in endpoint.pages:
+        page = pages.fleet_page(more.pool, more.identity, more.hold_seconds)
+        trouble = pages.trouble_of(more.pool)
+        add_page(root, more.path, MetricsPage(page, scrapes.page(more.path), trouble=trouble))
 
 
 def _first_at_the_end(queues: WorkQueues | None, tester: LoadTester | None) -> Callable[[], Deferred[None]]:
