@@ -217,13 +217,8 @@ def make_application(
 
     web = []
     for endpoint in configuration.web:
-        if run.drop_in:
-            root = make_exporter_root(pages, scrapes)
-        elif endpoint.serve == "exporter":
-            root = make_vendor_root(
-                pages, scrapes, ticker.trouble, endpoint.pool, endpoint.identity, endpoint.hold_seconds
-            )
-        else:
+        root = _exporter_root(run.drop_in, endpoint, pages, scrapes, ticker)
+        if root is None:
             root = make_root(
                 hub, pages, ticker, own, scrapes, ticker.trouble, ready,
                 queues=queues.figures if queues else None, tester=tester,
@@ -231,9 +226,8 @@ def make_application(
                 hold=endpoint.hold_seconds,
             )  # fmt: skip
         _add_pages(root, endpoint, pages, scrapes)
-        guard = ChangeGuard(endpoint.hosts, endpoint.token)
         limits = DROP_IN_LIMITS if run.drop_in else HttpLimits()
-        site = GuardedSite(root, reactor, changes=guard, limits=limits)
+        site = GuardedSite(root, reactor, changes=ChangeGuard(endpoint.hosts, endpoint.token), limits=limits)
         web.append((ListeningService(endpoint.listen, site, reactor, make_folder=True), endpoint.serve))
     queue_ports = queues.ports if queues else []
     listeners = Listeners([service for service, _ in web + queue_ports] + [service for _, service in ports])
@@ -259,6 +253,18 @@ def make_application(
         summary, notes, web, [service for _, service in ports], queue_ports, run.ready_file
     ).setServiceParent(application)
     return application
+
+
+def _exporter_root(
+    is_original: bool, endpoint: WebEndpoint, pages: Pages, scrapes: ScrapeStatistics, ticker: Ticker
+) -> Any:
+    """The tree of an address that has what an exporter has, and nothing of fakedev's own; None for another."""
+    if is_original:
+        return make_exporter_root(pages, scrapes)
+    if endpoint.serve == "exporter":
+        hold = endpoint.hold_seconds
+        return make_vendor_root(pages, scrapes, ticker.trouble, endpoint.pool, endpoint.identity, hold)
+    return None
 
 
 def _add_pages(root: Any, endpoint: WebEndpoint, pages: Pages, scrapes: ScrapeStatistics) -> None:
