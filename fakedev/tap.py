@@ -17,7 +17,7 @@ from twisted.python.usage import Options as UsageOptions
 from twisted.python.usage import UsageError
 
 from fakedev import __version__
-from fakedev.config.configuration import Configuration, WebEndpoint, WorkloadListen
+from fakedev.config.configuration import Configuration, WorkloadListen
 from fakedev.config.effective import effective_text
 from fakedev.config.files import Files
 from fakedev.config.load import load
@@ -33,7 +33,6 @@ from fakedev.net.journal_file import JournalFile
 from fakedev.net.listening import Listeners, ListeningService
 from fakedev.net.logs import twistd_log
 from fakedev.net.memory import keep_freed_memory
-from fakedev.net.metrics_page import MetricsPage
 from fakedev.net.own_collectors import (
     FaultMetrics,
     ReloadMetrics,
@@ -51,7 +50,7 @@ from fakedev.net.report_files import ReportFiles
 from fakedev.net.tester_metrics import LoadMetrics
 from fakedev.net.tester_service import LoadTester
 from fakedev.net.ticker import Ticker
-from fakedev.net.tree import add_page, make_exporter_root, make_root, make_vendor_root
+from fakedev.net.tree import make_root
 from fakedev.net.turns import Turns
 from fakedev.net.workload_hub import WorkloadHub
 from fakedev.net.workload_port import WorkloadPortFactory
@@ -61,6 +60,7 @@ from fakedev.sim.journal import RecordHead
 from fakedev.tap_application import Application, run_application
 from fakedev.tap_queues import WorkQueues
 from fakedev.tap_tester import make_tester
+from fakedev.tap_web import add_pages, exporter_root
 
 #: How long the original waits for the rest of a message before it gives the peer up.
 ORIGINAL_PATIENCE_SECONDS: Final = 0.15
@@ -217,7 +217,7 @@ def make_application(
 
     web = []
     for endpoint in configuration.web:
-        root = _exporter_root(run.drop_in, endpoint, pages, scrapes, ticker)
+        root = exporter_root(run.drop_in, endpoint, pages, scrapes, ticker)
         if root is None:
             root = make_root(
                 hub, pages, ticker, own, scrapes, ticker.trouble, ready,
@@ -225,7 +225,7 @@ def make_application(
                 is_full=endpoint.serve == "all", pool=endpoint.pool, identity=endpoint.identity,
                 hold=endpoint.hold_seconds,
             )  # fmt: skip
-        _add_pages(root, endpoint, pages, scrapes)
+        add_pages(root, endpoint, pages, scrapes)
         limits = DROP_IN_LIMITS if run.drop_in else HttpLimits()
         site = GuardedSite(root, reactor, changes=ChangeGuard(endpoint.hosts, endpoint.token), limits=limits)
         web.append((ListeningService(endpoint.listen, site, reactor, make_folder=True), endpoint.serve))
@@ -253,26 +253,6 @@ def make_application(
         summary, notes, web, [service for _, service in ports], queue_ports, run.ready_file
     ).setServiceParent(application)
     return application
-
-
-def _exporter_root(
-    is_original: bool, endpoint: WebEndpoint, pages: Pages, scrapes: ScrapeStatistics, ticker: Ticker
-) -> Any:
-    """The tree of an address that has what an exporter has, and nothing of fakedev's own; None for another."""
-    if is_original:
-        return make_exporter_root(pages, scrapes)
-    if endpoint.serve == "exporter":
-        hold = endpoint.hold_seconds
-        return make_vendor_root(pages, scrapes, ticker.trouble, endpoint.pool, endpoint.identity, hold)
-    return None
-
-
-def _add_pages(root: Any, endpoint: WebEndpoint, pages: Pages, scrapes: ScrapeStatistics) -> None:
-    """The pages of an endpoint at paths of their own."""
-    for more in endpoint.pages:
-        page = pages.fleet_page(more.pool, more.identity, more.hold_seconds)
-        trouble = pages.trouble_of(more.pool)
-        add_page(root, more.path, MetricsPage(page, scrapes.page(more.path), trouble=trouble))
 
 
 def _first_at_the_end(queues: WorkQueues | None, tester: LoadTester | None) -> Callable[[], Deferred[None]]:
