@@ -26,9 +26,6 @@ from fakedev.net.announcement import Announcement
 from fakedev.net.descriptors import raise_descriptor_limit
 from fakedev.net.ending_signals import stop_reactor
 from fakedev.net.hangup import HangupService
-from fakedev.net.http_head import DROP_IN_LIMITS, HttpLimits
-from fakedev.net.http_origin import ChangeGuard
-from fakedev.net.http_site import GuardedSite
 from fakedev.net.journal_file import JournalFile
 from fakedev.net.listening import Listeners, ListeningService
 from fakedev.net.logs import twistd_log
@@ -60,7 +57,7 @@ from fakedev.sim.journal import RecordHead
 from fakedev.tap_application import Application, run_application
 from fakedev.tap_queues import WorkQueues
 from fakedev.tap_tester import make_tester
-from fakedev.tap_web import add_pages, exporter_root
+from fakedev.tap_web import make_web
 
 #: How long the original waits for the rest of a message before it gives the peer up.
 ORIGINAL_PATIENCE_SECONDS: Final = 0.15
@@ -215,20 +212,11 @@ def make_application(
     def ready() -> str | None:
         return ticker.trouble() or (queues.trouble() if queues else None)
 
-    web = []
-    for endpoint in configuration.web:
-        root = exporter_root(run.drop_in, endpoint, pages, scrapes, ticker)
-        if root is None:
-            root = make_root(
-                hub, pages, ticker, own, scrapes, ticker.trouble, ready,
-                queues=queues.figures if queues else None, tester=tester,
-                is_full=endpoint.serve == "all", pool=endpoint.pool, identity=endpoint.identity,
-                hold=endpoint.hold_seconds,
-            )  # fmt: skip
-        add_pages(root, endpoint, pages, scrapes)
-        limits = DROP_IN_LIMITS if run.drop_in else HttpLimits()
-        site = GuardedSite(root, reactor, changes=ChangeGuard(endpoint.hosts, endpoint.token), limits=limits)
-        web.append((ListeningService(endpoint.listen, site, reactor, make_folder=True), endpoint.serve))
+    own_root = partial(
+        make_root, hub, pages, ticker, own, scrapes, ticker.trouble, ready,
+        queues=queues.figures if queues else None, tester=tester,
+    )  # fmt: skip
+    web = make_web(configuration, pages, scrapes, ticker.trouble, own_root, reactor, drop_in=run.drop_in)
     queue_ports = queues.ports if queues else []
     listeners = Listeners([service for service, _ in web + queue_ports] + [service for _, service in ports])
     application = Application(

@@ -1,32 +1,53 @@
-"""What of an HTTP address is put together by its configuration: pages of exporters."""
+"""Composition of the web: for each address of the configuration the tree that is served there."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from fakedev.config.configuration import WebEndpoint
-from fakedev.net.metrics_page import MetricsPage
+from twisted.web.resource import Resource
+
+from fakedev.config.configuration import Configuration, WebEndpoint
+from fakedev.net.http_head import DROP_IN_LIMITS, HttpLimits
+from fakedev.net.http_origin import ChangeGuard
+from fakedev.net.http_site import GuardedSite
+from fakedev.net.listening import ListeningService
 from fakedev.net.page_statistics import ScrapeStatistics
 from fakedev.net.pages import Pages
-from fakedev.net.ticker import Ticker
-from fakedev.net.tree import add_page, make_exporter_root, make_vendor_root
+from fakedev.net.tree import Health, add_page, make_exporter_root, make_vendor_root
 
 
-def exporter_root(
-    is_original: bool, endpoint: WebEndpoint, pages: Pages, scrapes: ScrapeStatistics, ticker: Ticker
-) -> Any:
-    """The tree of an address that has what an exporter has, and nothing of fakedev's own; None for another."""
-    if is_original:
-        return make_exporter_root(pages, scrapes)
-    if endpoint.serve == "exporter":
-        hold = endpoint.hold_seconds
-        return make_vendor_root(pages, scrapes, ticker.trouble, endpoint.pool, endpoint.identity, hold)
-    return None
+def make_web(
+    configuration: Configuration,
+    pages: Pages,
+    scrapes: ScrapeStatistics,
+    health: Health,
+    own_root: Callable[..., Resource],
+    reactor: Any,
+    *,
+    drop_in: bool,
+) -> list[tuple[ListeningService, str]]:
+    """The services that listen, each with what it serves.
 
+    :param own_root: :func:`fakedev.net.tree.make_root` with all but what the endpoint says.
+    :param drop_in: nothing but the original's /metrics, with its limits.
+    """
 
-def add_pages(root: Any, endpoint: WebEndpoint, pages: Pages, scrapes: ScrapeStatistics) -> None:
-    """The pages of an endpoint at paths of their own."""
-    for more in endpoint.pages:
-        page = pages.fleet_page(more.pool, more.identity, more.hold_seconds)
-        trouble = pages.trouble_of(more.pool)
-        add_page(root, more.path, MetricsPage(page, scrapes.page(more.path), trouble=trouble))
+    def root_of(endpoint: WebEndpoint) -> Resource:
+        shown = {"pool": endpoint.pool, "identity": endpoint.identity, "hold": endpoint.hold_seconds}
+        if drop_in:
+            return make_exporter_root(pages, scrapes)
+        if endpoint.serve == "exporter":
+            return make_vendor_root(pages, scrapes, health, **shown)
+        return own_root(is_full=endpoint.serve == "all", **shown)
+
+    services = []
+    for endpoint in configuration.web:
+        root = root_of(endpoint)
+        for more in endpoint.pages:
+            add_page(root, more.path, pages.fleet_page(more.pool, more.identity, more.hold_seconds), scrapes)
+        guard = ChangeGuard(endpoint.hosts, endpoint.token)
+        limits = DROP_IN_LIMITS if drop_in else HttpLimits()
+        site = GuardedSite(root, reactor, changes=guard, limits=limits)
+        services.append((ListeningService(endpoint.listen, site, reactor, make_folder=True), endpoint.serve))
+    return services

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from twisted.internet.defer import maybeDeferred
@@ -21,37 +20,22 @@ from fakedev.sim.faults.pages import PageTrouble
 _HTML: Final = "text/html; charset=utf-8"
 
 
-def _well() -> PageTrouble | None:
-    return None
-
-
 class MetricsPage(GuardedResource):
-    """A page of metrics.
-
-    :param trouble: what is wrong with it now.
-    """
+    """A page of metrics."""
 
     isLeaf = True
 
-    def __init__(
-        self,
-        page: CachedPage,
-        statistics: PageStatistics,
-        allow_head: bool = True,
-        trouble: Callable[[], PageTrouble | None] = _well,
-    ) -> None:
+    def __init__(self, page: CachedPage, statistics: PageStatistics, allow_head: bool = True) -> None:
         super().__init__()
         self._page = page
-        self._trouble = trouble
         self.statistics = statistics
         self.allow_head = allow_head
 
     def get(self, request: GuardedRequest) -> Answer:
         """The page at the present tick."""
-        page = self._page
+        page, trouble = self._page, self._page.trouble()
         if page.as_openmetrics is not None and choose_exposition(request.header(b"accept")).openmetrics:
             page = page.as_openmetrics
-        trouble = self._trouble()
         return page.response() if trouble is None else _troubled(page, trouble, request)
 
 

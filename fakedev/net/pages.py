@@ -45,6 +45,11 @@ class LatestPages:
         self._pages.append(page)
 
 
+def _well() -> PageTrouble | None:
+    """Nothing is wrong."""
+    return None
+
+
 class CachedPage:
     """What an address shows, of one tick, as a Response.
 
@@ -54,6 +59,7 @@ class CachedPage:
     :param latest: is told of each page that is made.
     :param states: what there is to be shown by each part, where they do not all show the same.
     :ivar as_openmetrics: the same page as OpenMetrics, where all its identities negotiate that.
+    :ivar trouble: tells what is wrong now with the exporter whose page it is.
     """
 
     def __init__(
@@ -76,6 +82,7 @@ class CachedPage:
         self._waiting: list[tuple[int, Deferred[Response]]] = []
         self._is_making = False
         self.as_openmetrics: CachedPage | None = None
+        self.trouble: Callable[[], PageTrouble | None] = _well
 
     def response(self) -> Response | Deferred[Response]:
         """The page at the present tick; a large one a little later."""
@@ -176,15 +183,6 @@ class Pages:
         """One node, as its own exporter prints it."""
         return self._page(f"node {node.name}", [node], identity, hold)
 
-    def trouble(self, *names: str) -> Callable[[], PageTrouble | None]:
-        """What is wrong with the page of some nodes, whenever it is asked for."""
-        wanted = frozenset(names)
-        return lambda: self._fleet.troubles.of(wanted)
-
-    def trouble_of(self, pool: str | None) -> Callable[[], PageTrouble | None]:
-        """What is wrong with the page of a pool's nodes, or of all, whenever it is asked for."""
-        return self.trouble(*(node.name for node in self._fleet.roster.nodes if pool in (None, node.pool.name)))
-
     def workload_page(self) -> CachedPage:
         """The running workloads: our own page, the same in both formats but for its last line."""
         if self._workloads is None:
@@ -218,7 +216,9 @@ class Pages:
             parts = [Page(face, group, openmetrics) for face, group in faces]
             return CachedPage(states[0], self._clock, parts, openmetrics, self._latest, states)
 
+        names = frozenset(node.name for node in nodes)
         text = page(openmetrics=False)
+        text.trouble = lambda: self._fleet.troubles.of(names)
         if all(shown.openmetrics for shown, _ in groups):
             text.as_openmetrics = page(openmetrics=True)
         return text

@@ -16,7 +16,7 @@ from fakedev.net.http_response import HttpError, Response, json_response
 from fakedev.net.metrics_page import MetricsPage
 from fakedev.net.own_metrics import OwnMetrics, OwnMetricsResource
 from fakedev.net.page_statistics import PageStatistics, ScrapeStatistics
-from fakedev.net.pages import Pages
+from fakedev.net.pages import CachedPage, Pages
 from fakedev.net.queue_figures import QueueFigures
 from fakedev.net.queue_metrics import QueueMetricsPage
 from fakedev.net.tester_pages import make_tester_folder
@@ -56,7 +56,7 @@ class NodePages(GuardedResource):
         if node is None or self._pool not in (None, node.pool.name):
             return super().getChild(path, request)
         page = self._pages.node_page(node, self._identity, self._hold)
-        return Folder(metrics=MetricsPage(page, self._statistics, trouble=self._pages.trouble(node.name)))
+        return Folder(metrics=MetricsPage(page, self._statistics))
 
 
 class Discovery(GuardedResource):
@@ -198,7 +198,7 @@ def make_root(
     fleet = hub.fleet
     root = StartPage(fleet, is_full, queues is not None)
     page = pages.fleet_page(pool, identity, hold)
-    root.putChild(b"metrics", MetricsPage(page, scrapes.page("/metrics"), trouble=pages.trouble_of(pool)))
+    root.putChild(b"metrics", MetricsPage(page, scrapes.page("/metrics")))
     root.putChild(b"nodes", NodePages(fleet, pages, scrapes.page("/nodes/NODE/metrics"), pool, identity, hold))
     root.putChild(b"sd", Discovery(fleet, pool))
     for name in (b"health", b"healthz", b"livez"):
@@ -219,7 +219,7 @@ def make_root(
     return root
 
 
-def add_page(root: Resource, path: str, page: MetricsPage) -> None:
+def add_page(root: Resource, path: str, page: CachedPage, scrapes: ScrapeStatistics) -> None:
     """A page at a path of somebody's own.
 
     :param path: begins with a slash; no other page is there or below it.
@@ -229,7 +229,7 @@ def add_page(root: Resource, path: str, page: MetricsPage) -> None:
         if folder not in root.children:
             root.putChild(folder, Folder())
         root = root.children[folder]
-    root.putChild(name, page)
+    root.putChild(name, MetricsPage(page, scrapes.page(path)))
 
 
 def make_exporter_root(pages: Pages, scrapes: ScrapeStatistics) -> Resource:
@@ -249,7 +249,7 @@ def make_vendor_root(
     page = pages.fleet_page(pool, identity, hold)
     words = {shown.health for shown in ([identity] if identity else pages.identities.values())}
     word = words.pop() if len(words) == 1 else ""
-    root = Folder(metrics=MetricsPage(page, scrapes.page("/metrics"), trouble=pages.trouble_of(pool)))
+    root = Folder(metrics=MetricsPage(page, scrapes.page("/metrics")))
     root.putChild(b"health", VendorHealth(word, health) if word else HealthPage(health))
     return root
 
