@@ -191,6 +191,12 @@ class TestPorts:
         app.tick()
         assert app.json("/api/v1/faults")["total"] == 0
 
+    def test_many_words(self, app: MemoryApplication) -> None:
+        """Of a long list of devices the first are told, and how many more there are."""
+        path = inject_by_api(app, kind="hang", devices=["a/0", "a/card1"] * 60)
+        fault = app.json(path)
+        assert (len(fault["devices"]), fault["more-devices"], fault["device-count"]) == (100, 20, 2)
+
     def test_words(self, app: MemoryApplication) -> None:
         """A session: inject, see, explain, clear, read the journal."""
         peer = app.connect()
