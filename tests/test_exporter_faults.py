@@ -235,6 +235,13 @@ class TestPorts:
         assert peer.say(line)[0].startswith(answer)
         assert app.json("/api/v1/faults")["total"] == 0
 
+    def test_the_journal_says_why(self, app: MemoryApplication) -> None:
+        """What ended work, and what made a device be lost, has the fault as its cause."""
+        path = inject_by_api(app, kind="lost", devices=["a/0"])
+        told = app.json("/api/v1/journal")["journal"]
+        causes = {each["kind"]: each["cause"] for each in told if each["kind"] in ("ended", "lost", "began")}
+        assert causes == dict.fromkeys(("ended", "lost", "began"), path.rpartition("/")[2])
+
     def test_json(self, app: MemoryApplication) -> None:
         """The same as objects."""
         peer = app.connect()

@@ -15,12 +15,16 @@ from fakedev.sim.workloads import Workloads
 
 
 class Endings:
-    """The ends of a fleet's workloads: those known beforehand, then by faults, losses and limits, in this order."""
+    """The ends of a fleet's workloads: those known beforehand, then by faults, losses and limits, in this order.
+
+    :ivar causes: the faults that ended workloads in the last tick, by the workload's id.
+    """
 
     def __init__(self, roster: Roster, workloads: Workloads, limits: DeviceLimits) -> None:
         self._roster = roster
         self._workloads = workloads
         self._limits = limits
+        self.causes: dict[str, str] = {}
 
     def of_tick(
         self, level: Level, before: Level, faults: FaultTick | None, end_seconds: float
@@ -40,13 +44,15 @@ class Endings:
 
     def _by_faults(self, faults: FaultTick | None, gone: set[str]) -> dict[str, Verdict]:
         verdicts: dict[str, Verdict] = {}
-        for devices, text, _ in faults.endings if faults else ():
+        self.causes = {}
+        for devices, text, fault_id in faults.endings if faults else ():
             struck = np.zeros(self._roster.device_count, np.bool_)
             struck[devices] = True
             for workload, device in self._workloads.on_devices(struck):
                 if workload.workload_id not in gone and workload.workload_id not in verdicts:
                     reason = text.replace("{}", self._roster.device_name(device))
                     verdicts[workload.workload_id] = workload.verdict(1, reason)
+                    self.causes[workload.workload_id] = fault_id
         return verdicts
 
     def _without_devices(self, level: Level, gone: set[str]) -> dict[str, Verdict]:

@@ -224,7 +224,7 @@ class Fleet:
         self.happenings.note_faults(tick, seconds, self.faults.changes)
         self.happenings.note_devices(tick, seconds, past, self.state.levels["device"], self.faults.behind)
         for verdict in verdicts:
-            self.happenings.note(ending(tick, seconds, verdict))
+            self.happenings.note(ending(tick, seconds, verdict, self._endings.causes.get(verdict.workload_id, "")))
 
     def _let_in_and_out(self, now_seconds: float) -> None:
         if not self._starting and not self._ending:
