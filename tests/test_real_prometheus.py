@@ -184,3 +184,40 @@ def test_a_real_prometheus(start_program: StartProgram, tmp_path: Path) -> None:
     counts = re.findall(r"^(prometheus_target_scrapes_sample_\w+_total) (\d+)$", own_page(where), flags=re.MULTILINE)
     assert len(counts) >= 3
     assert {count for _, count in counts} == {"0"}, counts
+
+
+@pytest.mark.requires_program("prometheus")
+def test_a_reload_leaves_no_gap(start_program: StartProgram, tmp_path: Path) -> None:
+    """Nodes come and go around one that stays: none of its series misses a scrape or begins anew."""
+    service = serve(start_program, tmp_path, fleet=FLEET)
+    config = tmp_path / "fakedev.yaml"
+    address = service.web[0]
+    where = prometheus(start_program, tmp_path, f"""
+  - job_name: gpus
+    http_sd_configs: [{{url: "http://{address}/sd", refresh_interval: 1s}}]
+""")  # fmt: skip
+    peer = service.connect()
+    assert peer.say("run x devices=a/0 profile=80:5:0 pod=my-pod").startswith("ok ")
+    stays = '{instance="a:9400",__name__=~"DCGM.*|up"}'
+
+    def scrapes() -> float:
+        found = asked(where, 'count_over_time(up{instance="a:9400"}[5m])')
+        return float(found[0]["value"][1]) if found else 0.0
+
+    eventually(lambda: scrapes() > 8, "some scrapes")
+    written = config.read_text()
+    for text in ("nodes: [z, a, c2]", "nodes: [a]", "nodes: [b, a]"):
+        before = scrapes()
+        config.write_text(written.replace("nodes: [a, b]", text))
+        answer = service.fetch("/-/reload", method="POST")
+        assert answer.status == 200, answer
+        eventually(lambda before=before: scrapes() > before + 8, "more scrapes")  # type: ignore[misc]
+    answers = asked(where, f"{stays}[5m]")
+    times = {tuple(time for time, _ in each["values"]) for each in answers if "pod" not in each["metric"]}
+    # Of `up` there is a sample for each scrape: all others have one too.
+    assert len(times) == 1
+    assert {each["value"][1] for each in asked(where, 'min_over_time(up{instance="a:9400"}[5m])')} == {"1"}
+    resets = asked(where, 'resets(DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{instance="a:9400"}[5m])')
+    assert {each["value"][1] for each in resets} == {"0"}
+    eventually(lambda: asked(where, 'up{instance="b:9400"} == 1'), "the node that came back")
+    assert peer.say("list").startswith("ok 1 lines")
