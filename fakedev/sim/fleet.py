@@ -75,16 +75,15 @@ class Fleet:
         self._journal = journal
         self._use(Machinery(spec))
         self._coming: Machinery | None = None
-        self.workloads = Workloads(spec.seed, self.roster.keys(), self.machinery.capacity)
+        self.workloads = Workloads(spec.seed, self.machinery.keys, self.machinery.capacity)
         self._label_versions, self._shared_versions = LabelVersions(), LabelVersions()
         self.happenings = Happenings(self.roster, tell)
         self._attribution = Attribution(self.roster, self._label_versions, self._shared_versions)
         machinery = self.machinery
         self._endings = Endings(self.roster, self.workloads, machinery.device_limits)
         self.faults = Faults(
-            spec.seed, self.roster, self.roster.keys(), machinery.relations.quantities, machinery.admission.metric,
-            spec.tick_seconds,
-        )  # fmt: skip
+            spec.seed, self.roster, machinery.keys, machinery.quantities, machinery.admission.metric, spec.tick_seconds
+        )
         self._clock = ChangeClock(spec.epoch_seconds, spec.tick_seconds if wall_per_tick is None else wall_per_tick)
         self._clock_tick = 0
         self._sequence = 0
@@ -258,20 +257,20 @@ class Fleet:
         self._told += over
         self._ending.update(verdict.workload_id for verdict in over)
         self._let_in_and_out(now_seconds)
-        past, before = self.state.levels["device"], self._relations
+        past, before = self.state.levels["device"], self.machinery
         self._use(coming)
         self._base = stays
         running = self.workloads.running()
         for workload in running:
             find_devices(workload, moves, coming, is_base=workload.workload_id in base)
-        self.workloads.move(moves.new_of, self.roster.keys(), coming.capacity, self.state.tick)
+        self.workloads.move(moves.new_of, coming.keys, coming.capacity, self.state.tick)
         self._endings = Endings(self.roster, self.workloads, coming.device_limits)
         self._label_versions = LabelVersions(self._label_versions.latest + 1)
         self._shared_versions = LabelVersions(self._shared_versions.latest + 1)
         self._attribution = self._attribution.moved(
             Attribution(self.roster, self._label_versions, self._shared_versions), moves.new_of, running
         )
-        self._relations.change_conditions(moves.conditions(before.conditions))
+        self._relations.change_conditions(moves.conditions(before.relations.conditions))
         fresh = self._relations.idle_level(self.spec.epoch_seconds + now_seconds)
         level = moves.level(past, before.quantities, fresh)
         self._go_over_with_faults(moves, level)
@@ -287,9 +286,8 @@ class Fleet:
                 self.faults.clear(fault_id)
         machinery = self.machinery
         self.faults.move(
-            moves.new_of, self.roster, self.roster.keys(), machinery.relations.quantities, machinery.admission.metric,
-            named_anew=dict(stays),
-        )  # fmt: skip
+            moves.new_of, self.roster, machinery.keys, machinery.quantities, machinery.admission.metric, dict(stays)
+        )
         self._base_faults = stays
         self._take_faults(begins)
         self.troubles = NodeTroubles(self.faults, self.roster)
@@ -348,13 +346,13 @@ class Fleet:
         :raises Refused: when no device has it.
         """
         quantity = self._admission.metric(metric).quantity
-        if quantity not in self._relations.quantities:
+        if quantity not in self.machinery.quantities:
             raise Refused("unknown-name", f"no metric {metric!r}", "metric")
         return quantity
 
     def quantity_names(self) -> list[str]:
         """Quantities that some device of the fleet has."""
-        return sorted(self._relations.quantities)
+        return sorted(self.machinery.quantities)
 
 
 def fault_id_of(sequence: int) -> str:

@@ -86,5 +86,5 @@ def find_devices(workload: Workload, moves: Moves, coming: Machinery, *, is_base
         workload.limits = coming.admission.limits(workload.spec)
     else:
         workload.devices = np.sort(moves.new_of[workload.devices])
-        known = coming.relations.quantities
+        known = coming.quantities
         workload.limits = tuple(limit for limit in workload.limits if limit.quantity in known)

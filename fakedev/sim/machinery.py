@@ -13,6 +13,9 @@ class Machinery:
     """The parts of a fleet that know no history.
 
     Making them takes long for a large fleet, and touches nothing else: it may be done in a thread.
+
+    :ivar keys: of randomness, of each device: shape (devices,).
+    :ivar quantities: every quantity that some device has, with the devices that have it, shape (devices,).
     """
 
     def __init__(self, spec: FleetSpec) -> None:
@@ -20,6 +23,7 @@ class Machinery:
         self.roster = Roster(spec.pools)
         self.relations = Relations(self.roster, spec.epoch_seconds, spec.seed)
         self.capacity = self.relations.capacity()
-        quantities = self.relations.quantities
-        self.admission = Admission(self.roster, self.capacity, quantities, spec.metric_names, spec.tick_seconds)
+        self.keys = self.roster.keys()
+        self.quantities = self.relations.quantities
+        self.admission = Admission(self.roster, self.capacity, self.quantities, spec.metric_names, spec.tick_seconds)
         self.device_limits = DeviceLimits(self.roster, self.capacity)
