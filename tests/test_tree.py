@@ -408,3 +408,22 @@ class HealthTests(SynchronousTestCase):
         self.app.tick()
         assert self.app.get("/health").status == 200
         assert len(self.flushLoggedErrors(RuntimeError)) == 1
+
+
+@pytest.mark.parametrize(
+    ("host", "place", "path"),
+    [
+        ("a", FULL, "/nodes/a/metrics"),
+        ("a:9400", FULL, "/nodes/a/metrics"),
+        ("b.gpu.svc.cluster.local:9400", METRICS, "/nodes/b/metrics"),
+        ("c", BLUE, "/nodes/c/metrics"),
+        ("a", BLUE, "/metrics"),
+        ("x", FULL, "/metrics"),
+        ("127.0.0.1:9400", FULL, "/metrics"),
+        ("", FULL, "/metrics"),
+    ],
+)
+def test_the_host_header_selects_a_node(app: MemoryApplication, host: str, place: int, path: str) -> None:
+    """An agent that knows only host and port finds a node's exporter there; any other name means all nodes."""
+    found = app.ask("GET", "/metrics", place=place, headers=f"Host: {host}\r\n")
+    assert (found.status, found.body) == (200, app.get(path, place=place).body)

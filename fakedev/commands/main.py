@@ -33,6 +33,12 @@ def _diff(arguments: Sequence[str]) -> int:
     return diff(arguments)
 
 
+def _sd(arguments: Sequence[str]) -> int:
+    from fakedev.commands.sd import discover  # noqa: PLC0415 - each subcommand loads what it needs
+
+    return discover(arguments)
+
+
 def _scale_test(arguments: Sequence[str]) -> int:
     from fakedev.commands.scale_test import scale_test  # noqa: PLC0415 - each subcommand loads what it needs
 
@@ -44,6 +50,7 @@ SUBCOMMANDS: Final[dict[str, tuple[Callable[[Sequence[str]], int], str]]] = {
     "render": (_render, "print pages of a simulated span of time, without any socket"),
     "conform": (_conform, "tell how faithful a page is to a captured scrape"),
     "diff": (_diff, "list what differs between two identities"),
+    "sd": (_sd, "print the nodes as targets, for Prometheus' file_sd_configs"),
     "scale-test": (_scale_test, "double the backends of a queue, and measure what that brings"),
 }
 

@@ -31,9 +31,14 @@ class MetricsPage(GuardedResource):
         self.statistics = statistics
         self.allow_head = allow_head
 
+    def page(self, request: GuardedRequest) -> CachedPage:
+        """The page that is asked for."""
+        return self._page
+
     def get(self, request: GuardedRequest) -> Answer:
         """The page at the present tick."""
-        page, trouble = self._page, self._page.trouble()
+        page = self.page(request)
+        trouble = page.trouble()
         if page.as_openmetrics is not None and choose_exposition(request.header(b"accept")).openmetrics:
             page = page.as_openmetrics
         return page.response() if trouble is None else _troubled(page, trouble, request)

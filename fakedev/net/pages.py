@@ -168,10 +168,11 @@ class Pages:
     """Every page that can be asked for, made when it first is.
 
     :param identities: the identity of each pool, by its name.
+    :ivar fleet: what they show.
     """
 
     def __init__(self, fleet: Fleet, identities: Mapping[str, Identity], clock: IReactorTime) -> None:
-        self._fleet = fleet
+        self.fleet = fleet
         self.identities = identities
         self._clock = clock
         self._faces: dict[Identity, Face[RosterNode]] = {}
@@ -195,7 +196,7 @@ class Pages:
 
         :param hold: shows the last state at a multiple of so many seconds; None: as the identities say.
         """
-        nodes = [node for node in self._fleet.roster.nodes if pool is None or node.pool.name == pool]
+        nodes = [node for node in self.fleet.roster.nodes if pool is None or node.pool.name == pool]
         return self._page(_FLEET, pool or "", nodes, identity, hold)
 
     def node_page(self, node: RosterNode, identity: Identity | None = None, hold: float | None = None) -> CachedPage:
@@ -205,7 +206,7 @@ class Pages:
     def workload_page(self) -> CachedPage:
         """The running workloads: our own page, the same in both formats but for its last line."""
         if self._workloads is None:
-            source, text, openmetrics = workload_pages(self._fleet)
+            source, text, openmetrics = workload_pages(self.fleet)
             self._workloads = self._cached(source.state, [text], openmetrics=False)
             self._workloads.as_openmetrics = self._cached(source.state, [openmetrics], openmetrics=True)
         return self._workloads
@@ -218,7 +219,7 @@ class Pages:
             self._held.every(each.hold_seconds)
         for (of, name, _, hold), (page, identity) in before.items():
             successor: CachedPage | None = None
-            node = self._fleet.roster.node(name)
+            node = self.fleet.roster.node(name)
             if of == _FLEET:
                 successor = self.fleet_page(name or None, identity, hold)
             elif node is not None:
@@ -240,7 +241,7 @@ class Pages:
 
     def _face(self, identity: Identity) -> Face[RosterNode]:
         if identity not in self._faces:
-            self._faces[identity] = Face(identity, DeviceSource(self._fleet, identity.shared_devices))
+            self._faces[identity] = Face(identity, DeviceSource(self.fleet, identity.shared_devices))
         return self._faces[identity]
 
     def _made(self, nodes: Sequence[RosterNode], identity: Identity | None, hold: float | None) -> CachedPage:
@@ -254,7 +255,7 @@ class Pages:
 
         names = frozenset(node.name for node in nodes)
         text = page(openmetrics=False)
-        text.trouble = lambda: self._fleet.troubles.of(names)
+        text.trouble = lambda: self.fleet.troubles.of(names)
         if all(shown.openmetrics for shown, _ in groups):
             text.as_openmetrics = page(openmetrics=True)
         return text

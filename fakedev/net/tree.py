@@ -8,12 +8,14 @@ from html import escape
 from twisted.web.resource import Resource
 
 from fakedev import __version__
+from fakedev.exposition.discovery import targets_of
 from fakedev.exposition.identity import Identity
 from fakedev.net.api import make_api
 from fakedev.net.http_request import GuardedRequest
 from fakedev.net.http_resource import Folder, GuardedResource
 from fakedev.net.http_response import Response, json_response
 from fakedev.net.metrics_page import MetricsPage
+from fakedev.net.named_node import HostMetricsPage
 from fakedev.net.own_metrics import OwnMetrics, OwnMetricsResource
 from fakedev.net.page_statistics import PageStatistics, ScrapeStatistics
 from fakedev.net.pages import CachedPage, Pages
@@ -25,7 +27,6 @@ from fakedev.net.tester_service import LoadTester
 from fakedev.net.ticker import Ticker
 from fakedev.net.workload_hub import WorkloadHub
 from fakedev.sim.fleet import Fleet
-from fakedev.sim.roster import RosterNode
 
 #: Why the service is not well; None when it is.
 Health = Callable[[], str | None]
@@ -75,23 +76,10 @@ class Discovery(GuardedResource):
         host = (request.header(b"host") or b"localhost").decode("latin-1")
         wanted = self._pool or request.args.get(b"pool", [b""])[0].decode("utf-8", "replace")
         hidden = self._fleet.troubles.hidden()
-        return json_response([
-            _target(node, host)
-            for node in self._fleet.roster.nodes
-            if wanted in ("", node.pool.name) and node.name not in hidden
-        ])  # fmt: skip
-
-
-def _target(node: RosterNode, host: str) -> dict[str, object]:
-    return {
-        "targets": [host],
-        "labels": {
-            "__metrics_path__": f"/nodes/{node.name}/metrics",
-            "instance": f"{node.name}:9400",
-            "node": node.name,
-            "pool": node.pool.name,
-        },
-    }
+        nodes = [
+            node for node in self._fleet.roster.nodes if wanted in ("", node.pool.name) and node.name not in hidden
+        ]
+        return json_response(targets_of(nodes, host))
 
 
 class HealthPage(GuardedResource):
@@ -190,8 +178,7 @@ def make_root(
     """
     fleet = hub.fleet
     root = StartPage(fleet, is_full, queues is not None)
-    page = pages.fleet_page(pool, identity, hold)
-    root.putChild(b"metrics", MetricsPage(page, scrapes.page("/metrics")))
+    root.putChild(b"metrics", HostMetricsPage(fleet, pages, scrapes.page("/metrics"), pool, identity, hold))
     root.putChild(b"nodes", NodePages(fleet, pages, scrapes.page("/nodes/NODE/metrics"), pool, identity, hold))
     root.putChild(b"sd", Discovery(fleet, pool))
     for name in (b"health", b"healthz", b"livez"):
@@ -239,10 +226,9 @@ def make_vendor_root(
     hold: float | None = None,
 ) -> Resource:
     """The tree of a vendor's exporter: /metrics, and /health in its words where all identities have the same."""
-    page = pages.fleet_page(pool, identity, hold)
     words = {shown.health for shown in ([identity] if identity else pages.identities.values())}
     word = words.pop() if len(words) == 1 else ""
-    root = Folder(metrics=MetricsPage(page, scrapes.page("/metrics")))
+    root = Folder(metrics=HostMetricsPage(pages.fleet, pages, scrapes.page("/metrics"), pool, identity, hold))
     root.putChild(b"health", VendorHealth(word, health) if word else HealthPage(health))
     return root
 

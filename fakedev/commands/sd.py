@@ -1,0 +1,58 @@
+"""``fakedev sd``: the nodes of a configuration as targets, a file for Prometheus' file_sd_configs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+
+from fakedev.config.files import Files
+from fakedev.config.load import load
+from fakedev.config.problems import ConfigurationError
+from fakedev.exposition.discovery import targets_of
+from fakedev.sim.roster import Roster
+
+
+def discover(arguments: Sequence[str]) -> int:
+    """Print the targets, or write them to a file.
+
+    :returns: 0; 1 when the file cannot be written; 2 when options or configuration cannot be used.
+    """
+    options = _parser().parse_args(list(arguments))
+    try:
+        configuration = load(options.config, Files(environ=os.environ), options.set)
+    except ConfigurationError as error:
+        print(error, file=sys.stderr)
+        return 2
+    pools = [pool for pool in configuration.fleet.pools if options.pool in (None, pool.name)]
+    if not pools:
+        print(f"fakedev sd: no pool {options.pool!r}", file=sys.stderr)
+        return 2
+    text = json.dumps(targets_of(Roster(pools).nodes, options.target), indent=1) + "\n"
+    if options.output is None:
+        sys.stdout.write(text)
+        return 0
+    # Prometheus watches the file: it finds it whole.
+    unfinished = f"{options.output}.{os.getpid()}.tmp"
+    try:
+        with open(unfinished, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(unfinished, options.output)
+    except OSError as error:
+        print(f"fakedev sd: {options.output}: {error.strerror}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("fakedev sd", description=__doc__, allow_abbrev=False)
+    parser.add_argument("--config", "-c", metavar="FILE", help="configuration; without one the demo")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a value of the configuration")
+    parser.add_argument("--pool", metavar="NAME", help="this pool's nodes only")
+    parser.add_argument(
+        "--target", default="127.0.0.1:9400", metavar="HOST:PORT", help="where fakedev is, default 127.0.0.1:9400"
+    )
+    parser.add_argument("--output", "-o", metavar="FILE", help="write it there, in one step, instead of printing it")
+    return parser
