@@ -40,7 +40,7 @@ def make_web(
         if drop_in:
             return make_exporter_root(pages, scrapes)
         if endpoint.serve == "exporter":
-            return make_vendor_root(pages, scrapes, health, **shown)
+            return make_vendor_root(pages, scrapes, health, **shown, per_node=endpoint.per_node)
         return own_root(is_full=endpoint.serve == "all", **shown)
 
     def listen(endpoint: WebEndpoint) -> ListeningService:

@@ -8,7 +8,10 @@ from hypothesis import strategies as st
 from twisted.internet.endpoints import serverFromString
 from twisted.internet.testing import MemoryReactorClock
 
+from fakedev.config.files import Files
 from fakedev.config.listen import ListenAddress, parse_listen, same_address
+from fakedev.config.load import load
+from fakedev.config.problems import ConfigurationError
 
 
 @pytest.mark.parametrize(
@@ -130,3 +133,24 @@ def test_no_text_breaks_the_reader(text: str) -> None:
         return
     assert found.kind in ("tcp", "unix", "endpoint")
     assert found.display
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        ("{per-node: 9400}", "no network and port"),
+        ("{per-node: '127.64.0.1/16:9400'}", "has host bits set"),
+        ("{per-node: '::/64:9400'}", "is no IPv4 network"),
+        ("{per-node: '127.64.0.0/31:9400'}", "no addresses for nodes"),
+        ("{per-node: '127.64.0.0/30:9400'}", "has not enough addresses for 3 nodes"),
+        ("{per-node: '127.64.0.0/16:9400', serve: all}", "serve: does not go with per-node:"),
+        ("{per-node: '127.64.0.0/16:9400', listen: 9401}", "listen: does not go with per-node:"),
+        ("{serve: all}", "needs listen: or per-node:"),
+        ("9400, {per-node: '127.64.0.0/16:9400'}", "127.64.0.1:9400 is listened on twice"),
+    ],
+)
+def test_per_node(entry: str, problem: str) -> None:
+    """A network with room for all nodes, and a port that is free at all addresses."""
+    text = f"fleet: {{pools: [{{name: p, nodes: 3}}]}}\nweb: [{entry}]\n"
+    with pytest.raises(ConfigurationError, match=problem):
+        load(None, Files(environ={}), text=text)

@@ -20,7 +20,18 @@ from pathlib import Path
 import pytest
 
 from tests.real import PATIENCE_SECONDS, ROOT, clean_environment, console, require_program, twistd
-from tests.real_service import FLEET, Service, StartProgram, addresses, connected, eventually, fetch, ready, serve
+from tests.real_service import (
+    FLEET,
+    Service,
+    StartProgram,
+    addresses,
+    connected,
+    eventually,
+    fetch,
+    free_port,
+    ready,
+    serve,
+)
 
 pytestmark = pytest.mark.real
 
@@ -353,4 +364,19 @@ def test_watch(start_program: StartProgram, tmp_path: Path) -> None:
         eventually(partial(shows, wanted), f"the nodes are {nodes}")
     put("v5", "fleet: {}")
     service.program.wait_for_text("the configuration stays as it is")
+    assert service.program.stop() == 0
+
+
+def test_nodes_with_addresses(start_program: StartProgram, tmp_path: Path) -> None:
+    """One socket, and each node answers at its own address."""
+    port = free_port()
+    config, file = tmp_path / "fakedev.yaml", tmp_path / "ready.json"
+    config.write_text(f"{FLEET}web: ['127.0.0.1:0', {{per-node: '127.64.0.0/16:{port}'}}]\nworkloads: {{listen: []}}\n")
+    service = ready(start_program([*SERVE, "--config", str(config), "--ready-file", str(file)]), file)
+    assert service.web[1] == f"127.64.0.1:{port}"
+    for place, node in ((1, "a"), (2, "b")):
+        page = fetch(f"127.64.0.{place}:{port}", "/metrics").body
+        assert page.count(f'Hostname="{node}"'.encode()) == page.count(b"Hostname=") > 0
+    assert fetch(f"127.64.0.3:{port}", "/metrics").status == 404
+    assert fetch(f"127.0.0.1:{port}", "/metrics").status == 404
     assert service.program.stop() == 0

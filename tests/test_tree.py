@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
+from twisted.internet.address import IPv4Address
 from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev import __version__
@@ -427,3 +428,23 @@ def test_the_host_header_selects_a_node(app: MemoryApplication, host: str, place
     """An agent that knows only host and port finds a node's exporter there; any other name means all nodes."""
     found = app.ask("GET", "/metrics", place=place, headers=f"Host: {host}\r\n")
     assert (found.status, found.body) == (200, app.get(path, place=place).body)
+
+
+class PerNodeTests(SynchronousTestCase):
+    """Each node has an address of its own, on one port."""
+
+    def test_addresses(self) -> None:
+        """The first is the first node's; what is nobody's has nothing."""
+        text = TREE.replace('  - {listen: "127.0.0.1:9401", serve: metrics}\n', "  - per-node: 127.64.0.0/24:9410\n")
+        with application(text) as app:
+            (host,) = [port.getHost().host for port in app.reactor.ports if port.getHost().port == 9410]
+            self.assertEqual(host, "0.0.0.0")
+            for host, path in (("127.64.0.1", "a"), ("127.64.0.3", "c"), ("127.64.0.4", ""), ("127.0.0.1", "")):
+                peer = app.http(METRICS)
+                peer.transport.hostAddr = IPv4Address("TCP", host, 9410)
+                answer = peer.ask(b"GET /metrics HTTP/1.1\r\nHost: b\r\n\r\n")
+                self.assertEqual(answer.status, 200 if path else 404, host)
+                if path:
+                    self.assertEqual(answer.body, app.get(f"/nodes/{path}/metrics").body)
+                    self.assertEqual(peer.ask(b"GET /health HTTP/1.1\r\nHost: b\r\n\r\n").status, 200)
+                self.assertEqual(peer.ask(b"GET /nodes/a/metrics HTTP/1.1\r\nHost: b\r\n\r\n").status, 404)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import IPv4Network
 
 from fakedev.config.listen import ListenAddress
 from fakedev.config.values import Values
@@ -40,6 +41,7 @@ class WebEndpoint:
     :param hosts: names accepted in Host when something is changed, beyond loopback and addresses.
     :param hold_seconds: pages show the last state at a multiple of this; None: as the identities say.
     :param pages: further pages, each with its path.
+    :param per_node: each node is a host there: its first address is the first node's, in order of the configuration.
     """
 
     listen: ListenAddress
@@ -51,6 +53,7 @@ class WebEndpoint:
     hosts: frozenset[str] = frozenset()
     hold_seconds: float | None = None
     pages: tuple[WebPage, ...] = ()
+    per_node: IPv4Network | None = None
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,14 @@ PAGE = Section(
 WEB = Section(
     "web",
     (
-        Key("listen", Text("address"), LISTEN_DOC, required=True),
+        Key("listen", Text("address"), LISTEN_DOC, default_words="none; must be given, or per-node"),
+        Key(
+            "per-node",
+            Text("NETWORK:PORT"),
+            "In place of listen: an address for each node, as 127.64.0.0/16:9400, with its exporter's /metrics and "
+            "/health.",
+            default_words="none",
+        ),
         Key(
             "serve",
             Choice(("metrics", "all", "exporter")),

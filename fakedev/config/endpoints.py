@@ -9,7 +9,7 @@ from typing import Final
 from fakedev.config.catalog import Catalog
 from fakedev.config.checks import check_identity, check_unique_nodes
 from fakedev.config.configuration import WebEndpoint, WebPage, WorkloadListen
-from fakedev.config.listen import ListenAddress, parse_listen, same_address
+from fakedev.config.listen import ListenAddress, parse_listen, parse_per_node, same_address
 from fakedev.config.pools import LoadedPool
 from fakedev.config.problems import DEFAULT, Place, Report
 from fakedev.config.schema import nearest_name
@@ -71,9 +71,13 @@ class Endpoints:
         return tuple(found)
 
     def _web(self, values: Values, complete: bool) -> WebEndpoint | None:
+        if values["per-node"] is not None:
+            return self._per_node(values, complete)
         listen = self._listen(values)
         identity = self._identity_of(values, complete)
         token = values["token"]
+        if values["listen"] is None:
+            self._report.problem(values.place, "web: an address needs listen: or per-node:")
         if listen is None:
             return None
         if values["serve"] == "all" and not listen.local and not token and not values["open"]:
@@ -86,6 +90,27 @@ class Endpoints:
             listen, values["serve"], identity, values["pool"], token, values["open"],
             frozenset(host.lower() for host in values["hosts"]), values["hold"], self._pages(values, complete),
         )  # fmt: skip
+
+    def _per_node(self, values: Values, complete: bool) -> WebEndpoint | None:
+        """An endpoint at which each node has an address."""
+        place = values.place_of("per-node")
+        for key in ("listen", "serve", "pages", "token", "open", "hosts", "mode", "group"):
+            if values.given(key):
+                self._report.problem(values.place_of(key), f"{key}: does not go with per-node:")
+        identity = self._identity_of(values, complete)
+        try:
+            network, listen = parse_per_node(values["per-node"])
+        except ValueError as error:
+            self._report.problem(place, f"per-node: {error}")
+            return None
+        pools = [pool.spec for name, pool in self._pools.items() if values["pool"] in (None, name)]
+        count = sum(len(pool.nodes) for pool in pools)
+        if count > network.num_addresses - 2:
+            self._report.problem(place, f"per-node: {network} has not enough addresses for {count} nodes")
+        self._take(listen, place)
+        return WebEndpoint(
+            listen, "exporter", identity, values["pool"], hold_seconds=values["hold"], per_node=network
+        )
 
     def _pages(self, values: Values, complete: bool) -> tuple[WebPage, ...]:
         """The further pages of an endpoint; paths that cannot be are reported."""
@@ -191,9 +216,13 @@ class Endpoints:
                     self._report.problem(
                         values.place_of(key), f"{key}: is for UNIX sockets, and {listen.display} is none"
                     )
+        self._take(listen, place)
+        return listen
+
+    def _take(self, listen: ListenAddress, place: Place) -> None:
+        """Nothing else listens there."""
         for other, where in self._taken:
             if same_address(listen, other):
                 self._report.problem(place, f"{listen.display} is listened on twice (first at {where})")
                 break
         self._taken.append((listen, place))
-        return listen

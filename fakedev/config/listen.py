@@ -5,7 +5,8 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from ipaddress import IPv4Network
 from typing import Final
 
 #: The longest path of a UNIX socket, in bytes (sockaddr_un without its final NUL).
@@ -67,6 +68,25 @@ def parse_listen(
     if not colon or not port.isdecimal():
         raise ValueError(f"{text!r} is no address: give {_FORMS}")
     return _tcp(_host(host, text), _port(port))
+
+
+def parse_per_node(text: str) -> tuple[IPv4Network, ListenAddress]:
+    """The network whose addresses are nodes, and the one address that is listened on for all of them.
+
+    :param text: as ``127.64.0.0/16:9400``.
+    :raises ValueError: saying what would be right.
+    """
+    network, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or "/" not in network:
+        raise ValueError(f"{text!r} is no network and port: give them as 127.64.0.0/16:9400")
+    try:
+        found = IPv4Network(network)
+        if found.num_addresses < 4:
+            raise ValueError("it has no addresses for nodes")
+    except ValueError as error:
+        raise ValueError(f"{network!r} is no IPv4 network: {error}") from None
+    wild = _tcp("", _port(port))
+    return found, replace(wild, display=f"{found[1]}:{wild.port}", local=found.is_loopback)
 
 
 def same_address(one: ListenAddress, other: ListenAddress) -> bool:

@@ -125,9 +125,9 @@ class ListeningService(Service):
         if port is None:
             return self.address.path or self.address.display
         if self.address.kind == "tcp":
-            host = self.address.host or "*"
-        else:
-            host = where.host
+            # The host for people: of many addresses that are listened on as one it is the first that is meant.
+            return f"{self.address.display.rpartition(':')[0]}:{port}"
+        host = where.host
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     def privilegedStartService(self) -> None:

@@ -1,9 +1,15 @@
-"""Nodes that look like hosts, for agents that know only host and port: the Host header says which is meant."""
+"""Nodes that look like hosts, for agents that know only host and port: a name or an address says which is meant."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from ipaddress import IPv4Address, IPv4Network
+
+from twisted.web.resource import Resource
+
 from fakedev.exposition.identity import Identity
 from fakedev.net.http_request import GuardedRequest
+from fakedev.net.http_resource import GuardedResource
 from fakedev.net.metrics_page import MetricsPage
 from fakedev.net.page_statistics import PageStatistics
 from fakedev.net.pages import CachedPage, Pages
@@ -39,3 +45,34 @@ class HostMetricsPage(MetricsPage):
         if node is None or pool not in (None, node.pool.name):
             return super().page(request)
         return self._pages.node_page(node, identity, hold)
+
+
+class AddressedNodes(GuardedResource):
+    """The exporters of nodes that each have an address: the first of a network is the first node's, and so on.
+
+    :param exporter: the tree of a node's exporter, of its page.
+    """
+
+    def __init__(
+        self,
+        pages: Pages,
+        network: IPv4Network,
+        exporter: Callable[[CachedPage], Resource],
+        pool: str | None,
+        identity: Identity | None,
+        hold: float | None,
+    ) -> None:
+        super().__init__()
+        self._pages = pages
+        self._first = int(network.network_address) + 1
+        self._exporter = exporter
+        self._nodes = [node for node in pages.fleet.roster.nodes if pool in (None, node.pool.name)]
+        self._shown = identity, hold
+
+    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
+        """What the exporter of the node has there to which the connection was made; nothing at any other address."""
+        place = int(IPv4Address(request.host.host)) - self._first
+        if not 0 <= place < len(self._nodes):
+            return super().getChild(path, request)
+        page = self._pages.node_page(self._nodes[place], *self._shown)
+        return self._exporter(page).getChildWithDefault(path, request)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from html import escape
+from ipaddress import IPv4Network
 
 from twisted.web.resource import Resource
 
@@ -15,7 +16,7 @@ from fakedev.net.http_request import GuardedRequest
 from fakedev.net.http_resource import Folder, GuardedResource
 from fakedev.net.http_response import Response, json_response
 from fakedev.net.metrics_page import MetricsPage
-from fakedev.net.named_node import HostMetricsPage
+from fakedev.net.named_node import AddressedNodes, HostMetricsPage
 from fakedev.net.own_metrics import OwnMetrics, OwnMetricsResource
 from fakedev.net.page_statistics import PageStatistics, ScrapeStatistics
 from fakedev.net.pages import CachedPage, Pages
@@ -224,13 +225,23 @@ def make_vendor_root(
     pool: str | None = None,
     identity: Identity | None = None,
     hold: float | None = None,
+    *,
+    per_node: IPv4Network | None = None,
 ) -> Resource:
-    """The tree of a vendor's exporter: /metrics, and /health in its words where all identities have the same."""
+    """The tree of a vendor's exporter: /metrics, and /health in its words where all identities have the same.
+
+    :param per_node: each node has one of its addresses, with its own exporter.
+    """
     words = {shown.health for shown in ([identity] if identity else pages.identities.values())}
     word = words.pop() if len(words) == 1 else ""
-    root = Folder(metrics=HostMetricsPage(pages.fleet, pages, scrapes.page("/metrics"), pool, identity, hold))
-    root.putChild(b"health", VendorHealth(word, health) if word else HealthPage(health))
-    return root
+    statistics = scrapes.page("/metrics")
+
+    def exporter(metrics: MetricsPage) -> Resource:
+        return Folder(metrics=metrics, health=VendorHealth(word, health) if word else HealthPage(health))
+
+    if per_node is None:
+        return exporter(HostMetricsPage(pages.fleet, pages, statistics, pool, identity, hold))
+    return AddressedNodes(pages, per_node, lambda page: exporter(MetricsPage(page, statistics)), pool, identity, hold)
 
 
 def make_frontend_root(queues: QueueFigures, scrapes: ScrapeStatistics) -> Resource:
