@@ -263,7 +263,7 @@ class Fleet:
         running = self.workloads.running()
         for workload in running:
             find_devices(workload, moves, coming, is_base=workload.workload_id in base)
-        self.workloads.move(moves.new_of, coming.keys, coming.capacity, self.state.tick)
+        self.workloads.move(moves, coming.keys, coming.capacity, self.state.tick)
         self._endings = Endings(self.roster, self.workloads, coming.device_limits)
         self._label_versions = LabelVersions(self._label_versions.latest + 1)
         self._shared_versions = LabelVersions(self._shared_versions.latest + 1)
