@@ -45,7 +45,8 @@ def make_web(
 
     def listen(endpoint: WebEndpoint) -> ListeningService:
         limits = DROP_IN_LIMITS if drop_in else HttpLimits()
-        return ListeningService(endpoint.listen, GuardedSite(NotYet(), reactor, limits=limits), reactor, True)
+        site = GuardedSite(NotYet(), reactor, limits=limits)
+        return ListeningService(endpoint.listen, site, reactor, make_folder=True)
 
     def change(service: ListeningService, endpoint: WebEndpoint) -> None:
         root = root_of(endpoint)

@@ -22,7 +22,7 @@ from fakedev.sim.machinery import Machinery
 from fakedev.sim.record_head import RecordHead
 from fakedev.sim.spec import FleetSpec, NodeSpec, PoolSpec, WorkloadSpec
 from tests.faulty import boards_of, inject
-from tests.fleets import BOARD, advance, ended, labels_of, loads, make_fleet, start, stop, workload
+from tests.fleets import BOARD, WorkloadSeries, advance, ended, labels_of, loads, make_fleet, start, stop, workload
 
 SOURCE = RecordHead("1", 0.0)
 OTHER = replace(BOARD, name="other")
@@ -197,6 +197,16 @@ class WorkloadTests(SynchronousTestCase):
         self.assertEqual(ended(fleet), [(1, "base-work", 0, "OK")])
         reload(fleet, pool("p", ["a", "b"]))
         self.assertEqual((ended(fleet, 2), loads(fleet)), ([], [0.0] * 4))
+
+    def test_workload_series_follow(self) -> None:
+        """Their labels name the devices that a workload has now, also where others stand in the same places."""
+        fleet = make_fleet(pool("p", ["a", "b"]), base=(workload("all"),))
+        series = WorkloadSeries(fleet)
+        self.assertIn(b'node="a"', series.render())
+        reload(fleet, pool("p", ["c", "b"]))
+        fleet.advance()
+        page = series.render()
+        self.assertEqual((page.count(b'node="a"'), page.count(b'node="c"'), page.count(b'node="b"')), (0, 2, 2))
 
     def test_labels_follow(self) -> None:
         """Pods stay on their devices, and the first of several stays the first."""

@@ -75,7 +75,9 @@ class WorkloadSource:
                 version: object = [workload.workload_id for workload in self._running[first:last]]
             else:
                 owners, devices = self._pair_owners[first:last], self._pair_devices[first:last]
-                version = [self._running[owner].workload_id for owner in owners.tolist()], devices.tolist()
+                ids = [self._running[owner].workload_id for owner in owners.tolist()]
+                # After a reload the same place may be that of another device.
+                version = ids, devices.tolist(), self._fleet.roster
             self._versions[group] = version
         return self._versions[group]
 
