@@ -14,7 +14,10 @@ SAFE = "web: []\nworkloads: {listen: []}\n"
     ("text", "expected"),
     [
         # shapes and keys
-        ("- a", ["f.yaml:1: must be a mapping of version, fleet, web, workloads, faults, journal, log, queues, tester, not a list"]),
+        (
+            "- a",
+            ["f.yaml:1: must be a mapping of version, fleet, web, workloads, faults, journal, log, watch, queues, tester, not a list"],
+        ),
         ("fleet: 3", ["f.yaml:1: fleet: must be a mapping of seed, tick, speed, epoch, pools, not '3'"]),
         ("fleet:\n  sed: 3", ["f.yaml:2: fleet: unknown key 'sed'; did you mean 'seed'?"]),
         ("log: {zzz: 3}", ["f.yaml:1: log: unknown key 'zzz'; known here: level, format"]),
