@@ -30,7 +30,7 @@ class BrokerReloadTests(BrokerTestCase):
         for job_id in (first, second):
             self.queue.finish(self.other, job_id)
         self.assertEqual(self.client.outcomes, {first: "success", second: "success"})
-        self.assertEqual((self.queue.counted(), left_behind(self.broker)), ({"success": 2}, []))
+        self.assertEqual((self.queue.counted(), left_behind(self.broker)), ({"success": 2, "refused": 1}, []))
 
     def test_who_waits_where_a_queue_goes(self) -> None:
         """Is told that there is nothing, and may wait elsewhere."""

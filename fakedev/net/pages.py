@@ -103,6 +103,11 @@ class CachedPage:
         if self._tick < tick:
             self._response = None
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether somebody waits for it."""
+        return bool(self._waiting)
+
     def hand_over(self, successor: CachedPage | None) -> None:
         """Make nothing more: whoever waits is given the page of the successor; without one, that there is no page."""
         self._is_over = True
@@ -218,6 +223,8 @@ class Pages:
         for each in identities.values():
             self._held.every(each.hold_seconds)
         for (of, name, _, hold), (page, identity) in before.items():
+            if not page.is_awaited and not (page.as_openmetrics and page.as_openmetrics.is_awaited):
+                continue
             successor: CachedPage | None = None
             node = self.fleet.roster.node(name)
             if of == _FLEET:
