@@ -29,6 +29,8 @@ from fakedev.net.http_head import DROP_IN_LIMITS, HttpLimits
 from fakedev.net.http_origin import ChangeGuard
 from fakedev.net.http_site import GuardedSite
 from fakedev.net.listening import Listeners, ListeningService
+from fakedev.net.live import LiveView
+from fakedev.net.live_frame import FrameSource
 from fakedev.net.logs import twistd_log
 from fakedev.net.memory import keep_freed_memory
 from fakedev.net.own_collectors import (
@@ -43,6 +45,7 @@ from fakedev.net.page_statistics import ScrapeStatistics
 from fakedev.net.pages import Pages
 from fakedev.net.queue_totals import QueueTotals
 from fakedev.net.recorder import Recorder
+from fakedev.net.static_files import PageFiles
 from fakedev.net.tester_metrics import LoadMetrics
 from fakedev.net.tester_service import LoadTester
 from fakedev.net.ticker import Ticker
@@ -51,6 +54,7 @@ from fakedev.net.turns import Turns
 from fakedev.net.workload_hub import WorkloadHub
 from fakedev.net.workload_port import WorkloadPortFactory
 from fakedev.sim.fleet import Fleet, keep_nothing
+from fakedev.sim.history import History
 from fakedev.sim.journal import RecordHead
 from fakedev.tap_application import Application, run_application
 from fakedev.tap_queues import WorkQueues
@@ -187,7 +191,8 @@ def make_application(
     wall_per_tick = spec.tick_seconds / configuration.speed if configuration.speed else 0.0
     fleet = Fleet(spec, recorder.record if recorder else keep_nothing, wall_per_tick)
     hub = WorkloadHub(fleet)
-    ticker = Ticker(fleet, configuration.speed, reactor, hub.tell)
+    history = History(fleet.state)
+    ticker = Ticker(fleet, configuration.speed, reactor, hub.tell, history.note)
     scrapes = ScrapeStatistics()
     pages = Pages(fleet, configuration.identities, reactor)
     turns = Turns(reactor)
@@ -206,13 +211,15 @@ def make_application(
     def ready() -> str | None:
         return ticker.trouble() or (queues.trouble() if queues else None)
 
+    live = LiveView(FrameSource(fleet, ticker, queues.figures if queues else None, tester), reactor)
+    files = PageFiles()
     web = []
     for endpoint in configuration.web:
         if run.drop_in:
             root = make_exporter_root(pages, scrapes)
         else:
             root = make_root(
-                hub, pages, ticker, own, scrapes, ticker.trouble, ready,
+                hub, pages, ticker, own, scrapes, ticker.trouble, ready, history, live, files,
                 queues=queues.figures if queues else None, tester=tester,
                 is_full=endpoint.serve == "all", pool=endpoint.pool, identity=endpoint.identity,
             )  # fmt: skip
@@ -227,6 +234,7 @@ def make_application(
         hurry=queues.hurry if queues else None,
     )  # fmt: skip
     ticker.setServiceParent(application)
+    live.setServiceParent(application)
     listeners.setServiceParent(application)
     if queues is not None:
         queues.add_to(application)

@@ -4,31 +4,43 @@ from __future__ import annotations
 
 from fakedev.net.api_clock import Clock
 from fakedev.net.api_devices import Devices
+from fakedev.net.api_history import FleetHistory
 from fakedev.net.api_nodes import Identities, Nodes
 from fakedev.net.api_queues import Queues
+from fakedev.net.api_stream import Stream
 from fakedev.net.api_tester import LoadCollection
 from fakedev.net.api_workloads import Workloads
 from fakedev.net.http_resource import Folder
+from fakedev.net.live import LiveView
 from fakedev.net.pages import Pages
 from fakedev.net.queue_figures import QueueFigures
 from fakedev.net.tester_service import LoadTester
 from fakedev.net.ticker import Ticker
 from fakedev.net.workload_hub import WorkloadHub
+from fakedev.sim.history import History
 
 
 def make_api(
-    hub: WorkloadHub, pages: Pages, ticker: Ticker, queues: QueueFigures | None, tester: LoadTester | None
+    hub: WorkloadHub,
+    pages: Pages,
+    ticker: Ticker,
+    history: History,
+    live: LiveView,
+    queues: QueueFigures | None,
+    tester: LoadTester | None,
 ) -> Folder:
     """The tree under /api."""
     fleet = hub.fleet
     version = Folder(
         errors_as_json=True,
         workloads=Workloads(hub),
-        devices=Devices(fleet),
+        devices=Devices(fleet, history),
         nodes=Nodes(fleet, pages),
         identities=Identities(fleet, pages),
         clock=Clock(fleet, ticker),
         queues=Queues(queues),
+        history=FleetHistory(history),
+        stream=Stream(live),
     )
     if tester is not None:
         version.putChild(b"tester", LoadCollection(tester))

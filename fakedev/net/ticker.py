@@ -17,6 +17,7 @@ from fakedev.net.page_statistics import Durations
 from fakedev.sim.errors import Refused
 from fakedev.sim.events import ChangeClock
 from fakedev.sim.fleet import Fleet
+from fakedev.sim.state import State
 from fakedev.sim.workload import Verdict
 
 #: Further behind than this, missed ticks are dropped and counted.
@@ -32,6 +33,7 @@ class Ticker(Service):
 
     :param speed: simulated seconds per wall second; 0: only :meth:`advance` moves the clock.
     :param tell: is given the verdicts of each tick.
+    :param note: is given the state after each tick.
     :ivar ticks: ticks done since the start.
     :ivar missed: ticks that were dropped because the program had fallen too far behind.
     :ivar failures: ticks that raised; they are logged and the clock goes on.
@@ -42,12 +44,18 @@ class Ticker(Service):
     log = Logger()
 
     def __init__(
-        self, fleet: Fleet, speed: float, clock: IReactorTime, tell: Callable[[list[Verdict]], None]
+        self,
+        fleet: Fleet,
+        speed: float,
+        clock: IReactorTime,
+        tell: Callable[[list[Verdict]], None],
+        note: Callable[[State], None] | None = None,
     ) -> None:
         self.setName("ticker")
         self._fleet = fleet
         self._clock = clock
         self._tell = tell
+        self._note = note
         self.speed = speed
         self._wall_per_tick = fleet.spec.tick_seconds / speed if speed else 0.0
         self._loop = LoopingCall(self._on_time)
@@ -167,6 +175,8 @@ class Ticker(Service):
             self._last_failed = False
             if verdicts:
                 self._tell(verdicts)
+            if self._note is not None:
+                self._note(self._fleet.state)
         except Exception:
             self.failures += 1
             self._last_failed = True
