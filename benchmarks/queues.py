@@ -15,6 +15,7 @@ _CONFIGURATION = """
 version: 1
 fleet: {pools: [{name: dgx, nodes: 1, device: h100, devices-per-node: 8, identity: dcgm}]}
 web: ["127.0.0.1:0"]
+workloads: {listen: ["{folder}/workload.sock"]}
 queues:
   names: {sleep: {}, deep: {}}
   listen-clients: ["127.0.0.1:0"]

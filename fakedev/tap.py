@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,15 +26,14 @@ from fakedev.net.announcement import Announcement
 from fakedev.net.descriptors import raise_descriptor_limit
 from fakedev.net.ending_signals import stop_reactor
 from fakedev.net.hangup import HangupService
-from fakedev.net.http_head import DROP_IN_LIMITS, HttpLimits
-from fakedev.net.http_origin import ChangeGuard
-from fakedev.net.http_site import GuardedSite
+from fakedev.net.journal_file import JournalFile
 from fakedev.net.listening import Listeners, ListeningService
 from fakedev.net.live import LiveView
 from fakedev.net.live_frame import FrameSource
 from fakedev.net.logs import twistd_log
 from fakedev.net.memory import keep_freed_memory
 from fakedev.net.own_collectors import (
+    FaultMetrics,
     ReloadMetrics,
     ReloadStatistics,
     ScrapeMetrics,
@@ -45,20 +45,23 @@ from fakedev.net.page_statistics import ScrapeStatistics
 from fakedev.net.pages import Pages
 from fakedev.net.queue_totals import QueueTotals
 from fakedev.net.recorder import Recorder
+from fakedev.net.report_files import ReportFiles
 from fakedev.net.static_files import PageFiles
 from fakedev.net.tester_metrics import LoadMetrics
 from fakedev.net.tester_service import LoadTester
 from fakedev.net.ticker import Ticker
-from fakedev.net.tree import make_exporter_root, make_root
+from fakedev.net.tree import make_root
 from fakedev.net.turns import Turns
 from fakedev.net.workload_hub import WorkloadHub
 from fakedev.net.workload_port import WorkloadPortFactory
 from fakedev.sim.fleet import Fleet, keep_nothing
+from fakedev.sim.happenings import tell_nobody
 from fakedev.sim.history import History
 from fakedev.sim.journal import RecordHead
 from fakedev.tap_application import Application, run_application
 from fakedev.tap_queues import WorkQueues
 from fakedev.tap_tester import make_tester
+from fakedev.tap_web import make_web
 
 #: How long the original waits for the rest of a message before it gives the peer up.
 ORIGINAL_PATIENCE_SECONDS: Final = 0.15
@@ -189,12 +192,20 @@ def make_application(
     spec = replace(configuration.fleet, epoch_seconds=run.head.epoch_seconds)
     recorder = _recorder(run)
     wall_per_tick = spec.tick_seconds / configuration.speed if configuration.speed else 0.0
-    fleet = Fleet(spec, recorder.record if recorder else keep_nothing, wall_per_tick)
+    journal = _journal(configuration)
+    fleet = Fleet(
+        spec, recorder.record if recorder else keep_nothing, wall_per_tick, journal.write if journal else tell_nobody
+    )
     hub = WorkloadHub(fleet)
     history = History(fleet.state)
-    ticker = Ticker(fleet, configuration.speed, reactor, hub.tell, history.note)
-    scrapes = ScrapeStatistics()
     pages = Pages(fleet, configuration.identities, reactor)
+
+    def ticked() -> None:
+        pages.keep()
+        history.note(fleet.state)
+
+    ticker = Ticker(fleet, configuration.speed, reactor, hub.tell, ticked)
+    scrapes = ScrapeStatistics()
     turns = Turns(reactor)
     ports = [
         _workload_listener(configuration, listen, hub, ticker, turns, reactor, run.drop_in)
@@ -212,21 +223,11 @@ def make_application(
         return ticker.trouble() or (queues.trouble() if queues else None)
 
     live = LiveView(FrameSource(fleet, ticker, queues.figures if queues else None, tester), reactor)
-    files = PageFiles()
-    web = []
-    for endpoint in configuration.web:
-        if run.drop_in:
-            root = make_exporter_root(pages, scrapes)
-        else:
-            root = make_root(
-                hub, pages, ticker, own, scrapes, ticker.trouble, ready, history, live, files,
-                queues=queues.figures if queues else None, tester=tester,
-                is_full=endpoint.serve == "all", pool=endpoint.pool, identity=endpoint.identity,
-            )  # fmt: skip
-        guard = ChangeGuard(endpoint.hosts, endpoint.token)
-        limits = DROP_IN_LIMITS if run.drop_in else HttpLimits()
-        site = GuardedSite(root, reactor, changes=guard, limits=limits)
-        web.append((ListeningService(endpoint.listen, site, reactor, make_folder=True), endpoint.serve))
+    own_root = partial(
+        make_root, hub, pages, ticker, own, scrapes, ticker.trouble, ready, history, live, PageFiles(),
+        queues=queues.figures if queues else None, tester=tester,
+    )  # fmt: skip
+    web = make_web(configuration, pages, scrapes, ticker.trouble, own_root, reactor, drop_in=run.drop_in)
     queue_ports = queues.ports if queues else []
     listeners = Listeners([service for service, _ in web + queue_ports] + [service for _, service in ports])
     application = Application(
@@ -235,11 +236,14 @@ def make_application(
     )  # fmt: skip
     ticker.setServiceParent(application)
     live.setServiceParent(application)
+    if journal is not None:
+        journal.setServiceParent(application)
     listeners.setServiceParent(application)
     if queues is not None:
         queues.add_to(application)
     if tester is not None:
         tester.setServiceParent(application)
+        ReportFiles(tester, configuration.reports).setServiceParent(application)
     on_hangup = partial(stop_reactor, reactor) if run.drop_in else _say_no_reload
     HangupService(reactor, on_hangup).setServiceParent(application)
     titles = ", ".join(dict.fromkeys(identity.title for identity in configuration.identities.values()))
@@ -296,8 +300,20 @@ def _own_metrics(
         "ticks": TickMetrics(ticker, lambda: fleet.state.tick),
         "scrapes": ScrapeMetrics(scrapes),
         "workloads": WorkloadCounts(by_state, lambda: sum(len(port.peers) for port in ports)),
+        "faults": FaultMetrics(lambda: Counter(each.spec.kind for each in fleet.faults.by_id.values())),
         "reload": ReloadMetrics(ReloadStatistics(True, loaded_at)),
     })  # fmt: skip
+
+
+def _journal(configuration: Configuration) -> JournalFile | None:
+    spec = configuration.journal
+    if spec is None:
+        return None
+    try:
+        return JournalFile(spec.file, spec.most_bytes, spec.keep)
+    except OSError as error:
+        sys.stderr.write(f"fakedev: the journal cannot be written: {error}\n")
+        raise SystemExit(1) from None
 
 
 def _recorder(run: Run) -> Recorder | None:

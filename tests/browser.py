@@ -95,7 +95,8 @@ class Browser:
         last = time.monotonic() + seconds
         while not (found := self.value(script)):
             if time.monotonic() > last:
-                raise AssertionError(f"not within {seconds} s: {script}\n{self.value('document.body.innerText')[:2000]}")
+                shown = self.value("document.body.innerText")
+                raise AssertionError(f"not within {seconds} s: {script}\n{shown[:2000]}")
             time.sleep(_LOOK_AGAIN_SECONDS)
         return found
 
@@ -113,9 +114,8 @@ class Browser:
 
     def resize(self, width: int, height: int, scale: float = 1) -> None:
         """Give the window another size."""
-        self.call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=scale, mobile=width < 600
-        )
+        size = {"width": width, "height": height, "deviceScaleFactor": scale, "mobile": width < 600}
+        self.call("Emulation.setDeviceMetricsOverride", **size)
 
     def theme(self, name: str) -> None:
         """Let the system prefer light or dark."""

@@ -20,7 +20,10 @@ class Stand:
 
     def __init__(self, start_program: StartProgram, folder: Path) -> None:
         self.folder = folder
-        self.clients, self.workers, self.metrics, self.control = (f"127.0.0.1:{free_port()}" for _ in range(4))
+        ports: set[int] = set()
+        while len(ports) < 4:
+            ports.add(free_port())  # the system may name one twice
+        self.clients, self.workers, self.metrics, self.control = (f"127.0.0.1:{port}" for port in ports)
         self.start = start_program
         self.frontend = self.start_frontend()
 

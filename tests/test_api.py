@@ -217,7 +217,9 @@ def test_devices(app: MemoryApplication) -> None:
     assert list(first) == ["device", "type", "facts", "quantities"]
     assert (first["type"], first["facts"]["pod"], first["facts"]["node"]) == ("h100-sxm5-80gb", "my-pod", "a")
     assert {"usage_ratio", "power_watts", "temperature_celsius", "memory_used_bytes"} <= set(first["quantities"])
-    assert app.json("/api/v1/devices/a/0") == first
+    alone = app.json("/api/v1/devices/a/0")
+    assert [each["metric"] for each in alone.pop("explained")][:2] == ["usage_ratio", "core_frequency_mhz"]
+    assert alone == first
     of_b = app.json("/api/v1/devices?node=b")
     assert (of_b["devices"], of_b["total"]) == (every["devices"][2:], 2)
     assert app.json("/api/v1/devices?limit=2&offset=1")["devices"] == every["devices"][1:3]

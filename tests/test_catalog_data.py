@@ -10,10 +10,9 @@ import pytest
 import yaml
 
 import fakedev.catalog
-from fakedev.exposition.identity import UNITS, Layout, NumberFormat
-from fakedev.sim.quantities import DIRECT_QUANTITIES, KNOWN_QUANTITIES
+from fakedev.config.names import COMPUTED_FACTS
+from fakedev.sim.quantities import DIRECT_QUANTITIES
 from fakedev.sim.units import parse_size
-from fakedev.sim.value_labels import VALUE_FACTS
 
 CATALOG = Path(fakedev.catalog.__file__).parent
 DEVICES = sorted((CATALOG / "devices").glob("*.yaml"))
@@ -32,16 +31,6 @@ DYNAMICS_COLUMNS = (
     "fabric-bytes-per-second", "memory-bytes-per-second", "idle-performance-state", "spread",
 )  # fmt: skip
 DEVICE_FACTS = {"product_name", "vendor", "pci_device_id", "driver_version", "architecture", "memory_type"}
-IDENTITY_KEYS = {
-    "name", "version", "default", "content-type", "openmetrics", "layout", "sort-labels", "leading-labels",
-    "timestamps", "labels", "families", "not-covered",
-}  # fmt: skip
-COMPUTED_FACTS = {
-    "index", "uuid", "serial", "pci_address", "device_file", "node", "pool", "pod", "namespace", "container",
-}  # fmt: skip
-METRIC_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
-LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
-TEMPLATE = re.compile(r"(?:[^{}]|\{[a-z_]+(?:\|(?:upper|lower))?\})*")
 SOURCE = re.compile(r"\[(?:C|S|P|D|F|V|X|M)\]|derived|chosen|by definition|not known")
 
 #: What the facts that this project was built on say of the boards: PCI device, memory in MiB.
@@ -80,29 +69,9 @@ def number(quantity: str, value: object) -> float:
     return float(value)
 
 
-def rows_of(family: dict[str, Any]) -> list[dict[str, Any]]:
-    """The rows of a family; the short form is one row."""
-    return list(family["rows"]) if "rows" in family else [family]
-
-
-def templates_of(identity: dict[str, Any]) -> list[dict[str, Any]]:
-    """Every label of an identity, of all rows too."""
-    labels = list(identity["labels"])
-    for family in identity["families"]:
-        for row in rows_of(family):
-            labels.extend(row.get("labels", []))
-    return labels
-
-
 @pytest.fixture(params=DEVICES, ids=lambda path: path.stem)
 def device(request: pytest.FixtureRequest) -> dict[str, Any]:
     """Each device type in turn."""
-    return load(request.param)
-
-
-@pytest.fixture(params=IDENTITIES, ids=lambda path: path.stem)
-def identity(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """Each identity in turn."""
     return load(request.param)
 
 
@@ -125,8 +94,8 @@ class TestCatalog:
         """Files are NAME@VERSION.yaml, and each name has one default version."""
         loaded = [load(path) for path in IDENTITIES]
         assert [f"{data['name']}@{data['version']}" for data in loaded] == [path.stem for path in IDENTITIES]
-        defaults = [data["name"] for data in loaded if data["default"]]
-        assert sorted(defaults) == ["collectd", "dcgm", "xpumanager"]
+        defaults = [data["name"] for data in loaded if data.get("default")]
+        assert sorted(defaults) == sorted({data["name"] for data in loaded})
 
 
 class TestDevices:
@@ -137,7 +106,7 @@ class TestDevices:
         assert set(device) - OPTIONAL_DEVICE_KEYS == DEVICE_KEYS
         assert set(device["memory"]) == {"total", "reserved", "page"}
         assert set(device["facts"]) >= DEVICE_FACTS
-        assert not set(device["facts"]) & COMPUTED_FACTS
+        assert not set(device["facts"]) & {*COMPUTED_FACTS, "uuid", "serial", "pci_address", "device_file"}
         assert all(isinstance(value, str) and value for value in device["facts"].values())
 
     def test_board(self, device: dict[str, Any]) -> None:
@@ -267,76 +236,3 @@ class TestDocumentation:
             for column in self.columns
         ]
         assert f"| {' | '.join([device['name'], *ranges])} |" in lines
-
-
-class TestIdentities:
-    """One identity."""
-
-    def test_keys(self, identity: dict[str, Any]) -> None:
-        """All keys are there with values of their types."""
-        assert set(identity) == IDENTITY_KEYS
-        assert isinstance(identity["version"], str)
-        assert identity["layout"] in {layout.value for layout in Layout}
-        for key in ("default", "openmetrics", "sort-labels", "timestamps"):
-            assert isinstance(identity[key], bool)
-        assert 0 <= identity["leading-labels"] <= len(identity["labels"])
-        assert identity["content-type"].startswith("text/")
-
-    def test_families(self, identity: dict[str, Any]) -> None:
-        """Names are valid and unique, types and formats known, counters named as such."""
-        names = [family["name"] for family in identity["families"]]
-        assert len(names) == len(set(names))
-        for family in identity["families"]:
-            assert METRIC_NAME.fullmatch(family["name"])
-            assert family["type"] in {"gauge", "counter"}
-            assert family["help"].strip() == family["help"] != ""
-            assert family["format"] in {kind.value for kind in NumberFormat}
-            short = {"name", "type", "help", "format", "quantity", "unit"}
-            more = {"requires", "plus", "per", "where", "unless"}
-            assert set(family) - more in (short, {"name", "type", "help", "format", "rows"}), family["name"]
-
-    def test_rows(self, identity: dict[str, Any]) -> None:
-        """Rows show known quantities of devices in known units, each with labels of its own."""
-        for family in identity["families"]:
-            rows = rows_of(family)
-            for row in rows:
-                single = [row[key] for key in ("quantity", "requires", "per") if key in row]
-                listed = [name for key in ("plus", "where", "unless") for name in row.get(key, [])]
-                assert {*single, *listed} <= set(KNOWN_QUANTITIES), family["name"]
-                assert row["unit"] in UNITS, family["name"]
-                assert row.get("level", "device") == "device"
-            told_apart = [tuple((label["name"], label["value"]) for label in row.get("labels", [])) for row in rows]
-            assert len(told_apart) == len(set(told_apart)), family["name"]
-
-    def test_labels(self, identity: dict[str, Any]) -> None:
-        """Labels have valid names, and templates of facts that every catalog device has."""
-        facts = COMPUTED_FACTS | DEVICE_FACTS | set(VALUE_FACTS)
-        for label in templates_of(identity):
-            assert set(label) <= {"name", "value", "optional", "texts", "otherwise"}
-            assert LABEL_NAME.fullmatch(label["name"])
-            assert not label["name"].startswith("__")
-            assert isinstance(label["value"], str)
-            assert TEMPLATE.fullmatch(label["value"]), label
-            assert set(re.findall(r"\{([a-z_]+)", label["value"])) <= facts, label
-
-    def test_a_row_repeats_no_label(self, identity: dict[str, Any]) -> None:
-        """No row adds a label that all rows have."""
-        common = [label["name"] for label in identity["labels"]]
-        assert len(common) == len(set(common))
-        for family in identity["families"]:
-            for row in rows_of(family):
-                assert not {label["name"] for label in row.get("labels", [])} & set(common), family["name"]
-
-    def test_pod_labels_are_optional(self, identity: dict[str, Any]) -> None:
-        """A device without a pod prints no empty pod labels."""
-        for label in identity["labels"]:
-            of_a_pod = bool(re.search(r"\{(pod|namespace|container)\b", label["value"]))
-            assert label.get("optional", False) == of_a_pod, label
-
-    def test_not_covered(self, identity: dict[str, Any]) -> None:
-        """What is left out is said in words, and is not also covered."""
-        names = {family["name"] for family in identity["families"]}
-        for text in identity["not-covered"]:
-            head, _, reason = text.partition(": ")
-            assert reason, text
-            assert not set(head.split(", ")) & names, text

@@ -14,7 +14,7 @@ SAFE = "web: []\nworkloads: {listen: []}\n"
     ("text", "expected"),
     [
         # shapes and keys
-        ("- a", ["f.yaml:1: must be a mapping of version, fleet, web, workloads, log, queues, tester, not a list"]),
+        ("- a", ["f.yaml:1: must be a mapping of version, fleet, web, workloads, faults, journal, log, queues, tester, not a list"]),
         ("fleet: 3", ["f.yaml:1: fleet: must be a mapping of seed, tick, speed, epoch, pools, not '3'"]),
         ("fleet:\n  sed: 3", ["f.yaml:2: fleet: unknown key 'sed'; did you mean 'seed'?"]),
         ("log: {zzz: 3}", ["f.yaml:1: log: unknown key 'zzz'; known here: level, format"]),
@@ -22,7 +22,7 @@ SAFE = "web: []\nworkloads: {listen: []}\n"
         ("fleet: {pools: [{}]}", ["f.yaml:1: fleet.pools.0: 'name' is missing: Name of the pool; unique."]),
         ("fleet: {pools: []}", ["f.yaml:1: fleet.pools: needs at least 1 in its list"]),
         ("version: 2", ["f.yaml:1: version: 2 is not within 1 to 1"]),
-        ("tester: x", ["f.yaml:1: tester: must be a mapping of plans, not 'x'"]),
+        ("tester: x", ["f.yaml:1: tester: must be a mapping of plans, reports, not 'x'"]),
         # scalars
         ("fleet:\n  seed: 1.5", ["f.yaml:2: fleet.seed: must be a whole number within 0 to 9223372036854775807, not '1.5'"]),
         ('fleet: {seed: "7"}', ["f.yaml:1: fleet.seed: must be a whole number within 0 to 9223372036854775807, not '7' in quotes"]),
@@ -72,7 +72,7 @@ SAFE = "web: []\nworkloads: {listen: []}\n"
         ("web: [/a]\nworkloads: {listen: [/a]}", ["f.yaml:2: /a is listened on twice (first at f.yaml:1)"]),
         ("web: [{listen: 9400, mode: 660}]", ["f.yaml:1: mode: is for UNIX sockets, and 127.0.0.1:9400 is none"]),
         ("web: [{listen: 9400, pool: dg}]", ["f.yaml:1: no pool 'dg'; did you mean 'dgx'?"]),
-        ("web: [{listen: 9400, identity: xpu}]", ["f.yaml:1: no identity 'xpu'; the catalog has collectd@6, collectd, dcgm@4.8.2, dcgm, xpumanager@1.3, xpumanager. A file of your own is named by its path."]),
+        ("web: [{listen: 9400, identity: xpu}]", ["f.yaml:1: no identity 'xpu'; did you mean 'xpumd'? A file of your own is named by its path."]),
         ("workloads: {listen: ['*:9998']}", ["f.yaml:1: *:9998 lets other machines run workloads: listen on loopback or a UNIX socket, or say that this is meant: open: true"]),
         ("workloads: {listen: [{listen: /a, node: dgx-1}]}", ["f.yaml:1: no node 'dgx-1'; did you mean 'dgx-0'?"]),
         ("workloads: {listen: [{listen: /a, allow: [fault]}]}", ["f.yaml:1: workloads.listen.0.allow.0: must be one of workloads, faults, clock, not 'fault'; did you mean faults?"]),

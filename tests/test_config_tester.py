@@ -37,6 +37,24 @@ def test_plans() -> None:
     assert (opened.load.spacing, opened.load.seed, opened.load.most_outstanding) == (Spacing.POISSON, 7, 10_000)
 
 
+@pytest.mark.parametrize(
+    ("listen", "frontend"),
+    [
+        ("", "127.0.0.1:9997"),
+        (", listen-clients: [9500]", "127.0.0.1:9500"),
+        (", listen-clients: [{listen: '*:9500', open: true}]", "localhost:9500"),
+        (", listen-clients: ['[::1]:9500']", "[::1]:9500"),
+        (", listen-clients: [/run/q.sock, 9500]", "/run/q.sock"),
+        (", listen-clients: ['tcp:9500:interface=127.0.0.1', 9501]", "127.0.0.1:9501"),
+    ],
+)
+def test_its_own_queues(listen: str, frontend: str) -> None:
+    """A plan that names no frontend puts its requests into the queues of the same file."""
+    plans = "tester: {plans: [{queue: sleep}, {name: b, queue: sleep, frontend: other:1}]}"
+    own, other = plans_of(f"{PLANS.partition('tester:')[0]}queues: {{names: [sleep]{listen}}}\n{plans}")
+    assert (own.frontend, other.frontend) == (frontend, "other:1")
+
+
 def test_there_need_be_none() -> None:
     """Without the section there is no load."""
     assert plans_of(PLANS.partition("tester:")[0]) == ()
@@ -74,6 +92,16 @@ def test_what_is_wrong(plan: str, reason: str) -> None:
     assert problem.line == 6
 
 
+def test_reports() -> None:
+    """Relative to the configuration; their names say what they are."""
+    text = PLANS + "  reports: [out.html, /tmp/out.json]\n"
+    assert load("/etc/f.yaml", Files(environ={}), text=text).reports == ("/etc/out.html", "/tmp/out.json")
+    for line, reason in (("  reports: [out.pdf]", "'out.pdf' does not end with .txt"), ("", "there are no plans")):
+        bad = f"{PLANS}{line}\n" if line else PLANS.partition("  plans:")[0] + "  reports: [a.txt]\n"
+        with pytest.raises(ConfigurationError, match=reason):
+            load("f.yaml", Files(environ={}), text=bad)
+
+
 def test_a_file_of_plans(tmp_path: Path) -> None:
     """With relative paths beginning at its folder."""
     (tmp_path / "rates.csv").write_text("seconds,rate\n0,5\n10,5\n")
@@ -84,7 +112,12 @@ def test_a_file_of_plans(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "reason"),
-    [("plans: []", "there are none"), ("plan: x", "unknown key"), ("[", "plans.yaml:2: is not YAML")],
+    [
+        ("plans: [{queue: a}]\nreports: [a.txt]", "here say -report FILE"),
+        ("plans: []", "there are none"),
+        ("plan: x", "unknown key"),
+        ("[", "plans.yaml:2: is not YAML"),
+    ],
 )
 def test_a_file_that_is_none(tmp_path: Path, text: str, reason: str) -> None:
     """Is told with its name."""

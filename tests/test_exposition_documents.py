@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import pytest
+
+from fakedev.config.catalog import Catalog
+from fakedev.config.files import Files
+from fakedev.config.load import load
+from fakedev.config.problems import ConfigurationError, Place, Report
+from fakedev.exposition.face import Face
+from fakedev.exposition.identity import UNITS, NumberFormat
+from fakedev.exposition.page import Page
+from fakedev.exposition.sources import DeviceSource
 from fakedev.exposition.workload_series import WORKLOAD_SERIES
+from fakedev.sim.fleet import Fleet
 from tests.config_documents import HOW, IDENTITIES, current_identities
+from tests.identities import TITLES
 
 DOCUMENTS = Path(__file__).resolve().parent.parent / "doc"
 COMMON = {label.name for label in WORKLOAD_SERIES.labels}
@@ -28,6 +41,47 @@ def test_quantities() -> None:
     """All that identities may show, in the words of the program."""
     assert len(table("identities.md", "| quantity | what |")) > 50
     assert IDENTITIES.read_text(encoding="utf-8") == current_identities(), f"{IDENTITIES} {HOW}"
+
+
+def test_identities() -> None:
+    """The document lists those of the catalog."""
+    rows = table("identities.md", "| identity | stands for |")
+    assert sorted(row.split("`")[1] for row in rows) == sorted(TITLES)
+
+
+def test_units_and_formats() -> None:
+    """All are named."""
+    text = (DOCUMENTS / "identities.md").read_text(encoding="utf-8")
+    units = text[text.index("\nUnits are ") :].partition("\n\n")[0]
+    assert set(re.findall(r"`(\w+)`", units)) == set(UNITS)
+    (formats,) = (line for line in text.splitlines() if line.startswith("| `format` |"))
+    assert {kind.value for kind in NumberFormat} <= set(re.findall(r"`([\w-]+)`", formats))
+
+
+def test_quirks() -> None:
+    """Name, words and issue of each in the catalog."""
+    catalog = Catalog(Files(environ={}), Report())
+    quirks = {quirk.name: quirk for title in TITLES for quirk in catalog.identity(title, Place("test")).quirks}
+    rows = table("identities.md", "| quirk | what is seen | issue |")
+    assert rows == [f"| `{name}` | {quirk.doc} | {quirk.issue} |" for name, quirk in quirks.items()]
+
+
+def test_tour() -> None:
+    """The lines shown are those that are rendered; the mistake is told as shown."""
+    text = (DOCUMENTS / "identities.md").read_text(encoding="utf-8").partition("## A tour with files of one's own")[2]
+    shown = re.findall(r"^    (#.*|\w+\{.*)$", text, re.MULTILINE)
+    folder = DOCUMENTS.parent / "etc" / "own"
+    configuration = load(str(folder / "fakedev.yaml"), Files(environ={}))
+    fleet = Fleet(configuration.fleet)
+    page = Page(Face(configuration.identities["acme"], DeviceSource(fleet)), fleet.roster.nodes).render(fleet.state)
+    assert len(shown) == 4
+    assert set(shown) <= set(page.decode().splitlines())
+    wrong = (folder / "counters.csv").read_text(encoding="utf-8").replace("GPU_TEMP,", "GPU_TMP,")
+    made = {str(folder / "counters.csv"): wrong}
+    with pytest.raises(ConfigurationError) as error:
+        load(str(folder / "fakedev.yaml"), Files(environ={}, made=made))
+    said = re.findall(r"^    etc/own/(.*)$", text, re.MULTILINE)
+    assert [line.partition("etc/own/")[2] for line in str(error.value).splitlines()] == said
 
 
 def test_series_of_workloads() -> None:

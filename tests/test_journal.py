@@ -16,17 +16,21 @@ from fakedev.exposition.sources import DeviceSource
 from fakedev.sim.errors import Refused
 from fakedev.sim.events import (
     ChangeClock,
+    ClearFault,
     DropWorkload,
     Event,
+    InjectFault,
     Stamped,
     StartWorkload,
     StopWorkload,
     event_from_fields,
     event_to_fields,
 )
+from fakedev.sim.faults.fields import fault_from_fields
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.journal import RecordHead, Replay, event_line, head_line, read_record
 from tests.fleets import WorkloadSeries, make_fleet, pool_of, start, stop, workload
+from tests.test_fault_invariants import fault_fields
 from tests.test_workload_fields import workload_specs
 
 HEAD = RecordHead("0.1", 1700000000.25, "/etc/f.yaml", None, {"/etc/f.yaml": "a: 1\n"}, {"HOME": "/root"}, ["x=1"])
@@ -37,6 +41,8 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
     st.builds(StopWorkload, TEXTS, TEXTS),
     st.builds(DropWorkload, TEXTS),
     st.builds(ChangeClock, NUMBERS, NUMBERS, TEXTS),
+    st.builds(InjectFault, fault_fields().map(fault_from_fields)),
+    st.builds(ClearFault, TEXTS),
 )
 WHOLE = st.integers(0, 2**53)
 

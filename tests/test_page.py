@@ -428,6 +428,20 @@ class TestSlices:
         assert max(map(len, pieces)) < len(whole) / 5
         assert samples(whole.decode()) == expected(source, state)
 
+    @pytest.mark.parametrize("layout", Layout)
+    def test_a_pause_for_each_family_of_a_large_page(self, layout: Layout) -> None:
+        """Looking at which of many lines are there takes time as well, whether any are; small pages have no pauses."""
+        shown = identity(*[family(f"x{n}", RowSpec("power", level="board")) for n in range(6)], layout=layout)
+        for boards, pauses in ((4095, 0), (4096, 6)):
+            state = state_of(boards, present={"power": [False] * boards})
+            page = Page(Face(shown, source := Boards(boards)), source.groups)
+            while not page.compile():
+                pass
+            assert list(page.slices(state)) == [b""] * pauses
+            pieces = list(page.slices(state_of(boards)))
+            assert pieces.count(b"") == pauses
+            assert b"".join(pieces) == page.render(state_of(boards))
+
     def test_compiling_goes_piece_by_piece_too(self) -> None:
         """Each call does some groups and says whether all are done."""
         source = Boards(*[8] * 400)

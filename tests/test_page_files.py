@@ -37,9 +37,9 @@ def test_what_is_named_is_there(app: MemoryApplication) -> None:
 def test_nothing_foreign() -> None:
     """No file names another host, brings markup in, or runs text as a program."""
     for name, text in FILES.items():
-        hosts = set(re.findall(r"(?:https?:)?//[a-z0-9.-]+\.[a-z]{2,}", text.replace("http://www.w3.org/2000/svg", "")))
-        assert hosts <= set(), name
-        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", text), name
+        without_names = text.replace("http://www.w3.org/2000/svg", "")
+        assert not re.search(r"(?:https?:)?//[a-z0-9.-]+\.[a-z]{2,}", without_names), name
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\(|new Function", text), name
 
 
 def test_policy(app: MemoryApplication) -> None:
@@ -66,5 +66,5 @@ def test_unchanged(app: MemoryApplication) -> None:
 
 def test_nothing_else_is_served(app: MemoryApplication) -> None:
     """Not the package's own files, not what lies above."""
-    for path in ("/page", "/page/", "/page/__init__.py", "/page/index.html", "/page/..%2fapi.py", "/page/%2e%2e/tap.py"):
-        assert app.get(path).status == 404, path
+    for path in ("", "/", "/__init__.py", "/index.html", "/..%2fnet%2fapi.py", "/%2e%2e/tap.py"):
+        assert app.get(f"/page{path}").status == 404, path

@@ -11,7 +11,10 @@ from xml.etree import ElementTree
 from tests.source_tree import ROOT
 
 PLOTS = ROOT / "doc" / "plots"
-NAMES = ["drawn-values.svg", "job.svg", "power-throttle.svg", "thermal-throttle.svg", "value-functions.svg"]
+NAMES = [
+    "drawn-values.svg", "job.svg", "power-throttle.svg", "profiles-heat.svg", "profiles.svg", "thermal-throttle.svg",
+    "value-functions.svg",
+]  # fmt: skip
 
 
 def test_the_plots_are_current(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def serve(start_program: StartProgram, folder: Path) -> tuple[Service, str, str]
     names = json.dumps({name: {"retries": retries} for name, retries in RETRIES.items()})
     config, file = folder / "fakedev.yaml", folder / "ready.json"
     config.write_text(
-        f'{FLEET}\nweb: ["127.0.0.1:0"]\n'
+        f'{FLEET}\nweb: ["127.0.0.1:0"]\nworkloads: {{listen: ["{folder}/workloads.sock"]}}\n'
         f'queues: {{names: {names}, listen-clients: ["{clients}"], listen-backends: ["{backends}"]}}\n'
     )
     program = start_program([*console("fakedev"), "serve", "--config", str(config), "--ready-file", str(file)])

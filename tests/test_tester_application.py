@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.application import SMALL, application
@@ -37,6 +40,15 @@ def test_changes_are_posts() -> None:
         assert (refused.status, refused.headers["allow"]) == (405, "GET, HEAD")
         assert b'POST to /api/v1/tester: {"reset": true, "parallel": N}' in refused.body
         assert app.get("/tester/parallel?type=plain").body == b"5\n"
+
+
+def test_reports_at_the_end(tmp_path: Path) -> None:
+    """Written when the service stops; one that cannot be is told, and costs nobody anything."""
+    with application(LOAD + f"  reports: [{tmp_path}/out.json, /nowhere/out.txt]\n") as app:
+        app.tick(4)
+        app.stop()
+    told = json.loads((tmp_path / "out.json").read_text())
+    assert (told["statistics"]["seconds"], sorted(told["plans"])) == (4.0, ["others", "sleep"])
 
 
 def test_without_plans_there_is_no_tester() -> None:

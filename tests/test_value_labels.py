@@ -8,21 +8,19 @@ from fakedev.exposition.face import Face
 from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, NumberFormat, RowSpec
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource
-from fakedev.sim.device_types import DeviceType, Range
 from fakedev.sim.label_versions import LabelVersions
 from fakedev.sim.roster import Roster
 from fakedev.sim.state import Level
 from fakedev.sim.value_labels import note_changes, value_facts
 from tests.config_help import loaded
-from tests.fleets import make_fleet, pool_of, start, stop
+from tests.faulty import boards_of, inject
+from tests.fleets import make_fleet, pool_of, start
 
 CODE = LabelSpec("err_code", "{xid}")
-TEXT = LabelSpec("err_msg", "{xid}", texts=(("79", "off the bus"),), otherwise="unknown")
+TEXT = LabelSpec("err_msg", "{xid}", texts=(("63", "row remapped"),), otherwise="unknown")
 ERRORS = FamilySpec(
     "errors", "gauge", "Last error.", NumberFormat.INT, (RowSpec("xid", labels=(CODE, TEXT), where=("xid",)),)
 )
-#: Its code follows the load, which is all that is needed here: 79 at full load.
-ERRING = DeviceType(name="erring", ranges={"xid": Range(0, 79)})
 
 
 def rows(page: bytes) -> list[str]:
@@ -32,30 +30,30 @@ def rows(page: bytes) -> list[str]:
 
 def test_on_a_page() -> None:
     """No row before the first error; then number, code and text are of one tick, whatever was kept of the page."""
-    fleet = make_fleet(pool_of(nodes=2, device_type=ERRING, devices_per_node=1))
+    fleet = make_fleet(boards_of("h100", nodes=2, devices=1))
     identity = Identity("test", "", (ERRORS,), (LabelSpec("node", "{node}"),))
     page = Page(Face(identity, DeviceSource(fleet)), fleet.roster.nodes)
     assert rows(page.render(fleet.state)) == []
-    for devices, profile in (("dgx-0/0", "100:0:0"), ("dgx-1/0", "20:0:0")):
-        start(fleet, devices, profile)
+    inject(fleet, kind="xid", devices="dgx-0/0", code=63)
+    inject(fleet, kind="xid", devices="dgx-1/0", code=16)
     fleet.advance()
     assert rows(page.render(fleet.state)) == [
-        'errors{node="dgx-0",err_code="79",err_msg="off the bus"} 79',
+        'errors{node="dgx-0",err_code="63",err_msg="row remapped"} 63',
         'errors{node="dgx-1",err_code="16",err_msg="unknown"} 16',
     ]
-    stop(fleet, "w1")
+    inject(fleet, kind="reset", devices="dgx-0/0")
     fleet.advance()
     assert rows(page.render(fleet.state)) == ['errors{node="dgx-1",err_code="16",err_msg="unknown"} 16']
 
 
 def test_the_words_of_dcgm_exporter() -> None:
-    """Codes and words stand among the pod's labels, by name; a code beyond the exporter's table is an error too."""
-    erring = DeviceType("erring", {"xid": Range(0, 200)})
-    fleet = make_fleet(pool_of(nodes=1, device_type=erring, devices_per_node=4))
+    """Codes and words stand among the pod's labels, by name; a code that nobody has words for is an error too."""
+    fleet = make_fleet(boards_of("h100", nodes=1, devices=4))
     dcgm = loaded("fleet: {pools: [{name: p, device: h100, identity: dcgm}]}").identities["p"]
     page = Page(Face(dcgm, DeviceSource(fleet)), fleet.roster.nodes)
-    for device, load in ((0, 24), (1, 39.5), (3, 86.5)):
-        start(fleet, f"dgx-0/{device}", f"{load}:0:0", pod="train", namespace="ml", container="main")
+    start(fleet, "all", pod="train", namespace="ml", container="main")
+    for device, code in ((0, 63), (1, 74), (3, 999)):
+        inject(fleet, kind="xid", devices=f"dgx-0/{device}", code=code)
     fleet.advance()
     found = [
         (text_of.partition('",container=')[2], int(number))
@@ -63,9 +61,9 @@ def test_the_words_of_dcgm_exporter() -> None:
     ]
     pod = 'namespace="ml",pod="train"}'
     assert found == [
-        (f'"main",err_code="48",err_msg="Double Bit ECC Error",{pod}', 48),
-        (f'"main",err_code="79",err_msg="GPU has fallen off the bus",{pod}', 79),
-        (f'"main",err_code="173",err_msg="Unknown Error",{pod}', 173),
+        (f'"main",err_code="63",err_msg="Row remapping recorded",{pod}', 63),
+        (f'"main",err_code="74",err_msg="NVLink error",{pod}', 74),
+        (f'"main",err_code="999",err_msg="Unknown Error",{pod}', 999),
     ]
 
 

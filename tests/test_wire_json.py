@@ -110,7 +110,7 @@ def test_an_error_carries_the_id():
         (json.dumps({**RUN, "name": 1}).encode(), "name: must be a text, not a number"),
         (json.dumps({**RUN, "devices": [1]}).encode(), "devices: must be a list of texts"),
         (json.dumps({**RUN, "devices": {}}).encode(), "devices: must be a list of texts, not an object"),
-        (json.dumps({**RUN, "profile": 98}).encode(), "profile: must be a text or a list"),
+        (json.dumps({**RUN, "profile": 98}).encode(), "profile: must be a text, a list or an object"),
         (json.dumps({**RUN, "repeat": 1.5}).encode(), "repeat: must be a whole number"),
         (json.dumps({**RUN, "repeat": True}).encode(), "repeat: must be a whole number, not true or false"),
         (json.dumps({**RUN, "limits": {"a": [1]}}).encode(), "limits: 'a' must have a finite number or a size, not a"),

@@ -425,7 +425,7 @@ class JsonTests(PortTests):
             ({"profile": [[60, 50]]}, "bad-argument", "profile: activity 1: load 60 + fluctuation 50"),
             ({"profile": [["60"]]}, "bad-argument", "profile: activity 1: load must be a number"),
             ({"profile": [{"load": 1, "weight": 2}]}, "bad-argument", "profile: activity 1: unknown 'weight'"),
-            ({"profile": {"load": 5}}, "bad-argument", "profile: must be a text or a list"),
+            ({"profile": {"load": 5}}, "bad-argument", "profile: unknown 'load': a schedule"),
             ({"profile": []}, "bad-argument", "profile: a profile needs at least one activity"),
             ({"name": 5}, "bad-argument", "name: must be a text"),
             ({"name": "a\0b"}, "bad-argument", "name: must not hold a NUL"),

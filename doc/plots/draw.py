@@ -17,6 +17,7 @@ from fakedev.config.files import Files
 from fakedev.config.load import load
 from fakedev.sim.events import StartWorkload
 from fakedev.sim.fleet import Fleet
+from fakedev.sim.named_profiles import PROFILES
 from fakedev.sim.workload_fields import workload_from_fields
 
 HERE = Path(__file__).resolve().parent
@@ -24,6 +25,8 @@ _SHOWN = (
     "usage_ratio", "core_frequency_mhz", "power_watts", "temperature_celsius", "memory_temperature_celsius",
     "throttled_power", "throttled_thermal",
 )  # fmt: skip
+#: Seconds between two values of a long plot.
+_STEP = 4
 _USAGE, _CLOCK, _POWER, _HEAT = "#2a6fb0", "#6a3d9a", "#c2571a", "#b0242b"
 
 
@@ -146,12 +149,51 @@ def drawn_values() -> Chart:
     return Chart("Fluctuation, random values and recorded series", panels, 5)
 
 
+def named_profiles(quantity: str, title: str, ticks: Sequence[float], names: Sequence[str], scale: float) -> Chart:
+    """Half an hour of devices with named profiles, one each."""
+    listed = ", ".join(names)
+    text = f"""
+version: 1
+fleet:
+  seed: 7
+  epoch: 0
+  pools: [{{name: dgx, nodes: 1, device: h100, devices-per-node: {len(names)}, profile: [{listed}], identity: dcgm}}]
+web: []
+workloads: {{listen: []}}
+"""
+    fleet = Fleet(load(None, Files(environ={}), text=text).fleet)
+    values: list[list[float]] = [[] for _ in names]
+    for second in range(30 * 60 + 1):
+        for shown, value in zip(values, getattr(fleet, quantity).tolist(), strict=True):
+            if second % _STEP == 0:
+                shown.append(scale * value)
+        fleet.advance()
+    panels = [
+        Panel(name, shown, ticks, _USAGE if quantity == "usage_ratio" else _HEAT)
+        for name, shown in zip(names, values, strict=True)
+    ]
+    return Chart(title, panels, 30, _STEP)
+
+
+def profiles() -> Chart:
+    """What each named profile asks of a device."""
+    return named_profiles("usage_ratio", "Named profiles: usage of H100s (%)", (0, 50, 100), list(PROFILES), 100.0)
+
+
+def profiles_heat() -> Chart:
+    """How those whose devices have faults get warm, beside one whose device has none."""
+    names = ("stable", "degrading", "faulty", "chaos")
+    return named_profiles("temperature_celsius", "The same, with faults: core (°C)", (40, 60, 80, 100), names, 1.0)
+
+
 PLOTS = {
     "value-functions": value_functions,
     "drawn-values": drawn_values,
     "job": ten_minute_job,
     "thermal-throttle": thermal_throttle,
     "power-throttle": power_throttle,
+    "profiles": profiles,
+    "profiles-heat": profiles_heat,
 }
 
 

@@ -48,15 +48,8 @@ def run(order: Order) -> int:
     )
     tester = run_client(settings)
     progress.end()
-    now = tester.now
-    report = Report(
-        order.title,
-        now,
-        tester.total,
-        {name: tester.statistics(name) for name in tester.drivers},
-        [judge(expectation, tester.total, now) for expectation in order.expectations],
-        tester.waiting,
-    )
+    findings = [judge(expectation, tester.total, tester.now) for expectation in order.expectations]
+    report = tester.report(order.title, findings)
     write_text(sys.stdout, report.text())
     if not _save(report, order.reports):
         return 1

@@ -21,6 +21,18 @@ def _render(arguments: Sequence[str]) -> int:
     return render(arguments)
 
 
+def _conform(arguments: Sequence[str]) -> int:
+    from fakedev.commands.conform import conform  # noqa: PLC0415 - each subcommand loads what it needs
+
+    return conform(arguments)
+
+
+def _diff(arguments: Sequence[str]) -> int:
+    from fakedev.commands.diff import diff  # noqa: PLC0415 - each subcommand loads what it needs
+
+    return diff(arguments)
+
+
 def _scale_test(arguments: Sequence[str]) -> int:
     from fakedev.commands.scale_test import scale_test  # noqa: PLC0415 - each subcommand loads what it needs
 
@@ -30,6 +42,8 @@ def _scale_test(arguments: Sequence[str]) -> int:
 SUBCOMMANDS: Final[dict[str, tuple[Callable[[Sequence[str]], int], str]]] = {
     "serve": (_serve, "start the simulator; the same as twistd -n fakedev, without a pid file"),
     "render": (_render, "print pages of a simulated span of time, without any socket"),
+    "conform": (_conform, "tell how faithful a page is to a captured scrape"),
+    "diff": (_diff, "list what differs between two identities"),
     "scale-test": (_scale_test, "double the backends of a queue, and measure what that brings"),
 }
 

@@ -17,6 +17,7 @@ from fakedev.config.files import Files
 from fakedev.config.load import load
 from fakedev.config.problems import ConfigurationError
 from fakedev.exposition.face import Face
+from fakedev.exposition.held_states import HeldStates
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource, by_identity
 from fakedev.sim.errors import Refused
@@ -36,9 +37,10 @@ def render(arguments: Sequence[str]) -> int:
         head, replay = _record(options.events)
         configuration = _configuration(options, head)
         fleet = _fleet(configuration, head)
-        pages = _pages(fleet, configuration, options.node)
-        for _ in _ticks(fleet, replay, options):
-            _write(fleet, b"".join(page.render(fleet.state) for page in pages), options.output)
+        held = HeldStates(lambda: fleet.shown)
+        pages = [(page, held.every(page.identity.hold_seconds)) for page in _pages(fleet, configuration, options.node)]
+        for _ in _ticks(fleet, replay, options, held):
+            _write(fleet, b"".join(page.render(state()) for page, state in pages), options.output)
     except ConfigurationError as error:
         print(error, file=sys.stderr)
         return 2
@@ -108,7 +110,7 @@ def _pages(fleet: Fleet, configuration: Configuration, name: str) -> list[Page[R
     ]
 
 
-def _ticks(fleet: Fleet, replay: Replay, options: argparse.Namespace) -> Iterator[None]:
+def _ticks(fleet: Fleet, replay: Replay, options: argparse.Namespace, held: HeldStates) -> Iterator[None]:
     """Does the ticks of the span, and stops at each that has a page, tick 0 among them."""
     tick_seconds = fleet.spec.tick_seconds
     last = math.floor(round(parse_duration(options.span) / tick_seconds, 9))
@@ -119,6 +121,7 @@ def _ticks(fleet: Fleet, replay: Replay, options: argparse.Namespace) -> Iterato
         if fleet.state.tick >= last:
             return
         replay.advance(fleet)
+        held.keep()
 
 
 def _write(fleet: Fleet, page: bytes, folder: str | None) -> None:

@@ -8,11 +8,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, TypeVar
 
+from fakedev.config.counters import FieldTable
 from fakedev.config.devices import load_device
 from fakedev.config.documents import is_json, read_document
 from fakedev.config.files import Files, Unreadable, absolute
-from fakedev.config.formats import DEVICE_TYPE, IDENTITY
+from fakedev.config.formats import DEVICE_TYPE
 from fakedev.config.identities import load_identity
+from fakedev.config.identity_formats import IDENTITY
 from fakedev.config.models import LoadedDevice, LoadedDeviceList, LoadedIdentity
 from fakedev.config.nodes import Node, Table
 from fakedev.config.original import (
@@ -32,6 +34,7 @@ Fields = dict[str, tuple[object, Place]]
 
 _DEVICES: Final = "devices"
 _IDENTITIES: Final = "identities"
+_FIELDS: Final = "fields"
 _NAME_LINE: Final = re.compile(r"^(name|version|default|aliases):[ \t]*(.*?)[ \t]*(?:[ \t]#.*)?$", re.MULTILINE)
 
 
@@ -108,9 +111,23 @@ class Catalog:
                         return family
         return None
 
+    def field_table(self, name: str, place: Place) -> FieldTable | None:
+        """The fields that counters may name; None when there is no such table, which was reported."""
+        return self._once(_FIELDS, name, lambda: self._field_table(name, place))
+
+    def _field_table(self, name: str, place: Place) -> FieldTable | None:
+        file = f"{name}.yaml"
+        known = self._files.catalog_names(_FIELDS)
+        if file not in known:
+            self._report.problem(place, f"no fields {name!r}: there is {', '.join(known)}".replace(".yaml", ""))
+            return None
+        text = self._files.read_catalog(_FIELDS, file)
+        node = read_document(text, f"catalog/{_FIELDS}/{file}", self._report)
+        return None if node is None else FieldTable.read(node, self._report)
+
     def _from_catalog(self, file: str, report: Report) -> LoadedIdentity | None:
         node = read_document(self._files.read_catalog(_IDENTITIES, file), f"catalog/{_IDENTITIES}/{file}", report)
-        return None if node is None else load_identity(node, report, self.identity)
+        return None if node is None else load_identity(node, report, self)
 
     def _device(self, name: str, place: Place) -> LoadedDevice | None:
         node = self._node(_DEVICES, name, place, "device type")
@@ -126,7 +143,7 @@ class Catalog:
             return None
         if _is_original(name, node, IDENTITY):
             return load_original_identity(node, self._report, self.family)
-        return load_identity(node, self._report, self.identity)
+        return load_identity(node, self._report, self)
 
     def _node(self, folder: str, name: str, place: Place, what: str) -> Node | None:
         """The document of a name, from the catalog or from a path."""

@@ -120,20 +120,29 @@ def _check_unique(identity: Identity, pool: PoolSpec, place: Place, report: Repo
     if pool.devices_per_node < 2:
         return
     for node in _distinct_nodes(pool)[:1]:
-        templates = [(label.name, Template.parse(label.value)) for label in identity.labels if _is_good(label)]
-        seen: dict[tuple[str, ...], int] = {}
-        for index in range(pool.devices_per_node):
-            facts = device_facts(0, pool, node, index)
-            labels = tuple(template.value(facts) for _, template in templates)
-            first = seen.setdefault(labels, index)
-            if first != index:
-                names = ", ".join(name for name, _ in templates) or "none"
+        every = [device_facts(0, pool, node, index) for index in range(pool.devices_per_node)]
+        own = dict.fromkeys(row.labels for family in identity.families for row in family.rows)
+        for labels in [(*identity.labels, *each) for each in own]:
+            same = _first_same(labels, every)
+            if same is not None:
+                names = ", ".join(label.name for label in identity.labels) or "none"
                 report.problem(
                     place,
-                    f"devices {first} and {index} of a node of pool {pool.name} would have the same series: "
+                    f"devices {same[0]} and {same[1]} of a node of pool {pool.name} would have the same series: "
                     f"{identity.title} shows nothing that tells them apart (labels: {names})",
                 )
                 return
+
+
+def _first_same(labels: Sequence[LabelSpec], devices: Sequence[Mapping[str, str]]) -> tuple[int, int] | None:
+    """The first two devices whose labels are the same; None when all differ."""
+    templates = [Template.parse(label.value) for label in labels if _is_good(label)]
+    seen: dict[tuple[str, ...], int] = {}
+    for index, facts in enumerate(devices):
+        first = seen.setdefault(tuple(template.value(facts) for template in templates), index)
+        if first != index:
+            return first, index
+    return None
 
 
 def _facts_by_name(pool: PoolSpec, node: NodeSpec) -> list[set[str]]:

@@ -14,15 +14,32 @@ from fakedev.workqueue.spec import BrokerSpec
 
 
 @dataclass(frozen=True)
+class WebPage:
+    """A page of metrics at a path of its own.
+
+    :param identity: how it shows the devices; None: as their pools say.
+    :param pool: the only pool that it shows; None: all.
+    :param hold_seconds: it shows the last state at a multiple of this; None: as the identities say.
+    """
+
+    path: str
+    identity: Identity | None = None
+    pool: str | None = None
+    hold_seconds: float | None = None
+
+
+@dataclass(frozen=True)
 class WebEndpoint:
     """An address that HTTP is served on.
 
-    :param serve: ``metrics`` (pages that change nothing) or ``all``.
+    :param serve: ``metrics`` (pages that change nothing), ``all``, or ``exporter`` (what the vendor's exporter has).
     :param identity: how /metrics shows the devices there; None: as their pools say.
     :param pool: the only pool shown by /metrics there; None: all.
     :param token: what changes must carry; None: no token.
     :param open: changes from other machines need no token: somebody said so.
     :param hosts: names accepted in Host when something is changed, beyond loopback and addresses.
+    :param hold_seconds: pages show the last state at a multiple of this; None: as the identities say.
+    :param pages: further pages, each with its path.
     """
 
     listen: ListenAddress
@@ -32,6 +49,8 @@ class WebEndpoint:
     token: str | None = None
     open: bool = False
     hosts: frozenset[str] = frozenset()
+    hold_seconds: float | None = None
+    pages: tuple[WebPage, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -85,6 +104,15 @@ class Logging:
 
 
 @dataclass(frozen=True)
+class Journal:
+    """The file of the journal: how large it gets, and how many of them there are."""
+
+    file: str
+    most_bytes: int = 10_000_000
+    keep: int = 5
+
+
+@dataclass(frozen=True)
 class Configuration:
     """All that a service is made from.
 
@@ -94,6 +122,8 @@ class Configuration:
     :param identities: the identity of each pool, by its name.
     :param queues: None when there are none.
     :param plans: what load the tester puts on which queues.
+    :param reports: files that say at the end what came of it.
+    :param journal: None for no file.
     :param notes: what is worth knowing but forbids nothing, as ``file:line: text``.
     :param source: what was said where, for :func:`fakedev.config.effective.effective_text`.
     """
@@ -106,6 +136,8 @@ class Configuration:
     workloads: WorkloadPorts
     queues: Queues | None
     plans: tuple[Plan, ...]
+    reports: tuple[str, ...]
     logging: Logging
+    journal: Journal | None
     notes: tuple[str, ...]
     source: Values

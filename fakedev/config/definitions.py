@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from fakedev.config.base_keys import BASE
 from fakedev.config.endpoint_keys import WEB, WORKLOAD_LISTEN
+from fakedev.config.fault_keys import FAULT
 from fakedev.config.fleet_keys import FLEET
 from fakedev.config.queue_keys import QUEUES
-from fakedev.config.scalars import Choice, Duration, Integer
+from fakedev.config.scalars import Choice, Duration, Integer, Size, Text
 from fakedev.config.schema import Key, Section
 from fakedev.config.shapes import ListOf
 from fakedev.config.tester_keys import TESTER
@@ -46,6 +47,22 @@ WORKLOADS = Section(
     doc="Work for the devices.",
 )
 
+JOURNAL = Section(
+    "journal",
+    (
+        Key("file", Text("path"), "The file, JSON Lines; FILE.1 and so on are older.", default_words="none"),
+        Key(
+            "max-size",
+            Size(),
+            "A file that would get larger is turned over.",
+            default=10_000_000,
+            default_words="10MB",
+        ),
+        Key("keep", Integer(1, 1000), "How many files there are at most.", default=5),
+    ),
+    doc="What happened, and why, in a file (faults.md).",
+)
+
 LOG = Section(
     "log",
     (
@@ -73,6 +90,14 @@ CONFIGURATION = Section(
             default_words="127.0.0.1:9400 and runtime:metrics.sock",
         ),
         Key("workloads", WORKLOADS, "Work for the devices."),
+        Key(
+            "faults",
+            ListOf(FAULT, words="list of faults"),
+            "What goes wrong, from the first tick on or later.",
+            default=(),
+            default_words="none",
+        ),
+        Key("journal", JOURNAL, "What happened, and why, in a file."),
         Key("log", LOG, "Logging, to standard error."),
         Key("queues", QUEUES, "Work queues."),
         Key("tester", TESTER, "Load on work queues."),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fakedev.config.names import token_text
-from fakedev.config.scalars import Boolean, Choice, Mode, Text
+from fakedev.config.scalars import Boolean, Choice, Duration, Mode, Text
 from fakedev.config.schema import Key, Section
 from fakedev.config.shapes import ListOf
 
@@ -14,20 +14,45 @@ LISTEN_DOC = (
 MODE = Key("mode", Mode(), "Permissions of a UNIX socket.", default_words="600; with a group 660", unit="octal")
 GROUP = Key("group", Text(), "Group that owns a UNIX socket.", default_words="that of the process")
 
+_IDENTITY = Key(
+    "identity", Text(), "Show all devices as this exporter does, here only.", default_words="as the pools say"
+)
+_POOL = Key("pool", Text(), "Show only this pool here.", default_words="all pools")
+_HOLD = Key(
+    "hold",
+    Duration(least=0.001),
+    "Pages show the last tick at a multiple of this, as exporters that collect at intervals do.",
+    default_words="as the identities say",
+)
+
+PAGE = Section(
+    "web.pages",
+    (
+        Key("path", Text("path"), "Where it is, as /amd/metrics.", required=True),
+        _IDENTITY,
+        _POOL,
+        _HOLD,
+    ),
+    doc="A page of metrics beside /metrics: the same devices in another identity, or some of them.",
+)
+
 WEB = Section(
     "web",
     (
         Key("listen", Text("address"), LISTEN_DOC, required=True),
-        Key("serve", Choice(("metrics", "all")), "metrics: pages that change nothing; all: everything.", default="all"),
+        Key(
+            "serve",
+            Choice(("metrics", "all", "exporter")),
+            "metrics: pages that change nothing; all: everything; exporter: /metrics and /health alone, as the "
+            "exporter has them.",
+            default="all",
+        ),
         MODE,
         GROUP,
-        Key(
-            "identity",
-            Text(),
-            "Show all devices as this exporter does, on this endpoint only.",
-            default_words="as the pools say",
-        ),
-        Key("pool", Text(), "Show only this pool on /metrics of this endpoint.", default_words="all pools"),
+        _IDENTITY,
+        _POOL,
+        _HOLD,
+        Key("pages", ListOf(PAGE), "Further pages of metrics.", default=(), default_words="none"),
         Key(
             "token",
             Text("text", token_text),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 from fakedev.config.catalog import Catalog
 from fakedev.config.checks import check_identity, check_unique_nodes
-from fakedev.config.configuration import WebEndpoint, WorkloadListen
+from fakedev.config.configuration import WebEndpoint, WebPage, WorkloadListen
 from fakedev.config.listen import ListenAddress, parse_listen, same_address
 from fakedev.config.pools import LoadedPool
 from fakedev.config.problems import DEFAULT, Place, Report
@@ -16,6 +17,11 @@ from fakedev.config.values import Values
 from fakedev.exposition.identity import Identity
 from fakedev.sim.spec import NodeSpec, PoolSpec
 
+_PATH: Final = re.compile(r"(/[A-Za-z0-9][A-Za-z0-9._~-]*){1,8}")
+#: The first parts of paths that fakedev has pages at.
+_TAKEN: Final = frozenset((
+    "metrics", "nodes", "sd", "health", "healthz", "livez", "readyz", "api", "workloads", "queues", "tester",
+))  # fmt: skip
 _EVERYTHING: Final = frozenset(("workloads", "faults", "clock"))
 
 
@@ -78,8 +84,26 @@ class Endpoints:
             )
         return WebEndpoint(
             listen, values["serve"], identity, values["pool"], token, values["open"],
-            frozenset(host.lower() for host in values["hosts"]),
+            frozenset(host.lower() for host in values["hosts"]), values["hold"], self._pages(values, complete),
         )  # fmt: skip
+
+    def _pages(self, values: Values, complete: bool) -> tuple[WebPage, ...]:
+        """The further pages of an endpoint; paths that cannot be are reported."""
+        pages: list[WebPage] = []
+        for page in values["pages"]:
+            path, place = page["path"], page.place_of("path")
+            identity = self._identity_of(page, complete)
+            if path is None:
+                continue
+            if not _PATH.fullmatch(path):
+                self._report.problem(place, f"path: {path[:80]!r} is no path, as /amd/metrics")
+            elif path.split("/")[1] in _TAKEN:
+                self._report.problem(place, f"path: /{path.split('/')[1]} is taken; it has pages of fakedev's own")
+            for other in pages:
+                if f"{path}/".startswith(f"{other.path}/") or f"{other.path}/".startswith(f"{path}/"):
+                    self._report.problem(place, f"path: {path} and {other.path} cannot both be pages")
+            pages.append(WebPage(path, identity, page["pool"], page["hold"]))
+        return tuple(pages)
 
     def _identity_of(self, values: Values, complete: bool) -> Identity | None:
         """The identity of an endpoint's own; reports pages that could not be."""

@@ -28,10 +28,17 @@ class Files:
 
     :param recorded: ``texts`` of an earlier run: only these are served, nothing is read.
     :param environ: the environment variables (or ``variables`` of an earlier run).
+    :param made: texts of files that are not on the disk, by their absolute paths: what options stand for.
     """
 
-    def __init__(self, recorded: Mapping[str, str] | None = None, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        recorded: Mapping[str, str] | None = None,
+        environ: Mapping[str, str] | None = None,
+        made: Mapping[str, str] | None = None,
+    ) -> None:
         self._recorded = recorded
+        self._made = dict(made or {})
         self._environ = dict(environ or {})
         self.texts: dict[str, str] = {}
         self.variables: dict[str, str] = {}
@@ -46,7 +53,7 @@ class Files:
                 raise Unreadable("is not in the record")
             text = self._recorded[path]
         else:
-            text = _decoded(_bytes(path))
+            text = self._made[path] if path in self._made else _decoded(_bytes(path))
         self.texts[path] = text
         return text
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fakedev.config.attribution import ATTRIBUTION
 from fakedev.config.dynamics_keys import DYNAMICS
 from fakedev.config.names import (
     COLDEST_INLET,
@@ -16,10 +17,12 @@ from fakedev.config.names import (
     pool_name,
     uuid_text,
 )
-from fakedev.config.scalars import Duration, Integer, Number, Text
+from fakedev.config.scalars import Choice, Duration, Integer, Number, Text
 from fakedev.config.schema import Key, Section
 from fakedev.config.shapes import ListOf, MapOf, OneOf
+from fakedev.sim.named_profiles import PROFILES
 
+_PROFILE = Choice(tuple(PROFILES))
 _CELSIUS = Number(COLDEST_INLET, HOTTEST_INLET)
 _DEGREES = "degrees Celsius"
 _LABELS = MapOf(Text(), check=fact_name, words="mapping of label names to texts")
@@ -40,6 +43,7 @@ DEVICE = Section(
         Key("pci", Text("PCI address", pci_address), "Its PCI address.", default_words="from seed, node and index"),
         Key("file", Text(), "Its device file, by which workloads name it.", default_words="card and the index"),
         Key("inlet", _CELSIUS, "Inlet temperature.", default_words="the node's", unit=_DEGREES),
+        Key("profile", _PROFILE, "What it does: a profile by name.", default_words="the pool's"),
         Key("labels", _LABELS, "Facts of this device, for the identity's labels.", default={}),
     ),
     doc="One device of every node of the pool.",
@@ -83,6 +87,12 @@ POOL = Section(
         ),
         Key("inlet", _CELSIUS, "Inlet temperature of the devices.", default_words="the device type's", unit=_DEGREES),
         Key(
+            "profile",
+            OneOf((ListOf(_PROFILE, 1, words="list of profiles"), _PROFILE)),
+            "What the devices do: a profile by name (doc/simulation.md), or several, dealt round.",
+            default_words="nothing",
+        ),
+        Key(
             "devices-per-node",
             Integer(1, MOST_DEVICES_PER_NODE),
             "Devices of each node.",
@@ -102,6 +112,7 @@ POOL = Section(
             "or of the original's JSON.",
             default="dcgm",
         ),
+        ATTRIBUTION,
         Key("labels", _LABELS, "Facts of all devices of the pool, for the identity's labels.", default={}),
     ),
     doc="Nodes with the same devices.",

@@ -10,18 +10,20 @@ from typing import Final
 from fakedev.config.base import load_base
 from fakedev.config.catalog import Catalog
 from fakedev.config.checks import check_identity, note_unused_labels
-from fakedev.config.configuration import Configuration, Logging, WorkloadPorts
+from fakedev.config.configuration import Configuration, Journal, Logging, WorkloadPorts
 from fakedev.config.definitions import CONFIGURATION
 from fakedev.config.documents import read_document
 from fakedev.config.endpoints import Endpoints
+from fakedev.config.faults import fault_rules, load_faults
 from fakedev.config.files import Files, Unreadable
 from fakedev.config.nodes import Node, Scalar, Table
 from fakedev.config.overrides import with_environment, with_overrides
 from fakedev.config.pools import LoadedPool, Pools
 from fakedev.config.problems import Place, Report
+from fakedev.config.profiles import load_profiles
 from fakedev.config.queues import load_queues
 from fakedev.config.schema import INVALID
-from fakedev.config.tester import tester_plans
+from fakedev.config.tester import own_frontend, tester_plans, tester_reports
 from fakedev.config.values import Values
 from fakedev.config.variables import Variables
 from fakedev.sim.admission import Admission
@@ -95,28 +97,43 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
     workloads: Values = values["workloads"]
     listen = endpoints.workloads(workloads["listen"], nodes, complete=complete)
     queues = load_queues(values["queues"], endpoints, report)
-    plans = tester_plans(values["tester"], folder, files, report)
+    frontend = own_frontend(queues.clients if queues else ())
+    plans = tester_plans(values["tester"], folder, files, report, frontend)
+    reports = tester_reports(values["tester"], folder, report)
     metrics = {name: metric for pool in pools for name, metric in pool.identity.identity.metric_names().items()}
-    admission = None
+    admission = rules = None
     if complete:
         roster = Roster(specs)
         relations = Relations(roster, 0.0, fleet["seed"])
         admission = Admission(roster, relations.capacity(), relations.quantities, metrics, fleet["tick"])
+        rules = fault_rules(FleetSpec(specs, fleet["seed"], fleet["tick"]), relations, admission)
     base = load_base(workloads["base"], catalog, admission, report)
+    faults = load_faults(values["faults"], rules, report)
+    if admission is not None and rules is not None:
+        profiled, faulty = load_profiles(pools, admission, rules)
+        base, faults = base + profiled, faults + faulty
     _note_labels(pools, report)
     return Configuration(
-        fleet=FleetSpec(specs, fleet["seed"], fleet["tick"], fleet["epoch"] or 0.0, base, metrics),
+        fleet=FleetSpec(specs, fleet["seed"], fleet["tick"], fleet["epoch"] or 0.0, base, metrics, faults),
         epoch_is_start=fleet["epoch"] is None,
         speed=fleet["speed"],
         identities={pool.spec.name: pool.identity.identity for pool in pools},
         web=web,
         queues=queues,
         plans=plans,
+        reports=reports,
         workloads=WorkloadPorts(listen, workloads["max-connections"], workloads["message-timeout"]),
         logging=Logging(values["log"]["level"], values["log"]["format"]),
+        journal=_journal(values["journal"], folder),
         notes=report.notes,
         source=values,
     )
+
+
+def _journal(values: Values, folder: str) -> Journal | None:
+    if values["file"] is None:
+        return None
+    return Journal(os.path.join(folder, values["file"]), int(values["max-size"]), values["keep"])
 
 
 def _note_labels(pools: list[LoadedPool], report: Report) -> None:

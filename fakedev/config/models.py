@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fakedev.config.problems import Place
-from fakedev.exposition.identity import Identity
+from fakedev.exposition.identity import Identity, LabelSpec, NumberFormat
 from fakedev.sim.device_types import DeviceType
 from fakedev.sim.spec import DeviceSpec
 
@@ -33,12 +33,54 @@ class LoadedDeviceList:
 
 
 @dataclass(frozen=True)
+class Making:
+    """How the families of an identity are made of what is written: for those that are based on it.
+
+    :param order: ``given``, ``name`` or ``number``.
+    :param fields: which fields counters may name.
+    :param numbers: how all numbers are written; None: as each family says.
+    """
+
+    order: str = "given"
+    fields: str = "dcgm"
+    numbers: NumberFormat | None = None
+
+
+@dataclass(frozen=True)
+class Quirk:
+    """A fault of an exporter, shown when it is asked for.
+
+    :param issue: where somebody told of it.
+    :param labels: labels that take the place of those of the same names.
+    :param renamed: names of labels to other names.
+    :param without: labels that are not there.
+    """
+
+    name: str
+    issue: str
+    doc: str
+    labels: tuple[LabelSpec, ...] = ()
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    without: tuple[str, ...] = ()
+
+    def shown_by(self, identity: Identity) -> Identity:
+        """An identity with this quirk."""
+        own = {label.name: label for label in self.labels}
+        leading = sum(label.name not in self.without for label in identity.labels[: identity.leading_labels])
+        labels = [own.get(label.name, label) for label in identity.labels if label.name not in self.without]
+        labels = [replace(label, name=self.renamed.get(label.name, label.name)) for label in labels]
+        return replace(identity, labels=tuple(labels), leading_labels=leading)
+
+
+@dataclass(frozen=True)
 class LoadedIdentity:
     """An identity.
 
     :param strict: it is the original's JSON: every mapping must be filled by some device.
     :param label_places: mapped label (the fact) or shown fact to its place.
     :param quantity_places: quantity to its place.
+    :param counter_labels: names of the labels that counters brought.
+    :param quirks: those that can be asked for.
     """
 
     identity: Identity
@@ -46,3 +88,6 @@ class LoadedIdentity:
     strict: bool = False
     label_places: Mapping[str, Place] = field(default_factory=dict)
     quantity_places: Mapping[str, Place] = field(default_factory=dict)
+    making: Making = Making()
+    counter_labels: tuple[str, ...] = ()
+    quirks: tuple[Quirk, ...] = ()

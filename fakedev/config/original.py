@@ -11,7 +11,7 @@ from operator import itemgetter
 from pathlib import PurePath
 from typing import Any, Final
 
-from fakedev.config.identities import check_rows, checked_label, checked_metric
+from fakedev.config.identity_rows import check_rows, checked_label, checked_metric
 from fakedev.config.models import LoadedDevice, LoadedDeviceList, LoadedIdentity
 from fakedev.config.nodes import Listing, Node, Table
 from fakedev.config.original_keys import ORIGINAL_DEVICE, ORIGINAL_DEVICE_LIST, ORIGINAL_IDENTITY, ORIGINAL_WORKLOAD

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from fakedev.config.attribution import attributed
 from fakedev.config.catalog import Catalog
 from fakedev.config.dynamics import read_dynamics
 from fakedev.config.models import LoadedDevice, LoadedDeviceList, LoadedIdentity
@@ -52,6 +53,8 @@ class Pools:
         device = self._catalog.device(values["device"], values.place_of("device"))
         identity = self._catalog.identity(values["identity"], values.place_of("identity"))
         listed = self._device_list(values)
+        if identity is not None:
+            identity = replace(identity, identity=attributed(identity.identity, values["attribution"]))
         count = self._device_count(values, listed)
         devices = self._listed_devices(values, listed, count) if listed else self._devices_given(values, count)
         nodes = self._nodes.load(values)

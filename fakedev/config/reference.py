@@ -7,7 +7,8 @@ from typing import Final
 
 from fakedev.config.definitions import CONFIGURATION
 from fakedev.config.effective import default_text
-from fakedev.config.formats import DEVICE_TYPE, IDENTITY
+from fakedev.config.formats import DEVICE_TYPE
+from fakedev.config.identity_formats import IDENTITY
 from fakedev.config.schema import Key, Section
 
 #: The tables stand between these lines.

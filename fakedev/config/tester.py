@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from fakedev.config.documents import read_document
 from fakedev.config.files import Files, Unreadable, absolute
+from fakedev.config.listen import ListenAddress
 from fakedev.config.peer_address import parse_address
 from fakedev.config.problems import Place, Report
 from fakedev.config.rate_texts import parse_open_load
@@ -15,6 +18,10 @@ from fakedev.config.tester_keys import CLOSED_KEYS, MOST_PARALLEL, OPEN_KEYS, TE
 from fakedev.config.values import Values
 from fakedev.config.variables import Variables
 from fakedev.tester.plan import ClosedLoad, OpenLoad, Plan, Spacing
+from fakedev.tester.report import FORMS
+
+#: Where the original's client connects.
+FRONTEND: Final = "localhost:9997"
 
 
 def load_plans(path: str, files: Files) -> tuple[Plan, ...]:
@@ -35,14 +42,30 @@ def load_plans(path: str, files: Files) -> tuple[Plan, ...]:
             plans = tester_plans(values, os.path.dirname(os.path.abspath(path)), files, report)
             if not values["plans"]:
                 report.problem(values.place, "plans: there are none")
+            if values["reports"]:
+                report.problem(values.place_of("reports"), "reports: here say -report FILE")
     report.raise_if_any()
     return plans
 
 
-def tester_plans(values: Values, folder: str, files: Files, report: Report) -> tuple[Plan, ...]:
+def own_frontend(listen: Sequence[ListenAddress]) -> str:
+    """Where a plan that names no frontend connects: the first of some addresses that says where it is."""
+    for address in listen:
+        if address.kind == "unix":
+            return address.path
+        if address.kind == "tcp" and address.port:
+            host = address.host or "localhost"
+            return f"[{host}]:{address.port}" if ":" in host else f"{host}:{address.port}"
+    return FRONTEND
+
+
+def tester_plans(
+    values: Values, folder: str, files: Files, report: Report, frontend: str = FRONTEND
+) -> tuple[Plan, ...]:
     """The plans of a section ``tester``; what is wrong is reported.
 
     :param folder: where relative paths begin.
+    :param frontend: of plans that name none.
     """
     plans: dict[str, Plan] = {}
     for each in values["plans"]:
@@ -54,12 +77,23 @@ def tester_plans(values: Values, folder: str, files: Files, report: Report) -> t
                 name,
                 each["queue"],
                 load,
-                each["frontend"],
+                each["frontend"] or frontend,
                 each["arguments"] or (),
                 each["limit"] or 0.0,
                 each["protocol"] == "json",
             )
     return tuple(plans.values())
+
+
+def tester_reports(values: Values, folder: str, report: Report) -> tuple[str, ...]:
+    """The files of a section ``tester`` that are written at the end; what is wrong is reported."""
+    paths = tuple(values["reports"] or ())
+    for path in paths:
+        if os.path.splitext(path)[1] not in FORMS:
+            report.problem(values.place_of("reports"), f"reports: {path!r} does not end with {', '.join(FORMS)}")
+    if paths and not values["plans"]:
+        report.problem(values.place_of("reports"), "reports: there are no plans")
+    return tuple(absolute(path, folder) for path in paths)
 
 
 def _check(values: Values, name: str, others: dict[str, Plan], report: Report) -> None:
@@ -68,10 +102,9 @@ def _check(values: Values, name: str, others: dict[str, Plan], report: Report) -
     if name and (not name.isprintable() or "/" in name or len(name) > 128):
         report.problem(values.place, f"{name[:60]!r} is no name of a plan: at most 128 printable characters, no /")
     try:
-        parse_address(values["frontend"] or "")
+        parse_address(FRONTEND if values["frontend"] is None else values["frontend"])
     except ValueError as error:
-        if values["frontend"] is not None:
-            report.problem(values.place_of("frontend"), f"frontend: {error}")
+        report.problem(values.place_of("frontend"), f"frontend: {error}")
 
 
 def _load(values: Values, folder: str, files: Files, report: Report) -> ClosedLoad | OpenLoad | None:

@@ -8,6 +8,7 @@ from fakedev.config.scalars import Choice, Duration, Integer, Text
 from fakedev.config.schema import Key, Section
 from fakedev.config.shapes import ListOf
 from fakedev.tester.plan import ClosedLoad, OpenLoad, Spacing
+from fakedev.tester.report import FORMS
 
 _DURATION_UNITS = "ms, s, m, h or d"
 
@@ -26,7 +27,7 @@ PLAN = Section(
             "frontend",
             Text("address"),
             "Where the queue's clients connect: HOST:PORT or the path of a UNIX socket.",
-            default="localhost:9997",
+            default_words="the first of queues.listen-clients, where this file has it; localhost:9997",
         ),
         Key("arguments", ListOf(Text()), "Arguments of each request.", default=(), default_words="none"),
         Key(
@@ -94,6 +95,15 @@ PLAN = Section(
 
 TESTER = Section(
     "tester",
-    (Key("plans", ListOf(PLAN, words="list of plans"), "What load there is.", default=(), default_words="none"),),
+    (
+        Key("plans", ListOf(PLAN, words="list of plans"), "What load there is.", default=(), default_words="none"),
+        Key(
+            "reports",
+            ListOf(Text("file")),
+            f"Written when fakedev ends; each name ends with {', '.join(FORMS)}.",
+            default=(),
+            default_words="none",
+        ),
+    ),
     doc="Load on work queues; [tester.md](tester.md) explains it.",
 )

@@ -19,6 +19,7 @@ from fakedev.sim.state import Level, State
 _NUMBERS_AT_ONCE: Final = 4096
 #: Size of a piece, about: what it is made of is still in the processor's cache when it is used.
 _PIECE_BYTES: Final = 56 * 1024
+_NO_LINES: Final = Lines((), np.zeros(0, dtype=np.int64))
 #: What a number takes in a line, about.
 _NUMBER_BYTES: Final = 12
 
@@ -53,6 +54,8 @@ class Family:
                 found.append((number, np.logical_and.reduce(_conditions(level, row, needed, positions))))
         if not found:
             return lines
+        if len(found) == len(self._rows) and all(is_there is False for _, is_there in found):
+            return _NO_LINES
         chosen = np.ones(len(lines.texts), dtype=np.bool_)
         for number, is_there in found:
             chosen[slice(None) if lines.rows is None else lines.rows == number] = is_there
@@ -115,6 +118,8 @@ def _is_any(level: Level, names: Sequence[str], positions: NDArray[np.int64]) ->
 
 def _shown(level: Level, row: RowSpec, positions: NDArray[np.int64]) -> Floats:
     """What a row shows of some entities, in the unit that it is shown in: shape as ``positions``."""
+    if not row.quantity:
+        return np.full(len(positions), row.constant)
     values: Floats = level.arrays[row.quantity][positions]
     for name in row.plus:
         values = values + level.arrays[name][positions]

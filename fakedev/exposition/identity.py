@@ -21,10 +21,14 @@ UNITS: Final[dict[str, float]] = {
     "MiB": 1.0 / 1048576,
     "1000KiB": 1.0 / 1024000,
     "kB": 1.0 / 1000,
+    "KiB": 1.0 / 1024,
     "MB": 1e-6,
+    "GB": 1e-9,
+    "Mbit": 8e-6,
     "mJ": 1000.0,
     "uJ": 1e6,
     "mW": 1000.0,
+    "ns": 1e9,
     "Hz": 1e6,
 }
 
@@ -35,7 +39,11 @@ class NumberFormat(Enum):
     INT = "int"  # 345
     FIXED6 = "fixed6"  # 69.850000
     GO = "go"  # shortest, exponent from 1e6: 12.5, 1.048576e+06
+    GO_WHOLE = "go-whole"  # the same of whole numbers: what an exporter first held as an integer
+    GO_FIXED2 = "go-fixed2"  # the same of numbers of two decimals
+    GO_FIXED6 = "go-fixed6"  # the same of numbers of six decimals
     PYTHON = "python"  # prometheus_client's: 55.0, 1.048576e+06
+    PYTHON_WHOLE = "python-whole"  # the same of whole numbers
     DIGITS15 = "digits15"  # C's %.15g: 55, 1234567.5
 
 
@@ -44,6 +52,7 @@ class SharedDevices(Enum):
 
     FIRST = "first"  # as many as of any other: with the labels of the pod that has been there longest
     EACH = "each"  # as many for each pod, with that pod's labels
+    NOBODY = "nobody"  # as many as of any other, without a pod: its numbers are no single pod's
 
 
 class Layout(Enum):
@@ -76,6 +85,7 @@ class RowSpec:
     :param per: a quantity that the sum is divided by, 0 where that is 0; an entity must have it too. Empty for none.
     :param where: quantities of which one at least must not be 0; empty for no such condition.
     :param unless: quantities that must all be 0, or absent.
+    :param constant: is shown where ``quantity`` is empty.
     """
 
     quantity: str
@@ -87,6 +97,7 @@ class RowSpec:
     per: str = ""
     where: tuple[str, ...] = ()
     unless: tuple[str, ...] = ()
+    constant: float = 0.0
 
     @property
     def needed(self) -> tuple[str, ...]:
@@ -107,7 +118,7 @@ class RowSpec:
     @property
     def is_plain(self) -> bool:
         """Whether it shows its quantity alone."""
-        return not self.plus and not self.per
+        return bool(self.quantity) and not self.plus and not self.per
 
 
 @dataclass(frozen=True)
@@ -131,6 +142,8 @@ class Identity:
     :param timestamps: every row ends with the tick's wall time in milliseconds.
     :param openmetrics: whether the exporter negotiates OpenMetrics.
     :param shared_devices: the rows of devices that several pods share.
+    :param hold_seconds: its page shows the last state at a multiple of this; 0: that of now.
+    :param health: what /health answers, as that exporter does; empty for fakedev's own answer.
     :param not_covered: families or traits of the exporter that are not simulated, in words.
     """
 
@@ -145,6 +158,8 @@ class Identity:
     timestamps: bool = False
     openmetrics: bool = False
     shared_devices: SharedDevices = SharedDevices.FIRST
+    hold_seconds: float = 0.0
+    health: str = ""
     not_covered: tuple[str, ...] = ()
 
     def metric_names(self) -> dict[str, MetricName]:

@@ -19,6 +19,15 @@ _SMALL: Final = 1e-4
 _PAST_INT64: Final = 2.0**63
 #: Whole numbers up to here have at most 15 digits, and so survive a division by a power of ten.
 _EXACT: Final = 1e15
+#: From here up decimals are no longer told apart well enough to be rounded.
+_SIX_DECIMALS: Final = 1e10
+#: The formats of numbers that were rounded before they were written: to how many decimals, and how.
+_DECIMALS: Final = {
+    NumberFormat.GO_WHOLE: (0, NumberFormat.GO),
+    NumberFormat.GO_FIXED2: (2, NumberFormat.GO),
+    NumberFormat.GO_FIXED6: (6, NumberFormat.GO),
+    NumberFormat.PYTHON_WHOLE: (0, NumberFormat.PYTHON),
+}
 #: For whole numbers from 1e6 on: powers of ten above it.
 _POWERS: Final = 10.0 ** np.arange(7, 16)
 
@@ -39,6 +48,11 @@ def formatted(values: Floats, number: NumberFormat) -> list[bytes]:
         return [b"%.6f" % value for value in values.tolist()]
     if number is NumberFormat.DIGITS15:
         return [b"%.15g" % value for value in values.tolist()]
+    if number in _DECIMALS:
+        is_small = magnitudes < _SIX_DECIMALS
+        decimals, written = _DECIMALS[number]
+        rounded = np.round(np.where(is_small, values, 0.0), decimals)
+        return formatted(np.where(is_small, rounded, np.rint(values)), written)
     return _shortest(values, magnitudes, number)
 
 

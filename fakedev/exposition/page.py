@@ -9,6 +9,7 @@ reactor free; it shows one State, which never changes, however long that takes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import Final, Generic, TypeVar
 
 import numpy as np
@@ -23,6 +24,9 @@ from fakedev.sim.state import State
 Group = TypeVar("Group")
 #: Label texts that are made at once, and those of the group that has the last of them: some milliseconds of work.
 _TEXTS_AT_ONCE: Final = 512
+#: Looking at which of so many lines are there is a step of its own: it is followed by a pause, an empty piece.
+_MANY_LINES: Final = 4096
+_PAUSE: Final = b""
 #: The most that is sent at once.
 _SLICE_BYTES: Final = 64 * 1024
 
@@ -95,7 +99,7 @@ class Page(Generic[Group]):
         self._lines, self._unsorted, self._sorted = {}, {}, set()
 
     def slices(self, state: State) -> Iterator[bytes]:
-        """The page at a tick piece by piece: joined they are the page. The texts must be up to date.
+        """The page at a tick piece by piece, some empty: joined they are the page. The texts must be up to date.
 
         The labels are those of the time of the call, however late the pieces are taken.
         """
@@ -110,19 +114,19 @@ class Page(Generic[Group]):
 
     def _rendered(self, by_family: list[tuple[Family, Lines]], state: State) -> Iterator[bytes]:
         line_end = self._line_end(state)
-        shown = ((family, present) for family, lines in by_family if (present := family.present(lines, state)).texts)
-        if self._sorts:
-            yield from self._declarations_first(list(shown), state, line_end)
-            return
-        for family, lines in shown:
+        later: list[tuple[bytes, Family, Lines]] = []
+        for family, lines in by_family:
+            present = family.present(lines, state)
+            if len(lines.texts) >= _MANY_LINES:
+                yield _PAUSE
+            if not present.texts:
+                continue
             yield family.header
-            yield from family.rendered(lines, state, line_end)
-
-    def _declarations_first(
-        self, shown: list[tuple[Family, Lines]], state: State, line_end: bytes
-    ) -> Iterator[bytes]:
-        yield from [family.header for family, _ in shown]
-        for family, lines in sorted(shown, key=lambda each: each[0].name + each[1].texts[0]):
+            if self._sorts:
+                later.append((family.name + present.texts[0], family, present))
+            else:
+                yield from family.rendered(present, state, line_end)
+        for _, family, lines in sorted(later, key=itemgetter(0)):
             yield from family.rendered(lines, state, line_end)
 
     def _line_end(self, state: State) -> bytes:
@@ -133,10 +137,13 @@ class Page(Generic[Group]):
 
 
 def _gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes in fewer pieces: as few as can be had without cutting any, up to 64 KiB."""
+    """The same bytes in fewer pieces: as few as can be had without cutting any, up to 64 KiB; and the pauses."""
     waiting: list[bytes] = []
     size = 0
     for piece in pieces:
+        if not piece:
+            yield _PAUSE
+            continue
         if size + len(piece) > _SLICE_BYTES and waiting:
             yield b"".join(waiting)
             waiting, size = [], 0

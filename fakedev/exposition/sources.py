@@ -47,7 +47,8 @@ class DeviceSource:
 
     def __init__(self, fleet: Fleet, shared: SharedDevices = SharedDevices.FIRST) -> None:
         self._fleet = fleet
-        self._is_shared = shared is SharedDevices.EACH
+        self._shared = shared
+        self._is_shared = shared is not SharedDevices.FIRST
 
     def entities(self, level: str, group: RosterNode) -> Sequence[Entity]:
         """The node's devices by index."""
@@ -56,8 +57,18 @@ class DeviceSource:
         if not self._is_shared:
             return list(zip(group.devices, self._fleet.facts(group), strict=True))
         holders = zip(group.devices, self._fleet.shared_facts(group), strict=True)
+        if self._shared is SharedDevices.NOBODY:
+            return [(position, _of_all(every)) for position, every in holders]
         return [(position, facts) for position, every in holders for facts in every]
 
     def version(self, group: RosterNode) -> int:
         """The version of the node's labels."""
         return self._fleet.labels_version(group, is_shared=self._is_shared)
+
+
+def _of_all(holders: Sequence[Mapping[str, str]]) -> Mapping[str, str]:
+    """The facts that are the same whoever of its holders a device is seen with."""
+    first = holders[0]
+    if len(holders) == 1:
+        return first
+    return {name: text if all(each[name] == text for each in holders) else "" for name, text in first.items()}

@@ -16,6 +16,7 @@ from fakedev.net.listening import ListeningService
 _SERVED: Final = {
     "all": ("metrics, API and control", "/metrics"),
     "metrics": ("metrics only", "/metrics"),
+    "exporter": ("metrics, as the exporter has them", "/metrics"),
     "tester": ("statistics and control of the load", "/stats"),
 }
 
@@ -25,7 +26,7 @@ class Announcement(Service):
 
     :param summary: what is simulated, in a line.
     :param notes: what the configuration's reader should know.
-    :param web: services of HTTP addresses, each with what is served there (``all``, ``metrics``, ``tester``).
+    :param web: services of HTTP addresses, each with what is served there (a key of ``_SERVED``).
     :param workloads: services of workload ports.
     :param queues: services of the queues' ports, each with who connects there (``clients``, ``backends``).
     :param ready_file: is written when all is ready: JSON with the real addresses; empty for none.

@@ -9,6 +9,7 @@ from twisted.web.resource import Resource
 from fakedev.net.api_base import ApiResource, page_of
 from fakedev.net.api_history import DeviceHistory
 from fakedev.net.descriptions import describe_device
+from fakedev.net.fault_hub import describe_explanations
 from fakedev.net.http_request import GuardedRequest
 from fakedev.net.http_response import HttpError, Response, json_response
 from fakedev.sim.fleet import Fleet
@@ -75,6 +76,7 @@ class DeviceItem(ApiResource):
         self._of = fleet, node, index
 
     def get(self, request: GuardedRequest) -> Response:
-        """The device with all its quantities."""
+        """The device with all its quantities, and why the most important are what they are."""
         fleet, node, index = self._of
-        return json_response(describe_device(fleet, node, index, fleet.facts(node)[index]))
+        explained = describe_explanations(fleet, node.first + index)["explanations"]
+        return json_response({**describe_device(fleet, node, index, fleet.facts(node)[index]), "explained": explained})

@@ -181,6 +181,14 @@ class GuardedRequest(Request):
         channel.begin_endless(status + self.site.stamp() + b"Connection: close\r\n\r\n")
         return channel
 
+    def hang_up(self) -> None:
+        """Close the connection without an answer, counted as nginx does."""
+        channel, self.channel = self.channel, None
+        self._disconnected = True
+        self._count(444)
+        if channel is not None:
+            channel.abort()
+
     def sent(self) -> None:
         """The channel has handed the last byte to the transport."""
         self.finished = 1

@@ -97,7 +97,9 @@ class ScrapeMetrics:
     def collect(self) -> Iterable[Metric]:
         """See Group."""
         total = CounterMetricFamily(
-            "fakedev_scrapes", "Requests answered; 499: the client left first.", labels=["page", "code"]
+            "fakedev_scrapes",
+            "Requests answered; 499: the client left first; 444: closed by a fault.",
+            labels=["page", "code"],
         )
         in_flight = GaugeMetricFamily("fakedev_scrapes_in_flight", "Requests being answered.", labels=["page"])
         durations = HistogramMetricFamily(
@@ -131,6 +133,23 @@ class WorkloadMetrics:
         yield GaugeMetricFamily(
             "fakedev_workload_connections", "Connections on the workload ports.", self._connections()
         )
+
+
+class FaultMetrics:
+    """Faults that were injected and are not over.
+
+    :param by_kind: how many there are of each kind.
+    """
+
+    def __init__(self, by_kind: Callable[[], Mapping[str, int]]) -> None:
+        self._by_kind = by_kind
+
+    def collect(self) -> Iterable[Metric]:
+        """See Group."""
+        kinds = GaugeMetricFamily("fakedev_faults", "Faults that wait or last, by kind.", labels=["kind"])
+        for kind, count in sorted(self._by_kind().items()):
+            kinds.add_metric([kind], count)
+        yield kinds
 
 
 class ReloadMetrics:

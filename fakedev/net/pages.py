@@ -10,6 +10,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure
 
 from fakedev.exposition.face import Face
+from fakedev.exposition.held_states import HeldStates
 from fakedev.exposition.identity import Identity
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource, by_identity
@@ -17,6 +18,7 @@ from fakedev.exposition.workload_series import workload_pages
 from fakedev.net.http_body import Body
 from fakedev.net.http_negotiation import OPENMETRICS
 from fakedev.net.http_response import Response
+from fakedev.sim.faults.pages import PageTrouble
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.roster import RosterNode
 from fakedev.sim.state import State
@@ -43,6 +45,11 @@ class LatestPages:
         self._pages.append(page)
 
 
+def _well() -> PageTrouble | None:
+    """Nothing is wrong."""
+    return None
+
+
 class CachedPage:
     """What an address shows, of one tick, as a Response.
 
@@ -50,7 +57,9 @@ class CachedPage:
     :param parts: pages one after the other: several where pools have several identities.
     :param openmetrics: the parts are OpenMetrics.
     :param latest: is told of each page that is made.
+    :param states: what there is to be shown by each part, where they do not all show the same.
     :ivar as_openmetrics: the same page as OpenMetrics, where all its identities negotiate that.
+    :ivar trouble: tells what is wrong now with the exporter whose page it is.
     """
 
     def __init__(
@@ -60,8 +69,9 @@ class CachedPage:
         parts: Sequence[Page[Any]],
         openmetrics: bool = False,
         latest: LatestPages | None = None,
+        states: Sequence[Callable[[], State]] = (),
     ) -> None:
-        self._state = state
+        self._states = tuple(states) or (state,) * len(parts)
         self._latest = latest or LatestPages()
         self._clock = clock
         self._parts = tuple(parts)
@@ -72,10 +82,11 @@ class CachedPage:
         self._waiting: list[tuple[int, Deferred[Response]]] = []
         self._is_making = False
         self.as_openmetrics: CachedPage | None = None
+        self.trouble: Callable[[], PageTrouble | None] = _well
 
     def response(self) -> Response | Deferred[Response]:
         """The page at the present tick; a large one a little later."""
-        tick = self._state().tick
+        tick = max(state().tick for state in self._states)
         if self._response is not None and self._tick == tick:
             return self._response
         waiter: Deferred[Response] = Deferred()
@@ -100,10 +111,10 @@ class CachedPage:
         """The page's pieces, some of them empty; all show the state that is returned."""
         while not all(part.compile() for part in self._parts):
             yield b""
-        state = self._state()
-        for pieces in [part.slices(state) for part in self._parts]:
+        states = [state() for state in self._states]
+        for pieces in [part.slices(state) for part, state in zip(self._parts, states, strict=True)]:
             yield from pieces
-        return state
+        return max(states, key=lambda state: state.tick)
 
     def _work(self, pieces: Generator[bytes, None, State], made: list[bytes]) -> None:
         """Some milliseconds of work a reactor turn, then tell all who wait."""
@@ -147,18 +158,30 @@ class Pages:
         self.identities = identities
         self._clock = clock
         self._faces: dict[Identity, Face[RosterNode]] = {}
-        self._kept: dict[tuple[str, int], CachedPage] = {}
+        self._kept: dict[tuple[str, int, float | None], CachedPage] = {}
         self._workloads: CachedPage | None = None
         self._latest = LatestPages()
+        self._held = HeldStates(lambda: fleet.shown)
+        for each in identities.values():
+            self._held.every(each.hold_seconds)
 
-    def fleet_page(self, pool: str | None = None, identity: Identity | None = None) -> CachedPage:
-        """All nodes, or a pool's; as their pools' identities say, or in another one."""
+    def keep(self) -> None:
+        """A tick was done: pages that hold their numbers may have new ones."""
+        self._held.keep()
+
+    def fleet_page(
+        self, pool: str | None = None, identity: Identity | None = None, hold: float | None = None
+    ) -> CachedPage:
+        """All nodes, or a pool's; as their pools' identities say, or in another one.
+
+        :param hold: shows the last state at a multiple of so many seconds; None: as the identities say.
+        """
         nodes = [node for node in self._fleet.roster.nodes if pool is None or node.pool.name == pool]
-        return self._page(f"pool {pool or ''}", nodes, identity)
+        return self._page(f"pool {pool or ''}", nodes, identity, hold)
 
-    def node_page(self, node: RosterNode, identity: Identity | None = None) -> CachedPage:
+    def node_page(self, node: RosterNode, identity: Identity | None = None, hold: float | None = None) -> CachedPage:
         """One node, as its own exporter prints it."""
-        return self._page(f"node {node.name}", [node], identity)
+        return self._page(f"node {node.name}", [node], identity, hold)
 
     def workload_page(self) -> CachedPage:
         """The running workloads: our own page, the same in both formats but for its last line."""
@@ -171,10 +194,12 @@ class Pages:
     def _cached(self, state: Callable[[], State], parts: Sequence[Page[Any]], openmetrics: bool) -> CachedPage:
         return CachedPage(state, self._clock, parts, openmetrics, self._latest)
 
-    def _page(self, name: str, nodes: Sequence[RosterNode], identity: Identity | None) -> CachedPage:
-        key = (name, id(identity))
+    def _page(
+        self, name: str, nodes: Sequence[RosterNode], identity: Identity | None, hold: float | None
+    ) -> CachedPage:
+        key = (name, id(identity), hold)
         if key not in self._kept:
-            self._kept[key] = self._made(nodes, identity)
+            self._kept[key] = self._made(nodes, identity, hold)
         return self._kept[key]
 
     def _face(self, identity: Identity) -> Face[RosterNode]:
@@ -182,15 +207,18 @@ class Pages:
             self._faces[identity] = Face(identity, DeviceSource(self._fleet, identity.shared_devices))
         return self._faces[identity]
 
-    def _made(self, nodes: Sequence[RosterNode], identity: Identity | None) -> CachedPage:
+    def _made(self, nodes: Sequence[RosterNode], identity: Identity | None, hold: float | None) -> CachedPage:
         groups = [(identity, list(nodes))] if identity else by_identity(nodes, self.identities)
         faces = [(self._face(shown), group) for shown, group in groups]
+        states = [self._held.every(shown.hold_seconds if hold is None else hold) for shown, _ in groups]
 
         def page(openmetrics: bool) -> CachedPage:
             parts = [Page(face, group, openmetrics) for face, group in faces]
-            return self._cached(lambda: self._fleet.state, parts, openmetrics)
+            return CachedPage(states[0], self._clock, parts, openmetrics, self._latest, states)
 
+        names = frozenset(node.name for node in nodes)
         text = page(openmetrics=False)
+        text.trouble = lambda: self._fleet.troubles.of(names)
         if all(shown.openmetrics for shown, _ in groups):
             text.as_openmetrics = page(openmetrics=True)
         return text

@@ -11,7 +11,9 @@ from twisted.logger import Logger
 
 from fakedev.net.steady_seconds import SteadySeconds
 from fakedev.net.tester_driver import MakeRequests, PlanDriver
+from fakedev.tester.expectation import Finding
 from fakedev.tester.plan import ClosedLoad, Plan
+from fakedev.tester.report import Report
 from fakedev.tester.statistics import Statistics
 
 
@@ -62,6 +64,8 @@ class LoadTester(Service):
 
     def stopService(self) -> None:
         """End at once, whatever the frontends do."""
+        if not self.running:
+            return
         super().stopService()
         self._end()
         for driver in self.drivers.values():
@@ -76,6 +80,11 @@ class LoadTester(Service):
             return self.total
         self._driver(name)
         return self._own.get(name, self.total)
+
+    def report(self, title: str, findings: Sequence[Finding] = ()) -> Report:
+        """All that is known now."""
+        plans = {name: self.statistics(name) for name in self.drivers}
+        return Report(title, self.now, self.total, plans, findings, self.waiting)
 
     def reset(self) -> None:
         """Begin all statistics anew."""
@@ -101,6 +110,16 @@ class LoadTester(Service):
         assert isinstance(driver.plan.load, ClosedLoad)
         driver.set_parallel(min(max(parallel, 0), driver.plan.load.most_parallel))
         return self.parallel(name)
+
+    def set_rate(self, rate: float, name: str = "") -> float:
+        """Let the requests of a plan of the open model arrive at this rate from now on; what is set.
+
+        :param rate: per second; 0: none arrive until another is set.
+        :param name: may be left out when only one plan is of the open model.
+        :raises UnknownPlan: when there is no such plan.
+        """
+        self.open_plan(name).set_rate(rate)
+        return rate
 
     def halt(self) -> None:
         """Start nothing more; what is under way goes on."""
@@ -140,6 +159,26 @@ class LoadTester(Service):
         if driver is None:
             raise UnknownPlan(f"no plan {name[:100]!r}; there is {', '.join(self.drivers)}")
         return driver
+
+    def open_plan(self, name: str = "") -> PlanDriver:
+        """A plan whose rate can be set.
+
+        :param name: may be left out when only one plan is of the open model.
+        :raises UnknownPlan: when there is no such plan.
+        """
+        if name:
+            driver = self._driver(name)
+            if driver.parallel is not None:
+                raise UnknownPlan(f"plan {name[:100]!r} is of the closed model: it has a number in parallel, no rate")
+            return driver
+        found = [driver for driver in self.drivers.values() if driver.parallel is None]
+        if len(found) != 1:
+            names = ", ".join(driver.plan.name for driver in found)
+            raise UnknownPlan(
+                f"there are several plans, say which: plan=NAME, one of {names}" if found
+                else "all plans are of the closed model: they have a number in parallel, no rate"
+            )  # fmt: skip
+        return found[0]
 
     def _closed(self, name: str) -> PlanDriver:
         if name:

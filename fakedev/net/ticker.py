@@ -17,7 +17,6 @@ from fakedev.net.page_statistics import Durations
 from fakedev.sim.errors import Refused
 from fakedev.sim.events import ChangeClock
 from fakedev.sim.fleet import Fleet
-from fakedev.sim.state import State
 from fakedev.sim.workload import Verdict
 
 #: Further behind than this, missed ticks are dropped and counted.
@@ -33,7 +32,7 @@ class Ticker(Service):
 
     :param speed: simulated seconds per wall second; 0: only :meth:`advance` moves the clock.
     :param tell: is given the verdicts of each tick.
-    :param note: is given the state after each tick.
+    :param ticked: is called after each tick.
     :ivar ticks: ticks done since the start.
     :ivar missed: ticks that were dropped because the program had fallen too far behind.
     :ivar failures: ticks that raised; they are logged and the clock goes on.
@@ -49,13 +48,13 @@ class Ticker(Service):
         speed: float,
         clock: IReactorTime,
         tell: Callable[[list[Verdict]], None],
-        note: Callable[[State], None] | None = None,
+        ticked: Callable[[], None] = lambda: None,
     ) -> None:
         self.setName("ticker")
         self._fleet = fleet
         self._clock = clock
         self._tell = tell
-        self._note = note
+        self._ticked = ticked
         self.speed = speed
         self._wall_per_tick = fleet.spec.tick_seconds / speed if speed else 0.0
         self._loop = LoopingCall(self._on_time)
@@ -173,10 +172,9 @@ class Ticker(Service):
             verdicts = self._fleet.advance()
             self.ticks += 1
             self._last_failed = False
+            self._ticked()
             if verdicts:
                 self._tell(verdicts)
-            if self._note is not None:
-                self._note(self._fleet.state)
         except Exception:
             self.failures += 1
             self._last_failed = True

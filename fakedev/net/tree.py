@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from html import escape
 
-from twisted.internet.defer import Deferred
 from twisted.web.resource import Resource
 
 from fakedev import __version__
 from fakedev.exposition.identity import Identity
 from fakedev.net.api import make_api
-from fakedev.net.http_negotiation import choose_exposition
 from fakedev.net.http_request import GuardedRequest
 from fakedev.net.http_resource import Folder, GuardedResource
 from fakedev.net.http_response import HttpError, Response, json_response
 from fakedev.net.live import LiveView
+from fakedev.net.metrics_page import MetricsPage
 from fakedev.net.own_metrics import OwnMetrics, OwnMetricsResource
 from fakedev.net.page_statistics import PageStatistics, ScrapeStatistics
 from fakedev.net.pages import CachedPage, Pages
@@ -34,30 +33,17 @@ from fakedev.sim.roster import RosterNode
 Health = Callable[[], str | None]
 
 
-class MetricsPage(GuardedResource):
-    """A page of metrics."""
-
-    isLeaf = True
-
-    def __init__(self, page: CachedPage, statistics: PageStatistics, allow_head: bool = True) -> None:
-        super().__init__()
-        self._page = page
-        self.statistics = statistics
-        self.allow_head = allow_head
-
-    def get(self, request: GuardedRequest) -> Response | Deferred[Response]:
-        """The page at the present tick."""
-        page = self._page
-        if page.as_openmetrics is not None and choose_exposition(request.header(b"accept")).openmetrics:
-            page = page.as_openmetrics
-        return page.response()
-
-
 class NodePages(GuardedResource):
     """/nodes: a page for each node, as its own exporter prints it."""
 
     def __init__(
-        self, fleet: Fleet, pages: Pages, statistics: PageStatistics, pool: str | None, identity: Identity | None
+        self,
+        fleet: Fleet,
+        pages: Pages,
+        statistics: PageStatistics,
+        pool: str | None,
+        identity: Identity | None,
+        hold: float | None = None,
     ) -> None:
         super().__init__()
         self._fleet = fleet
@@ -65,13 +51,14 @@ class NodePages(GuardedResource):
         self._statistics = statistics
         self._pool = pool
         self._identity = identity
+        self._hold = hold
 
     def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
         """A node by name."""
         node = self._fleet.roster.node(path.decode("utf-8", "replace"))
         if node is None or self._pool not in (None, node.pool.name):
             return super().getChild(path, request)
-        page = self._pages.node_page(node, self._identity)
+        page = self._pages.node_page(node, self._identity, self._hold)
         return Folder(metrics=MetricsPage(page, self._statistics))
 
 
@@ -89,8 +76,11 @@ class Discovery(GuardedResource):
         """All targets, or those of ``?pool=``; they are reached where this request came to."""
         host = (request.header(b"host") or b"localhost").decode("latin-1")
         wanted = self._pool or request.args.get(b"pool", [b""])[0].decode("utf-8", "replace")
+        hidden = self._fleet.troubles.hidden()
         return json_response([
-            _target(node, host) for node in self._fleet.roster.nodes if wanted in ("", node.pool.name)
+            _target(node, host)
+            for node in self._fleet.roster.nodes
+            if wanted in ("", node.pool.name) and node.name not in hidden
         ])  # fmt: skip
 
 
@@ -121,6 +111,23 @@ class HealthPage(GuardedResource):
         if reason is None:
             return json_response({"status": "healthy"})
         return json_response({"status": "unhealthy", "reason": reason}, 503)
+
+
+class VendorHealth(GuardedResource):
+    """/health as an exporter answers it: a word, or 503 with the reason."""
+
+    isLeaf = True
+
+    def __init__(self, word: str, health: Health) -> None:
+        super().__init__()
+        self._word = word
+        self._health = health
+
+    def get(self, request: GuardedRequest) -> Response:
+        """The word while the service is well."""
+        reason = self._health()
+        status, text = (200, self._word) if reason is None else (503, reason)
+        return Response(status, text.encode(), "text/plain; charset=utf-8")
 
 
 class Reload(GuardedResource):
@@ -184,6 +191,7 @@ def make_root(
     is_full: bool = True,
     pool: str | None = None,
     identity: Identity | None = None,
+    hold: float | None = None,
 ) -> Resource:
     """The tree of one address.
 
@@ -197,11 +205,13 @@ def make_root(
     :param is_full: with what changes the simulation, and with what tells of fakedev itself.
     :param pool: the only pool that is shown.
     :param identity: how all devices are shown.
+    :param hold: pages show the last state at a multiple of so many seconds; None: as their identities say.
     """
     fleet = hub.fleet
     root = Start(files.start() if is_full else Links(fleet, queues is not None))
-    root.putChild(b"metrics", MetricsPage(pages.fleet_page(pool, identity), scrapes.page("/metrics")))
-    root.putChild(b"nodes", NodePages(fleet, pages, scrapes.page("/nodes/NODE/metrics"), pool, identity))
+    page = pages.fleet_page(pool, identity, hold)
+    root.putChild(b"metrics", MetricsPage(page, scrapes.page("/metrics")))
+    root.putChild(b"nodes", NodePages(fleet, pages, scrapes.page("/nodes/NODE/metrics"), pool, identity, hold))
     root.putChild(b"sd", Discovery(fleet, pool))
     for name in (b"health", b"healthz", b"livez"):
         root.putChild(name, HealthPage(health))
@@ -222,9 +232,39 @@ def make_root(
     return root
 
 
+def add_page(root: Resource, path: str, page: CachedPage, scrapes: ScrapeStatistics) -> None:
+    """A page at a path of somebody's own.
+
+    :param path: begins with a slash; no other page is there or below it.
+    """
+    *folders, name = path.encode().strip(b"/").split(b"/")
+    for folder in folders:
+        if folder not in root.children:
+            root.putChild(folder, Folder())
+        root = root.children[folder]
+    root.putChild(name, MetricsPage(page, scrapes.page(path)))
+
+
 def make_exporter_root(pages: Pages, scrapes: ScrapeStatistics) -> Resource:
     """The tree of ``fakedev-exporter``: /metrics by GET, and nothing else, as the original's."""
     return Folder(metrics=MetricsPage(pages.fleet_page(), scrapes.page("/metrics"), allow_head=False))
+
+
+def make_vendor_root(
+    pages: Pages,
+    scrapes: ScrapeStatistics,
+    health: Health,
+    pool: str | None = None,
+    identity: Identity | None = None,
+    hold: float | None = None,
+) -> Resource:
+    """The tree of a vendor's exporter: /metrics, and /health in its words where all identities have the same."""
+    page = pages.fleet_page(pool, identity, hold)
+    words = {shown.health for shown in ([identity] if identity else pages.identities.values())}
+    word = words.pop() if len(words) == 1 else ""
+    root = Folder(metrics=MetricsPage(page, scrapes.page("/metrics")))
+    root.putChild(b"health", VendorHealth(word, health) if word else HealthPage(health))
+    return root
 
 
 def make_frontend_root(queues: QueueFigures, scrapes: ScrapeStatistics) -> Resource:

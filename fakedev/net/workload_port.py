@@ -11,8 +11,11 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from fakedev.net.descriptions import describe_clock, describe_workloads
+from fakedev.net.fault_hub import FaultHub
+from fakedev.net.fault_port import FaultVerbs
 from fakedev.net.line_factory import LinePeerFactory
 from fakedev.net.line_peer import LinePeer
+from fakedev.net.shown import cut, shortened, shown_value
 from fakedev.net.ticker import Ticker
 from fakedev.net.workload_hub import WorkloadHub
 from fakedev.sim.errors import Refused
@@ -29,15 +32,13 @@ from fakedev.wire.workload_verbs import WORKLOAD_GRAMMAR, workload_ended
 
 #: Lines of one longer answer: what `devices` and `list` say of a large fleet is cut there, and says so.
 MOST_LINES = 1000
-#: Characters of one value in a line of `list`; `show` tells it all.
-_LONGEST_SHOWN = 400
 #: What `devices` says of each.
 _DEVICE_QUANTITIES = (
     "usage_ratio", "power_watts", "temperature_celsius", "core_frequency_mhz", "memory_used_bytes",
 )  # fmt: skip
 
 
-class WorkloadPeer(LinePeer):
+class WorkloadPeer(FaultVerbs, LinePeer):
     """A peer of the workload port; the workloads it starts live as long as it stays."""
 
     log = Logger()
@@ -94,12 +95,12 @@ class WorkloadPeer(LinePeer):
         every = list(fleet.workloads.by_id.values())
         shown = describe_workloads(fleet, every[:MOST_LINES])
         lines = [_workload_line(each) for each in shown]
-        return Reply(lines=_cut(lines, len(every)), data={"workloads": shown, "total": len(every)})
+        return Reply(lines=cut(lines, len(every)), data={"workloads": shown, "total": len(every)})
 
     def do_show(self, request: Request) -> Reply:
         """All about one workload, a line for each thing known."""
         described = self._found(str(request.arguments["workload"]))
-        lines = [f"{key}: {_shown(value)}" for key, value in described.items() if value is not None]
+        lines = [f"{key}: {shown_value(value)}" for key, value in described.items() if value is not None]
         return Reply(lines=lines, data={"workload": described})
 
     def do_devices(self, request: Request) -> Reply:
@@ -116,8 +117,9 @@ class WorkloadPeer(LinePeer):
                 if level.has(quantity, place):
                     device[quantity] = round(level.arrays[quantity][place].item(), 6)
             shown.append(device)
-        lines = [" ".join([d["device"], *(f"{k}={_shown(v)}" for k, v in d.items() if k != "device")]) for d in shown]
-        return Reply(lines=_cut(lines, len(places)), data={"devices": shown, "total": len(places)})
+        told = [{key: shown_value(value) for key, value in each.items()} for each in shown]
+        lines = [" ".join([each.pop("device"), *(f"{k}={v}" for k, v in each.items())]) for each in told]
+        return Reply(lines=cut(lines, len(places)), data={"devices": shown, "total": len(places)})
 
     def do_advance(self, request: Request) -> None:
         """Move the clock on; answered when it has got there."""
@@ -165,7 +167,7 @@ class WorkloadPeer(LinePeer):
 class WorkloadPortFactory(LinePeerFactory):
     """The peers of one workload port.
 
-    :param allow: what they may do: ``workloads``, ``clock``.
+    :param allow: what they may do: ``workloads``, ``faults``, ``clock``.
     :param node: the node that their bare device words speak of; empty for none.
     """
 
@@ -176,6 +178,7 @@ class WorkloadPortFactory(LinePeerFactory):
     ) -> None:
         super().__init__(WORKLOAD_GRAMMAR, clock, **limits)
         self.hub = hub
+        self.faults = FaultHub(hub.fleet)
         self.ticker = ticker
         self.allow = allow
         self.node = node
@@ -204,25 +207,10 @@ class WorkloadPortFactory(LinePeerFactory):
 def _workload_line(described: Mapping[str, Any]) -> str:
     keys = ("state", "device-count", "load-percent", "run-seconds", "remaining-seconds", "profile", "metrics", "repeat",
             "pod")  # fmt: skip
-    shown = {key: _shown(described[key]) for key in keys if described.get(key) is not None}
-    parts = [f"{key}={text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + '...'}"
-             for key, text in shown.items()]  # fmt: skip
+    shown = {key: shown_value(described[key]) for key in keys if described.get(key) is not None}
+    parts = [f"{key}={shortened(text)}" for key, text in shown.items()]
     return " ".join([described["id"], quote_word(described["name"]), *parts])
-
-
-def _cut(lines: list[str], total: int) -> list[str]:
-    return lines if len(lines) == total else [*lines, f"... and {total - len(lines)} more"]
 
 
 def _as_list(value: object) -> list[object]:
     return list(value) if isinstance(value, list | tuple) else [value]
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:g}"
-    if isinstance(value, list):
-        return ",".join(map(str, value))
-    if isinstance(value, dict):
-        return ",".join(f"{key}:{_shown(each)}" for key, each in value.items())
-    return quote_word(str(value)) if isinstance(value, str) else str(value)

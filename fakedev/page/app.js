@@ -1,14 +1,22 @@
 // The page: its tabs, the stream behind them, and where one is (#tab or #fleet/DEVICE).
 import "./theme.js";
 import { make, put } from "./dom.js";
+import { FaultsTab } from "./faults.js";
 import { FleetTab } from "./fleet.js";
 import { duration } from "./format.js";
 import { Live } from "./live.js";
+import { MetricsTab } from "./metrics.js";
+import { QueuesTab } from "./queues.js";
+import { TesterTab } from "./tester.js";
 import { WorkloadsTab } from "./workloads.js";
 
 const TABS = [
   ["fleet", "Fleet", FleetTab],
   ["workloads", "Workloads", WorkloadsTab],
+  ["faults", "Faults", FaultsTab],
+  ["queues", "Queues", QueuesTab],
+  ["tester", "Tester", TesterTab],
+  ["metrics", "Metrics", MetricsTab],
 ];
 
 class App {

@@ -28,7 +28,8 @@ export class DevicePanel {
     this.values = make("dl", { class: "facts" });
     const close = make("button", { type: "button", class: "small", "aria-label": "Close the device", onclick: () => app.go("fleet", "") }, "Close");
     const work = make("button", { type: "button", class: "small main", onclick: () => app.give("workloads", this.name) }, "Put work on it");
-    this.actions = make("div", { class: "row" }, work);
+    const fault = make("button", { type: "button", class: "small", onclick: () => app.give("faults", this.name) }, "Inject a fault");
+    this.actions = make("div", { class: "row" }, work, fault);
     this.element = card("", [close], this.type, this.actions, make("div", { class: "stack" }, ...this.charts.map(({ chart }) => chart.element),
       this.reasons, make("details", {}, make("summary", {}, "What it is"), this.facts), make("details", {}, make("summary", {}, "All values"), this.values)));
     this.element.querySelector("h2").replaceWith(this.title);

@@ -55,7 +55,7 @@ class Admission:
         """
         devices = resolve(workload.devices, self._roster, workload.node)
         for metric, _ in workload.limits:
-            if self._metric(metric).quantity not in self._quantities:
+            if self.metric(metric).quantity not in self._quantities:
                 short = [alias for alias, name in QUANTITY_ALIASES.items() if name in self._quantities]
                 known = [*self._quantities, *short, *self._metric_names]
                 raise Refused("unknown-name", f"no metric {metric!r} to limit{_hint(metric, known)}", "limits")
@@ -73,11 +73,11 @@ class Admission:
 
     def limits(self, workload: WorkloadSpec) -> tuple[Limit, ...]:
         """What the limits of a workload are of."""
-        named = [(metric, value, self._metric(metric)) for metric, value in workload.limits]
+        named = [(metric, value, self.metric(metric)) for metric, value in workload.limits]
         return tuple(Limit(metric, shown.quantity, shown.factor, value) for metric, value, shown in named)
 
-    def _metric(self, name: str) -> MetricName:
-        """What a limit's metric shows: as an identity names it, or a quantity by its name or alias."""
+    def metric(self, name: str) -> MetricName:
+        """What a metric that somebody names shows: as an identity names it, or a quantity by its name or alias."""
         return self._metric_names.get(name) or MetricName(quantity_name(name.replace("-", "_")))
 
     def _check_measured(self, workload: WorkloadSpec, devices: Positions) -> None:

@@ -6,6 +6,8 @@ can be shown it is the first: so labels do not change when another comes.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from fakedev.sim.label_versions import LabelVersions
 from fakedev.sim.roster import Roster
 from fakedev.sim.workload import Workload
@@ -26,6 +28,7 @@ class Attribution:
         self._versions = versions
         self._shared_versions = shared_versions
         self._holders: dict[int, dict[str, Workload]] = {}
+        self._lingering: dict[int, list[Workload]] = {}
 
     def add(self, workload: Workload) -> None:
         """A workload begins: it holds its devices if it has a pod."""
@@ -36,17 +39,32 @@ class Attribution:
             holders[workload.workload_id] = workload
             self._changed(device, is_first=len(holders) == 1)
 
-    def remove(self, workload: Workload) -> None:
-        """A workload is over; its devices go to the next in line."""
+    def remove(self, workload: Workload, stale: Collection[int] = ()) -> None:
+        """A workload is over; its devices go to the next in line.
+
+        :param stale: devices that it seems to hold until :meth:`release`.
+        """
         if not workload.spec.pod:
             return
         for device in workload.devices.tolist():
-            holders = self._holders[device]
-            was_first = next(iter(holders)) == workload.workload_id
-            del holders[workload.workload_id]
-            if not holders:
-                del self._holders[device]
-            self._changed(device, was_first)
+            if device in stale:
+                self._lingering.setdefault(device, []).append(workload)
+            else:
+                self._let_go(workload, device)
+
+    def release(self, stale: Collection[int]) -> None:
+        """Workloads that are over let go of all devices but those that still are stale."""
+        for device in [each for each in self._lingering if each not in stale]:
+            for workload in self._lingering.pop(device):
+                self._let_go(workload, device)
+
+    def _let_go(self, workload: Workload, device: int) -> None:
+        holders = self._holders[device]
+        was_first = next(iter(holders)) == workload.workload_id
+        del holders[workload.workload_id]
+        if not holders:
+            del self._holders[device]
+        self._changed(device, was_first)
 
     def _changed(self, device: int, is_first: bool) -> None:
         node = self._roster.nodes[self._roster.node_position(device)]

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fakedev.sim.errors import Refused
+from fakedev.sim.faults.fields import fault_from_fields, fields_of_fault
+from fakedev.sim.faults.spec import FaultSpec
 from fakedev.sim.spec import WorkloadSpec
 from fakedev.sim.workload_fields import fields_of_workload, workload_from_fields
 
@@ -44,7 +46,21 @@ class ChangeClock:
     reason: str = ""
 
 
-Event = StartWorkload | StopWorkload | DropWorkload | ChangeClock
+@dataclass(frozen=True)
+class InjectFault:
+    """Something begins to go wrong. The fault's id is made from the event's sequence number."""
+
+    fault: FaultSpec
+
+
+@dataclass(frozen=True)
+class ClearFault:
+    """A fault is over."""
+
+    fault_id: str
+
+
+Event = StartWorkload | StopWorkload | DropWorkload | ChangeClock | InjectFault | ClearFault
 
 
 @dataclass(frozen=True)
@@ -66,6 +82,10 @@ def event_to_fields(stamped: Stamped) -> dict[str, object]:
             fields |= {"event": "stop", "id": workload_id, "reason": reason}
         case DropWorkload(workload_id):
             fields |= {"event": "drop", "id": workload_id}
+        case InjectFault(fault):
+            fields |= {"event": "fault", "fault": fields_of_fault(fault)}
+        case ClearFault(fault_id):
+            fields |= {"event": "clear", "id": fault_id}
         case ChangeClock(wall_seconds, wall_per_tick, reason):
             fields |= {"event": "clock", "wall": wall_seconds, "wall-per-tick": wall_per_tick, "reason": reason}
     return fields
@@ -80,7 +100,8 @@ def event_from_fields(fields: Mapping[str, object]) -> Stamped:
         tick, sequence = _whole(fields["tick"]), _whole(fields["seq"])
         match fields["event"]:
             case "start":
-                return Stamped(tick, sequence, StartWorkload(_workload(fields["workload"])))
+                workload = workload_from_fields(_object(fields["workload"], "workload"))
+                return Stamped(tick, sequence, StartWorkload(workload))
             case "stop":
                 return Stamped(tick, sequence, StopWorkload(str(fields["id"]), str(fields["reason"])))
             case "drop":
@@ -88,16 +109,20 @@ def event_from_fields(fields: Mapping[str, object]) -> Stamped:
             case "clock":
                 wall, step = _number(fields["wall"]), _number(fields["wall-per-tick"])
                 return Stamped(tick, sequence, ChangeClock(wall, step, str(fields.get("reason", ""))))
+            case "fault":
+                return Stamped(tick, sequence, InjectFault(fault_from_fields(_object(fields["fault"], "fault"))))
+            case "clear":
+                return Stamped(tick, sequence, ClearFault(str(fields["id"])))
             case other:
                 raise Refused("bad-argument", f"unknown event {other!r}", "event")
     except KeyError as missing:
         raise Refused("bad-argument", f"an event without {missing.args[0]!r}", str(missing.args[0])) from None
 
 
-def _workload(value: object) -> WorkloadSpec:
+def _object(value: object, name: str) -> Mapping[str, object]:
     if not isinstance(value, Mapping):
-        raise Refused("bad-argument", "workload: must be an object", "workload")
-    return workload_from_fields(value)
+        raise Refused("bad-argument", f"{name}: must be an object", name)
+    return value
 
 
 def _whole(value: object) -> int:

@@ -13,17 +13,34 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+import numpy as np
+
 from fakedev.sim.admission import Admission
 from fakedev.sim.attribution import Attribution
 from fakedev.sim.errors import Refused
-from fakedev.sim.events import ChangeClock, DropWorkload, Event, Stamped, StartWorkload, StopWorkload
+from fakedev.sim.events import (
+    ChangeClock,
+    ClearFault,
+    DropWorkload,
+    Event,
+    InjectFault,
+    Stamped,
+    StartWorkload,
+    StopWorkload,
+)
+from fakedev.sim.faults.disguises import Disguises
+from fakedev.sim.faults.fault_tick import FaultTick
+from fakedev.sim.faults.faults import Faults
+from fakedev.sim.faults.pages import NodeTroubles
+from fakedev.sim.happenings import Happening, Happenings, ending, happening_of, tell_nobody
 from fakedev.sim.label_versions import LabelVersions
 from fakedev.sim.limits import DeviceLimits
 from fakedev.sim.randomness import Floats
 from fakedev.sim.relations import Relations
 from fakedev.sim.roster import Roster, RosterNode
+from fakedev.sim.schedule import Positions
 from fakedev.sim.spec import FleetSpec, WorkloadSpec
-from fakedev.sim.state import Level, State
+from fakedev.sim.state import Level, Mask, State
 from fakedev.sim.value_labels import note_changes, value_facts
 from fakedev.sim.workload import Verdict, Workload
 from fakedev.sim.workloads import Workloads
@@ -43,7 +60,10 @@ class Fleet:
 
     :param journal: is told every event that was accepted, in order.
     :param wall_per_tick: wall seconds between two ticks, for the timestamps of State.
-    :ivar state: what every page, limit and answer is made of; a new one each tick.
+    :param tell: is told everything that happens, in order.
+    :ivar state: what every limit and answer is made of; a new one each tick.
+    :ivar shown: what every page is made of: the same, but for what exporters that are at fault show.
+    :ivar faults, troubles, happenings: what is wrong, with which pages, and what happened.
     """
 
     def __init__(
@@ -51,6 +71,7 @@ class Fleet:
         spec: FleetSpec,
         journal: Callable[[Stamped], None] = keep_nothing,
         wall_per_tick: float | None = None,
+        tell: Callable[[Happening], None] = tell_nobody,
     ) -> None:
         self.spec = spec
         self.roster = Roster(spec.pools)
@@ -59,10 +80,14 @@ class Fleet:
         capacity = self._relations.capacity()
         self.workloads = Workloads(spec.seed, self.roster.keys(), capacity)
         self._label_versions, self._shared_versions = LabelVersions(), LabelVersions()
+        self.happenings = Happenings(self.roster, tell)
         self._attribution = Attribution(self.roster, self._label_versions, self._shared_versions)
         quantities = self._relations.quantities
         self._admission = Admission(self.roster, capacity, quantities, spec.metric_names, spec.tick_seconds)
         self._device_limits = DeviceLimits(self.roster, capacity)
+        self.faults = Faults(
+            spec.seed, self.roster, self.roster.keys(), quantities, self._admission.metric, spec.tick_seconds
+        )
         self._clock = ChangeClock(spec.epoch_seconds, spec.tick_seconds if wall_per_tick is None else wall_per_tick)
         self._clock_tick = 0
         self._sequence = 0
@@ -70,7 +95,11 @@ class Fleet:
         self._ending: set[str] = set()
         self._told: list[Verdict] = []
         self._take_base(spec.base)
-        self.state = self._first_state()
+        for number, fault in enumerate(spec.faults, 1):
+            self.faults.add(self.faults.made(f"config-{number}", fault))
+        self.troubles = NodeTroubles(self.faults, self.roster)
+        self._disguises = Disguises(self.roster.device_count, spec.epoch_seconds)
+        self.state = self.shown = self._first_state()
 
     def _take_base(self, base: Sequence[WorkloadSpec]) -> None:
         for workload in base:
@@ -84,9 +113,9 @@ class Fleet:
         self._let_in_and_out(0.0)
         demand = self.workloads.demand(0, 0.0, _INSTANT_SECONDS)
         level = self._relations.device_level(demand, None, 0.0)
-        return self._shown(0, level)
+        return self._state_of(0, level)
 
-    def _shown(self, tick: int, level: Level) -> State:
+    def _state_of(self, tick: int, level: Level) -> State:
         seconds = tick * self.spec.tick_seconds
         return State(tick, seconds, self.due_seconds(tick), {"device": level}, self._label_versions.latest)
 
@@ -118,11 +147,16 @@ class Fleet:
             case DropWorkload(workload_id):
                 self._known(workload_id)
                 self._leave(workload_id)
+            case InjectFault(fault):
+                self.faults.add(self.faults.made(fault_id_of(sequence), fault))
+            case ClearFault(fault_id):
+                self.faults.clear(fault_id)
             case ChangeClock():
                 self._clock, self._clock_tick = event, self.state.tick
         self._sequence = sequence
         stamped = Stamped(self.state.tick, sequence, event)
         self._journal(stamped)
+        self.happenings.note(happening_of(stamped, self.state.seconds))
         return stamped
 
     def _accept(self, workload_id: str, spec: WorkloadSpec) -> None:
@@ -165,27 +199,65 @@ class Fleet:
         self._let_in_and_out(start)
         pace = self._relations.pace(self.state.levels["device"]) if self.workloads.count_work else {}
         demand = self.workloads.demand(self.state.tick + 1, start, end, pace)
-        level = self._relations.device_level(demand, self.state.levels["device"], tick_seconds)
+        faults = self.faults.advance(start, end)
+        if faults is not None:
+            demand = faults.on(demand)
+            if self.faults.has_moved:
+                self.troubles.update()
+                self._attribution.release(self.faults.stale())
+                self._relations.change_conditions(faults.conditions(self._relations.inlet_celsius()))
+        level = self._relations.device_level(demand, self.state.levels["device"], tick_seconds, faults)
         over = {verdict.workload_id: verdict for verdict in self.workloads.over(end)}
+        over |= self._ended_by_faults(faults, set(over))
         over |= self._without_devices(level, set(over))
         over |= self._limits_crossed(level, set(over))
         self._ending.update(over)
         self._let_in_and_out(end)
         note_changes(self.state.levels["device"], level, self.roster, self._label_versions)
-        self.state = self._shown(self.state.tick + 1, level)
+        past = self.state.levels["device"]
+        self.state = self.shown = self._state_of(self.state.tick + 1, level)
+        seen = self._disguises.shown(level, past, self.faults, start)
+        if seen is not level:
+            self.shown = self._state_of(self.state.tick, seen)
         told, self._told = self._told, []
-        return told + list(over.values())
+        verdicts = told + list(over.values())
+        self._note(past, verdicts)
+        return verdicts
+
+    def _note(self, past: Level, verdicts: Sequence[Verdict]) -> None:
+        """What happened in the tick that is over."""
+        tick, seconds = self.state.tick, self.state.seconds
+        self.happenings.note_faults(tick, seconds, self.faults.changes)
+        self.happenings.note_devices(tick, seconds, past, self.state.levels["device"], self.faults.behind)
+        for verdict in verdicts:
+            self.happenings.note(ending(tick, seconds, verdict))
 
     def _let_in_and_out(self, now_seconds: float) -> None:
         if not self._starting and not self._ending:
             return
         started = list(self._starting.values())
+        stale = self.faults.stale()
         for workload_id in sorted(self._ending):
-            self._attribution.remove(self.workloads.by_id[workload_id])
+            self._attribution.remove(self.workloads.by_id[workload_id], stale)
         for workload in started:
             self._attribution.add(workload)
         self.workloads.change(started, self._ending, self.state.tick if "state" in self.__dict__ else 0, now_seconds)
         self._starting, self._ending = {}, set()
+
+    def _ended_by_faults(self, faults: FaultTick | None, gone: set[str]) -> dict[str, Verdict]:
+        """Verdicts on the workloads that faults end."""
+        verdicts: dict[str, Verdict] = {}
+        for devices, text, _ in faults.endings if faults else ():
+            for workload, device in self.workloads.on_devices(self._mask(devices)):
+                if workload.workload_id not in gone and workload.workload_id not in verdicts:
+                    reason = text.replace("{}", self.roster.device_name(device))
+                    verdicts[workload.workload_id] = workload.verdict(1, reason)
+        return verdicts
+
+    def _mask(self, devices: Positions) -> Mask:
+        mask = np.zeros(self.roster.device_count, np.bool_)
+        mask[devices] = True
+        return mask
 
     def _without_devices(self, level: Level, gone: set[str]) -> dict[str, Verdict]:
         """Verdicts on the workloads that have lost a device."""
@@ -243,9 +315,24 @@ class Fleet:
         """Whether a workload leaves with the next tick."""
         return workload_id in self._ending
 
+    def quantity_of(self, metric: str) -> str:
+        """The quantity that a metric shows, named as an identity or a person does.
+
+        :raises Refused: when no device has it.
+        """
+        quantity = self._admission.metric(metric).quantity
+        if quantity not in self._relations.quantities:
+            raise Refused("unknown-name", f"no metric {metric!r}", "metric")
+        return quantity
+
     def quantity_names(self) -> list[str]:
         """Quantities that some device of the fleet has."""
         return sorted(self._relations.quantities)
+
+
+def fault_id_of(sequence: int) -> str:
+    """The id of the fault that the event of that sequence number injected."""
+    return f"f{sequence}"
 
 
 def workload_id_of(sequence: int) -> str:

@@ -8,6 +8,7 @@ from typing import Final
 from fakedev.sim.askable import ASKABLE, WITHOUT_SHARES, asked_quantity, metric_word
 from fakedev.sim.profile import checked_profile, format_profile, parse_profile
 from fakedev.sim.spec import Activity, MetricUse
+from fakedev.sim.units import parse_duration
 from fakedev.sim.value_functions import Value, is_call, made, parse_call, parse_seconds
 from fakedev.sim.value_units import LOAD, SHARE, Unit
 
@@ -76,6 +77,8 @@ def _has_percent(profile: object) -> bool:
 
 def _activity(position: int, entry: object, unit: Unit) -> tuple[Value, float, float]:
     names = ("load" if unit is LOAD else "value", "fluctuation", "seconds")
+    if isinstance(entry, Mapping) and unit is LOAD and "utilization" in entry:
+        entry = _scheduled(position, entry)
     if isinstance(entry, Mapping):
         unknown = [str(key) for key in entry if key not in names]
         if unknown:
@@ -94,6 +97,18 @@ def _activity(position: int, entry: object, unit: Unit) -> tuple[Value, float, f
         wrong = names[[value, fluctuation, seconds].index(None)]
         raise ValueError(f"activity {position}: {wrong} must be a number")
     return value, fluctuation, seconds
+
+
+def _scheduled(position: int, entry: Mapping[object, object]) -> list[object]:
+    """An entry of a schedule of utilization as an activity."""
+    unknown = [str(key) for key in entry if key not in ("time", "utilization")]
+    if unknown:
+        raise ValueError(f"activity {position}: unknown {unknown[0]!r}: an entry has time and utilization")
+    time = entry.get("time", 0)
+    try:
+        return [entry["utilization"], 0, parse_duration(time) if isinstance(time, str) else time]
+    except ValueError as error:
+        raise ValueError(f"activity {position}: time: {error}") from None
 
 
 def _value(value: object, unit: Unit) -> Value | None:

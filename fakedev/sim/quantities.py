@@ -30,9 +30,12 @@ KNOWN_QUANTITIES: Final[dict[str, str]] = {
     "memory_used_ratio": "used memory by total memory, 0 to 1",
     "core_frequency_mhz": "clock of the compute engines",
     "memory_frequency_mhz": "clock of the memory",
+    "core_frequency_max_mhz": "highest clock of the compute engines",
+    "memory_frequency_max_mhz": "highest clock of the memory",
     "power_watts": "power drawn by the board",
     "memory_power_watts": "power drawn by the memory, part of the board's",
     "power_limit_watts": "the power cap of the board",
+    "power_limit_default_watts": "the power cap that the board comes with",
     "performance_state": "0, the fastest, to 15, the slowest",
     "throttle_reasons": "what holds the clock, as NVIDIA's bit mask",
     "throttled_idle": "1 while the clock is down because there is no work, else 0",
@@ -48,6 +51,9 @@ KNOWN_QUANTITIES: Final[dict[str, str]] = {
     "energy_joules": "integral of the power since the simulation began",
     "temperature_celsius": "core temperature",
     "memory_temperature_celsius": "memory temperature",
+    "slowdown_temperature_celsius": "core temperature from which heat takes clock away",
+    "hardware_slowdown_temperature_celsius": "core temperature from which the hardware slowdown sets in",
+    "shutdown_temperature_celsius": "core temperature at which the board goes away",
     "inlet_temperature_celsius": "temperature of the air that cools the board",
     "fan_speed_ratio": "speed of the fan by its highest, 0 to 1",
     "hung": "1 while the board hangs, else 0",
@@ -68,6 +74,7 @@ KNOWN_QUANTITIES: Final[dict[str, str]] = {
     "remapped_rows_uncorrectable": "memory rows remapped for uncorrectable errors",
     "remapped_rows_correctable": "memory rows remapped for correctable errors",
     "row_remap_failure": "1 when remapping of rows has failed, else 0",
+    "row_remap_pending": "1 while remapped rows wait for the next reset, else 0",
     "resets": "resets of the board",
     "programming_errors": "programming errors",
     "driver_errors": "driver errors",
@@ -99,6 +106,25 @@ ERROR_COUNTERS: Final[tuple[str, ...]] = (
     "memory_errors_correctable",
     "memory_errors_uncorrectable",
 )
+
+#: Counter to the rate it integrates.
+INTEGRALS: Final[dict[str, str]] = {
+    "energy_joules": "power_watts",
+    "pcie_tx_bytes": "pcie_tx_bytes_per_second",
+    "pcie_rx_bytes": "pcie_rx_bytes_per_second",
+    "fabric_tx_bytes": "fabric_tx_bytes_per_second",
+    "fabric_rx_bytes": "fabric_rx_bytes_per_second",
+    "memory_read_bytes": "memory_read_bytes_per_second",
+    "memory_write_bytes": "memory_write_bytes_per_second",
+}
+
+#: Seconds in which something took clock away.
+_THROTTLED: Final[tuple[str, ...]] = (
+    "throttled_hardware_seconds", "throttled_power_seconds", "throttled_thermal_seconds",
+)  # fmt: skip
+
+#: All that only ever grows, until a board is reset.
+COUNTERS: Final[frozenset[str]] = frozenset((*INTEGRALS, *ERROR_COUNTERS, *_THROTTLED)) - {"row_remap_failure"}
 
 #: What follows from the memory bandwidth where a type says how much the memory carries.
 MEMORY_TRAFFIC: Final[tuple[str, ...]] = ("memory_read_bytes_per_second", "memory_write_bytes_per_second")

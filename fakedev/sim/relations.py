@@ -13,6 +13,7 @@ A quantity that a device type gives no range for is absent on its devices.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import cache
 from typing import Final
@@ -26,22 +27,15 @@ from fakedev.sim.boards.tick import BOARD_QUANTITIES, Boards
 from fakedev.sim.capacity import Capacity
 from fakedev.sim.demand import Demand
 from fakedev.sim.device_types import DeviceType
+from fakedev.sim.faults.fault_tick import FaultTick
+from fakedev.sim.faults.reported import add_reported
 from fakedev.sim.places import Places
-from fakedev.sim.quantities import ERROR_COUNTERS, MEMORY_TRAFFIC
+from fakedev.sim.quantities import ERROR_COUNTERS, INTEGRALS, MEMORY_TRAFFIC
 from fakedev.sim.randomness import Floats
+from fakedev.sim.ratings import RATINGS
 from fakedev.sim.roster import Roster
 from fakedev.sim.state import Level, Mask
 
-#: Counter to the rate it integrates.
-INTEGRALS: Final = {
-    "energy_joules": "power_watts",
-    "pcie_tx_bytes": "pcie_tx_bytes_per_second",
-    "pcie_rx_bytes": "pcie_rx_bytes_per_second",
-    "fabric_tx_bytes": "fabric_tx_bytes_per_second",
-    "fabric_rx_bytes": "fabric_rx_bytes_per_second",
-    "memory_read_bytes": "memory_read_bytes_per_second",
-    "memory_write_bytes": "memory_write_bytes_per_second",
-}
 _MEMORY: Final = "memory_used_bytes"
 _MEMORY_SIZES: Final = ("memory_total_bytes", "memory_reserved_bytes", "memory_page_bytes")
 
@@ -83,11 +77,18 @@ class Relations:
             "memory_reserved_bytes": self._reserved,
             "created_seconds": np.full(self._count, epoch_seconds),
             "xid": nothing,
+            "row_remap_pending": nothing,
         }
         for name in ("memory_total_bytes", "memory_reserved_bytes", "memory_free_bytes", "memory_used_ratio"):
             self._present[name] = has_memory
+        for name, rated in RATINGS.items():
+            ratings = [rated(each) for each in types]
+            if any(map(math.isfinite, ratings)):
+                self._constant[name] = spread([each if math.isfinite(each) else 0.0 for each in ratings])
+                self._present[name] = mask([math.isfinite(each) for each in ratings])
         for name in (*ERROR_COUNTERS, "xid"):
             self._present[name] = mask([each.counts_errors and name not in each.lacks for each in types])
+        self._present["row_remap_pending"] = self._present["row_remap_failure"]
         dynamics = [each.dynamics for each in types]
         self._has_dynamics = mask([each is not None for each in dynamics])
         self._places = Places(self._has_dynamics)
@@ -122,15 +123,23 @@ class Relations:
         if self._boards is not None:
             self._boards.set_conditions(self._places.conditions(conditions))
 
-    def device_level(self, demand: Demand, before: Level | None, seconds: float) -> Level:
+    def inlet_celsius(self) -> Floats:
+        """The temperature of the air where no condition has changed it; NaN on devices without dynamics."""
+        unknown = np.full(self._count, np.nan)
+        return unknown if self._boards is None else self._places.put(self._boards.inlet_celsius, unknown)
+
+    def device_level(
+        self, demand: Demand, before: Level | None, seconds: float, faults: FaultTick | None = None
+    ) -> Level:
         """All quantities of the devices for one tick.
 
         :param demand: what the workloads ask in this tick.
         :param before: the level as it was a tick ago, for the counters; None at the start.
         :param seconds: simulated seconds that the counters integrate over.
+        :param faults: what faults do in this tick, beside the conditions; None: there are none.
         """
         arrays = dict(self._constant)
-        made = self._boards_made(demand, before, seconds)
+        made = self._boards_made(demand, before, seconds, faults)
         # Parts of 1 may add up to a last digit more.
         load = np.minimum(sum(demand.loads.values(), np.zeros(self._count)), 1.0)
         for name, low in self._low.items():
@@ -140,7 +149,9 @@ class Relations:
             if name in self._present:
                 arrays[name] = self._places.put(values, arrays.get(name))
         self._add_memory(arrays, demand)
-        self._add_counters(arrays, demand, before, seconds)
+        self._add_counters(arrays, demand, before, seconds, None if faults is None else faults.resets())
+        if before is not None:
+            add_reported(arrays, before, faults, self._constant["created_seconds"])
         if self.conditions.lost is not None:
             gone = (self.conditions.lost > 0).astype(np.float64)
             arrays["lost"] = np.maximum(arrays["lost"], gone) if "lost" in arrays else gone
@@ -155,7 +166,9 @@ class Relations:
             value = np.clip(value + asked[name], low, self._high[name])
         return value
 
-    def _boards_made(self, demand: Demand, before: Level | None, seconds: float) -> Mapping[str, Floats]:
+    def _boards_made(
+        self, demand: Demand, before: Level | None, seconds: float, faults: FaultTick | None
+    ) -> Mapping[str, Floats]:
         """What dynamics make, of the boards alone."""
         if self._boards is None:
             return {}
@@ -163,6 +176,8 @@ class Relations:
         if before is not None:
             names = [name for name in self._boards.REMEMBERED if name in before.arrays]
             past = self._places.of({name: before.arrays[name] for name in names})
+            if faults is not None and (reset := faults.resets()) is not None:
+                past = self._boards.awakened(past, self._places.of({"reset": reset.astype(np.float64)})["reset"] > 0)
         return self._boards.step(self._places.of(demand.loads), self._places.of(demand.asked), past, seconds)
 
     def _add_memory(self, arrays: dict[str, Floats], demand: Demand) -> None:
@@ -178,16 +193,22 @@ class Relations:
             arrays["memory_free_bytes"] = self._total - self._reserved - used
             arrays["memory_used_ratio"] = _divided(used, self._total)
 
-    def _add_counters(self, arrays: dict[str, Floats], demand: Demand, before: Level | None, seconds: float) -> None:
+    def _add_counters(
+        self, arrays: dict[str, Floats], demand: Demand, before: Level | None, seconds: float, reset: Mask | None
+    ) -> None:
         for counter, rate in INTEGRALS.items():
             if rate in arrays:
                 so_far: Floats | float = before.arrays[counter] if before else 0.0
+                if reset is not None:
+                    so_far = np.where(reset, 0.0, so_far)
                 arrays[counter] = so_far + arrays[rate] * seconds
         for name in ERROR_COUNTERS:
             count = before.arrays[name] if before else np.zeros(self._count)
             if name in demand.asked:
                 count = count + np.rint(np.maximum(demand.asked[name], 0.0))
             arrays[name] = count
+        # It is counted among the errors, and no more than a flag.
+        arrays["row_remap_failure"] = np.minimum(arrays["row_remap_failure"], 1.0)
 
     def _without(self, lost: Mask, arrays: dict[str, Floats], before: Level | None) -> Level:
         """The level with nothing shown of the boards that are lost, and their counters where they were."""

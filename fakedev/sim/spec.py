@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fakedev.sim.device_types import DeviceType
+from fakedev.sim.faults.spec import FaultSpec
 from fakedev.sim.value_functions import Value
 
 #: Seconds of an activity that lasts until it is stopped. Finite, so that 0 * FOREVER is 0.
@@ -129,6 +130,7 @@ class FleetSpec:
     :param epoch_seconds: wall time of tick 0, in seconds since 1970.
     :param base: workloads that are present from the first tick.
     :param metric_names: names of metrics that limits may use beside those of quantities: as identities show them.
+    :param faults: what goes wrong from the first tick on, or later.
     """
 
     pools: tuple[PoolSpec, ...]
@@ -137,3 +139,4 @@ class FleetSpec:
     epoch_seconds: float = 0.0
     base: tuple[WorkloadSpec, ...] = ()
     metric_names: Mapping[str, MetricName] = field(default_factory=dict)
+    faults: tuple[FaultSpec, ...] = ()

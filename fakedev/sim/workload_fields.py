@@ -9,6 +9,7 @@ from typing import Final
 
 from fakedev.sim.askable import metric_word
 from fakedev.sim.errors import FieldError
+from fakedev.sim.named_profiles import with_profile
 from fakedev.sim.profile import format_profile
 from fakedev.sim.profile_fields import number_of, profile_from, use_profile, uses_from
 from fakedev.sim.quantities import is_in_bytes
@@ -34,6 +35,7 @@ def workload_from_fields(fields: Mapping[str, object]) -> WorkloadSpec:
         if field not in FIELDS:
             near = difflib.get_close_matches(field, FIELDS, 1)
             raise FieldError(field, "is not a field of a workload" + (f"; did you mean {near[0]}?" if near else ""))
+    fields = with_profile(fields)
     name = _text(fields, "name")
     if not name:
         raise FieldError("name", "a workload needs a name")

@@ -22,7 +22,7 @@ class Kind(enum.Enum):
     TEXT = "a text"
     LIST = "a list of texts"  # commas between them in words
     WORDS = "a list of texts without NUL"  # all words that are left; those of a command
-    SERIES = "a text or a list"  # passed on as it is, as a profile
+    SERIES = "a text, a list or an object"  # passed on as it is, as a profile
     DURATION = "a duration, as 90s or 5m"  # also a plain number: of seconds
     WHOLE = "a whole number"
     NUMBER = "a finite number"
@@ -33,7 +33,7 @@ class Kind(enum.Enum):
 _ONLY_TEXTS: Final = {str}
 _PLAIN_TYPES: Final[dict[Kind, frozenset[type]]] = {
     Kind.TEXT: frozenset({str}),
-    Kind.SERIES: frozenset({str, list}),
+    Kind.SERIES: frozenset({str, list, dict}),
     Kind.DURATION: frozenset({str}),
     Kind.WHOLE: frozenset({int}),
 }
@@ -120,7 +120,7 @@ def from_json(argument: Argument, value: object) -> object:
         case Kind.WORDS:
             fits = isinstance(value, list) and {*map(type, value)} <= _ONLY_TEXTS and "\0" not in "".join(value)
         case Kind.SERIES:
-            fits = isinstance(value, str | list)
+            fits = isinstance(value, str | list | dict)
         case Kind.DURATION:
             fits = isinstance(value, str) or _is_number(value)
         case Kind.WHOLE:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from fakedev.wire.arguments import Argument, Kind
+from fakedev.wire.fault_verbs import FAULT_VERBS
 from fakedev.wire.replies import News
 from fakedev.wire.verbs import Flag, Grammar, Verb
 from fakedev.wire.words import quote_word
@@ -77,6 +78,7 @@ WORKLOAD_VERBS: Final = (
         positionals=[Argument("duration", Kind.DURATION, "DURATION", "as 15m or 90s", required=True)],
         answers=["ok TEXT, when it has got there"],
     ),
+    *FAULT_VERBS,
     Verb(
         "help",
         "What can be said here, or all about one verb.",

@@ -29,6 +29,7 @@ class Conditions:
     :ivar fan_stopped: 1: the fan stands still.
     :ivar hung: 1: the device hangs.
     :ivar lost: 1: the device has gone away.
+    :ivar pcie_share, fabric_share: what PCIe, and the links to other devices, still carry of what they do.
     """
 
     inlet_celsius: Floats | None = None
@@ -39,6 +40,8 @@ class Conditions:
     fan_stopped: Floats | None = None
     hung: Floats | None = None
     lost: Floats | None = None
+    pcie_share: Floats | None = None
+    fabric_share: Floats | None = None
 
     def changed(self, name: str, count: int, devices: NDArray[np.int64], value: float) -> Self:
         """These conditions, with one value on some devices.

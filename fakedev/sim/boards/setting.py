@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +24,7 @@ class Setting:
     :ivar full_mhz: the highest core clock that is allowed.
     :ivar locked: boards whose ``full_mhz`` is less than their highest.
     :ivar resistance: thermal resistance, by that of the type.
+    :ivar shares: for PCIe and the links to other boards, where any is not well, what each board's still carry.
     """
 
     inlet_celsius: Floats
@@ -35,6 +37,7 @@ class Setting:
     fan_stopped: Flags | None
     hung: Flags | None
     lost: Flags | None
+    shares: Mapping[str, Floats]
 
     @classmethod
     def of(cls, boards: Coefficients, conditions: Conditions) -> Setting:
@@ -55,4 +58,19 @@ class Setting:
             fan_stopped=is_set(conditions.fan_stopped),
             hung=is_set(conditions.hung),
             lost=is_set(conditions.lost),
+            shares={
+                link: unless_changed(share, np.ones(boards.count))
+                for link, share in (("pcie", conditions.pcie_share), ("fabric", conditions.fabric_share))
+                if share is not None
+            },
         )
+
+    def carried(self, traffic: dict[str, Floats], maxima: Mapping[str, Floats]) -> dict[str, Floats]:
+        """The traffic that the links still carry.
+
+        :param maxima: what they carry when they are well.
+        """
+        for link, share in self.shares.items():
+            for name in (f"{link}_tx_bytes_per_second", f"{link}_rx_bytes_per_second"):
+                traffic[name] = np.minimum(traffic[name], maxima[name] * share)
+        return traffic

@@ -24,6 +24,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fakedev.sim.boards import clocks, heat, power
 from fakedev.sim.boards.coefficients import Coefficients
@@ -116,7 +117,7 @@ class Boards:
         }
         clock, throttles = clocks.core_clock(boards, setting, active, ratios, before, seconds)
         clock_ratio = np.where(active, clock / boards.high["core_frequency_mhz"], 1.0)
-        traffic = engines.traffic(work, clock_ratio)
+        traffic = setting.carried(engines.traffic(work, clock_ratio), engines.maxima)
         drawn = power.board_power(boards, share, clock)
         core, memory = (
             heat.temperature(boards, setting, name, drawn, before, seconds)
@@ -142,6 +143,28 @@ class Boards:
             "hung": np.zeros(boards.count) if work.hanging is None else work.hanging.astype(np.float64),
             "lost": heat.lost(boards, setting, before),
         }
+
+    @property
+    def inlet_celsius(self) -> Floats:
+        """The temperature of the air where no condition has changed it."""
+        return self._boards.inlet
+
+    def awakened(self, before: Mapping[str, Floats], reset: NDArray[np.bool_]) -> Mapping[str, Floats]:
+        """The tick before, with boards that were lost and are reset now as cold as their air."""
+        back = reset & (before["lost"] > 0)
+        if not back.any():
+            return before
+        low, air, one = self._boards.low, self._setting.inlet_celsius, np.ones(self._boards.count)
+        cold = {
+            "core_frequency_mhz": low["core_frequency_mhz"],
+            "temperature_celsius": air,
+            "memory_temperature_celsius": air,
+            "fan_speed_ratio": low["fan_speed_ratio"],
+            "thermal_clock_ratio": one,
+            "power_clock_ratio": one,
+            "lost": 0.0 * one,
+        }
+        return {name: np.where(back, cold[name], values) if name in cold else values for name, values in before.items()}
 
     def brought(self, kind: str) -> Mapping[str, Floats]:
         """What a full load of a kind of work brings of usage, engines and traffic, over what an idle board has."""

@@ -1,0 +1,90 @@
+"""``fakedev conform``: how faithful a page is to a captured scrape of the real exporter."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from fakedev.commands.sample_page import sample_page
+from fakedev.commands.streams import write_text
+from fakedev.config.catalog import Catalog
+from fakedev.config.files import Files
+from fakedev.config.identity_choice import likely_identities, told_device
+from fakedev.config.problems import ConfigurationError, Report
+from fakedev.exposition.captured import CapturedPage, read_page
+from fakedev.exposition.conformity import Conformity, compared
+
+
+def conform(arguments: Sequence[str]) -> int:
+    """Compare, and print what differs.
+
+    :returns: 0; 2 when options or files cannot be used; 3 when the score is below ``--min``.
+    """
+    options = _parser().parse_args(list(arguments))
+    try:
+        capture = _page(options.against)
+        title, result = _best(capture, options)
+    except ConfigurationError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except ValueError as error:
+        print(f"fakedev conform: {error}", file=sys.stderr)
+        return 2
+    lines = [f"{title} against {options.against}: {result.percent:.1f} % ({result.met} of {result.aspects} aspects)"]
+    lines += [f"  {difference}" for difference in result.differences]
+    write_text(sys.stdout, "\n".join(lines) + "\n")
+    if options.least is not None and result.percent < options.least:
+        print(f"fakedev conform: {result.percent:.1f} % is less than --min {options.least:g}", file=sys.stderr)
+        return 3
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("fakedev conform", description=__doc__, allow_abbrev=False)
+    parser.add_argument("--against", metavar="CAPTURE", required=True, help="file with a scrape of the exporter")
+    parser.add_argument("--identity", metavar="NAME", help="identity of the catalog or a file; else the most alike")
+    parser.add_argument("--device", metavar="TYPE", help="device that is shown; else the one that the capture shows")
+    parser.add_argument("--page", metavar="FILE", help="compare this page, in place of an identity's")
+    parser.add_argument("--fragment", action="store_true", help="the capture is only a part of a page")
+    parser.add_argument("--min", dest="least", type=_percent, metavar="PERCENT", help="exit with 3 below this score")
+    return parser
+
+
+def _percent(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= 100:
+        raise ValueError
+    return value
+
+
+def _page(path: str) -> CapturedPage:
+    try:
+        page = read_page(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}") from None
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    if not page.families:
+        raise ValueError(f"{path}: there is no metric in it")
+    return page
+
+
+def _best(capture: CapturedPage, options: argparse.Namespace) -> tuple[str, Conformity]:
+    """What is compared, and the result; of several identities the most alike."""
+    if options.page is not None:
+        return options.page, compared(capture, _page(options.page), is_fragment=options.fragment)
+    report = Report()
+    catalog = Catalog(Files(environ=os.environ), report)
+    names = [options.identity] if options.identity else likely_identities(capture.families, catalog, report)
+    if not names:
+        raise ValueError(f"{options.against}: no identity has any of its families; name one with --identity")
+    device = options.device or told_device(capture.label_values(), catalog)
+    results = []
+    for name in names:
+        identity, text = sample_page(name, device)
+        result = compared(capture, read_page(text), is_fragment=options.fragment)
+        results.append((f"{identity.title} on {device}", result))
+    return max(results, key=lambda each: each[1].percent)

@@ -1,0 +1,35 @@
+"""``fakedev diff``: what changes for those who go from one identity to another."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from fakedev.commands.streams import write_text
+from fakedev.config.catalog import Catalog
+from fakedev.config.files import Files
+from fakedev.config.identity_choice import named_identity
+from fakedev.config.problems import ConfigurationError, Report
+from fakedev.exposition.identity_diff import identity_differences
+
+
+def diff(arguments: Sequence[str]) -> int:
+    """Print the differences, a line each.
+
+    :returns: 0; 2 when there is no such identity.
+    """
+    parser = argparse.ArgumentParser("fakedev diff", description=__doc__, allow_abbrev=False)
+    parser.add_argument("old", metavar="A", help="identity of the catalog (dcgm@4.8.2), or a file")
+    parser.add_argument("new", metavar="B", help="the other")
+    options = parser.parse_args(list(arguments))
+    report = Report()
+    catalog = Catalog(Files(environ=os.environ), report)
+    try:
+        old, new = (named_identity(name, catalog, report) for name in (options.old, options.new))
+    except ConfigurationError as error:
+        print(error, file=sys.stderr)
+        return 2
+    write_text(sys.stdout, "".join(f"{line}\n" for line in identity_differences(old, new)))
+    return 0

@@ -1,0 +1,42 @@
+"""A page of an identity for those who look at it: two boards, the second busy with a pod."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Final
+
+from fakedev.config.files import Files
+from fakedev.config.load import load
+from fakedev.exposition.face import Face
+from fakedev.exposition.identity import Identity
+from fakedev.exposition.page import Page
+from fakedev.exposition.sources import DeviceSource
+from fakedev.sim.fleet import Fleet
+
+_POD: Final = {"pod": "train-0", "namespace": "ml", "container": "main"}
+#: Ticks after which a board is as warm as its work makes it.
+_TICKS: Final = 120
+_EPOCH_SECONDS: Final = 1_700_000_000
+
+
+def sample_page(identity: str, device: str) -> tuple[Identity, str]:
+    """The page of a node of two boards, one idle and one fully busy for two minutes.
+
+    :param identity: name in the catalog, or path.
+    :param device: name in the catalog, or path.
+    :raises ConfigurationError: when there is no such identity or device, or one cannot show the other.
+    """
+    pool = {"name": "sample", "nodes": ["node-1"], "device": device, "devices-per-node": 2, "identity": identity}
+    tree = {
+        "fleet": {"epoch": str(_EPOCH_SECONDS), "pools": [pool]},
+        "web": [],
+        "workloads": {"listen": [], "base": [{"name": "train", "devices": "*/1", "profile": "100:0:0", **_POD}]},
+    }
+    configuration = load(None, Files(environ=os.environ), text=json.dumps(tree).replace("$", "$$"))
+    fleet = Fleet(configuration.fleet)
+    for _ in range(_TICKS):
+        fleet.advance()
+    shown = configuration.identities["sample"]
+    page = Page(Face(shown, DeviceSource(fleet, shown.shared_devices)), fleet.roster.nodes)
+    return shown, page.render(fleet.state).decode()

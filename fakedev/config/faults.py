@@ -1,0 +1,59 @@
+"""The faults of the configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fakedev.config.problems import Place, Report
+from fakedev.config.values import Values
+from fakedev.sim.admission import Admission
+from fakedev.sim.errors import FieldError, Refused
+from fakedev.sim.faults.faults import Faults
+from fakedev.sim.faults.fields import fault_from_fields
+from fakedev.sim.faults.spec import FaultSpec
+from fakedev.sim.relations import Relations
+from fakedev.sim.roster import Roster
+from fakedev.sim.spec import FleetSpec
+
+
+def fault_rules(fleet: FleetSpec, relations: Relations, admission: Admission) -> Faults:
+    """Which faults the fleet can have."""
+    roster = Roster(fleet.pools)
+    return Faults(fleet.seed, roster, roster.keys(), relations.quantities, admission.metric, fleet.tick_seconds)
+
+
+def load_faults(entries: Iterable[Values], rules: Faults | None, report: Report) -> tuple[FaultSpec, ...]:
+    """The faults; what is wrong is reported.
+
+    :param rules: which faults the fleet can have; None when it is not known.
+    """
+    faults = []
+    for values in entries:
+        fault = _fault(values, report)
+        if fault is not None:
+            faults.append(fault)
+            if rules is not None:
+                _check(fault, values, rules, report)
+    return tuple(faults)
+
+
+def _check(fault: FaultSpec, values: Values, rules: Faults, report: Report) -> None:
+    try:
+        rules.made("config", fault)
+    except Refused as error:
+        report.problem(_place(values, error.where), f"{error.where}: {error.text}")
+
+
+def _fault(values: Values, report: Report) -> FaultSpec | None:
+    fields = {key: values[key] for key in values if values.given(key) and values[key] is not None}
+    if values["kind"] is None:
+        return None  # it was missing or wrong, and that was reported
+    try:
+        return fault_from_fields(fields)
+    except FieldError as error:
+        report.problem(_place(values, error.field), f"{error.field}: {error.reason}")
+        return None
+
+
+def _place(values: Values, field: str) -> Place:
+    return values.place_of(field) if values.given(field) else values.place

@@ -1,0 +1,131 @@
+"""Families, rows and labels of an identity's file, as the exposition reads them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from fakedev.config.problems import Place, Report
+from fakedev.config.values import Values
+from fakedev.exposition.identity import FamilySpec, LabelSpec, NumberFormat, RowSpec
+from fakedev.exposition.labels import Template
+from fakedev.sim.quantities import quantity_in_file
+
+_METRIC: Final = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+
+_LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+
+_LEVELS: Final = ("device", "node", "part", "link", "workload")
+
+
+def checked_metric(name: str) -> str:
+    """A family's name.
+
+    :raises ValueError: for one that Prometheus would not take.
+    """
+    if not _METRIC.fullmatch(name):
+        raise ValueError(f"{name[:80]!r} is no metric name: letters, digits, _ and : only, no digit first")
+    return name
+
+
+def checked_label(name: str) -> str:
+    """A label's name.
+
+    :raises ValueError: for one that Prometheus would not take.
+    """
+    if not _LABEL.fullmatch(name) or name.startswith("__"):
+        raise ValueError(f"{name[:80]!r} is no label name: letters, digits and _ only, no digit and no __ first")
+    return name
+
+
+def check_rows(family: FamilySpec, labels: Sequence[LabelSpec], place: Place, report: Report) -> None:
+    """Reports labels given twice on a line, and rows that would be the same series."""
+    seen: set[tuple[str, frozenset[tuple[str, str]]]] = set()
+    for row in family.rows:
+        names = Counter(label.name for label in (*labels, *row.labels))
+        for name, times in names.items():
+            if times > 1:
+                report.problem(place, f"{family.name}: the label {name!r} is given {times} times on a line: remove one")
+        series = (row.level, frozenset((label.name, label.value) for label in row.labels))
+        if series in seen:
+            report.problem(place, f"{family.name}: two rows have the same labels: give them a label that differs")
+        seen.add(series)
+
+
+def read_family(values: Values, quantities: dict[str, Place], report: Report) -> FamilySpec:
+    """A family; what is wrong with it is reported.
+
+    :param quantities: gathers the quantities that it names, with their places.
+    """
+    name = values["name"] or ""
+    reported(checked_metric, name, values.place_of("name"), report)
+    if sum((bool(values["rows"]), values.given("quantity"), values.given("constant"))) != 1:
+        report.problem(values.place, f"{name}: give either quantity, or constant, or rows")
+    rows = tuple(read_row(row, quantities, report) for row in values["rows"])
+    if not rows and (values["quantity"] or values["constant"] is not None):
+        rows = (read_row(values, quantities, report),)
+    return FamilySpec(
+        name=name,
+        kind=values["type"] or "gauge",
+        help=values["help"] or "",
+        number=NumberFormat(values["format"] or "go"),
+        rows=rows,
+    )
+
+
+def read_row(values: Values, quantities: dict[str, Place], report: Report) -> RowSpec:
+    """A row, or the one row of a family in its short form.
+
+    :param quantities: gathers the quantities that it names, with their places.
+    """
+    quantity = quantity_in_file(values["quantity"] or "")
+    if bool(quantity) == (values["constant"] is not None):
+        report.problem(values.place, "a row shows either a quantity or a constant")
+    if quantity:
+        quantities.setdefault(quantity, values.place_of("quantity"))
+    plus, where, unless = (_named(values, key, quantities) for key in ("plus", "where", "unless"))
+    level = values.get("level", "device")
+    if level not in _LEVELS:
+        report.problem(values.place_of("level"), f"level: {level!r} is none of {', '.join(_LEVELS)}")
+    per, requires = (quantity_in_file(values[key]) for key in ("per", "requires"))
+    for name, key in ((per, "per"), (requires, "requires")):
+        if name:
+            quantities.setdefault(name, values.place_of(key))
+    labels = read_labels(values["labels"], "labels", report)
+    constant = 0.0 if values["constant"] is None else float(values["constant"])
+    return RowSpec(quantity, values["unit"], labels, level, requires, plus, per, where, unless, constant)
+
+
+def _named(values: Values, key: str, quantities: dict[str, Place]) -> tuple[str, ...]:
+    """The quantities of a list."""
+    names = tuple(map(quantity_in_file, values[key]))
+    for name, node in zip(names, values.items_of(key), strict=False):
+        quantities.setdefault(name, node.place)
+    return names
+
+
+def read_labels(entries: Iterable[Values], where: str, report: Report) -> tuple[LabelSpec, ...]:
+    """Labels; names that cannot be, and those given twice, are reported."""
+    labels = []
+    for values in entries:
+        name, template = values["name"] or "", values["value"] or ""
+        reported(checked_label, name, values.place_of("name"), report)
+        reported(Template.parse, template, values.place_of("value"), report)
+        texts = tuple(values["texts"].items())
+        labels.append(LabelSpec(name, template, values["optional"], texts, values["otherwise"]))
+    for name, times in Counter(label.name for label in labels).items():
+        if name and times > 1:
+            place = next(values.place for values in entries if values["name"] == name)
+            report.problem(place, f"{where}: {name!r} is given {times} times: remove one")
+    return tuple(labels)
+
+
+def reported(check: object, text: str, place: Place, report: Report) -> None:
+    """Reports what a check says of a text that was given."""
+    if text and callable(check):
+        try:
+            check(text)
+        except ValueError as error:
+            report.problem(place, str(error))

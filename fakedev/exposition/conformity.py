@@ -1,0 +1,232 @@
+"""How faithful a page is to a captured one: what differs, in words, and how much is the same.
+
+Each family of either page has seven aspects: that both have it, its TYPE, its HELP, the names of its labels in their
+order, how its numbers are written, their range, and its place in the order of families. A family that only one page
+has differs in all of them; what a page without samples does not tell is left out. Numbers themselves are not
+compared: only whether they are of one magnitude, which tells percents from ratios and bytes from MiB.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from fakedev.exposition.captured import CapturedFamily, CapturedPage, Sample
+from fakedev.exposition.identity import NumberFormat
+from fakedev.exposition.numbers import formatted
+
+#: Aspects that a family has where both pages have samples of it.
+ASPECTS: Final = ("family", "TYPE", "HELP", "labels", "numbers", "range", "order")
+#: Aspects that need samples.
+_OF_SAMPLES: Final = ("labels", "numbers", "range")
+#: Numbers of one magnitude: none is so many times another. Ratio and percent are 100 apart.
+_MAGNITUDE: Final = 30.0
+
+#: How a number may have been written: the name of the way, and what the way makes of the value.
+_WAYS: Final[dict[str, Callable[[float], str]]] = {
+    "whole": lambda value: f"{value:.0f}",
+    "with six decimals": lambda value: f"{value:.6f}",
+    "as Go does": lambda value: _written(value, NumberFormat.GO),
+    "as Python does": lambda value: _written(value, NumberFormat.PYTHON),
+    "with up to 15 digits": lambda value: f"{value:.15g}",
+}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Something in which a page is not the captured one.
+
+    :param family: its name; empty for the page as a whole.
+    :param aspect: one of :data:`ASPECTS`, or ``layout``.
+    """
+
+    family: str
+    aspect: str
+    words: str
+
+    def __str__(self) -> str:
+        return f"{self.family or 'the page'}: {self.words}"
+
+
+@dataclass(frozen=True)
+class Conformity:
+    """The result of a comparison.
+
+    :ivar aspects: how many were compared.
+    :ivar met: how many of them are the same.
+    """
+
+    differences: tuple[Difference, ...]
+    aspects: int
+    met: int
+
+    @property
+    def percent(self) -> float:
+        """The share of aspects that are the same."""
+        return 100.0 * self.met / self.aspects if self.aspects else 100.0
+
+
+def _written(value: float, number: NumberFormat) -> str:
+    return formatted(np.array([value]), number)[0].decode()
+
+
+def compared(capture: CapturedPage, page: CapturedPage, *, is_fragment: bool = False) -> Conformity:
+    """A page beside a captured one.
+
+    :param is_fragment: the capture is a part of a page: families that it has not tell nothing.
+    """
+    differences: list[Difference] = []
+    aspects = 1
+    if capture.is_declared_first != page.is_declared_first:
+        where = "before all lines" if capture.is_declared_first else "before the lines of their family"
+        differences.append(Difference("", "layout", f"the capture has HELP and TYPE {where}"))
+    lost = len(differences)
+    shared = [name for name in capture.families if name in page.families]
+    misplaced = _misplaced(shared, [name for name in page.families if name in capture.families])
+    for name, theirs in capture.families.items():
+        aspects += len(ASPECTS)
+        ours = page.families.get(name)
+        if ours is None:
+            differences.append(Difference(name, "family", "only the capture has it"))
+            lost += len(ASPECTS)
+            continue
+        if not theirs.samples or not ours.samples:
+            aspects -= len(_OF_SAMPLES)
+        found = [*_declarations(theirs, ours), *_samples(theirs, ours)]
+        if name in misplaced:
+            found.append(Difference(name, "order", "it has another place among the families"))
+        differences += found
+        lost += len(found)
+    for name in page.families:
+        if name not in capture.families and not is_fragment:
+            differences.append(Difference(name, "family", "the capture has it not"))
+            aspects += len(ASPECTS)
+            lost += len(ASPECTS)
+    return Conformity(tuple(differences), aspects, aspects - lost)
+
+
+def _declarations(theirs: CapturedFamily, ours: CapturedFamily) -> Iterator[Difference]:
+    name = theirs.name
+    if theirs.kind != ours.kind:
+        yield Difference(name, "TYPE", f"TYPE is {theirs.kind} in the capture, {ours.kind} on the page")
+    if theirs.help != ours.help:
+        words = f"HELP is {_quoted(theirs.help)} in the capture, {_quoted(ours.help)} on the page"
+        yield Difference(name, "HELP", words)
+
+
+def _quoted(text: str | None) -> str:
+    return "missing" if text is None else f'"{text}"'
+
+
+def _samples(theirs: CapturedFamily, ours: CapturedFamily) -> Iterator[Difference]:
+    """What differs in the lines of a family, if both pages have some."""
+    if not theirs.samples or not ours.samples:
+        return
+    for aspect, words in (
+        ("labels", _labels(theirs.samples, ours.samples)),
+        ("numbers", _numbers(theirs.samples, ours.samples)),
+        ("range", _range(theirs, ours)),
+    ):
+        if words:
+            yield Difference(theirs.name, aspect, words)
+
+
+def _labels(theirs: Sequence[Sample], ours: Sequence[Sample]) -> str:
+    """What differs in the names of labels: lines that the capture has must be there, and others like none of its."""
+    wanted = list(dict.fromkeys(sample.label_names for sample in theirs))
+    has = list(dict.fromkeys(sample.label_names for sample in ours))
+    for names in wanted:
+        if names not in has:
+            return f"labels {_names(names)} in the capture, {_names(_nearest(names, has))} on the page"
+    for names in has:
+        if not any(_is_part(names, other) or _is_part(other, names) for other in wanted):
+            return f"labels {_names(names)} on the page, {_names(_nearest(names, wanted))} in the capture"
+    return ""
+
+
+def _names(names: Sequence[str]) -> str:
+    return ",".join(names) if names else "none"
+
+
+def _nearest(names: Sequence[str], others: Sequence[Sequence[str]]) -> Sequence[str]:
+    return min(others, key=lambda other: len(set(names) ^ set(other)))
+
+
+def _is_part(part: Sequence[str], whole: Iterable[str]) -> bool:
+    """Whether ``part`` is ``whole`` with some left out."""
+    rest = iter(whole)
+    return all(name in rest for name in part)
+
+
+def _numbers(theirs: Sequence[Sample], ours: Sequence[Sample]) -> str:
+    """What differs in how numbers are written: there must be a way in which all of both may have been."""
+    stamped = {sample.has_timestamp for sample in theirs}
+    if stamped != {sample.has_timestamp for sample in ours}:
+        return "lines end with a time " + ("in the capture only" if True in stamped else "on the page only")
+    ways = _ways(theirs)
+    if ways & _ways(ours):
+        return ""
+    odd = [sample for sample in ours if not any(_is_written(sample, way) for way in ways)]
+    return f"numbers as {_longest(theirs)} in the capture, as {_longest(odd or ours)} on the page"
+
+
+def _ways(samples: Sequence[Sample]) -> frozenset[str]:
+    """The ways in which all numbers may have been written."""
+    return frozenset(way for way in _WAYS if all(_is_written(sample, way) for sample in samples))
+
+
+def _is_written(sample: Sample, way: str) -> bool:
+    return sample.number == _WAYS[way](float(sample.number))
+
+
+def _longest(samples: Sequence[Sample]) -> str:
+    return max((sample.number for sample in samples), key=len)
+
+
+def _range(theirs: CapturedFamily, ours: CapturedFamily) -> str:
+    """What differs in the magnitude of numbers; counters grow, and zeros tell nothing."""
+    if "counter" in (theirs.kind, ours.kind):
+        return ""
+    wanted, has = _magnitudes(theirs.samples), _magnitudes(ours.samples)
+    if not wanted or not has:
+        return ""
+    if min(has) * _MAGNITUDE < min(wanted) or max(has) > max(wanted) * _MAGNITUDE:
+        return f"{_span(wanted)} in the capture, {_span(has)} on the page"
+    return ""
+
+
+def _magnitudes(samples: Sequence[Sample]) -> list[float]:
+    values = [abs(float(sample.number)) for sample in samples]
+    return [value for value in values if 0 < value < math.inf]
+
+
+def _span(values: Sequence[float]) -> str:
+    low, high = min(values), max(values)
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
+
+
+def _misplaced(wanted: Sequence[str], has: Sequence[str]) -> frozenset[str]:
+    """The fewest names without which both have the same order."""
+    place = {name: number for number, name in enumerate(has)}
+    ends: list[int] = []
+    links: list[tuple[str, int]] = []
+    last_of: list[int] = []
+    for name in wanted:
+        at = bisect_left(ends, place[name])
+        links.append((name, last_of[at - 1] if at else -1))
+        if at == len(ends):
+            ends.append(place[name])
+            last_of.append(len(links) - 1)
+        else:
+            ends[at], last_of[at] = place[name], len(links) - 1
+    kept = set()
+    link = last_of[-1] if last_of else -1
+    while link >= 0:
+        name, link = links[link]
+        kept.add(name)
+    return frozenset(wanted) - kept

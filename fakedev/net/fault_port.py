@@ -1,0 +1,80 @@
+"""The verbs of the workload port about faults, and about why things are as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fakedev.net.fault_hub import describe_explanations, describe_fault
+from fakedev.net.shown import cut, shown_value
+from fakedev.sim.errors import Refused
+from fakedev.sim.selectors import resolve
+from fakedev.wire.replies import Reply
+from fakedev.wire.verbs import Request
+
+#: Faults of one answer: what is beyond is said to be there.
+_MOST_FAULTS = 1000
+#: Lines of the journal in one answer: when nobody says how many, and at most.
+_FEW_HAPPENINGS = 20
+_MOST_HAPPENINGS = 1000
+
+
+class FaultVerbs:
+    """What peers of the workload port ask about faults."""
+
+    factory: Any
+
+    def do_fault(self, request: Request) -> Reply:
+        """Inject a fault."""
+        self.factory.check_allowed("faults", "inject or clear faults")
+        fault_id = self.factory.faults.inject(request.arguments, self.factory.node)
+        return Reply(fault_id, data={"fault": fault_id})
+
+    def do_clear(self, request: Request) -> Reply:
+        """Clear a fault, or all."""
+        self.factory.check_allowed("faults", "inject or clear faults")
+        cleared = self.factory.faults.clear(str(request.arguments["fault"]))
+        return Reply(f"cleared {len(cleared)}", data={"cleared": cleared})
+
+    def do_faults(self, request: Request) -> Reply:
+        """A line for each fault."""
+        fleet = self.factory.hub.fleet
+        every = list(fleet.faults.by_id.values())
+        described = [describe_fault(fleet, each) for each in every[:_MOST_FAULTS]]
+        return Reply(lines=cut([_line(each) for each in described], len(every)),
+                     data={"faults": described, "total": len(every)})  # fmt: skip
+
+    def do_explain(self, request: Request) -> Reply:
+        """Why a device shows what it shows."""
+        fleet = self.factory.hub.fleet
+        word = str(request.arguments["device"])
+        found = resolve([word], fleet.roster, self.factory.node).tolist()
+        if len(found) != 1:
+            raise Refused("bad-argument", f"device: {word!r} names {len(found)} devices: give one", "device")
+        told = describe_explanations(fleet, found[0], str(request.arguments.get("metric") or ""))
+        lines = [f"{each['metric']} {_number(each['value'])}: {each['text']}" for each in told["explanations"]]
+        return Reply(lines=lines, data=told)
+
+    def do_journal(self, request: Request) -> Reply:
+        """What happened last."""
+        count: Any = request.arguments.get("count", _FEW_HAPPENINGS)
+        if not 1 <= count <= _MOST_HAPPENINGS:
+            raise Refused("bad-argument", f"count: must be 1 to {_MOST_HAPPENINGS}", "count")
+        told = [each.fields() for each in self.factory.hub.fleet.happenings.last(count)]
+        return Reply(lines=[_happening(each) for each in told], data={"journal": told})
+
+
+def _number(value: float | None) -> str:
+    return "not shown" if value is None else f"{value:g}"
+
+
+def _happening(fields: Mapping[str, Any]) -> str:
+    cause = f" ({fields['cause']})" if fields["cause"] else ""
+    return f"{fields['tick']} {fields['seconds']:g} {fields['kind']} {fields['scope']}: {fields['text']}{cause}"
+
+
+def _line(described: Mapping[str, Any]) -> str:
+    first = ("id", "kind", "state", "device-count", "active-devices")
+    keys = (*first[2:], *(key for key in described if key not in first))
+    rest = [f"{key}={shown_value(described[key])}" for key in keys if described[key] is not None]
+    return " ".join([described["id"], described["kind"], *rest])

@@ -1,0 +1,157 @@
+"""Why a device shows what it shows, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from fakedev.sim.device_types import Dynamics
+from fakedev.sim.fleet import Fleet
+from fakedev.sim.quantities import ERROR_COUNTERS
+from fakedev.sim.state import Level
+
+#: What is explained when nobody says what.
+IMPORTANT: Final = (
+    "usage_ratio", "core_frequency_mhz", "power_watts", "temperature_celsius", "memory_used_bytes", "xid", "lost",
+)  # fmt: skip
+#: Workloads that are named.
+_MOST_NAMED: Final = 5
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a quantity of a device is what it is.
+
+    :ivar value: None where the device does not show it.
+    :ivar faults: the ids of the faults behind it.
+    """
+
+    metric: str
+    value: float | None
+    text: str
+    faults: tuple[str, ...]
+
+
+class _Device:
+    """What is known of one device."""
+
+    def __init__(self, fleet: Fleet, position: int) -> None:
+        self.fleet = fleet
+        self.position = position
+        self.level: Level = fleet.state.levels["device"]
+        node = fleet.roster.nodes[fleet.roster.node_position(position)]
+        self.dynamics: Dynamics | None = node.pool.device_type.dynamics
+
+    def value(self, name: str) -> float:
+        """A quantity; 0 where it is not there."""
+        return float(self.level.arrays[name][self.position]) if self.level.has(name, self.position) else 0.0
+
+    def since(self, name: str) -> str:
+        """Since when a flag is what it is."""
+        return f"since tick {self.fleet.happenings.since(name, self.position)}"
+
+    def work(self) -> str:
+        """Who works on it."""
+        which = np.zeros(self.fleet.roster.device_count, np.bool_)
+        which[self.position] = True
+        found = [workload for workload, _ in self.fleet.workloads.on_devices(which)]
+        loads = self.fleet.workloads.load_percents()
+        named = [f"{each.workload_id} {each.spec.name} ({each.spec.kind}, load {loads[each.workload_id]:g} %)"
+                 for each in found[:_MOST_NAMED]]  # fmt: skip
+        more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+        return f"work: {', '.join(named)}{more}" if named else "no work"
+
+
+def explain(fleet: Fleet, position: int, metric: str = "") -> list[Explanation]:
+    """Why a device shows a metric, or the most important ones.
+
+    :param metric: the name of a quantity; empty for the most important that the device has.
+    """
+    device = _Device(fleet, position)
+    names = [metric] if metric else [name for name in IMPORTANT if device.level.has(name, position) or name == "lost"]
+    if not metric and not device.value("lost"):
+        names.remove("lost")
+    return [_explained(device, name) for name in names]
+
+
+def _explained(device: _Device, name: str) -> Explanation:
+    fleet, position = device.fleet, device.position
+    behind = fleet.faults.behind(name, position)
+    disguises = fleet.faults.disguises(name, position)
+    lost = "lost" in device.level.arrays and device.level.arrays["lost"][position] > 0
+    is_there = device.level.has(name, position) and not (lost and name != "lost")
+    if lost and not is_there:
+        text = f"the device is lost {device.since('lost')} and shows nothing"
+        behind = fleet.faults.behind("lost", position)
+    elif not is_there:
+        text = "this device has no such metric"
+    else:
+        text = _REASONS.get(name, _plain)(device, name)
+    causes = [f"cause fault {fault.fault_id} ({fault.spec.kind})" for fault in behind]
+    causes += [f"shown otherwise by fault {fault.fault_id} ({fault.spec.kind})" for fault in disguises]
+    value = device.value(name) if is_there else None
+    ids = tuple(fault.fault_id for fault in (*behind, *disguises))
+    return Explanation(name, value, "; ".join([text, *causes]), ids)
+
+
+def _plain(device: _Device, name: str) -> str:
+    if name in ERROR_COUNTERS:
+        return "counted since the start"
+    return device.work()
+
+
+def _clock(device: _Device, name: str) -> str:
+    dynamics, value = device.dynamics, device.value
+    if dynamics is None:
+        return device.work()
+    if value("throttled_hardware"):
+        return f"hardware slowdown {device.since('throttled_hardware')}, temperature {value('temperature_celsius'):.1f}"
+    if value("throttled_thermal"):
+        return (f"thermal throttling {device.since('throttled_thermal')}, temperature "
+                f"{value('temperature_celsius'):.1f} (throttled from {dynamics.slowdown_celsius:g} on, until it is "
+                f"under {dynamics.resume_celsius:g})")  # fmt: skip
+    if value("throttled_power"):
+        return f"held by the power limit of {value('power_limit_watts'):g} W {device.since('throttled_power')}"
+    if value("throttled_idle"):
+        return "idle: no work"
+    return f"nothing holds it; {device.work()}"
+
+
+def _power(device: _Device, name: str) -> str:
+    limit = device.value("power_limit_watts")
+    at = f"at {device.value('core_frequency_mhz'):g} MHz" + (f", limit {limit:g} W" if limit else "")
+    return f"{at}; {device.work()}"
+
+
+def _temperature(device: _Device, name: str) -> str:
+    if device.dynamics is None:
+        return device.work()
+    return (f"air of {device.value('inlet_temperature_celsius'):.1f} degrees, {device.value('power_watts'):.1f} W; it "
+            f"follows with {device.dynamics.thermal_seconds:g} s")  # fmt: skip
+
+
+def _usage(device: _Device, name: str) -> str:
+    if device.value("hung"):
+        return f"it hangs {device.since('hung')}"
+    return device.work()
+
+
+def _xid(device: _Device, name: str) -> str:
+    return f"the last error reported, {device.since('xid')}" if device.value("xid") else "no error since the last reset"
+
+
+def _lost(device: _Device, name: str) -> str:
+    return f"it is gone {device.since('lost')}" if device.value("lost") else "it is there"
+
+
+_REASONS: Final[Mapping[str, Callable[[_Device, str], str]]] = {
+    "core_frequency_mhz": _clock,
+    "power_watts": _power,
+    "temperature_celsius": _temperature,
+    "usage_ratio": _usage,
+    "xid": _xid,
+    "lost": _lost,
+}

@@ -1,0 +1,97 @@
+"""What is shown of the devices where exporters are at fault: series that are missing, wrong, or stand still."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from fakedev.sim.faults.faults import Fault, Faults
+from fakedev.sim.faults.kinds import Scope
+from fakedev.sim.quantities import COUNTERS
+from fakedev.sim.randomness import Floats
+from fakedev.sim.schedule import Positions
+from fakedev.sim.state import Level
+
+_CREATED: Final = "created_seconds"
+
+
+class Disguises:
+    """What faults make of the level of the devices before it is shown.
+
+    :param count: devices, D.
+    """
+
+    def __init__(self, count: int, epoch_seconds: float) -> None:
+        self._count = count
+        self._epoch_seconds = epoch_seconds
+        self._frozen: dict[str, dict[str, Floats]] = {}
+        self._offsets: dict[str, Floats] = {}
+        self._created: Floats | None = None
+
+    def shown(self, level: Level, before: Level, faults: Faults, start_seconds: float) -> Level:
+        """The level as exporters show it; the level itself, when all of them are well.
+
+        :param before: the level a tick ago.
+        :param start_seconds: simulated time at the beginning of the tick.
+        """
+        for fault, _, devices in faults.changes:
+            if fault.kind.name == "counter-reset":
+                self._restart(before, fault, devices, start_seconds)
+            elif fault.kind.name == "frozen" and fault.on.any() and fault.fault_id not in self._frozen:
+                self._frozen[fault.fault_id] = {name: before.arrays[name] for name in _names(before, fault)}
+        for fault_id in [each for each in self._frozen if each not in faults.by_id]:
+            del self._frozen[fault_id]
+        active = faults.active(Scope.SERIES)
+        if not active and not self._offsets:
+            return level
+        return self._disguised(level, active)
+
+    def _restart(self, before: Level, fault: Fault, devices: Positions, start_seconds: float) -> None:
+        """Counters begin again, at the beginning of this tick."""
+        for name in _names(before, fault):
+            if name in COUNTERS:
+                offsets = self._offsets.setdefault(name, np.zeros(self._count))
+                offsets[devices] = before.arrays[name][devices]
+        if self._created is None:
+            self._created = np.full(self._count, np.nan)
+        self._created[devices] = self._epoch_seconds + start_seconds
+
+    def _disguised(self, level: Level, active: Sequence[Fault]) -> Level:
+        arrays, present = dict(level.arrays), dict(level.present)
+        for name, offsets in self._offsets.items():
+            # A board that was reset counts from 0 by itself.
+            offsets[arrays[name] < offsets] = 0.0
+            arrays[name] = arrays[name] - offsets
+        if self._created is not None:
+            arrays[_CREATED] = np.fmax(arrays[_CREATED], self._created)
+        for fault in active:
+            devices = fault.concerned
+            for name in _names(level, fault):
+                if fault.kind.name == "absent":
+                    has = present.get(name)
+                    present[name] = np.ones(self._count, np.bool_) if has is None else has.copy()
+                    present[name][devices] = False
+                    continue
+                changed = arrays[name].copy()
+                changed[devices] = self._value(fault, name, devices)
+                arrays[name] = changed
+        return Level(level.count, arrays, present)
+
+    def _value(self, fault: Fault, name: str, devices: Positions) -> Floats | float:
+        if fault.kind.name == "frozen":
+            return self._frozen[fault.fault_id][name][devices]
+        if fault.kind.name == "sentinel":
+            # As shown: in the unit of the metric that was named.
+            return fault.values["value"] / (fault.metric.factor if fault.metric else 1.0)
+        return np.nan
+
+
+def _names(level: Level, fault: Fault) -> Sequence[str]:
+    """The quantities that a fault concerns."""
+    if fault.kind.name not in ("absent", "nan", "sentinel", "frozen", "counter-reset"):
+        return ()
+    if fault.metric is not None:
+        return (fault.metric.quantity,)
+    return [name for name in level.arrays if name != _CREATED]

@@ -1,0 +1,255 @@
+"""The faults of a fleet: which there are, and what they do to its devices in each tick."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fakedev.sim.errors import Refused
+from fakedev.sim.faults.effects import Act, Effect, Touched
+from fakedev.sim.faults.fault_tick import FaultTick
+from fakedev.sim.faults.kinds import KINDS, FaultKind, Scope
+from fakedev.sim.faults.spec import FaultSpec
+from fakedev.sim.randomness import Keys, entity_key, uniform
+from fakedev.sim.roster import Roster
+from fakedev.sim.schedule import Positions
+from fakedev.sim.selectors import resolve
+from fakedev.sim.spec import MetricName
+from fakedev.sim.state import Mask
+
+#: Faults that a fleet takes, those that wait among them.
+MOST_FAULTS: Final = 10_000
+#: Sums of decimal fractions miss a tick's boundary by less than this.
+_ROUNDING_SECONDS: Final = 1e-6
+
+
+@dataclass
+class Fault:
+    """A fault that was accepted.
+
+    :ivar devices: positions of those it may concern, N.
+    :ivar values: what its kind takes, defaults among it.
+    :ivar metric: what its metric shows; None for all metrics.
+    :ivar since_seconds: simulated time of its start; None until the next tick begins.
+    :ivar on: which of its devices it concerns now, shape (N,).
+    :ivar is_cleared: it ends with the next tick.
+    """
+
+    fault_id: str
+    spec: FaultSpec
+    kind: FaultKind
+    effect: Effect
+    devices: Positions
+    keys: Keys
+    values: Mapping[str, float]
+    metric: MetricName | None
+    on: Mask
+    since_seconds: float | None = None
+    is_cleared: bool = False
+    period: int = -1
+
+    @property
+    def lasts(self) -> bool:
+        """Whether it goes on for a time; else it happens, and is over."""
+        return self.kind.lasts_with(self.values)
+
+    @property
+    def concerned(self) -> Positions:
+        """The devices that it concerns now."""
+        return self.devices[self.on]
+
+
+class Change(NamedTuple):
+    """What became of a fault in a tick.
+
+    :ivar what: ``began``, ``struck`` (again, or other devices), ``eased`` (some devices) or ``over``.
+    """
+
+    fault: Fault
+    what: str
+    devices: Positions
+
+
+class _Tick(NamedTuple):
+    """Devices that a fault strikes, holds and leaves in a tick, and whether that was its last."""
+
+    struck: Positions
+    held: Positions
+    recovered: Positions
+    is_over: bool
+
+
+class Faults:
+    """The faults of a fleet.
+
+    :param device_keys: keys of randomness of the devices, shape (D,).
+    :param present: the devices that have each quantity, shape (D,).
+    :param metric_of: what a metric that somebody names shows.
+    :ivar by_id: the faults that wait or last, oldest first.
+    :ivar changes: what became of them in the last tick.
+    :ivar has_moved: whether a fault that lasts concerns other devices than a tick ago.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        roster: Roster,
+        device_keys: Keys,
+        present: Mapping[str, NDArray[np.bool_]],
+        metric_of: Callable[[str], MetricName],
+        tick_seconds: float,
+    ) -> None:
+        self._seed = seed
+        self._roster = roster
+        self._keys = device_keys
+        self._present = present
+        self._metric_of = metric_of
+        self._tick_seconds = tick_seconds
+        self.by_id: dict[str, Fault] = {}
+        self.changes: list[Change] = []
+        self.has_moved = False
+
+    # -- the door ---------------------------------------------------------------------------------
+
+    def made(self, fault_id: str, spec: FaultSpec) -> Fault:
+        """The fault of a specification, not yet among the others.
+
+        :raises Refused: when it cannot be; ``where`` is the field at fault.
+        """
+        kind = KINDS[spec.kind]
+        if len(self.by_id) >= MOST_FAULTS:
+            raise Refused("full", f"there are {MOST_FAULTS} faults already")
+        devices = resolve(spec.devices, self._roster, spec.node)
+        if kind.scope in (Scope.PAGE, Scope.NODE):
+            nodes = np.unique(self._roster.node_positions(devices)).tolist()
+            devices = np.concatenate([np.array(self._roster.nodes[node].devices) for node in nodes])
+        if kind.needs:
+            has = self._present.get(kind.needs, np.zeros(self._roster.device_count, np.bool_))
+            devices = devices[has[devices]]
+            if not len(devices):
+                text = f"{kind.name} needs {kind.needs}, which none of its devices has"
+                raise Refused("unknown-name", text, "devices")
+        metric = self._metric_of(spec.metric) if spec.metric else None
+        if metric is not None and metric.quantity not in self._present:
+            raise Refused("unknown-name", f"no metric {spec.metric!r}", "metric")
+        if spec.every_seconds and spec.every_seconds < self._tick_seconds - _ROUNDING_SECONDS:
+            raise Refused("limit", f"must not be less than a tick of {self._tick_seconds:g} seconds", "every")
+        values = {each.name: spec.values.get(each.name, each.default or 0.0) for each in kind.parameters}
+        first = devices
+        if kind.scope in (Scope.PAGE, Scope.NODE):
+            # All of a node, or nothing of it.
+            first = np.array([self._roster.nodes[each].first for each in self._roster.node_positions(devices).tolist()])
+        keys = self._keys[first] ^ np.uint64(entity_key("fault", fault_id))
+        off = np.zeros(len(devices), np.bool_)
+        return Fault(fault_id, spec, kind, kind.effect_of(values), devices, keys, values, metric, off)
+
+    def add(self, fault: Fault) -> None:
+        """Take a fault in: it begins, or waits for its start, with the next tick."""
+        self.by_id[fault.fault_id] = fault
+
+    def clear(self, fault_id: str) -> None:
+        """End a fault with the next tick.
+
+        :raises Refused: when there is none of that id.
+        """
+        fault = self.by_id.get(fault_id)
+        if fault is None or fault.is_cleared:
+            raise Refused("unknown-name", f"no fault {fault_id!r}", "fault")
+        fault.is_cleared = True
+
+    # -- the tick ---------------------------------------------------------------------------------
+
+    def advance(self, start_seconds: float, end_seconds: float) -> FaultTick | None:
+        """What the faults do to the devices in a tick; None when nothing."""
+        self.changes, self.has_moved = [], False
+        if not self.by_id:
+            return None
+        effects = FaultTick(self._roster.device_count, end_seconds - start_seconds, end_seconds)
+        ticks = [(fault, self._tick_of(fault, start_seconds)) for fault in list(self.by_id.values())]
+        for fault, tick in ticks:
+            self._act(fault, fault.effect.recover, effects, tick.recovered)
+        for fault, tick in ticks:
+            self._act(fault, fault.effect.strike, effects, tick.struck)
+            self._act(fault, fault.effect.hold, effects, tick.held)
+            if tick.is_over:
+                del self.by_id[fault.fault_id]
+        return effects
+
+    @staticmethod
+    def _act(fault: Fault, act: Act, effects: FaultTick, devices: Positions) -> None:
+        if len(devices):
+            act(effects, Touched(fault.fault_id, devices, fault.values))
+
+    def _tick_of(self, fault: Fault, now: float) -> _Tick:
+        """Which devices the fault strikes, holds and leaves in the tick that begins now."""
+        none = fault.devices[:0]
+        if fault.since_seconds is None:
+            fault.since_seconds = now + fault.spec.start_seconds
+        age = now - fault.since_seconds + _ROUNDING_SECONDS
+        was = fault.on
+        duration = fault.spec.duration_seconds
+        if fault.is_cleared or (duration and age >= duration):
+            fault.on = np.zeros_like(was)
+            self.has_moved |= bool(was.any())
+            left = fault.devices[was]
+            if fault.period >= 0:
+                self.changes.append(Change(fault, "over", left))
+            return _Tick(none, none, left, is_over=True)
+        if age < 0:
+            return _Tick(none, none, none, is_over=False)
+        is_first = fault.period < 0
+        every = fault.spec.every_seconds or (self._tick_seconds if fault.spec.probability < 1 else 0.0)
+        period = int(age // every) if every else 0
+        if period == fault.period:
+            return _Tick(none, fault.concerned, none, is_over=False)
+        fault.period = period
+        now_on = uniform(self._seed, fault.keys, "fault", period) < fault.spec.probability
+        fault.on = now_on & fault.lasts
+        self.has_moved |= bool((fault.on != was).any())
+        struck = fault.devices[now_on & ~was]
+        recovered = fault.devices[was & ~now_on]
+        if is_first or len(struck) or len(recovered):
+            self._note(fault, struck, recovered, is_first)
+        return _Tick(struck, fault.concerned, recovered, is_over=not fault.lasts and not every)
+
+    def _note(self, fault: Fault, struck: Positions, recovered: Positions, is_first: bool) -> None:
+        if is_first:
+            self.changes.append(Change(fault, "began", struck))
+        elif len(struck):
+            self.changes.append(Change(fault, "struck", struck))
+        if len(recovered):
+            self.changes.append(Change(fault, "eased", recovered))
+
+    # -- what others ask ----------------------------------------------------------------------------
+
+    def on_device(self, position: int) -> list[Fault]:
+        """The faults that concern a device now."""
+        return [fault for fault in self.by_id.values() if position in fault.concerned]
+
+    def behind(self, quantity: str, position: int) -> list[Fault]:
+        """The faults that may be why a quantity of a device has changed in the last tick, or is as it is."""
+        found = self.on_device(position) + [fault for fault, _, devices in self.changes if position in devices]
+        kinds = {fault.fault_id: fault for fault in found if not fault.kind.moves or quantity in fault.kind.moves}
+        return [fault for fault in kinds.values() if fault.kind.scope in (Scope.BOARD, Scope.NODE)]
+
+    def disguises(self, quantity: str, position: int) -> list[Fault]:
+        """The faults that show another value of a quantity of a device, or none."""
+        return [
+            fault
+            for fault in self.active(Scope.SERIES)
+            if position in fault.concerned and (fault.metric is None or fault.metric.quantity == quantity)
+            and fault.kind.takes_metric
+        ]
+
+    def stale(self) -> frozenset[int]:
+        """The devices whose labels of pods stay when their work is over."""
+        found = [fault.concerned.tolist() for fault in self.active(Scope.SERIES) if fault.kind.name == "stale-labels"]
+        return frozenset(device for devices in found for device in devices)
+
+    def active(self, *scopes: Scope) -> list[Fault]:
+        """The faults of some scopes that concern any device now."""
+        return [fault for fault in self.by_id.values() if fault.kind.scope in scopes and fault.on.any()]

@@ -1,0 +1,67 @@
+"""What is wrong with the pages of nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fakedev.sim.faults.faults import Fault, Faults
+from fakedev.sim.faults.kinds import Scope
+from fakedev.sim.roster import Roster
+
+
+@dataclass(frozen=True)
+class PageTrouble:
+    """What is wrong with a page.
+
+    :param is_closed: the connection is closed without an answer.
+    :param late_seconds: how late it comes.
+    :param share: of its bytes that are sent; 1 for all.
+    :param status: HTTP status in place of the page; 0 for none.
+    :param is_html: it says that it is HTML.
+    """
+
+    is_closed: bool = False
+    late_seconds: float = 0.0
+    share: float = 1.0
+    status: int = 0
+    is_html: bool = False
+
+
+class NodeTroubles:
+    """Which nodes' pages are in trouble, kept from tick to tick."""
+
+    def __init__(self, faults: Faults, roster: Roster) -> None:
+        self._faults = faults
+        self._roster = roster
+        self._nodes: list[tuple[Fault, frozenset[str]]] = []
+
+    def update(self) -> None:
+        """The faults have moved."""
+        self._nodes = []
+        for fault in self._faults.active(Scope.PAGE, Scope.NODE):
+            positions = set(self._roster.node_positions(fault.concerned).tolist())
+            self._nodes.append((fault, frozenset(self._roster.nodes[each].name for each in positions)))
+
+    def of(self, names: frozenset[str]) -> PageTrouble | None:
+        """What is wrong with a page of some nodes: what concerns all of them; None when it is well."""
+        if not self._nodes:
+            return None
+        found = [fault for fault, nodes in self._nodes if names <= nodes]
+        if not found:
+            return None
+        kinds = {fault.kind.name for fault in found}
+
+        def values(kind: str, name: str) -> list[float]:
+            return [fault.values[name] for fault in found if fault.kind.name == kind]
+
+        return PageTrouble(
+            is_closed="node-down" in kinds,
+            late_seconds=max(values("slow-page", "seconds"), default=0.0),
+            share=min(values("cut-page", "share"), default=1.0),
+            status=int(max(values("error-page", "status"), default=0.0)),
+            is_html="wrong-type" in kinds,
+        )
+
+    def hidden(self) -> frozenset[str]:
+        """The nodes that service discovery does not know now."""
+        return frozenset().union(*(nodes for fault, nodes in self._nodes if fault.values.get("leave-sd")))

@@ -1,0 +1,39 @@
+"""What boards report of faults from tick to tick: error codes, pending repairs, and counters that begin anew."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from fakedev.sim.faults.fault_tick import FaultTick
+from fakedev.sim.randomness import Floats
+from fakedev.sim.state import Level
+
+#: Flags that stay once they are set, until a reset.
+_PENDING: Final = "row_remap_pending"
+
+
+def add_reported(
+    arrays: dict[str, Floats], before: Level, tick: FaultTick | None, epoch_seconds: Floats
+) -> None:
+    """Put in what boards report: what they did a tick ago, and what is new in this one.
+
+    :param epoch_seconds: wall time of tick 0.
+    """
+    for name in ("xid", _PENDING, "created_seconds"):
+        arrays[name] = before.arrays[name]
+    if tick is None:
+        return
+    codes = tick.get("xid")
+    reset = tick.resets()
+    if reset is not None:
+        arrays["xid"] = np.where(reset, 0.0, arrays["xid"])
+        arrays[_PENDING] = np.where(reset, 0.0, arrays[_PENDING])
+        began = epoch_seconds + tick.now_seconds - tick.seconds
+        arrays["created_seconds"] = np.where(reset, began, arrays["created_seconds"])
+    if codes is not None:
+        arrays["xid"] = np.where(np.isnan(codes), arrays["xid"], codes)
+    pending = tick.get(_PENDING)
+    if pending is not None:
+        arrays[_PENDING] = np.maximum(arrays[_PENDING], pending)

@@ -1,0 +1,175 @@
+"""What happened to a fleet, and why: the journal, and since when devices are as they are."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fakedev.sim.events import (
+    ChangeClock,
+    ClearFault,
+    DropWorkload,
+    InjectFault,
+    Stamped,
+    StartWorkload,
+    StopWorkload,
+)
+from fakedev.sim.faults.faults import Change, Fault
+from fakedev.sim.randomness import Floats
+from fakedev.sim.roster import Roster
+from fakedev.sim.state import Level
+from fakedev.sim.workload import Verdict
+
+#: The last things that happened are kept for those who ask.
+MOST_KEPT: Final = 10_000
+#: Devices that are named; of more it is said how many there are.
+_MOST_NAMED: Final = 8
+#: What is told of a quantity that leaves 0, or comes back to it.
+_FLAGS: Final = {
+    "throttled_thermal": ("throttling by heat began", "throttling by heat is over"),
+    "throttled_power": ("throttling by the power limit began", "throttling by the power limit is over"),
+    "throttled_hardware": ("the hardware slowdown began", "the hardware slowdown is over"),
+    "hung": ("hangs", "hangs no more"),
+    "lost": ("is lost", "is back"),
+}
+_LONGEST_TEXT: Final = 400
+#: What is told of another value.
+_VALUES: Final = {"xid": "XID"}
+
+
+@dataclass(frozen=True)
+class Happening:
+    """Something that happened.
+
+    :param kind: ``start``, ``stop``, ``drop``, ``clock``, ``fault``, ``clear`` (events, as in the record), ``ended``
+        (a workload), ``began``, ``struck``, ``eased``, ``over`` (a fault), or the quantity of a device that changed.
+    :param scope: whom it concerns: devices, a workload, a fault.
+    :param cause: the event, fault or quantity that it follows from; empty where that is not known.
+    """
+
+    tick: int
+    seconds: float
+    kind: str
+    scope: str
+    cause: str
+    text: str
+
+    def fields(self) -> dict[str, object]:
+        """As plain values, for a line of the journal."""
+        return {
+            "tick": self.tick,
+            "seconds": self.seconds,
+            "kind": self.kind,
+            "scope": self.scope,
+            "cause": self.cause,
+            "text": self.text,
+        }
+
+
+def tell_nobody(happening: Happening) -> None:
+    """A listener that keeps nothing."""
+
+
+class Happenings:
+    """The last things that happened, and since which tick devices are as they are.
+
+    :param tell: is told each thing that happens, in order.
+    """
+
+    def __init__(self, roster: Roster, tell: Callable[[Happening], None] = tell_nobody) -> None:
+        self._roster = roster
+        self._tell = tell
+        self._kept: deque[Happening] = deque(maxlen=MOST_KEPT)
+        self._since = {name: np.zeros(roster.device_count, dtype=np.int64) for name in (*_FLAGS, *_VALUES)}
+
+    def last(self, count: int) -> list[Happening]:
+        """The last things that happened, oldest first."""
+        return list(self._kept)[-count:] if count else []
+
+    def since(self, name: str, device: int) -> int:
+        """The tick in which a flag of a device, or a code that it reports, became what it is."""
+        return int(self._since[name][device])
+
+    def note(self, happening: Happening) -> None:
+        """Something has happened."""
+        self._kept.append(happening)
+        self._tell(happening)
+
+    def note_faults(self, tick: int, seconds: float, changes: Sequence[Change]) -> None:
+        """What became of faults in a tick."""
+        for fault, what, devices in changes:
+            text = f"{fault.spec.kind} {what}"
+            self.note(Happening(tick, seconds, what, self.names(devices), fault.fault_id, text))
+
+    def note_devices(
+        self, tick: int, seconds: float, before: Level, after: Level, behind: Callable[[str, int], list[Fault]]
+    ) -> None:
+        """What devices show now, and did not a tick ago.
+
+        :param behind: the faults behind a quantity of a device.
+        """
+
+        def cause_of(quantity: str, device: int) -> str:
+            return ",".join(fault.fault_id for fault in behind(quantity, device))
+
+        for name, (began, ended) in _FLAGS.items():
+            now, past = _shown(after, name), _shown(before, name)
+            if now is past or now is None or past is None:
+                continue
+            changed = np.flatnonzero((now > 0) != (past > 0))
+            if not len(changed):
+                continue
+            self._since[name][changed] = tick
+            for text, devices in ((began, changed[now[changed] > 0]), (ended, changed[now[changed] <= 0])):
+                if len(devices):
+                    cause = cause_of(name, int(devices[0]))
+                    self.note(Happening(tick, seconds, name, self.names(devices), cause, text))
+        for name, noun in _VALUES.items():
+            now, past = _shown(after, name), _shown(before, name)
+            if now is past or now is None or past is None:
+                continue
+            changed = np.flatnonzero(now != past)
+            self._since[name][changed] = tick
+            for value in np.unique(now[changed]).tolist():
+                devices = changed[now[changed] == value]
+                cause = cause_of(name, int(devices[0]))
+                self.note(Happening(tick, seconds, name, self.names(devices), cause, f"{noun} {value:g}"))
+
+    def names(self, devices: NDArray[np.int64]) -> str:
+        """The names of devices; of many the first, and how many more there are."""
+        names = [self._roster.device_name(device) for device in devices[:_MOST_NAMED].tolist()]
+        more = len(devices) - len(names)
+        return ", ".join(names) + (f" and {more} more" if more else "")
+
+
+def happening_of(stamped: Stamped, seconds: float) -> Happening:
+    """An event that has arrived."""
+    match stamped.event:
+        case StartWorkload(workload):
+            kind, scope, text = "start", f"w{stamped.sequence}", f"{workload.name} on {','.join(workload.devices)}"
+        case StopWorkload(workload_id, reason):
+            kind, scope, text = "stop", workload_id, reason
+        case DropWorkload(workload_id):
+            kind, scope, text = "drop", workload_id, "its peer is gone"
+        case InjectFault(fault):
+            of_node = f" of {fault.node}" if fault.node else ""
+            kind, scope, text = "fault", f"f{stamped.sequence}", f"{fault.kind} on {','.join(fault.devices)}{of_node}"
+        case ClearFault(fault_id):
+            kind, scope, text = "clear", fault_id, "cleared"
+        case ChangeClock(_, _, reason):
+            kind, scope, text = "clock", "clock", reason
+    return Happening(stamped.tick, seconds, kind, scope, f"event {stamped.sequence}", text[:_LONGEST_TEXT])
+
+
+def ending(tick: int, seconds: float, verdict: Verdict) -> Happening:
+    """A workload that is over."""
+    return Happening(tick, seconds, "ended", verdict.workload_id, "", f"{verdict.name}: {verdict.code} {verdict.text}")
+
+
+def _shown(level: Level, name: str) -> Floats | None:
+    return level.arrays.get(name)

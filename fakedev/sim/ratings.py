@@ -1,0 +1,35 @@
+"""What boards are rated for: numbers of the device type that do not change with the ticks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from fakedev.sim.device_types import DeviceType
+
+
+def _highest(quantity: str) -> Callable[[DeviceType], float]:
+    def rating(device_type: DeviceType) -> float:
+        known = device_type.ranges.get(quantity)
+        return known.high if known else math.inf
+
+    return rating
+
+
+def _dynamic(name: str) -> Callable[[DeviceType], float]:
+    def rating(device_type: DeviceType) -> float:
+        return getattr(device_type.dynamics, name) if device_type.dynamics else math.inf
+
+    return rating
+
+
+#: Quantity to what a device type says of it; infinite where it says nothing.
+RATINGS: Final[Mapping[str, Callable[[DeviceType], float]]] = {
+    "core_frequency_max_mhz": _highest("core_frequency_mhz"),
+    "memory_frequency_max_mhz": _highest("memory_frequency_mhz"),
+    "power_limit_default_watts": _dynamic("power_limit_watts"),
+    "slowdown_temperature_celsius": _dynamic("slowdown_celsius"),
+    "hardware_slowdown_temperature_celsius": _dynamic("hardware_slowdown_celsius"),
+    "shutdown_temperature_celsius": _dynamic("shutdown_celsius"),
+}

@@ -1,0 +1,210 @@
+"""How faithful the built-in identities are to the reference texts, with each difference explained.
+
+Run as a script it writes the section of doc/identities.md anew. The texts are no part of the project: they lie in a
+folder beside it on the developers' machines.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from fakedev.commands.sample_page import sample_page
+from fakedev.exposition.captured import read_page
+from fakedev.exposition.conformity import Conformity, Difference, compared
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+GOLDEN: Final = ROOT.parent / "shared" / "facts" / "golden"
+DOCUMENT: Final = ROOT / "doc" / "identities.md"
+_HEAD: Final = "## How faithful they are\n"
+
+_XID = (
+    "XID_ERRORS",
+    "family",
+    "DCGM leaves the field blank before a board's first error, so there is no series; the text shows a row of 0",
+)
+_MIG = (".*", "labels", "the capture is of an instance of a GPU (MIG); instances are not shown yet")
+
+
+@dataclass(frozen=True)
+class Case:
+    """An identity on a device, against a text.
+
+    :param text: what the text is, in words.
+    :param explained: family (a pattern), aspect (a pattern), and why it differs.
+    """
+
+    identity: str
+    device: str
+    file: str
+    text: str
+    explained: tuple[tuple[str, str, str], ...] = ()
+    is_fragment: bool = False
+
+    def result(self) -> Conformity:
+        """The comparison."""
+        capture = read_page((GOLDEN / self.file).read_text(encoding="utf-8"))
+        return compared(capture, read_page(sample_page(self.identity, self.device)[1]), is_fragment=self.is_fragment)
+
+    def explanation(self, difference: Difference) -> str | None:
+        """Why something differs; None where nobody said."""
+        for family, aspect, why in self.explained:
+            if re.search(family, difference.family) and re.fullmatch(aspect, difference.aspect):
+                return why
+        return None
+
+
+CASES: Final = (
+    Case(
+        "dcgm@3.0",
+        "a100",
+        "dcgm-exporter-3.0-a100-idle-mig-disabled.0.prom",
+        "a real scrape, A100, idle",
+        (("PCIE", "range", "the capture is of an idle board alone, the page has a busy one too"),),
+    ),
+    Case(
+        "dcgm@3.0",
+        "a100",
+        "dcgm-exporter-3.0-a100-mig-active-1g5gb.prom",
+        "a real scrape, A100 with one instance, a part of its page",
+        (
+            _MIG,
+            ("FB_FREE|TENSOR", "range", "an instance has a seventh of the memory, and its work used no tensor cores"),
+        ),
+        is_fragment=True,
+    ),
+    Case(
+        "dcgm@4.8.2",
+        "h100",
+        "dcgm-exporter-4.8.2.DERIVED-default-2xH100.prom",
+        "put together by the exporter's template",
+        (_XID,),
+    ),
+    Case(
+        "dcgm@4.8.2",
+        "h100",
+        "dcgm-exporter-4.8.2.DERIVED-exp.prom",
+        "the families that the exporter makes itself",
+        (("DCGM_EXP", "family", "off in the exporter's own counters; they need windows over time and are not built"),),
+        is_fragment=True,
+    ),
+    Case(
+        "dcgm@4.8.3",
+        "h100",
+        "dcgm-exporter-4.8.3.DERIVED-default-2xH100.prom",
+        "put together from notes on the version",
+        (
+            _XID,
+            (
+                "ENERGY|PCIE",
+                "numbers",
+                "Go writes an exponent from a million on, as other pages of its library do; the text has none",
+            ),
+        ),
+    ),
+    Case(
+        "xpumanager@1.3",
+        "max-1550",
+        "intel-xpumanager-1.3.DERIVED.prom",
+        "made by the exporter's code, a board of two tiles",
+        (
+            (".*", "labels", "the text shows most rows per tile (sub_dev); boards are shown as one"),
+            (
+                ".*",
+                "order",
+                "the order is that in which the library reports families; here it is that of the exporter's table",
+            ),
+            ("max_temperature", "family", "maxima between two collections are not simulated"),
+            ("errors", "family", "counters of errors that the text leaves out and the exporter has"),
+        ),
+    ),
+    Case(
+        "collectd@6",
+        "dg1",
+        "collectd-gpu-sysman.DERIVED.prom",
+        "two families, from its source",
+        (("power", "order", "the plugin's tree has families by name; the text of two has energy second"),),
+        is_fragment=True,
+    ),
+    *(
+        Case(
+            "nvidia-gpu-exporter@1",
+            "h100",
+            f"nvidia_gpu_exporter.linux-x86_64__nvidia-h100-80gb-hbm3__590.48.01__{state}.prom",
+            f"a test text made of a real capture, H100, {state}",
+            (
+                (
+                    "gpu_info",
+                    "labels",
+                    "compute_cap, cuda_version, pci_sub_device_id and vbios_version are shown "
+                    "when a pool gives them as labels",
+                ),
+                (
+                    ".*",
+                    "family",
+                    "settings and static facts of a board, processes, and the exporter's own "
+                    "families: no quantity of the state",
+                ),
+            ),
+        )
+        for state in ("idle", "load")
+    ),
+    Case(
+        "amd-device-metrics@1",
+        "mi300x",
+        "amd-device-metrics-exporter.fragments.prom",
+        "real lines of three boards",
+        (
+            (
+                ".*",
+                "labels",
+                "the lines are of several versions and settings of labels; here are the "
+                "mandatory ones of the present version",
+            ),
+            (".*", "order", "the fragments are in no order of a page"),
+            ("xgmi", "family", "traffic between boards is simulated for all links together"),
+        ),
+        is_fragment=True,
+    ),
+)
+
+
+def section() -> str:
+    """The section of the document."""
+    lines = [
+        _HEAD,
+        "`fakedev conform` of each identity against every reference text at hand, on two boards, one idle and one busy",
+        "(the texts lie beside the project on the developers' machines; a test "
+        "keeps this section as it is). Seven aspects of each",
+        "family are compared: whether both have it, TYPE, HELP, labels and their "
+        "order, how numbers are written, their magnitude, and",
+        "the order of families.",
+        "",
+        "| identity | against | score | differences |",
+        "|---|---|---|---|",
+    ]
+    for case in CASES:
+        result = case.result()
+        counted: dict[str, int] = {}
+        for difference in result.differences:
+            why = case.explanation(difference) or f"unexplained: {difference}"
+            counted[why] = counted.get(why, 0) + 1
+        words = "; ".join(f"{count}: {why}" for why, count in counted.items()) or "none"
+        lines.append(f"| {case.identity} | {case.text} | {result.percent:.1f} % | {words} |")
+    return "\n".join(lines) + "\n"
+
+
+def with_section(document: str) -> str:
+    """A document with the section in its place."""
+    before, found, rest = document.partition(_HEAD)
+    if not found:
+        raise ValueError(f"the document has no line {_HEAD!r}")
+    # A section ends where the next one begins.
+    end = rest.index("\n## ")
+    return before + section() + rest[end:]
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(with_section(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,74 @@
+"""The identities of the catalog, as data: what each must have to be shown at all."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from fakedev.config.names import COMPUTED_FACTS
+from fakedev.exposition.identity import UNITS, Identity
+from fakedev.exposition.labels import Template
+from fakedev.sim.quantities import KNOWN_QUANTITIES
+from tests.identities import TITLES, loaded
+
+METRIC_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+#: Facts that every board of the catalog has.
+FACTS = {
+    *COMPUTED_FACTS, "uuid", "serial", "pci_address", "device_file",
+    "product_name", "vendor", "pci_device_id", "driver_version", "architecture", "memory_type",
+}  # fmt: skip
+
+
+@pytest.fixture(params=TITLES)
+def identity(request: pytest.FixtureRequest) -> Identity:
+    """Each identity in turn."""
+    return loaded(request.param)
+
+
+def test_families(identity: Identity) -> None:
+    """Names are valid and unique; types are known."""
+    names = [family.name for family in identity.families]
+    assert len(names) == len(set(names)) > 0
+    for family in identity.families:
+        assert METRIC_NAME.fullmatch(family.name)
+        assert family.kind in {"gauge", "counter"}
+        assert family.help.strip() == family.help
+
+
+def test_rows(identity: Identity) -> None:
+    """Rows show known quantities of devices in known units, each with labels of its own."""
+    for family in identity.families:
+        for row in family.rows:
+            assert set(row.named) <= set(KNOWN_QUANTITIES), family.name
+            assert row.quantity or not (row.plus or row.per)
+            assert row.unit in UNITS
+            assert row.level == "device"
+        told_apart = [tuple((label.name, label.value) for label in row.labels) for row in family.rows]
+        assert len(told_apart) == len(set(told_apart)), family.name
+
+
+def test_labels(identity: Identity) -> None:
+    """Labels have valid names, templates of facts that every board has, and none is on a line twice."""
+    common = [label.name for label in identity.labels]
+    assert len(common) == len(set(common))
+    assert 0 <= identity.leading_labels <= len(common)
+    of_rows = [label for family in identity.families for row in family.rows for label in row.labels]
+    for label in (*identity.labels, *of_rows):
+        assert LABEL_NAME.fullmatch(label.name)
+        assert not label.name.startswith("__")
+        assert label.optional or set(Template.parse(label.value).facts) <= FACTS, label
+    for family in identity.families:
+        for row in family.rows:
+            assert not {label.name for label in row.labels} & set(common), family.name
+
+
+def test_not_covered(identity: Identity) -> None:
+    """What is left out is said in words; a single word before the colon is a family that there is not."""
+    names = {family.name for family in identity.families}
+    assert identity.not_covered
+    for text in identity.not_covered:
+        head, _, reason = text.partition(": ")
+        assert reason, text
+        assert not set(head.split(", ")) & names, text

@@ -1,0 +1,159 @@
+"""fakedev-dcgm-exporter: the flags and variables of two exporters' manifests, and what they stand for."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from fakedev.commands.dcgm_exporter import DcgmOptions, UsageProblem, main
+from fakedev.commands.dcgm_profiles import PROFILES
+from fakedev.config.configuration import Configuration
+from fakedev.config.files import Files
+from fakedev.config.load import load
+from tests.application import application
+
+
+def meant(*arguments: str, **environ: str) -> tuple[str, dict[str, str]]:
+    """The configuration, and the files that are made for it."""
+    options = DcgmOptions(environ)
+    text, identity = options.texts(options.flags.parse(arguments))
+    return text, {"/fakedev-dcgm-exporter/identity.yaml": identity}
+
+
+def configured(*arguments: str, **environ: str) -> Configuration:
+    """The same, loaded."""
+    text, made = meant(*arguments, **environ)
+    return load(None, Files(environ=environ, made=made), text=text)
+
+
+def labels_of(configuration: Configuration) -> list[str]:
+    """The names of the labels of every line."""
+    return [label.name for label in configuration.identities["gpus"].labels]
+
+
+def test_nothing_said() -> None:
+    """Eight H100s on all interfaces at 9400, the exporter's own counters, no pods, numbers that stay for 30 s."""
+    configuration = configured(NODE_NAME="worker-3")
+    (pool,) = configuration.fleet.pools
+    assert (pool.nodes[0].name, pool.devices_per_node, pool.device_type.name) == ("worker-3", 8, "h100-sxm5-80gb")
+    (web,) = configuration.web
+    assert (web.listen.display, web.serve) == ("*:9400", "exporter")
+    identity = configuration.identities["gpus"]
+    assert identity.hold_seconds == 30
+    assert "pod" not in labels_of(configuration)
+    assert len(identity.families) == 25
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environ"),
+    [
+        (["-a", ":9500", "-c", "1000", "-k"], {}),
+        (["--address=:9500", "--collect-interval=1000", "--kubernetes"], {}),
+        (
+            [],
+            {
+                "DCGM_EXPORTER_LISTEN": ":9500",
+                "DCGM_EXPORTER_INTERVAL": "1000",
+                "DCGM_EXPORTER_KUBERNETES": "true",
+            },
+        ),
+        (["-a=:9500", "-c=1000", "-k=true"], {"DCGM_EXPORTER_LISTEN": ":1", "DCGM_EXPORTER_INTERVAL": "7"}),
+    ],
+)
+def test_flags_and_variables(arguments: list[str], environ: Mapping[str, str]) -> None:
+    """Short, long, or as variables; a flag wins."""
+    configuration = configured(*arguments, **environ)
+    assert configuration.web[0].listen.display == "*:9500"
+    assert configuration.identities["gpus"].hold_seconds == 1
+    assert labels_of(configuration)[-3:] == ["container", "namespace", "pod"]
+
+
+def test_no_hostname() -> None:
+    """Of either version."""
+    assert "Hostname" not in labels_of(configured("-n"))
+    assert "hostname" in labels_of(configured("--identity", "dcgm@4.8.3"))
+    assert "hostname" not in labels_of(configured("-n", "--identity", "dcgm@4.8.3"))
+
+
+def test_collectors(tmp_path: Path) -> None:
+    """A file of the user's; those of the image are built in where they are not there."""
+    (tmp_path / "my.csv").write_text("DCGM_FI_DEV_GPU_TEMP, gauge, Heat.\n")
+    for arguments, environ in (
+        (["-f", str(tmp_path / "my.csv")], {}),
+        ([], {"DCGM_EXPORTER_COLLECTORS": str(tmp_path / "my.csv")}),
+    ):
+        (family,) = configured(*arguments, **environ).identities["gpus"].families
+        assert (family.name, family.help) == ("DCGM_FI_DEV_GPU_TEMP", "Heat.")
+    of_the_image = configured("-f", "/etc/dcgm-exporter/dcp-metrics-included.csv")
+    assert len(of_the_image.identities["gpus"].families) == 25
+
+
+def test_fake_exporter(tmp_path: Path) -> None:
+    """A variable of dcgm-fake-gpu-exporter brings its names, its labels that count from 1, and its profiles."""
+    socket = str(tmp_path / "metrics.sock")
+    environ = {"NUM_FAKE_GPUS": "3", "GPU_PROFILES": "static, chaos", "EXPORTER_PORT": "9401", "GPU_START_INDEX": "5"}
+    environ |= {"METRIC_UPDATE_INTERVAL": "10", "ENABLE_UDS": "true", "UDS_SOCKET_PATH": socket}
+    configuration = configured(**environ)
+    assert [web.listen.display for web in configuration.web] == ["*:9401", socket]
+    assert [workload.name for workload in configuration.fleet.base] == ["static-0", "chaos-1", "static-2"]
+    assert configuration.identities["gpus"].hold_seconds == 10
+    text, made = meant(**environ)
+    text = text.replace("*:9401", "127.0.0.1:9401").replace(json.dumps(socket), '"127.0.0.1:9402"')
+    text = text.replace('"mode": "660",\n', "")
+    with application(text, files=Files(environ={}, made=made)) as app:
+        app.tick(20)
+        page = app.get("/metrics").body.decode()
+        assert re.findall(r"^dcgm_gpu_temp\{(.*)\} \d+\.0$", page, re.MULTILINE) == [
+            f'gpu="{number}",device="nvidia{number}"' for number in (5, 6, 7)
+        ]
+        health = app.get("/health")
+        assert (health.status, health.body) == (200, b"OK")
+        assert app.get("/api/v1/nodes").status == 404
+        assert app.get("/metrics", place=1).body.decode() == page
+
+
+def test_every_profile_can_be() -> None:
+    """All names of the original make a workload that is taken."""
+    for name in PROFILES:
+        assert configured(METRIC_PROFILE=name).fleet.base[0].name == f"{name}-0"
+
+
+@pytest.mark.parametrize(
+    ("environ", "reason"),
+    [
+        ({"METRIC_PROFILE": "statik"}, "no profile 'statik'; there are static, stable"),
+        ({"NUM_FAKE_GPUS": "many"}, "NUM_FAKE_GPUS: 'many' is no whole number of 1 to 1024"),
+        ({"EXPORTER_PORT": "70000"}, "EXPORTER_PORT: '70000' is no whole number of 1 to 65535"),
+        ({"ENABLE_UDS": "perhaps"}, "ENABLE_UDS: 'perhaps' is neither true nor false"),
+        ({"DCGM_EXPORTER_INTERVAL": "30s"}, "DCGM_EXPORTER_INTERVAL: '30s' is no whole number"),
+        ({"DCGM_EXPORTER_KUBERNETES": "yes"}, "DCGM_EXPORTER_KUBERNETES: 'yes' is neither true nor false"),
+    ],
+)
+def test_values_that_cannot_be(environ: Mapping[str, str], reason: str) -> None:
+    """The variable and the reason are named."""
+    with pytest.raises(UsageProblem, match=re.escape(reason)):
+        meant(**environ)
+
+
+def test_variables_that_are_not_used_are_told() -> None:
+    """Those of the exporter that have no effect here."""
+    assert DcgmOptions({"DCGM_EXPORTER_KUBERNETES_GPU_ID_TYPE": "uid", "DCGM_EXPORTER_LISTEN": ":1"}).notes() == [
+        "DCGM_EXPORTER_KUBERNETES_GPU_ID_TYPE is not used"
+    ]
+
+
+def test_mistakes_end_the_program(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 2, and a line that says why."""
+    monkeypatch.setattr(os, "environ", {"METRIC_PROFILE": "x"})
+    with pytest.raises(SystemExit) as ended:
+        main([])
+    assert ended.value.code == 2
+    assert "no profile 'x'" in capsys.readouterr().err
+    monkeypatch.setattr(os, "environ", {})
+    assert main(["-f", "/nope.csv"]) == 2
+    assert "the counters file /nope.csv: no such file" in capsys.readouterr().err

@@ -1,0 +1,170 @@
+"""What always holds, whatever goes wrong: random faults, repairs, workloads and ticks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from fakedev.sim.errors import Refused
+from fakedev.sim.events import ClearFault, InjectFault, Stamped, event_from_fields, event_to_fields
+from fakedev.sim.faults.fields import fault_from_fields
+from fakedev.sim.faults.kinds import KINDS
+from fakedev.sim.fleet import Fleet
+from fakedev.sim.journal import Replay
+from fakedev.sim.quantities import COUNTERS, INTEGRALS
+from fakedev.sim.state import Level
+from tests.calibration import catalog_type
+from tests.fleets import make_fleet, pool_of, start, stop
+
+_POOLS = (
+    pool_of("h", nodes=2, device_type=catalog_type("h100"), devices_per_node=2),
+    pool_of("g", device_type=catalog_type("intel-dg1"), devices_per_node=2),
+    pool_of("o", devices_per_node=2),
+)
+_DEVICES = ("all", "h-0/0", "h-0/*", "*/1", "g-0/0", "o-0/*")
+
+
+@st.composite
+def fault_fields(draw: st.DrawFn) -> dict[str, Any]:
+    """The fields of any fault."""
+    kind = KINDS[draw(st.sampled_from(sorted(KINDS)))]
+    fields: dict[str, Any] = {"kind": kind.name, "devices": draw(st.sampled_from(_DEVICES))}
+    for each in kind.parameters:
+        values = st.integers(int(each.low), int(min(each.high, 1000))).map(float)
+        if not each.whole:
+            values = st.floats(each.low, min(each.high, 1000))
+        fields[each.name] = draw(values)
+    if kind.takes_metric and draw(st.booleans()):
+        fields["metric"] = draw(st.sampled_from(("power", "memory", "energy_joules", "DCGM_FI_DEV_GPU_TEMP")))
+    for name, times in (("start", (0, 0, 3)), ("duration", (0, 4, 15)), ("every", (0, 0, 1, 5))):
+        fields[name] = draw(st.sampled_from(times))
+    fields["probability"] = draw(st.sampled_from((1, 1, 0.5, 0)))
+    return fields
+
+
+class AnyFaults(RuleBasedStateMachine):
+    """A fleet of several kinds of boards, in which things go wrong."""
+
+    @initialize(seed=st.integers(0, 2**40))
+    def begin(self, seed: int) -> None:
+        """Eight devices."""
+        self.seed = seed
+        self.events: list[Stamped] = []
+        self.fleet = self._made(self.events.append)
+        self.usual = self.fleet.state.levels["device"]
+
+    def _made(self, journal: Any = None) -> Fleet:
+        return make_fleet(*_POOLS, seed=self.seed, journal=journal)
+
+    @rule(devices=st.sampled_from(_DEVICES), load=st.integers(0, 100), pod=st.sampled_from(("", "p")))
+    def begin_work(self, devices: str, load: int, pod: str) -> None:
+        """A workload comes."""
+        start(self.fleet, devices, f"{load}:0:0", pod=pod, kind="tensor")
+
+    @rule(place=st.integers(0, 5))
+    @precondition(lambda self: len(self.fleet.workloads.by_id) > 0)
+    def end_work(self, place: int) -> None:
+        """A workload is stopped."""
+        ids = [each for each in self.fleet.workloads.by_id if not self.fleet.is_ending(each)]
+        if ids:
+            stop(self.fleet, ids[place % len(ids)])
+
+    @rule(fields=fault_fields())
+    def break_something(self, fields: dict[str, Any]) -> None:
+        """Anything goes wrong; what cannot be leaves no trace."""
+        before = len(self.events), dict(self.fleet.faults.by_id)
+        try:
+            self.fleet.apply(InjectFault(fault_from_fields(fields)))
+        except Refused:
+            assert (len(self.events), self.fleet.faults.by_id) == before
+
+    @rule(place=st.integers(0, 5))
+    @precondition(lambda self: any(not each.is_cleared for each in self.fleet.faults.by_id.values()))
+    def repair(self, place: int) -> None:
+        """A fault is cleared."""
+        ids = [each.fault_id for each in self.fleet.faults.by_id.values() if not each.is_cleared]
+        self.fleet.apply(ClearFault(ids[place % len(ids)]))
+
+    @rule(ticks=st.integers(1, 12))
+    def advance(self, ticks: int) -> None:
+        """Time passes; every tick follows from the one before."""
+        for _ in range(ticks):
+            before = self.fleet.state.levels["device"]
+            self.fleet.advance()
+            self.follows(before, self.fleet.state.levels["device"])
+
+    def follows(self, before: Level, after: Level) -> None:
+        """Counters grow by what is shown, and begin again with a reset only."""
+        reset = after.arrays["created_seconds"] != before.arrays["created_seconds"]
+        gone = after.arrays["lost"] > 0
+        for name in COUNTERS & after.arrays.keys():
+            grown = after.arrays[name] - before.arrays[name]
+            assert (grown[~reset] >= 0).all(), name
+        for name, rate in INTEGRALS.items():
+            if name in after.arrays:
+                grown = after.arrays[name] - np.where(reset, 0.0, before.arrays[name])
+                assert np.allclose(grown, np.where(gone, 0.0, after.arrays[rate]), rtol=1e-6, atol=1e-3), name
+        for reason in ("throttled_power", "throttled_thermal", "throttled_hardware"):
+            grown = after.arrays[f"{reason}_seconds"] - before.arrays[f"{reason}_seconds"]
+            assert np.allclose(grown, np.where(gone, 0.0, after.arrays[reason])), reason
+
+    @invariant()
+    def values_are_possible(self) -> None:
+        """Finite numbers; no board is idle and over its limit, none shows memory that it has not."""
+        level = self.fleet.state.levels["device"]
+        for name, values in level.arrays.items():
+            assert np.isfinite(values).all(), name
+        value = level.arrays
+        there = value["lost"] == 0
+        assert (value["power_watts"][there] > 0).all()
+        assert (value["usage_ratio"] <= 1).all()
+        added = value["memory_used_bytes"] + value["memory_free_bytes"] + value["memory_reserved_bytes"]
+        assert np.allclose(added[there], value["memory_total_bytes"][there])
+        boards = there & level.present.get("inlet_temperature_celsius", there)
+        air = np.minimum(value["inlet_temperature_celsius"], self.usual.arrays["inlet_temperature_celsius"]) - 51
+        assert (value["temperature_celsius"][boards] >= air[boards]).all()
+
+    @invariant()
+    def what_is_lost_is_lost(self) -> None:
+        """A board that is gone shows nothing else, and nobody works on it."""
+        level = self.fleet.state.levels["device"]
+        for device in np.flatnonzero(level.arrays["lost"]).tolist():
+            assert {name for name in level.arrays if level.has(name, device)} <= {"lost"}
+        if self.fleet.state.tick:
+            working = self.fleet.workloads.on_devices(level.arrays["lost"] > 0)
+            assert all(self.fleet.is_ending(workload.workload_id) for workload, _ in working)
+
+    @invariant()
+    def what_is_shown_is_a_level(self) -> None:
+        """Whatever exporters do, there are the same quantities, of the same devices."""
+        shown, true = self.fleet.shown.levels["device"], self.fleet.state.levels["device"]
+        assert shown.arrays.keys() == true.arrays.keys()
+        assert all(values.shape == (true.count,) for values in shown.arrays.values())
+
+    def teardown(self) -> None:
+        """All faults cleared: conditions are the usual ones. And the record gives the same again."""
+        if not hasattr(self, "fleet"):
+            return
+        for each in list(self.fleet.faults.by_id.values()):
+            if not each.is_cleared:
+                self.fleet.apply(ClearFault(each.fault_id))
+        self.fleet.advance()
+        assert not self.fleet.faults.by_id
+        level = self.fleet.state.levels["device"]
+        there = level.arrays["lost"] == 0
+        for name in ("inlet_temperature_celsius", "power_limit_watts", "hung"):
+            assert (level.arrays[name][there] == self.usual.arrays[name][there]).all(), name
+        again = self._made()
+        replay = Replay([event_from_fields(event_to_fields(each)) for each in self.events])
+        while again.state.tick < self.fleet.state.tick:
+            replay.advance(again)
+        mine, its = self.fleet.shown.levels["device"], again.shown.levels["device"]
+        assert all(np.array_equal(mine.arrays[name], its.arrays[name], equal_nan=True) for name in mine.arrays)
+
+
+TestAnyFaults = AnyFaults.TestCase
+TestAnyFaults.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)

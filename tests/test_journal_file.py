@@ -1,0 +1,77 @@
+"""The journal's file: one line for each thing that happens, turned over when it is large."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from fakedev.net.journal_file import JournalFile
+from fakedev.sim.happenings import Happening
+from tests.application import SMALL, application
+
+
+def happening(tick: int) -> Happening:
+    """Something that happened; its line has 84 bytes for ticks of one digit."""
+    return Happening(tick, float(tick), "began", "dgx-0/0", "f1", "fan began")
+
+
+def ticks(path: Path) -> list[int]:
+    """The ticks of a file's lines."""
+    return [json.loads(line)["tick"] for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_it_is_turned_over(tmp_path: Path) -> None:
+    """Files are never longer than they may be, nor more; the newest has no number."""
+    path = tmp_path / "journal"
+    journal = JournalFile(str(path), 200, 3)
+    for tick in range(9):
+        journal.write(happening(tick))
+    assert [ticks(tmp_path / name) for name in ("journal.2", "journal.1", "journal")] == [[4, 5], [6, 7], [8]]
+    assert sorted(os.listdir(tmp_path)) == ["journal", "journal.1", "journal.2"]
+    assert all(each.stat().st_size <= 200 for each in tmp_path.iterdir())
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("keep", [1, 2])
+def test_few_files(tmp_path: Path, keep: int) -> None:
+    """One file is emptied."""
+    journal = JournalFile(str(tmp_path / "journal"), 100, keep)
+    for tick in range(4):
+        journal.write(happening(tick))
+    assert len(os.listdir(tmp_path)) == keep
+    assert ticks(tmp_path / "journal") == [3]
+
+
+def test_it_goes_on_after_a_restart(tmp_path: Path) -> None:
+    """What is there stays; after the end nothing is written."""
+    path = tmp_path / "journal"
+    for tick in range(2):
+        journal = JournalFile(str(path), 1000, 2)
+        journal.write(happening(tick))
+        journal.stopService()
+        journal.write(happening(9))
+    assert ticks(path) == [0, 1]
+
+
+def test_of_an_application(tmp_path: Path) -> None:
+    """The file has what the API tells, and more than the API keeps."""
+    path = tmp_path / "journal"
+    text = f"{SMALL}journal: {{file: {path}, max-size: 1MB}}\n"
+    with application(text) as app:
+        app.ask("POST", "/api/v1/faults", {"kind": "lost", "devices": ["a/0"], "duration": "2s"})
+        app.tick(4)
+        told = app.json("/api/v1/journal")["journal"][::-1]
+        assert [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] == told
+        assert [each["kind"] for each in told if each["kind"] != "clock"] == ["fault", "began", "lost", "over", "lost"]
+
+
+def test_it_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The program ends with 1 and says why."""
+    text = f"{SMALL}journal: {{file: {tmp_path}/none/journal}}\n"
+    with pytest.raises(SystemExit) as caught, application(text):
+        pass
+    assert caught.value.code == 1
+    assert "the journal cannot be written" in capsys.readouterr().err
