@@ -105,8 +105,12 @@ export class Chart {
     let begun = false;
     for (let place = 0; place < values.length; place++) {
       const value = values[place];
-      if (value === null || value === undefined) begun = false;
-      else {
+      if (isNothing(value)) begun = false;
+      else if (isNothing(values[place - 1]) && isNothing(values[place + 1])) {
+        // A value between gaps has no line; it is a dot.
+        paper.fillStyle = tint;
+        paper.fillRect(across(this.times[place]) - 1.5, up(value) - 1.5, 3, 3);
+      } else {
         paper[begun ? "lineTo" : "moveTo"](across(this.times[place]), up(value));
         begun = true;
       }
@@ -146,6 +150,10 @@ export class Chart {
     this.pointed = x;
     this.draw();
   }
+}
+
+function isNothing(value) {
+  return value === null || value === undefined;
 }
 
 /** A round number that is not below the value: 1, 2 or 5 times a power of ten; of seconds, what clocks have. */

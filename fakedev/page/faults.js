@@ -74,9 +74,9 @@ export class FaultsTab {
     const kind = this.kinds.get(this.kind.value);
     if (!kind) return;
     put(this.summary, `${kind.kind}: ${kind.summary}. Over: ${kind.recovery}.`);
-    const fields = kind.takes.map((each) => field(each.name, make("input", { name: `value-${each.name}`, type: "number", min: each.low, max: each.high,
-      step: each.whole ? "1" : "any", required: each.default === null, placeholder: each.default === null ? "" : String(each.default) }), each.summary));
-    if (kind["takes-metric"]) fields.push(field("metric", make("input", { name: "metric", placeholder: "all" }), "one that is concerned"));
+    const fields = kind.takes.map((each) => field(`${each.name}: ${each.summary}`, make("input", { name: `value-${each.name}`, type: "number", min: each.low, max: each.high,
+      step: each.whole ? "1" : "any", required: each.default === null, placeholder: each.default === null ? "" : String(each.default) })));
+    if (kind["takes-metric"]) fields.push(field("Only the metric", make("input", { name: "metric", placeholder: "all" })));
     this.takes.replaceChildren(...fields);
   }
 

@@ -7,6 +7,7 @@ import { Polling } from "./polling.js";
 import { Table } from "./table.js";
 import { Tiles } from "./tiles.js";
 
+const RECENT_SECONDS = 10;
 const MOST_RATE = 100000;
 const PARTS = ["total", "wait", "run", "communication", "late"];
 const POINTS = ["mean", "p50", "p90", "p99", "max"];
@@ -25,7 +26,7 @@ export class TesterTab {
       make("button", { type: "button", onclick: () => this._reset() }, "Reset the statistics"));
     this.what = make("p", { class: "note" });
     this.tiles = new Tiles(["Rate now", "p50", "p99", "Outstanding", "Successes", "Failures"]);
-    this.rate = new Chart("Requests per second", [["successes", "series-1"], ["failures", "series-2"]]);
+    this.rate = new Chart("Requests per second, over 10 s", [["successes", "series-1"], ["failures", "series-2"]]);
     this.times = new Chart("Time of a request, from its intended start", [["p50", "series-3"], ["p99", "series-4"]], { unit: " s" });
     this.nodes = tally("node", "Nodes");
     this.devices = tally("device", "Devices");
@@ -107,11 +108,15 @@ export class TesterTab {
   }
 
   _draw({ rows, "step-seconds": step }) {
-    const column = (place, factor = 1) => rows.map((row) => (row[place] === null ? null : row[place] * factor));
+    const column = (place) => rows.map((row) => row[place]);
+    const perSecond = (place) => rows.map((_, row) => {
+      const recent = rows.slice(Math.max(0, row + 1 - Math.max(1, Math.round(RECENT_SECONDS / step))), row + 1);
+      return recent.reduce((sum, each) => sum + each[place], 0) / (recent.length * step);
+    });
     // The last step is not over: its counts are still small.
     const whole = rows.length > 1 ? rows.length - 1 : rows.length;
     const cut = (values) => values.slice(0, whole);
-    this.rate.show(cut(column(0)), cut(column(2, 1 / step)), cut(column(3, 1 / step)));
+    this.rate.show(cut(column(0)), cut(perSecond(2)), cut(perSecond(3)));
     this.times.show(cut(column(0)), cut(column(5)), cut(column(6)));
   }
 
