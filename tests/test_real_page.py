@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.browser import Browser
-from tests.real import Program, console, require_program
+from tests.real import Program, console, require_program, skip_or_fail
 from tests.real_service import Service, eventually, free_port, ready
 
 pytestmark = pytest.mark.real
@@ -34,6 +35,8 @@ tester:
   plans: [{queue: sleep, parallel: 2, most-parallel: 50}]
 """
 MARKUP = "<script>document.title='taken'</script>"
+#: Every tab, and a device.
+TABS = ("fleet", "fleet/dgx-0/1", "workloads", "faults", "queues", "tester", "metrics")
 #: Roles of what must have a name.
 NAMED = {
     *("button", "textbox", "combobox", "link", "radio", "slider", "spinbutton", "searchbox"),
@@ -235,13 +238,34 @@ def test_lose_and_regain_the_server(stand: Stand) -> None:
     assert all("ERR_" in complaint for complaint in browser.complaints), browser.complaints
 
 
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_accessible(stand: Stand, theme: str) -> None:
+    """axe finds nothing on any tab: contrast, names, roles, order."""
+    try:
+        axe = files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+    except ModuleNotFoundError:
+        skip_or_fail("axe-core-python is not installed")
+    browser = stand.open()
+    browser.theme(theme)
+    browser.until(f"document.documentElement.dataset.theme === '{theme}'")
+    stand.service.fetch("/api/v1/faults", {"kind": "fan", "devices": "dgx-0/0"})
+    browser.value(f"{axe}; true")
+    for name in TABS:
+        browser.value(f"location.hash = '#{name}'")
+        browser.until(f"!document.getElementById('panel-{name.split('/')[0]}').hidden")
+        browser.until("!document.querySelector('#said p')")
+        found = json.loads(browser.value("axe.run().then((found) => JSON.stringify(found.violations))"))
+        wrong = [(each["id"], [node["html"][:150] for node in each["nodes"]]) for each in found]
+        assert wrong == [], (name, wrong)
+
+
 def test_everything_has_a_name(stand: Stand) -> None:
     """Whatever can be pressed or filled in has a name for those who do not see it, wide and narrow."""
     browser = stand.open()
     browser.until("document.querySelector('#panel-faults select').options.length > 20")
     for width in (1280, 390):
         browser.resize(width, 800)
-        for name in ("fleet/dgx-0/1", "workloads", "faults", "queues", "tester", "metrics"):
+        for name in TABS:
             browser.value(f"location.hash = '#{name}'")
             browser.until(f"!document.getElementById('panel-{name.split('/')[0]}').hidden")
             nodes = browser.call("Accessibility.getFullAXTree")["nodes"]

@@ -19,7 +19,7 @@ export class FleetMap {
     this.canvas = make("canvas", { tabindex: "0", role: "application", "aria-roledescription": "map of devices",
       "aria-label": "Map of all devices. Arrow keys move from device to device, Enter shows its charts." });
     this.tip = make("div", { class: "tip", hidden: true });
-    this.spoken = make("div", { class: "skip", "aria-live": "polite" });
+    this.spoken = make("div", { class: "unseen", "aria-live": "polite" });
     this.element = make("div", { class: "map" }, this.canvas, this.tip, this.spoken);
     this.paper = this.canvas.getContext("2d");
     this.drawn = null; // the step of each cell as it stands on the canvas
