@@ -191,6 +191,12 @@ class TestPorts:
         app.tick()
         assert app.json("/api/v1/faults")["total"] == 0
 
+    def test_many_words(self, app: MemoryApplication) -> None:
+        """Of a long list of devices the first are told, and how many more there are."""
+        path = inject_by_api(app, kind="hang", devices=["a/0", "a/card1"] * 60)
+        fault = app.json(path)
+        assert (len(fault["devices"]), fault["more-devices"], fault["device-count"]) == (100, 20, 2)
+
     def test_words(self, app: MemoryApplication) -> None:
         """A session: inject, see, explain, clear, read the journal."""
         peer = app.connect()
@@ -228,6 +234,13 @@ class TestPorts:
         peer = app.connect()
         assert peer.say(line)[0].startswith(answer)
         assert app.json("/api/v1/faults")["total"] == 0
+
+    def test_the_journal_says_why(self, app: MemoryApplication) -> None:
+        """What ended work, and what made a device be lost, has the fault as its cause."""
+        path = inject_by_api(app, kind="lost", devices=["a/0"])
+        told = app.json("/api/v1/journal")["journal"]
+        causes = {each["kind"]: each["cause"] for each in told if each["kind"] in ("ended", "lost", "began")}
+        assert causes == dict.fromkeys(("ended", "lost", "began"), path.rpartition("/")[2])
 
     def test_json(self, app: MemoryApplication) -> None:
         """The same as objects."""

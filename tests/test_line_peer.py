@@ -106,7 +106,7 @@ class WordsTests(SynchronousTestCase):
     def test_help(self):
         """Every verb of the grammar, or one."""
         self.peer.dataReceived(b"help\n")
-        self.assertTrue(self.told().startswith("ok 8 lines\nrun NAME"))
+        self.assertTrue(self.told().startswith("ok 13 lines\nrun NAME"))
         self.peer.dataReceived(b"help stop\n")
         self.assertIn("stop ID|NAME", self.told())
         self.peer.dataReceived(b"help stp\n")

@@ -14,6 +14,8 @@ from fakedev.sim.faults.faults import Fault
 from fakedev.sim.faults.fields import fault_from_fields, fields_of_fault
 from fakedev.sim.fleet import Fleet, fault_id_of
 
+#: Device words that are told of a fault; of more it is said how many there are.
+_MOST_WORDS = 100
 #: What clears every fault.
 ALL = "all"
 
@@ -77,10 +79,14 @@ def describe_fault(fleet: Fleet, fault: Fault) -> dict[str, Any]:
     left = None
     if ends and began is not None:
         left = round(max(began + ends - fleet.state.seconds, 0.0), 6)
+    fields = fields_of_fault(fault.spec)
+    fields["devices"] = list(fault.spec.devices[:_MOST_WORDS])
+    more = len(fault.spec.devices) - _MOST_WORDS
     return {
         "id": fault.fault_id,
         "state": "waiting" if waits else "active",
-        **fields_of_fault(fault.spec),
+        **fields,
+        **({"more-devices": more} if more > 0 else {}),
         "device-count": len(fault.devices),
         "active-devices": int(fault.on.sum()),
         "since-seconds": began,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fakedev.net.fault_hub import describe_explanations, describe_fault
-from fakedev.net.shown import cut, shown_value
+from fakedev.net.shown import cut, shortened, shown_value
 from fakedev.sim.errors import Refused
 from fakedev.sim.selectors import resolve
 from fakedev.wire.replies import Reply
@@ -76,5 +76,5 @@ def _happening(fields: Mapping[str, Any]) -> str:
 def _line(described: Mapping[str, Any]) -> str:
     first = ("id", "kind", "state", "device-count", "active-devices")
     keys = (*first[2:], *(key for key in described if key not in first))
-    rest = [f"{key}={shown_value(described[key])}" for key in keys if described[key] is not None]
+    rest = [f"{key}={shortened(shown_value(described[key]))}" for key in keys if described[key] is not None]
     return " ".join([described["id"], described["kind"], *rest])

@@ -10,13 +10,12 @@ An event that arrives during tick n takes effect in tick n + 1, in order of arri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
-
-import numpy as np
 
 from fakedev.sim.admission import Admission
 from fakedev.sim.attribution import Attribution
+from fakedev.sim.endings import Endings
 from fakedev.sim.errors import Refused
 from fakedev.sim.events import (
     ChangeClock,
@@ -29,7 +28,6 @@ from fakedev.sim.events import (
     StopWorkload,
 )
 from fakedev.sim.faults.disguises import Disguises
-from fakedev.sim.faults.fault_tick import FaultTick
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.pages import NodeTroubles
 from fakedev.sim.happenings import Happening, Happenings, ending, happening_of, tell_nobody
@@ -38,9 +36,8 @@ from fakedev.sim.limits import DeviceLimits
 from fakedev.sim.randomness import Floats
 from fakedev.sim.relations import Relations
 from fakedev.sim.roster import Roster, RosterNode
-from fakedev.sim.schedule import Positions
 from fakedev.sim.spec import FleetSpec, WorkloadSpec
-from fakedev.sim.state import Level, Mask, State
+from fakedev.sim.state import Level, State
 from fakedev.sim.value_labels import note_changes, value_facts
 from fakedev.sim.workload import Verdict, Workload
 from fakedev.sim.workloads import Workloads
@@ -84,7 +81,7 @@ class Fleet:
         self._attribution = Attribution(self.roster, self._label_versions, self._shared_versions)
         quantities = self._relations.quantities
         self._admission = Admission(self.roster, capacity, quantities, spec.metric_names, spec.tick_seconds)
-        self._device_limits = DeviceLimits(self.roster, capacity)
+        self._endings = Endings(self.roster, self.workloads, DeviceLimits(self.roster, capacity))
         self.faults = Faults(
             spec.seed, self.roster, self.roster.keys(), quantities, self._admission.metric, spec.tick_seconds
         )
@@ -207,10 +204,7 @@ class Fleet:
                 self._attribution.release(self.faults.stale())
                 self._relations.change_conditions(faults.conditions(self._relations.inlet_celsius()))
         level = self._relations.device_level(demand, self.state.levels["device"], tick_seconds, faults)
-        over = {verdict.workload_id: verdict for verdict in self.workloads.over(end)}
-        over |= self._ended_by_faults(faults, set(over))
-        over |= self._without_devices(level, set(over))
-        over |= self._limits_crossed(level, set(over))
+        over = self._endings.of_tick(level, self.state.levels["device"], faults, end)
         self._ending.update(over)
         self._let_in_and_out(end)
         note_changes(self.state.levels["device"], level, self.roster, self._label_versions)
@@ -230,7 +224,7 @@ class Fleet:
         self.happenings.note_faults(tick, seconds, self.faults.changes)
         self.happenings.note_devices(tick, seconds, past, self.state.levels["device"], self.faults.behind)
         for verdict in verdicts:
-            self.happenings.note(ending(tick, seconds, verdict))
+            self.happenings.note(ending(tick, seconds, verdict, self._endings.causes.get(verdict.workload_id, "")))
 
     def _let_in_and_out(self, now_seconds: float) -> None:
         if not self._starting and not self._ending:
@@ -243,42 +237,6 @@ class Fleet:
             self._attribution.add(workload)
         self.workloads.change(started, self._ending, self.state.tick if "state" in self.__dict__ else 0, now_seconds)
         self._starting, self._ending = {}, set()
-
-    def _ended_by_faults(self, faults: FaultTick | None, gone: set[str]) -> dict[str, Verdict]:
-        """Verdicts on the workloads that faults end."""
-        verdicts: dict[str, Verdict] = {}
-        for devices, text, _ in faults.endings if faults else ():
-            for workload, device in self.workloads.on_devices(self._mask(devices)):
-                if workload.workload_id not in gone and workload.workload_id not in verdicts:
-                    reason = text.replace("{}", self.roster.device_name(device))
-                    verdicts[workload.workload_id] = workload.verdict(1, reason)
-        return verdicts
-
-    def _mask(self, devices: Positions) -> Mask:
-        mask = np.zeros(self.roster.device_count, np.bool_)
-        mask[devices] = True
-        return mask
-
-    def _without_devices(self, level: Level, gone: set[str]) -> dict[str, Verdict]:
-        """Verdicts on the workloads that have lost a device."""
-        verdicts = {}
-        if "lost" in level.arrays:
-            for workload, device in self.workloads.on_devices(level.arrays["lost"] > 0):
-                if workload.workload_id not in gone:
-                    text = f"Device {self.roster.device_name(device)} lost, terminated"
-                    verdicts[workload.workload_id] = workload.verdict(1, text)
-        return verdicts
-
-    def _limits_crossed(self, level: Level, gone: set[str]) -> dict[str, Verdict]:
-        verdicts = {}
-        limits, past = self._device_limits, self.state.levels["device"]
-        for workload, metric, device in self.workloads.limits_crossed(limits, level, past, gone):
-            names: Mapping[str, str] = {}
-            if device >= 0:
-                names = self.roster.nodes[self.roster.node_position(device)].pool.shown_as
-            text = f"Limit {names.get(metric, metric)} reached, terminated"
-            verdicts[workload.workload_id] = workload.verdict(1, text)
-        return verdicts
 
     # -- what others ask ----------------------------------------------------------------------------
 

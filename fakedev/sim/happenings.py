@@ -166,9 +166,13 @@ def happening_of(stamped: Stamped, seconds: float) -> Happening:
     return Happening(stamped.tick, seconds, kind, scope, f"event {stamped.sequence}", text[:_LONGEST_TEXT])
 
 
-def ending(tick: int, seconds: float, verdict: Verdict) -> Happening:
-    """A workload that is over."""
-    return Happening(tick, seconds, "ended", verdict.workload_id, "", f"{verdict.name}: {verdict.code} {verdict.text}")
+def ending(tick: int, seconds: float, verdict: Verdict, cause: str) -> Happening:
+    """A workload that is over.
+
+    :param cause: the fault that ended it; empty for none.
+    """
+    text = f"{verdict.name}: {verdict.code} {verdict.text}"
+    return Happening(tick, seconds, "ended", verdict.workload_id, cause, text)
 
 
 def _shown(level: Level, name: str) -> Floats | None:

@@ -28,7 +28,7 @@ from fakedev.sim.capacity import Capacity
 from fakedev.sim.demand import Demand
 from fakedev.sim.device_types import DeviceType
 from fakedev.sim.faults.fault_tick import FaultTick
-from fakedev.sim.faults.reported import add_reported
+from fakedev.sim.faults.reported import REPORTED, add_reported
 from fakedev.sim.places import Places
 from fakedev.sim.quantities import ERROR_COUNTERS, INTEGRALS, MEMORY_TRAFFIC
 from fakedev.sim.randomness import Floats
@@ -151,7 +151,9 @@ class Relations:
         self._add_memory(arrays, demand)
         self._add_counters(arrays, demand, before, seconds, None if faults is None else faults.resets())
         if before is not None:
+            own: dict[str, Floats] = {name: arrays[name] for name in REPORTED if name in self._low}
             add_reported(arrays, before, faults, self._constant["created_seconds"])
+            arrays.update(own)
         if self.conditions.lost is not None:
             gone = (self.conditions.lost > 0).astype(np.float64)
             arrays["lost"] = np.maximum(arrays["lost"], gone) if "lost" in arrays else gone

@@ -45,7 +45,7 @@ FAULT_VERBS: Final = (
             Argument("metric", Kind.TEXT, "METRIC", "of kinds that concern series; all when not given"),
             *(Argument(name, Kind.NUMBER, "NUMBER", summary) for name, summary in FAULT_VALUES.items()),
         ],
-        notes=["KIND is one of", f"  {' '.join(FAULT_KINDS[:12])}", f"  {' '.join(FAULT_KINDS[12:])}"],
+        notes=["KIND is one of", *(f"  {' '.join(FAULT_KINDS[place : place + 8])}" for place in range(0, 25, 8))],
         answers=["ok ID"],
     ),
     Verb(

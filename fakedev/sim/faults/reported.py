@@ -12,6 +12,8 @@ from fakedev.sim.state import Level
 
 #: Flags that stay once they are set, until a reset.
 _PENDING: Final = "row_remap_pending"
+#: What is kept from tick to tick, but where a device type has a range of its own for it.
+REPORTED: Final = ("xid", _PENDING, "created_seconds")
 
 
 def add_reported(
@@ -21,7 +23,7 @@ def add_reported(
 
     :param epoch_seconds: wall time of tick 0.
     """
-    for name in ("xid", _PENDING, "created_seconds"):
+    for name in REPORTED:
         arrays[name] = before.arrays[name]
     if tick is None:
         return
