@@ -1,4 +1,4 @@
-"""Makes the pictures of the web page in doc/pictures: ``python tests/page_pictures.py [large] [loop]``. Takes six minutes.
+"""Makes the pictures of the web page in doc/pictures: ``python tests/page_pictures.py [large] [loop]``, six minutes.
 
 The first are of a run of etc/loop.sh in which the fans of all boards fail for a while, the last of 10,000 GPUs.
 """

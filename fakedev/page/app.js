@@ -57,7 +57,7 @@ class App {
   }
 
   _place() {
-    const [wanted, ...rest] = decodeURIComponent(location.hash.slice(1)).split("/");
+    const [wanted, ...rest] = whereOf(location.hash).split("/");
     this.shown = this.tabs.has(wanted) ? wanted : "fleet";
     for (const [name, tab] of this.tabs) {
       const isShown = name === this.shown;
@@ -82,7 +82,8 @@ class App {
 
   _outline() {
     put(document.getElementById("version"), `fakedev ${this.live.outline.version}; none of these devices exist.`);
-    for (const tab of this.tabs.values()) tab.outline?.(this.live);
+    // What a tab cannot ask for now it asks for when the stream begins again.
+    for (const tab of this.tabs.values()) tab.outline?.(this.live)?.catch(() => null);
   }
 
   _frame() {
@@ -101,8 +102,17 @@ class App {
   _state() {
     const link = document.getElementById("link");
     link.dataset.state = this.live.state;
-    put(link, { live: "live", lost: "no connection, trying again", connecting: "connecting" }[this.live.state]);
+    put(link, { live: "live", lost: "no connection, trying again", connecting: "connecting", resting: "resting" }[this.live.state]);
     document.body.classList.toggle("stale", this.live.state === "lost");
+  }
+}
+
+/** What an address says after its #; nothing when that is no text. */
+function whereOf(hash) {
+  try {
+    return decodeURIComponent(hash.slice(1));
+  } catch {
+    return "";
   }
 }
 

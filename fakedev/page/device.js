@@ -50,7 +50,7 @@ export class DevicePanel {
     put(this.title, name);
     this.past.clear();
     this.polling.path = address(name);
-    this._recall(name);
+    this._recall(name).catch(() => null); // it comes again with the stream
     this.polling.ask(true);
   }
 

@@ -36,8 +36,8 @@ export class FleetTab {
   outline() {
     this.map.arrange();
     this._explain();
-    this._recall();
     this.open(this.wanted ?? "");
+    return this._recall();
   }
 
   frame({ frame }) {

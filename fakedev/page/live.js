@@ -2,6 +2,8 @@
 
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 5000;
+// A browser has six connections to a server for all its tabs: those that nobody sees give theirs back.
+const UNSEEN_WAIT = 30000;
 
 export class Live {
   constructor() {
@@ -10,6 +12,9 @@ export class Live {
     this.state = "connecting"; // live, or lost
     this._told = { outline: [], frame: [], state: [] };
     this._wait = FIRST_WAIT;
+    this._source = null;
+    this._retry = null;
+    document.addEventListener("visibilitychange", () => this._seen());
   }
 
   /** Call back on "outline", "frame" or "state". */
@@ -18,7 +23,8 @@ export class Live {
   }
 
   start() {
-    const source = new EventSource("/api/v1/stream");
+    this._retry = null;
+    const source = (this._source = new EventSource("/api/v1/stream"));
     source.addEventListener("fleet", (event) => {
       this._wait = FIRST_WAIT;
       this.outline = JSON.parse(event.data);
@@ -32,9 +38,9 @@ export class Live {
       this._tell("frame");
     });
     source.addEventListener("error", () => {
-      source.close();
+      this._stop();
       this._be("lost");
-      setTimeout(() => this.start(), this._wait);
+      this._retry = setTimeout(() => this.start(), this._wait);
       this._wait = Math.min(2 * this._wait, LONGEST_WAIT);
     });
   }
@@ -69,6 +75,25 @@ export class Live {
   /** The pool of a node: name, type, devices, power limit. */
   pool(node) {
     return this.outline.pools[this.outline.nodes[node][1]];
+  }
+
+  /** Somebody looks at the page, or no longer. */
+  _seen() {
+    clearTimeout(this._pause);
+    if (document.hidden) this._pause = setTimeout(() => this._rest(), UNSEEN_WAIT);
+    else if (!this._source && !this._retry) this.start();
+  }
+
+  _rest() {
+    clearTimeout(this._retry);
+    this._retry = null;
+    this._stop();
+    this._be("resting");
+  }
+
+  _stop() {
+    this._source?.close();
+    this._source = null;
   }
 
   _be(state) {

@@ -37,7 +37,7 @@ export class MetricsTab {
   }
 
   frame() {
-    if (!this.isKnown) this._ask();
+    if (!this.isKnown) this._ask().catch(() => (this.isKnown = false));
   }
 
   async _ask() {
