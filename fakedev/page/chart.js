@@ -134,7 +134,8 @@ export class Chart {
         paper.fill();
       }
     });
-    this.canvas.setAttribute("aria-label", `${this.title}: ${told.join(", ")}`);
+    const past = this.times.length ? duration(this.times.at(-1) - this.times[0]) : "0 s";
+    this.canvas.setAttribute("aria-label", `${this.title}: ${told.join(", ")}, over the last ${past}`);
   }
 
   _nearest(x, across) {

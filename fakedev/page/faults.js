@@ -6,6 +6,8 @@ import { Polling } from "./polling.js";
 import { Table } from "./table.js";
 
 const MOST = 200;
+const MOST_ENTRIES = 60;
+const OF_WORKLOADS = new Set(["start", "stop", "drop", "ended"]);
 const NOT_VALUES = new Set(["id", "state", "kind", "devices", "node", "start", "duration", "every", "probability", "metric", "device-count", "active-devices", "since-seconds", "remaining-seconds"]);
 
 export class FaultsTab {
@@ -39,11 +41,13 @@ export class FaultsTab {
       { title: "Text", text: (row) => row.text },
       { title: "Cause", text: (row) => row.cause, brief: true },
     ], (row) => row.key, "Nothing has happened yet.");
+    this.withWorkloads = make("input", { type: "checkbox", onchange: () => this.happened.ask(true) });
     const all = make("button", { type: "button", class: "small", onclick: () => this._clearAll() }, "Clear all");
     this.element = make("div", { class: "tab" }, card("Inject a fault", [], this.summary, this.form), card("Faults", [all], this.table.element),
-      card("Journal", [make("span", { class: "note" }, "newest first")], this.journal.element));
+      card("Journal", [make("label", { class: "check" }, this.withWorkloads, "Workloads too"), make("span", { class: "note" }, "newest first")],
+        this.journal.element));
     this.polling = new Polling(`/api/v1/faults?limit=${MOST}`, (value) => value && this.table.show(value.faults));
-    this.happened = new Polling("/api/v1/journal?limit=60", (value) => value && this.journal.show(keyed(value)));
+    this.happened = new Polling("/api/v1/journal?limit=500", (value) => value && this._tell(value));
   }
 
   async outline() {
@@ -80,6 +84,12 @@ export class FaultsTab {
     this.takes.replaceChildren(...fields);
   }
 
+  _tell({ journal, total }) {
+    // A key that stays when newer entries come before it.
+    const entries = journal.map((entry, place) => ({ ...entry, key: total - place }));
+    this.journal.show(entries.filter(({ kind }) => this.withWorkloads.checked || !OF_WORKLOADS.has(kind)).slice(0, MOST_ENTRIES));
+  }
+
   async _inject() {
     const { elements } = this.form;
     const body = { kind: this.kind.value, devices: elements.devices.value.split(/[\s,]+/).filter(Boolean) };
@@ -105,9 +115,4 @@ function valuesOf(row) {
   const shown = Object.entries(row).filter(([name, value]) => !NOT_VALUES.has(name) && value !== null);
   for (const name of ["metric", "every", "probability"]) if (row[name] !== undefined) shown.push([name, row[name]]);
   return shown.map(([name, value]) => `${name} ${value}`).join(", ");
-}
-
-/** Entries with a key that stays when newer ones come before them. */
-function keyed({ journal, total }) {
-  return journal.map((entry, place) => ({ ...entry, key: total - place }));
 }

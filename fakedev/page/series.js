@@ -7,12 +7,9 @@ export class Series {
     this.rows = Array.from({ length: rows }, () => []);
   }
 
-  /** Add a point; time that runs backwards begins anew. */
+  /** Add a point, unless there is one of that time or a later one: a frame may be behind what was asked for. */
   add(time, ...values) {
-    if (time <= (this.times.at(-1) ?? -Infinity)) {
-      if (time === this.times.at(-1)) return;
-      this.clear();
-    }
+    if (time <= (this.times.at(-1) ?? -Infinity)) return;
     this.times.push(time);
     this.rows.forEach((row, place) => row.push(values[place]));
     if (this.times.length > this.most) {
