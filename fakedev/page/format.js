@@ -29,9 +29,10 @@ export function bytes(value) {
   return `${number(value, place ? 1 : 0)} ${units[place]}`;
 }
 
-/** Seconds as 5 s, 3 min 20 s, 2 h 5 min. */
+/** Seconds as 20 ms, 5 s, 3 min 20 s, 2 h 5 min. */
 export function duration(seconds) {
   if (seconds === null || seconds === undefined) return "–";
+  if (seconds > 0 && seconds < 1) return `${brief(1000 * seconds)} ms`;
   if (seconds < 10) return `${brief(seconds)} s`;
   const whole = Math.round(seconds);
   if (whole < 60) return `${whole} s`;
