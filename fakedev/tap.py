@@ -28,6 +28,8 @@ from fakedev.net.ending_signals import stop_reactor
 from fakedev.net.hangup import HangupService
 from fakedev.net.journal_file import JournalFile
 from fakedev.net.listening import Listeners, ListeningService
+from fakedev.net.live import LiveView
+from fakedev.net.live_frame import FrameSource
 from fakedev.net.logs import twistd_log
 from fakedev.net.memory import keep_freed_memory
 from fakedev.net.own_collectors import (
@@ -44,6 +46,7 @@ from fakedev.net.pages import Pages
 from fakedev.net.queue_totals import QueueTotals
 from fakedev.net.recorder import Recorder
 from fakedev.net.report_files import ReportFiles
+from fakedev.net.static_files import PageFiles
 from fakedev.net.tester_metrics import LoadMetrics
 from fakedev.net.tester_service import LoadTester
 from fakedev.net.ticker import Ticker
@@ -53,6 +56,7 @@ from fakedev.net.workload_hub import WorkloadHub
 from fakedev.net.workload_port import WorkloadPortFactory
 from fakedev.sim.fleet import Fleet, keep_nothing
 from fakedev.sim.happenings import tell_nobody
+from fakedev.sim.history import History
 from fakedev.sim.journal import RecordHead
 from fakedev.tap_application import Application, run_application
 from fakedev.tap_queues import WorkQueues
@@ -193,8 +197,14 @@ def make_application(
         spec, recorder.record if recorder else keep_nothing, wall_per_tick, journal.write if journal else tell_nobody
     )
     hub = WorkloadHub(fleet)
+    history = History(fleet.state)
     pages = Pages(fleet, configuration.identities, reactor)
-    ticker = Ticker(fleet, configuration.speed, reactor, hub.tell, pages.keep)
+
+    def ticked() -> None:
+        pages.keep()
+        history.note(fleet.state)
+
+    ticker = Ticker(fleet, configuration.speed, reactor, hub.tell, ticked)
     scrapes = ScrapeStatistics()
     turns = Turns(reactor)
     ports = [
@@ -212,8 +222,9 @@ def make_application(
     def ready() -> str | None:
         return ticker.trouble() or (queues.trouble() if queues else None)
 
+    live = LiveView(FrameSource(fleet, ticker, queues.figures if queues else None, tester), reactor)
     own_root = partial(
-        make_root, hub, pages, ticker, own, scrapes, ticker.trouble, ready,
+        make_root, hub, pages, ticker, own, scrapes, ticker.trouble, ready, history, live, PageFiles(),
         queues=queues.figures if queues else None, tester=tester,
     )  # fmt: skip
     web = make_web(configuration, pages, scrapes, ticker.trouble, own_root, reactor, drop_in=run.drop_in)
@@ -224,6 +235,7 @@ def make_application(
         hurry=queues.hurry if queues else None,
     )  # fmt: skip
     ticker.setServiceParent(application)
+    live.setServiceParent(application)
     if journal is not None:
         journal.setServiceParent(application)
     listeners.setServiceParent(application)
