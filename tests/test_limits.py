@@ -77,6 +77,19 @@ class TestOutOfMemory:
         late = start(fleet, "card0", "50:0:0")
         assert ended(fleet, 2) == [(2, late, 1, "Limit memory_used_bytes reached, terminated")]
 
+    def test_who_leaves_had_its_part_of_the_tick(self) -> None:
+        """What the others had in that tick is what it was: their part grows with the next."""
+        fleet = limited(BOARD, power_watts=200)
+        first = start(fleet, "card0", "60:0:0")
+        advance(fleet, 1)
+        second = start(fleet, "card0", "60:0:0")
+        assert [workload for _, workload, _, _ in ended(fleet, 1)] == [second]
+        parts = []
+        for _ in range(2):
+            parts.append(fleet.workloads.amounts().parts.tolist())
+            advance(fleet, 1)
+        assert (list(fleet.workloads.by_id), parts) == ([first], [[0.5], [0.6]])
+
     def test_one_verdict_for_several_devices(self) -> None:
         """On both boards it is too much."""
         fleet = limited()

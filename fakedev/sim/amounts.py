@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -19,19 +19,34 @@ _USAGE: Final = "usage_ratio"
 BROUGHT: Final = frozenset((_USAGE, _MEMORY_RATIO, *ASKABLE))
 
 
+class Crowds(NamedTuple):
+    """How many times over each of D devices was asked for in a tick, at least 1: arrays of shape (D,).
+
+    Kept from the tick, since who leaves with it still had no more than its part.
+
+    :param load: by the loads of its workloads.
+    :param peak: by the highest loads of those whose memory follows from them.
+    """
+
+    load: Floats
+    peak: Floats
+
+
 class Amounts:
     """What P pairs of a workload and a device brought in the last tick; of counters all so far.
 
+    :param crowds: of that tick.
     :param before: of the tick before the last one: what began in the last one brought nothing.
     """
 
-    def __init__(self, table: Table, capacity: Capacity, *, before: bool = False) -> None:
+    def __init__(self, table: Table, capacity: Capacity, crowds: Crowds, *, before: bool = False) -> None:
         self._table = table
         self._capacity = capacity
+        self._crowds = crowds
         self._is_before = before
         share = np.maximum(table.before if before else table.share, 0.0) / 100.0
         #: The load of each pair as its device has room for it, a share of 1, shape (P,).
-        self.parts = share / np.maximum(self.by_device(share), 1.0)[table.device]
+        self.parts = share / crowds.load[table.device]
 
     def of(self, quantity: str) -> Floats:
         """How much of a quantity (one of BROUGHT) each pair brings: shape (P,)."""
@@ -69,7 +84,7 @@ class Amounts:
         if self._is_before:
             holds = holds * ~table.is_fresh[table.owner]
         peaks = table.peak[table.owner] / 100.0 * holds
-        held = peaks / np.maximum(self.by_device(peaks), 1.0)[device]
+        held = peaks / self._crowds.peak[device]
         share = np.where(self._capacity.holds_memory[device], held, self.parts * holds)
         return share * self._by_load(MEMORY)
 

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fakedev.sim.amounts import Amounts
+from fakedev.sim.amounts import Amounts, Crowds
 from fakedev.sim.capacity import Capacity
 from fakedev.sim.demand import Demand
 from fakedev.sim.drawn_values import drawn_integrals
@@ -44,6 +44,8 @@ class Workloads:
         self.by_id: dict[str, Workload] = {}
         self._by_name: dict[str, dict[str, None]] = {}
         self._held: Floats | None = None
+        ones = np.ones(capacity.count)
+        self._crowds = self._crowds_before = Crowds(ones, ones)
         self.changes = 0
 
     def accept(self, workload: Workload) -> None:
@@ -112,6 +114,10 @@ class Workloads:
         table.load = load
         table.before, table.share = table.share, share
         table.is_fresh = table.start >= start_seconds
+        self._crowds_before = self._crowds
+        held = self._hold() if self._held is None else self._held
+        crowd = self._by_device(table.device, np.maximum(share, 0.0)) / 100.0
+        self._crowds = self._crowds._replace(load=np.maximum(crowd, 1.0))
         asked = {}
         for metric, uses in table.uses.items():
             counted = seconds if tick else 0.0
@@ -120,7 +126,7 @@ class Workloads:
             )
             asked[metric] = self._by_device(table.device[uses.pair], amount)
         loads = self._by_kind(share)
-        return Demand(loads, self._held_share(loads), asked)
+        return Demand(loads, self._held_share(loads, held), asked)
 
     @property
     def count_work(self) -> bool:
@@ -145,30 +151,35 @@ class Workloads:
             total = total + row
         return dict(zip(kinds, loads / np.maximum(total, 1.0), strict=True))
 
-    def _held_share(self, loads: Mapping[str, Floats]) -> Floats:
+    def _hold(self) -> Floats:
+        """Who holds memory has changed: their part of it, as shares of 1."""
+        table = self._table
+        held = self._by_device(table.device, table.peak[table.owner] * table.holds) / 100.0
+        self._crowds = self._crowds._replace(peak=np.maximum(held, 1.0))
+        self._held = np.minimum(held, 1.0)
+        return self._held
+
+    def _held_share(self, loads: Mapping[str, Floats], held: Floats) -> Floats:
         """The memory of workloads that do not say how much they need, as shares of 1: shape (devices,).
 
         Where it is held as long as they run: the highest loads of their profiles, added up and held to 1. Elsewhere
         their loads.
         """
         table, capacity = self._table, self._capacity
-        if self._held is None:
-            weights = table.peak[table.owner] * table.holds
-            self._held = np.minimum(self._by_device(table.device, weights) / 100.0, 1.0)
         if capacity.holds_memory.all():
-            return self._held
+            return held
         total = sum(loads.values(), np.zeros(capacity.count))
         if MEMORY in table.uses:
             amounts = self.amounts()
             total = self._by_device(table.device, amounts.parts * table.holds)
-        return np.where(capacity.holds_memory, self._held, np.minimum(total, 1.0))
+        return np.where(capacity.holds_memory, held, np.minimum(total, 1.0))
 
     def _by_device(self, device: Positions, amount: Floats) -> Floats:
         return np.asarray(np.bincount(device, weights=amount, minlength=self._capacity.count), dtype=np.float64)
 
     def amounts(self) -> Amounts:
         """Whose what was in the last tick."""
-        return Amounts(self._table, self._capacity)
+        return Amounts(self._table, self._capacity, self._crowds)
 
     def running(self) -> list[Workload]:
         """The workloads in the arrays, in order of their start."""
@@ -242,7 +253,7 @@ class Workloads:
             (place, metric, -1) for place, metric in own_limits_crossed(table, now, level) if place not in places
         ]
         if limits.hold(table):
-            before = partial(Amounts, table, self._capacity, before=True)
+            before = partial(Amounts, table, self._capacity, self._crowds_before, before=True)
             places.update(place for place, _, _ in found)
             found += limits.crossed(table, now, before, level, past, places)
         return [(self.by_id[ids[place]], metric, device) for place, metric, device in found]
