@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fakedev.net.http_body import PIECE
 from fakedev.net.live import MOST_VIEWERS
 from fakedev.sim.history import LEAST_TICKS, MOST_TICKS, History
 from fakedev.sim.overview import ABSENT, HEALTH, health, rounded, summary
 from fakedev.sim.state import Level, State
-from tests.application import STANDING, MemoryApplication, application
+from tests.application import SMALL, STANDING, MemoryApplication, application
 from tests.http_wire import Peer
 
 GET = b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\n\r\n"
@@ -109,6 +110,25 @@ def test_a_slow_viewer_skips_ticks(app: MemoryApplication) -> None:
     assert len(seen) < 6
     slow.leave()
     fast.leave()
+
+
+def test_large_frames() -> None:
+    """Of 10,000 devices: sent in pieces, whole to each viewer, and no more than a piece waits for one that is slow."""
+    with application(SMALL.replace("nodes: [a, b]", "nodes: 5000")) as app:
+        fast, slow = viewer(app), viewer(app)
+        wait(app, [fast, slow], 1)
+        slow.transport.reading = False
+        wait(app, [fast, slow], 2)
+        assert slow.transport.largest_unsent <= 2 * PIECE
+        slow.transport.reading = True
+        wait(app, [fast, slow], 1)
+        assert ticks(fast) == [0, 1, 2, 3, 4]
+        assert ticks(slow)[-1] == 4
+        (_, frame) = events(fast)[-1]
+        assert [len(frame[name]) for name in ("usage", "temperature", "power", "health")] == [10_000] * 4
+        assert len(json.dumps(frame)) > PIECE
+        for peer in (fast, slow):
+            peer.leave()
 
 
 def test_a_viewer_that_never_reads_is_dropped(app: MemoryApplication) -> None:

@@ -228,6 +228,17 @@ def test_a_token_is_asked_for(stand: Stand) -> None:
     assert all("401" in complaint for complaint in browser.complaints), browser.complaints
 
 
+def test_pages_of_others_change_nothing(stand: Stand) -> None:
+    """A page from elsewhere can send a form here, as any page can; it is refused, and reads no answer."""
+    body = json.dumps({"name": "foreign", "devices": ["dgx-1/0"], "profile": "50:0:0"})
+    address = f"http://{stand.service.web[0]}/api/v1/workloads"
+    sent = f"fetch('{address}', {{method: 'POST', mode: 'no-cors', body: {json.dumps(body)}}})"
+    assert stand.browser.value(f"{sent}.then((answer) => answer.type)") == "opaque"
+    assert [each["name"] for each in stand.get("/api/v1/workloads")["workloads"]] == ["training"]
+    stand.open()  # the same from our own page is taken
+    assert stand.browser.value(f"{sent.replace('no-cors', 'cors')}.then((answer) => answer.status)") == 201
+
+
 def test_lose_and_regain_the_server(stand: Stand) -> None:
     """The page says that it has no connection, keeps what it showed, and is live again by itself."""
     browser = stand.open()

@@ -60,6 +60,7 @@ CONTROL = {
     "/api/v1/clock": "application/json",
     "/api/v1/queues": "application/json",
     "/api/v1/history": "application/json",
+    "/api/v1/fault-kinds": "application/json",
     "/page/app.js": "text/javascript; charset=utf-8",
     "/page/icon.svg": "image/svg+xml",
     "/page/layout.css": "text/css; charset=utf-8",

@@ -27,9 +27,24 @@ class App {
     const [list, main] = [document.getElementById("tabs"), document.getElementById("main")];
     for (const [name, title, Tab] of TABS) {
       const tab = new Tab(this);
-      const button = make("button", { type: "button", role: "tab", id: `tab-${name}`, "aria-controls": `panel-${name}`,
-        onclick: () => this.go(name, ""), onkeydown: (event) => this._turn(event, name) }, title);
-      for (const [key, value] of Object.entries({ role: "tabpanel", id: `panel-${name}`, "aria-labelledby": `tab-${name}` })) tab.element.setAttribute(key, value);
+      const button = make(
+        "button",
+        {
+          type: "button",
+          role: "tab",
+          id: `tab-${name}`,
+          "aria-controls": `panel-${name}`,
+          onclick: () => this.go(name, ""),
+          onkeydown: (event) => this._turn(event, name),
+        },
+        title,
+      );
+      for (const [key, value] of Object.entries({
+        role: "tabpanel",
+        id: `panel-${name}`,
+        "aria-labelledby": `tab-${name}`,
+      }))
+        tab.element.setAttribute(key, value);
       this.tabs.set(name, tab);
       this.buttons.set(name, button);
       list.append(button);
@@ -102,7 +117,12 @@ class App {
   _state() {
     const link = document.getElementById("link");
     link.dataset.state = this.live.state;
-    put(link, { live: "live", lost: "no connection, trying again", connecting: "connecting", resting: "resting" }[this.live.state]);
+    put(
+      link,
+      { live: "live", lost: "no connection, trying again", connecting: "connecting", resting: "resting" }[
+        this.live.state
+      ],
+    );
     document.body.classList.toggle("stale", this.live.state === "lost");
   }
 }

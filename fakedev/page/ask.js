@@ -45,11 +45,15 @@ function askToken() {
   input.value = "";
   dialog.showModal();
   return new Promise((resolve) => {
-    dialog.addEventListener("close", () => {
-      const given = dialog.returnValue === "use" && input.value;
-      if (given) sessionStorage.setItem(TOKEN, input.value);
-      resolve(Boolean(given));
-    }, { once: true });
+    dialog.addEventListener(
+      "close",
+      () => {
+        const given = dialog.returnValue === "use" && input.value;
+        if (given) sessionStorage.setItem(TOKEN, input.value);
+        resolve(Boolean(given));
+      },
+      { once: true },
+    );
   });
 }
 

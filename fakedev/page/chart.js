@@ -30,7 +30,12 @@ export class Chart {
     });
     this.canvas = make("canvas", { role: "img", "aria-label": title });
     this.canvas.style.height = `${height}px`;
-    this.element = make("figure", { class: "chart" }, make("figcaption", {}, make("b", {}, title), ...this.readings), this.canvas);
+    this.element = make(
+      "figure",
+      { class: "chart" },
+      make("figcaption", {}, make("b", {}, title), ...this.readings),
+      this.canvas,
+    );
     this.canvas.addEventListener("pointermove", (event) => this._point(event.offsetX));
     this.canvas.addEventListener("pointerleave", () => this._point(null));
     new ResizeObserver(() => this.draw()).observe(this.canvas);
@@ -159,7 +164,12 @@ function isNothing(value) {
 
 /** A round number that is not below the value: 1, 2 or 5 times a power of ten; of seconds, what clocks have. */
 function nice(value, isTime = false) {
-  if (isTime) return [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 43200, 86400].find((each) => each >= value) ?? 864000;
+  if (isTime)
+    return (
+      [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 43200, 86400].find(
+        (each) => each >= value,
+      ) ?? 864000
+    );
   const power = 10 ** Math.floor(Math.log10(value));
   return [1, 2, 5, 10].find((each) => each * power >= value - 1e-12) * power;
 }

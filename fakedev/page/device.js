@@ -22,18 +22,45 @@ export class DevicePanel {
     this.title = make("h2");
     this.type = make("p", { class: "note" });
     this.why = make("ul", { class: "why" });
-    this.reasons = make("div", { class: "stack" }, make("h3", {}, "Why it is so"), this.why);
-    this.charts = CHARTS.map(([name, title, tint, factor, options]) => ({ name, factor, chart: new Chart(title, [[title, tint]], { height: 100, ...options }) }));
+    this.reasons = make("details", { open: true }, make("summary", {}, "Why it is so"), this.why);
+    this.charts = CHARTS.map(([name, title, tint, factor, options]) => ({
+      name,
+      factor,
+      chart: new Chart(title, [[title, tint]], { height: 100, ...options }),
+    }));
     this.facts = make("dl", { class: "facts" });
     this.values = make("dl", { class: "facts" });
-    const close = make("button", { type: "button", class: "small", "aria-label": "Close the device", onclick: () => app.go("fleet", "") }, "Close");
-    const work = make("button", { type: "button", class: "small main", onclick: () => app.give("workloads", this.name) }, "Put work on it");
-    const fault = make("button", { type: "button", class: "small", onclick: () => app.give("faults", this.name) }, "Inject a fault");
+    const close = make(
+      "button",
+      { type: "button", class: "small", "aria-label": "Close the device", onclick: () => app.go("fleet", "") },
+      "Close",
+    );
+    const work = make(
+      "button",
+      { type: "button", class: "small main", onclick: () => app.give("workloads", this.name) },
+      "Put work on it",
+    );
+    const fault = make(
+      "button",
+      { type: "button", class: "small", onclick: () => app.give("faults", this.name) },
+      "Inject a fault",
+    );
     this.actions = make("div", { class: "row" }, work, fault);
-    this.element = card("", [close], this.type, this.actions, make("div", { class: "stack" }, ...this.charts.map(({ chart }) => chart.element),
-      this.reasons, make("details", {}, make("summary", {}, "What it is"), this.facts), make("details", {}, make("summary", {}, "All values"), this.values)));
+    this.element = card(
+      "",
+      [close],
+      this.type,
+      this.actions,
+      this.reasons,
+      make(
+        "div",
+        { class: "stack" },
+        ...this.charts.map(({ chart }) => chart.element),
+        make("details", {}, make("summary", {}, "What it is"), this.facts),
+        make("details", {}, make("summary", {}, "All values"), this.values),
+      ),
+    );
     this.element.querySelector("h2").replaceWith(this.title);
-    this.title.classList.add("push");
     this.element.hidden = true;
     this.past = new Series(CHARTS.length);
     this.polling = new Polling("", (value) => value && this._show(value));
@@ -64,8 +91,12 @@ export class DevicePanel {
     if (name !== this.name) return;
     const newer = this.past;
     this.past = new Series(CHARTS.length);
-    seconds.forEach((time, place) => this.past.add(time, ...CHARTS.map(([key, , , factor]) => scaled(quantities[key]?.[place], factor))));
-    newer.times.forEach((time, place) => time > (seconds.at(-1) ?? 0) && this.past.add(time, ...newer.rows.map((row) => row[place])));
+    seconds.forEach((time, place) =>
+      this.past.add(time, ...CHARTS.map(([key, , , factor]) => scaled(quantities[key]?.[place], factor))),
+    );
+    newer.times.forEach(
+      (time, place) => time > (seconds.at(-1) ?? 0) && this.past.add(time, ...newer.rows.map((row) => row[place])),
+    );
     this._draw();
   }
 
@@ -77,9 +108,21 @@ export class DevicePanel {
     if (frame) this.past.add(frame.seconds, ...CHARTS.map(([key, , , factor]) => scaled(quantities[key], factor)));
     this._draw();
     this.reasons.hidden = explained.length === 0;
-    pairs(this.why, explained.map(({ metric, value: shown, text }) => [`${words(metric)} ${quantity(metric, shown)}`, text]), "li", "b", "span");
-    list(this.facts, FACTS.filter((name) => facts[name]).map((name) => [words(name), facts[name]]));
-    list(this.values, Object.entries(quantities).map(([name, shown]) => [words(name), quantity(name, shown)]));
+    pairs(
+      this.why,
+      explained.map(({ metric, value: shown, text }) => [`${words(metric)} ${quantity(metric, shown)}`, text]),
+      "li",
+      "b",
+      "span",
+    );
+    list(
+      this.facts,
+      FACTS.filter((name) => facts[name]).map((name) => [words(name), facts[name]]),
+    );
+    list(
+      this.values,
+      Object.entries(quantities).map(([name, shown]) => [words(name), quantity(name, shown)]),
+    );
   }
 
   _draw() {

@@ -5,7 +5,8 @@ export function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, value === true ? "" : value);
+    else if (value !== false && value !== null && value !== undefined)
+      element.setAttribute(name, value === true ? "" : value);
   }
   element.append(...children.filter((child) => child !== null && child !== undefined));
   return element;
@@ -24,10 +25,20 @@ export function card(title, beside, ...content) {
 
 /** A labelled field. */
 export function field(label, control, help = "", wide = false) {
-  return make("label", { class: wide ? "wide" : null }, label, control, help ? make("span", { class: "help" }, help) : null);
+  return make(
+    "label",
+    { class: wide ? "wide" : null },
+    label,
+    control,
+    help ? make("span", { class: "help" }, help) : null,
+  );
 }
 
 /** A select with these options: [value, text]. */
 export function select(name, options, chosen) {
-  return make("select", { name }, ...options.map(([value, text]) => make("option", { value, selected: value === chosen }, text)));
+  return make(
+    "select",
+    { name },
+    ...options.map(([value, text]) => make("option", { value, selected: value === chosen }, text)),
+  );
 }

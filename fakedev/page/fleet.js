@@ -17,18 +17,42 @@ export class FleetTab {
     this.tiles = new Tiles(["Devices", "Mean usage", "Power", "Hottest", "Workloads", "In trouble"]);
     this.map = new FleetMap(app.live, (place) => app.go("fleet", app.live.name(place)));
     this.legend = make("div", { class: "legend" });
-    this.find = make("input", { type: "search", placeholder: "Device, as dgx-0/3", "aria-label": "Go to a device", size: "16",
-      onchange: () => this._find() });
+    this.find = make("input", {
+      type: "search",
+      placeholder: "Device, as dgx-0/3",
+      "aria-label": "Go to a device",
+      size: "16",
+      onchange: () => this._find(),
+    });
     this.device = new DevicePanel(app);
     this.usage = new Chart("Mean usage", [["usage", "series-1"]], { unit: " %", most: 100 });
     this.power = new Chart("Power of all", [["power", "series-4"]], { unit: " kW" });
     this.heat = new Chart("Hottest device", [["temperature", "series-2"]], { unit: " °C", least: null, span: 10 });
     this.past = new Series(3);
-    this.overview = card("The last minutes", [], make("div", { class: "stack" }, this.usage.element, this.power.element,
-      this.heat.element, make("p", { class: "note" }, "Choose a device on the map to see its own.")));
+    this.overview = card(
+      "The last minutes",
+      [],
+      make(
+        "div",
+        { class: "stack" },
+        this.usage.element,
+        this.power.element,
+        this.heat.element,
+        make("p", { class: "note" }, "Choose a device on the map to see its own."),
+      ),
+    );
     this.aside = make("aside", { "aria-label": "Charts" }, this.overview, this.device.element);
-    this.element = make("div", { class: "tab" }, this.tiles.element,
-      make("div", { class: "split" }, card("Map of the fleet", [this.find, this._choice()], this.map.element, this.legend), this.aside));
+    this.element = make(
+      "div",
+      { class: "tab" },
+      this.tiles.element,
+      make(
+        "div",
+        { class: "split" },
+        card("Map of the fleet", [this.find, this._choice()], this.map.element, this.legend),
+        this.aside,
+      ),
+    );
     onTheme(() => this._explain());
   }
 
@@ -42,12 +66,18 @@ export class FleetTab {
 
   frame({ frame }) {
     const [usage, power, heat] = frame.fleet;
-    this.tiles.set("Devices", number(frame.usage.length), this.live.outline.nodes.length > 1 ? `on ${number(this.live.outline.nodes.length)} nodes` : "on 1 node");
+    this.tiles.set(
+      "Devices",
+      number(frame.usage.length),
+      this.live.outline.nodes.length > 1 ? `on ${number(this.live.outline.nodes.length)} nodes` : "on 1 node",
+    );
     this.tiles.set("Mean usage", number(usage === null ? null : 100 * usage, 1), "%");
     this.tiles.set("Power", ...watts(power));
     this.tiles.set("Hottest", number(heat, 1), "°C");
     this.tiles.set("Workloads", number(frame.workloads));
-    const troubled = frame.health.reduce((sum, each) => sum + (each > 0), 0);
+    // A board at its power limit does what it is made for.
+    const least = this.live.outline.health.indexOf("heat");
+    const troubled = frame.health.reduce((sum, each) => sum + (each >= least), 0);
     this.tiles.set("In trouble", number(troubled), "", troubled > 0);
     if (!this.map.drawn) this.map.redraw();
     else this.map.draw();
@@ -83,15 +113,36 @@ export class FleetTab {
   async _recall() {
     const { seconds, quantities } = await get("/api/v1/history");
     this.past.clear();
-    seconds.forEach((time, place) => this.past.add(time,
-      scaled(quantities.usage_ratio[place], 100), scaled(quantities.power_watts[place], 0.001), quantities.temperature_celsius[place]));
+    seconds.forEach((time, place) =>
+      this.past.add(
+        time,
+        scaled(quantities.usage_ratio[place], 100),
+        scaled(quantities.power_watts[place], 0.001),
+        quantities.temperature_celsius[place],
+      ),
+    );
     this._draw();
   }
 
   _choice() {
-    return make("fieldset", { class: "choice", "aria-label": "Colour by" }, ...Object.entries(SCALES).map(([name, { title }]) =>
-      make("label", {}, make("input", { type: "radio", name: "scale", value: name, checked: name === "usage",
-        onchange: () => (this.map.show(name), this._explain()) }), make("span", {}, title))));
+    return make(
+      "fieldset",
+      { class: "choice", "aria-label": "Colour by" },
+      ...Object.entries(SCALES).map(([name, { title }]) =>
+        make(
+          "label",
+          {},
+          make("input", {
+            type: "radio",
+            name: "scale",
+            value: name,
+            checked: name === "usage",
+            onchange: () => (this.map.show(name), this._explain()),
+          }),
+          make("span", {}, title),
+        ),
+      ),
+    );
   }
 
   _find() {
@@ -109,10 +160,12 @@ export class FleetTab {
     const palette = colours(this.map.scale, theme(), this.live.outline.health);
     this.counts = [];
     if (this.map.scale === "health") {
-      this.legend.replaceChildren(...this.live.outline.health.map((name, place) => {
-        this.counts.push(make("b"));
-        return make("span", {}, swatch(palette[place]), `${HEALTH_WORDS[name]} `, this.counts[place]);
-      }));
+      this.legend.replaceChildren(
+        ...this.live.outline.health.map((name, place) => {
+          this.counts.push(make("b"));
+          return make("span", {}, swatch(palette[place]), `${HEALTH_WORDS[name]} `, this.counts[place]);
+        }),
+      );
       this._count();
       return;
     }

@@ -16,8 +16,12 @@ export class FleetMap {
     this.scale = "usage";
     this.chosen = -1;
     this.pointed = -1;
-    this.canvas = make("canvas", { tabindex: "0", role: "application", "aria-roledescription": "map of devices",
-      "aria-label": "Map of all devices. Arrow keys move from device to device, Enter shows its charts." });
+    this.canvas = make("canvas", {
+      tabindex: "0",
+      role: "application",
+      "aria-roledescription": "map of devices",
+      "aria-label": "Map of all devices. Arrow keys move from device to device, Enter shows its charts.",
+    });
     this.tip = make("div", { class: "tip", hidden: true });
     this.spoken = make("div", { class: "unseen", "aria-live": "polite" });
     this.element = make("div", { class: "map" }, this.canvas, this.tip, this.spoken);
@@ -96,7 +100,8 @@ export class FleetMap {
       for (const place of places) paper.fillRect(cells[2 * place], cells[2 * place + 1], side, side);
     }
     this.drawn = wanted;
-    if (this.cell >= WITH_NUMBERS) wanted.forEach((step, place) => this._write(place, palette[step] ?? palette.at(-1), side));
+    if (this.cell >= WITH_NUMBERS)
+      wanted.forEach((step, place) => this._write(place, palette[step] ?? palette.at(-1), side));
     for (const place of [this.chosen, this.pointed]) this._frame(place, side);
     if (this.pointed >= 0) this._say();
   }
@@ -125,7 +130,8 @@ export class FleetMap {
   _write(place, tint, side) {
     const { paper, cells, live } = this;
     const value = live.frame[this.scale][place];
-    const text = this.scale === "health" ? live.outline.health[value] : value < 0 ? "–" : `${value}${NUMBER_UNITS[this.scale]}`;
+    const text =
+      this.scale === "health" ? live.outline.health[value] : value < 0 ? "–" : `${value}${NUMBER_UNITS[this.scale]}`;
     paper.fillStyle = isDark(tint) ? "#ffffff" : "#10161d";
     paper.font = `600 ${side > 60 ? 15 : 12}px system-ui, 'DejaVu Sans', sans-serif`;
     paper.textAlign = "center";
@@ -187,8 +193,11 @@ export class FleetMap {
     const { live, pointed } = this;
     const { usage, temperature, power, health } = live.frame;
     const shown = (value, unit) => (value < 0 ? "–" : `${value}${unit}`);
-    put(this.tip, `${live.name(pointed)}  ${shown(usage[pointed], " %")}  ${shown(temperature[pointed], " °C")}  ` +
-      `${shown(power[pointed], " W")}${health[pointed] ? `  ${live.outline.health[health[pointed]]}` : ""}`);
+    put(
+      this.tip,
+      `${live.name(pointed)}  ${shown(usage[pointed], " %")}  ${shown(temperature[pointed], " °C")}  ` +
+        `${shown(power[pointed], " W")}${health[pointed] ? `  ${live.outline.health[health[pointed]]}` : ""}`,
+    );
     const left = Math.min(this.cells[2 * pointed], this.element.clientWidth - this.tip.offsetWidth);
     const top = this.cells[2 * pointed + 1] - this.tip.offsetHeight - 4;
     this.tip.style.left = `${Math.max(0, left)}px`;
@@ -198,8 +207,14 @@ export class FleetMap {
   _key(event) {
     if (!this.cells) return;
     const from = this.pointed >= 0 ? this.pointed : Math.max(0, this.chosen);
-    const moves = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: this._below(from, 1), ArrowUp: this._below(from, -1),
-      Home: -from, End: this.cells.length / 2 - 1 - from };
+    const moves = {
+      ArrowRight: 1,
+      ArrowLeft: -1,
+      ArrowDown: this._below(from, 1),
+      ArrowUp: this._below(from, -1),
+      Home: -from,
+      End: this.cells.length / 2 - 1 - from,
+    };
     if (event.key === "Enter" || event.key === " ") this.choose(from);
     else if (event.key in moves) {
       this._point(Math.max(0, Math.min(this.cells.length / 2 - 1, from + moves[event.key])));
@@ -224,7 +239,9 @@ export class FleetMap {
 }
 
 function isDark(tint) {
-  const parts = tint.startsWith("#") ? [1, 3, 5].map((at) => parseInt(tint.slice(at, at + 2), 16)) : tint.match(/\d+/g).map(Number);
+  const parts = tint.startsWith("#")
+    ? [1, 3, 5].map((at) => parseInt(tint.slice(at, at + 2), 16))
+    : tint.match(/\d+/g).map(Number);
   return 0.3 * parts[0] + 0.59 * parts[1] + 0.11 * parts[2] < 140;
 }
 

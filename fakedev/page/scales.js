@@ -4,17 +4,41 @@ export const STEPS = 48;
 
 const RAMPS = {
   usage: { light: ["#e3e8ed", "#9fd8bd", "#3aa87d", "#0b5d43"], dark: ["#222c37", "#1d5f4a", "#2ea77a", "#8af0c4"] },
-  temperature: { light: ["#5b8fd9", "#a7cbe8", "#f6e3a1", "#ef9a4d", "#c3262c"], dark: ["#2f5fa8", "#5f8fb8", "#d9bf6a", "#e58a3c", "#f0454a"] },
+  temperature: {
+    light: ["#5b8fd9", "#a7cbe8", "#f6e3a1", "#ef9a4d", "#c3262c"],
+    dark: ["#2f5fa8", "#5f8fb8", "#d9bf6a", "#e58a3c", "#f0454a"],
+  },
   power: { light: ["#e8e6ef", "#b9a3dd", "#7d58b8", "#3d1f72"], dark: ["#262633", "#4d3a7d", "#8a63cf", "#dcc2ff"] },
 };
 const HEALTH = {
-  light: { well: "#b9dccb", power: "#e6c34a", heat: "#ef8a34", hardware: "#cf3f36", error: "#b3308f", hung: "#6d3bd1", lost: "#1d242c" },
-  dark: { well: "#23493a", power: "#c9a532", heat: "#ec8234", hardware: "#ef5350", error: "#e05cbd", hung: "#9d7bff", lost: "#eef2f6" },
+  light: {
+    well: "#b9dccb",
+    power: "#e6c34a",
+    heat: "#ef8a34",
+    hardware: "#cf3f36",
+    error: "#b3308f",
+    hung: "#6d3bd1",
+    lost: "#1d242c",
+  },
+  dark: {
+    well: "#23493a",
+    power: "#c9a532",
+    heat: "#ec8234",
+    hardware: "#ef5350",
+    error: "#e05cbd",
+    hung: "#9d7bff",
+    lost: "#eef2f6",
+  },
 };
 const ABSENT = { light: "#ffffff", dark: "#0c1015" };
 export const HEALTH_WORDS = {
-  well: "well", power: "held by its power limit", heat: "throttled by heat", hardware: "slowed by hardware",
-  error: "error reported (XID)", hung: "hangs", lost: "lost",
+  well: "well",
+  power: "held by its power limit",
+  heat: "throttled by heat",
+  hardware: "slowed by hardware",
+  error: "error reported (XID)",
+  hung: "hangs",
+  lost: "lost",
 };
 export const SCALES = {
   usage: { title: "Usage", low: 0, high: 100, unit: "%" },

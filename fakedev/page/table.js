@@ -14,7 +14,11 @@ export class Table {
     this.nothing = make("p", { class: "note" }, nothing);
     const looks = (column) => (column.number ? "number" : column.brief ? "brief" : null);
     this.looks = looks;
-    const head = make("tr", {}, ...columns.map((column) => make("th", { scope: "col", class: looks(column) }, column.title)));
+    const head = make(
+      "tr",
+      {},
+      ...columns.map((column) => make("th", { scope: "col", class: looks(column) }, column.title)),
+    );
     this.table = make("table", { "aria-label": caption }, make("thead", {}, head), this.body);
     this.element = make("div", {}, make("div", { class: "scroll" }, this.table), this.nothing);
     this.show([]);
@@ -39,8 +43,13 @@ export class Table {
   }
 
   _add(key, row) {
-    const line = make("tr", {}, ...this.columns.map((column) =>
-      make("td", { class: this.looks(column) }, column.element ? column.element(row) : "")));
+    const line = make(
+      "tr",
+      {},
+      ...this.columns.map((column) =>
+        make("td", { class: this.looks(column) }, column.element ? column.element(row) : ""),
+      ),
+    );
     this.rows.set(key, line);
     return line;
   }
