@@ -22,6 +22,7 @@ import queues
 import rendering
 import scrapes
 import sizes
+import web_page
 import whole_page
 import workloads
 from results import Section
@@ -36,6 +37,7 @@ BENCHMARKS: dict[str, Callable[[], Section]] = {
     "attaching": workloads.attaching,
     "ticks": workloads.ticks,
     "boards": boards.boards,
+    "web-page": web_page.web_page,
     "starts": sizes.starts,
     "memory": sizes.memory,
     "tester": load_tester.tester,

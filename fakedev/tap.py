@@ -29,6 +29,8 @@ from fakedev.net.follow import FileFollower
 from fakedev.net.hangup import HangupService
 from fakedev.net.journal_file import JournalFile
 from fakedev.net.listening import Listeners, ListeningService
+from fakedev.net.live import LiveView
+from fakedev.net.live_frame import FrameSource
 from fakedev.net.logs import twistd_log
 from fakedev.net.memory import keep_freed_memory
 from fakedev.net.own_collectors import (
@@ -44,6 +46,7 @@ from fakedev.net.pages import Pages
 from fakedev.net.queue_totals import QueueTotals
 from fakedev.net.recorder import Recorder
 from fakedev.net.report_files import ReportFiles
+from fakedev.net.static_files import PageFiles
 from fakedev.net.tester_metrics import LoadMetrics
 from fakedev.net.tester_service import LoadTester
 from fakedev.net.ticker import Ticker
@@ -53,6 +56,7 @@ from fakedev.net.workload_hub import WorkloadHub
 from fakedev.net.workload_port import WorkloadPortFactory
 from fakedev.sim.fleet import Fleet, keep_nothing
 from fakedev.sim.happenings import tell_nobody
+from fakedev.sim.history import History
 from fakedev.sim.record_head import RecordHead
 from fakedev.tap_application import Application, run_application
 from fakedev.tap_ports import Ports
@@ -202,11 +206,13 @@ def make_application(
     journal = _journal(configuration)
     fleet = _fleet(configuration, run, recorder, journal)
     hub = WorkloadHub(fleet)
+    history = History(fleet.state)
     pages = Pages(fleet, configuration.identities, reactor)
 
     def ticked() -> None:
         reloader.ticked()
         pages.keep()
+        history.note(fleet.state)
 
     ticker = Ticker(fleet, configuration.speed, reactor, hub.tell, ticked)
     scrapes = ScrapeStatistics()
@@ -232,18 +238,21 @@ def make_application(
     def reload() -> Deferred[dict[str, Any]]:
         return reloader.reload()
 
+    live = LiveView(FrameSource(fleet, ticker, queues.figures if queues else None, tester), reactor)
     own_root = partial(
-        make_root, hub, pages, ticker, own, scrapes, ticker.trouble, ready,
+        make_root, hub, pages, ticker, own, scrapes, ticker.trouble, ready, history, live, PageFiles(),
         reload=reload, queues=queues.figures if queues else None, tester=tester,
     )  # fmt: skip
     web = make_web(configuration, pages, scrapes, ticker.trouble, own_root, reactor, drop_in=run.drop_in)
-    queue_ports = queues.ports if queues else []
-    listeners = Listeners([service for service, _ in [*web.services, *queue_ports, *workloads.services]])
+    listeners = Listeners(
+        [service for service, _ in [*web.services, *(queues.ports if queues else ()), *workloads.services]]
+    )
     application = Application(
         listeners, reactor, recorder=recorder, observer=observer, drain=_first_at_the_end(queues, tester),
         hurry=queues.hurry if queues else None,
     )  # fmt: skip
     ticker.setServiceParent(application)
+    live.setServiceParent(application)
     if journal is not None:
         journal.setServiceParent(application)
     listeners.setServiceParent(application)
@@ -254,12 +263,14 @@ def make_application(
         ReportFiles(tester, configuration.reports).setServiceParent(application)
     announcement = Announcement(partial(_what_is_where, fleet, in_use, web, workloads, queues), run.ready_file)
     reloader = Reloader(
-        run.read_again, in_use, run.head, fleet, pages, web, workloads, queues, listeners, announcement.tell, reactor
-    )
+        run.read_again, in_use, run.head, fleet, partial(_follow, fleet, pages, history, live), web, workloads, queues,
+        listeners, announcement.tell, reactor,
+    )  # fmt: skip
     own.add("reload", ReloadMetrics(reloader.statistics))
     web.finish(configuration.web)
-    on_hangup = partial(stop_reactor, reactor) if run.drop_in else reloader.again
-    HangupService(reactor, on_hangup).setServiceParent(application)
+    HangupService(
+        reactor, partial(stop_reactor, reactor) if run.drop_in else reloader.again
+    ).setServiceParent(application)
     if configuration.watch and reloader.files():
         FileFollower(reloader.files, reloader.again, reactor).setServiceParent(application)
     announcement.setServiceParent(application)
@@ -271,6 +282,14 @@ def _fleet(configuration: Configuration, run: Run, recorder: Recorder | None, jo
     wall_per_tick = spec.tick_seconds / configuration.speed if configuration.speed else 0.0
     record = recorder.record if recorder else keep_nothing
     return Fleet(spec, record, wall_per_tick, journal.write if journal else tell_nobody)
+
+
+def _follow(fleet: Fleet, pages: Pages, history: History, live: LiveView, configuration: Configuration) -> None:
+    """The fleet has gone over to another configuration: so does what shows it."""
+    pages.follow(configuration.identities)
+    if fleet.moves is not None:
+        history.move(fleet.moves, fleet.state)
+    live.renew()
 
 
 def _what_is_where(

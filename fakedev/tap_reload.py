@@ -17,7 +17,6 @@ from fakedev.config.problems import ConfigurationError
 from fakedev.config.reload_checks import restart_reasons
 from fakedev.net.listening import CannotListen, Listeners
 from fakedev.net.own_collectors import ReloadStatistics
-from fakedev.net.pages import Pages
 from fakedev.net.reload_page import ReloadFailed
 from fakedev.sim.errors import Refused
 from fakedev.sim.events import Reload
@@ -47,6 +46,7 @@ class Reloader:
 
     :param read: None: there is no file, as in the drop-ins.
     :param web, workloads: their addresses.
+    :param follow: what shows the devices goes over to the new ones.
     :param tell: tells people what is where, when another configuration is in use.
     :ivar statistics: of reloads, for our own metrics.
     """
@@ -59,7 +59,7 @@ class Reloader:
         in_use: InUse,
         head: RecordHead,
         fleet: Fleet,
-        pages: Pages,
+        follow: Callable[[Configuration], None],
         web: Ports[Any],
         workloads: Ports[Any],
         queues: WorkQueues | None,
@@ -70,7 +70,7 @@ class Reloader:
         self._read = read
         self._in_use = in_use
         self._fleet = fleet
-        self._pages = pages
+        self._follow = follow
         self._web = web
         self._workloads = workloads
         self._queues = queues
@@ -105,7 +105,7 @@ class Reloader:
             return
         (configuration, head, _), self._pending = self._pending, None
         self._in_use.configuration = configuration
-        self._pages.follow(configuration.identities)
+        self._follow(configuration)
         if self._queues is not None and configuration.queues is not None:
             self._queues.reconfigure(configuration.queues)
         self._web.finish(configuration.web)

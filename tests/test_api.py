@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fakedev.sim import fleet as fleet_module
+from fakedev.sim.faults.kinds import KINDS
 from tests.application import SMALL, STANDING, MemoryApplication, application
 from tests.http_wire import Answer, answers
 
@@ -362,3 +363,16 @@ def test_a_path_of_the_whole_catalog() -> None:
         assert [identity["identity"] for identity in app.json("/api/v1/identities")["identities"]] == [
             "dcgm@4.8.2", "xpumanager@1.3",
         ]  # fmt: skip
+
+
+def test_fault_kinds(app: MemoryApplication) -> None:
+    """Every kind with what it takes: each can be injected with what must be given, and not without that."""
+    kinds = app.json("/api/v1/fault-kinds")["kinds"]
+    assert [kind["kind"] for kind in kinds] == list(KINDS)
+    for kind in kinds:
+        body = {"kind": kind["kind"], "devices": ["a/0"]}
+        needed = [each for each in kind["takes"] if each["default"] is None]
+        if needed:
+            failed(app.ask("POST", "/api/v1/faults", body), 400, "bad-argument", needed[0]["name"])
+        body |= {each["name"]: each["low"] for each in needed}
+        assert app.ask("POST", "/api/v1/faults", body).status == 201, kind

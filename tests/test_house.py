@@ -20,6 +20,7 @@ ALLOWED = {
     "workqueue": set(),
     "wire": set(),
     "catalog": set(),
+    "page": set(),
     "exposition": {"sim"},
     "tester": {"workqueue"},
     "config": {"sim", "exposition", "workqueue", "tester", "catalog"},
@@ -27,7 +28,7 @@ ALLOWED = {
     "tap": {"config", "net", "sim", "exposition", "workqueue", "wire", "tester", "catalog"},
     "commands": {"tap", "config", "sim", "exposition", "workqueue", "wire", "tester"},
 }
-PURE = {"sim", "exposition", "workqueue", "wire", "tester", "config", "catalog"}
+PURE = {"sim", "exposition", "workqueue", "wire", "tester", "config", "catalog", "page"}
 #: Modules that a pure room has no use for: the reactor, sockets, clocks, chance, other threads and processes.
 IMPURE_MODULES = {
     *("twisted", "zope", "socket", "socketserver", "ssl", "select", "selectors", "asyncio", "http"),

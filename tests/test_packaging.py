@@ -123,7 +123,7 @@ def test_the_wheel_is_complete(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     source = {path.relative_to(ROOT).as_posix() for path in (ROOT / "fakedev").rglob("*") if path.is_file()}
-    expected = {name for name in source if name.endswith((".py", ".yaml", ".html", ".js", ".css"))}
+    expected = {name for name in source if name.endswith((".py", ".yaml", ".html", ".js", ".css", ".svg"))}
     assert expected <= names, expected - names
     assert "fakedev/config/demo.yaml" in names
     assert any(name.startswith("fakedev/catalog/devices/") for name in names)

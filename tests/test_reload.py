@@ -242,3 +242,32 @@ def test_a_record_with_a_reload(tmp_path: Path, capsysbinary: pytest.CaptureFixt
     assert render(["--events", str(record), "--for", "5s", "--every", "5s", "--output", str(tmp_path / "pages")]) == 0
     assert (tmp_path / "pages" / "5.prom").read_bytes() == page
     assert b'Hostname="b"' in (tmp_path / "pages" / "0.prom").read_bytes()
+
+
+def test_what_devices_showed_before() -> None:
+    """The history of a device goes with it; one that has come has none from before."""
+    with application() as app:
+        app.connect().say("run one devices=a/1 profile=70:0:0")
+        app.tick(3)
+        before = app.json("/api/v1/devices/a/1/history")["quantities"]
+        assert reload(app, MORE).status == 200
+        after = app.json("/api/v1/devices/a/1/history")["quantities"]
+        known = len(before["power_watts"])
+        assert after["power_watts"][:known] == before["power_watts"]
+        assert len(after["power_watts"]) == known + 1
+        assert app.json("/api/v1/devices/c/1/history")["quantities"]["power_watts"][:known] == [None] * known
+
+
+def test_who_looks_on() -> None:
+    """Viewers of the live page are told who is there now."""
+    with application() as app:
+        viewer = app.http()
+        viewer.send(b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        app.tick()
+        viewer.read()
+        assert reload(app, MORE).status == 200
+        viewer.read()
+        app.tick()
+        viewer.read()
+        outlines = [line for line in viewer.transport.value().split(b"\n") if line.startswith(b'data: {"version"')]
+        assert [[name for name, _ in json.loads(line[6:])["nodes"]] for line in outlines] == [["a", "b"], ["c", "a"]]

@@ -127,3 +127,19 @@ def test_open_looks_at_so_many_arrivals_at_once() -> None:
     pacer.due(3600.0, 0, False)
     assert pacer.waiting == 2_000
     assert pacer.next_due(3600.0, 0) < 3600.0
+
+
+def test_open_at_another_rate() -> None:
+    """From now on; what has come and waits stays, and 0 lets nothing come until another rate is set."""
+    pacer = OpenPacer(OpenLoad(constant(1.0), most_outstanding=1), "p", 0.0)
+    assert pacer.rate(0.0) == 1.0
+    assert pacer.due(3.0, 1, True) == []
+    assert pacer.waiting == 3
+    pacer.set_rate(10.0, 3.0)
+    assert pacer.rate(3.0) == 10.0
+    assert pacer.due(3.05, 1, False) == []
+    assert (pacer.waiting, pacer.next_due(3.05, 1)) == (4, 3.15)
+    pacer.set_rate(0.0, 4.0)
+    assert pacer.next_due(4.0, 1) is None
+    pacer.set_rate(2.0, 5.0)
+    assert pacer.next_due(5.0, 1) == 5.25

@@ -252,6 +252,24 @@ class ServiceTests(PageCase):
         self.assertEqual(json.loads(answer.body), {"reset": True, "parallel": 8})
         self.assertEqual(self.tester.total.successes, 0)
 
+    def test_rate_of_an_open_plan(self) -> None:
+        """It can be set; others have none."""
+        before = json.loads(self.ask(self.service, "GET /api/v1/tester").body)["plans"]
+        self.assertEqual([plan["rate"] is None for plan in before], [True, False])
+        answer = self.ask(self.service, "POST /api/v1/tester", b'{"rate": 7.5}')
+        self.assertEqual(json.loads(answer.body), {"reset": False, "rate": 7.5})
+        self.assertEqual(json.loads(self.ask(self.service, "GET /api/v1/tester/open").body)["rate"], 7.5)
+
+    def test_timeline(self) -> None:
+        """A row for each second since the reset, with the times of those that ended in it."""
+        self.run_some()
+        course = json.loads(self.ask(self.service, "GET /api/v1/tester/sleep/timeline").body)
+        self.assertEqual(course["step-seconds"], 1)
+        rows = [dict(zip(course["columns"], row, strict=True)) for row in course["rows"]]
+        self.assertEqual([row["seconds"] for row in rows], list(range(len(rows))))
+        self.assertEqual(sum(row["successes"] + row["failures"] for row in rows), 4)
+        self.assertTrue(all((row["p50"] is None) == (row["successes"] == 0) for row in rows))
+
     def test_what_cannot_be_posted(self) -> None:
         """Says why; nothing is changed."""
         self.run_some()
@@ -261,8 +279,12 @@ class ServiceTests(PageCase):
             (b'{"reset": 1}', "reset must be true or false"),
             (b'{"parallel": "4"}', "parallel must be a whole number"),
             (b'{"parallel": true}', "parallel must be a whole number"),
-            (b'{"paralel": 4}', "there are reset, parallel and plan"),
+            (b'{"paralel": 4}', "there are reset, parallel, rate and plan"),
             (b'{"reset": true, "parallel": 4, "plan": "open"}', "open model"),
+            (b'{"rate": "4"}', "rate must be a number"),
+            (b'{"rate": -1}', "rate must be a number"),
+            (b'{"rate": 1e9}', "rate must be a number"),
+            (b'{"reset": true, "rate": 4, "plan": "sleep"}', "closed model"),
             (b'{"reset": true, "parallel": 4, "plan": "other"}', "no plan 'other'"),
         ):
             answer = self.ask(self.service, "POST /api/v1/tester", body)

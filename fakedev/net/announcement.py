@@ -14,7 +14,7 @@ from fakedev.net.listening import ListeningService
 
 #: What is served at an HTTP address, in words, and a path that shows it.
 _SERVED: Final = {
-    "all": ("metrics, API and control", "/metrics"),
+    "all": ("web page, metrics, API and control", "/"),
     "metrics": ("metrics only", "/metrics"),
     "exporter": ("metrics, as the exporter has them", "/metrics"),
     "tester": ("statistics and control of the load", "/stats"),
@@ -99,6 +99,8 @@ class Announcement(Service):
 
 def _url(service: ListeningService, path: str) -> str:
     if service.display.startswith("/"):
+        # Browsers do not open sockets, and on a terminal the web page is of no use.
+        path = "/metrics" if path == "/" else path
         return f"{service.display} (curl --unix-socket {service.display} http://localhost{path})"
     return f"http://{service.display.replace('*', 'localhost')}{path}"
 

@@ -4,23 +4,33 @@ from __future__ import annotations
 
 from fakedev.net.api_clock import Clock
 from fakedev.net.api_devices import Devices
-from fakedev.net.api_faults import FaultsApi
+from fakedev.net.api_faults import FaultKinds, FaultsApi
+from fakedev.net.api_history import FleetHistory
 from fakedev.net.api_journal import JournalApi
 from fakedev.net.api_nodes import Identities, Nodes
 from fakedev.net.api_queues import Queues
+from fakedev.net.api_stream import Stream
 from fakedev.net.api_tester import LoadCollection
 from fakedev.net.api_workloads import Workloads
 from fakedev.net.fault_hub import FaultHub
 from fakedev.net.http_resource import Folder
+from fakedev.net.live import LiveView
 from fakedev.net.pages import Pages
 from fakedev.net.queue_figures import QueueFigures
 from fakedev.net.tester_service import LoadTester
 from fakedev.net.ticker import Ticker
 from fakedev.net.workload_hub import WorkloadHub
+from fakedev.sim.history import History
 
 
 def make_api(
-    hub: WorkloadHub, pages: Pages, ticker: Ticker, queues: QueueFigures | None, tester: LoadTester | None
+    hub: WorkloadHub,
+    pages: Pages,
+    ticker: Ticker,
+    history: History,
+    live: LiveView,
+    queues: QueueFigures | None,
+    tester: LoadTester | None,
 ) -> Folder:
     """The tree under /api."""
     fleet = hub.fleet
@@ -28,13 +38,16 @@ def make_api(
         errors_as_json=True,
         workloads=Workloads(hub),
         faults=FaultsApi(FaultHub(fleet)),
-        devices=Devices(fleet),
+        devices=Devices(fleet, history),
         nodes=Nodes(fleet, pages),
         identities=Identities(fleet, pages),
         journal=JournalApi(fleet),
         clock=Clock(fleet, ticker),
         queues=Queues(queues),
+        history=FleetHistory(history),
+        stream=Stream(live),
     )
+    version.putChild(b"fault-kinds", FaultKinds())
     if tester is not None:
         version.putChild(b"tester", LoadCollection(tester))
     return Folder(errors_as_json=True, v1=version)

@@ -7,27 +7,30 @@ import re
 from twisted.web.resource import Resource
 
 from fakedev.net.api_base import ApiResource, page_of
+from fakedev.net.api_history import DeviceHistory
 from fakedev.net.descriptions import describe_device
 from fakedev.net.fault_hub import describe_explanations
 from fakedev.net.http_request import GuardedRequest
 from fakedev.net.http_response import HttpError, Response, json_response
 from fakedev.sim.fleet import Fleet
+from fakedev.sim.history import History
 from fakedev.sim.roster import RosterNode
 
 
 class Devices(ApiResource):
     """The devices with all their quantities; ``node``, ``limit`` and ``offset`` choose some."""
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: Fleet, history: History) -> None:
         super().__init__()
         self._fleet = fleet
+        self._history = history
 
     def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
         """The devices of a node, one of them below it."""
         node = self._fleet.roster.node(path.decode("utf-8", "replace"))
         if not path and not request.postpath:
             return self
-        return super().getChild(path, request) if node is None else NodeDevices(self._fleet, node)
+        return super().getChild(path, request) if node is None else NodeDevices(self._fleet, self._history, node)
 
     def get(self, request: GuardedRequest) -> Response:
         """The devices in the order of the pages."""
@@ -50,26 +53,26 @@ class Devices(ApiResource):
 class NodeDevices(ApiResource):
     """The devices of one node, by index."""
 
-    def __init__(self, fleet: Fleet, node: RosterNode) -> None:
+    def __init__(self, fleet: Fleet, history: History, node: RosterNode) -> None:
         super().__init__()
         self._fleet = fleet
+        self._history = history
         self._node = node
 
     def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
         """The device of that index."""
         text = path.decode("utf-8", "replace")
         if re.fullmatch(r"[0-9]{1,6}", text) and int(text) < len(self._node.devices):
-            return DeviceItem(self._fleet, self._node, int(text))
+            return DeviceItem(self._fleet, self._history, self._node, int(text))
         return super().getChild(path, request)
 
 
 class DeviceItem(ApiResource):
-    """One device."""
+    """One device; its last ticks are below it."""
 
-    isLeaf = True
-
-    def __init__(self, fleet: Fleet, node: RosterNode, index: int) -> None:
+    def __init__(self, fleet: Fleet, history: History, node: RosterNode, index: int) -> None:
         super().__init__()
+        self.putChild(b"history", DeviceHistory(history, node.first + index, f"{node.name}/{index}"))
         self._of = fleet, node, index
 
     def get(self, request: GuardedRequest) -> Response:

@@ -1,6 +1,8 @@
-"""/api/v1/faults: list them, inject one, look at one, clear it."""
+"""/api/v1/faults: list them, inject one, look at one, clear it; /api/v1/fault-kinds: what there is to inject."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from twisted.web.resource import Resource
 
@@ -9,6 +11,7 @@ from fakedev.net.fault_hub import FaultHub, describe_fault
 from fakedev.net.http_request import GuardedRequest
 from fakedev.net.http_response import Response, json_response
 from fakedev.sim.errors import Refused
+from fakedev.sim.faults.kinds import KINDS, FaultKind
 
 
 class FaultsApi(ApiResource):
@@ -69,3 +72,34 @@ class FaultItem(ApiResource):
             return json_response({"cleared": self._hub.clear(self._fault_id)})
         except Refused as refusal:
             raise as_http_error(refusal, is_item=True) from None
+
+
+class FaultKinds(ApiResource):
+    """The kinds of faults, as doc/faults.md lists them."""
+
+    isLeaf = True
+
+    def get(self, request: GuardedRequest) -> Response:
+        """Each kind with what it takes."""
+        return json_response({"kinds": [_described(kind) for kind in KINDS.values()]})
+
+
+def _described(kind: FaultKind) -> dict[str, Any]:
+    return {
+        "kind": kind.name,
+        "concerns": kind.scope.name.lower(),
+        "summary": kind.summary,
+        "recovery": kind.recovery,
+        "takes-metric": kind.takes_metric,
+        "takes": [
+            {
+                "name": each.name,
+                "low": each.low,
+                "high": each.high,
+                "default": each.default,
+                "whole": each.whole,
+                "summary": each.summary,
+            }
+            for each in kind.parameters
+        ],
+    }

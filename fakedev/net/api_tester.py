@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from twisted.web.resource import Resource
 
@@ -12,7 +12,14 @@ from fakedev.net.http_response import HttpError, Response, json_response
 from fakedev.net.tester_driver import PlanDriver
 from fakedev.net.tester_pages import shown_names
 from fakedev.net.tester_service import LoadTester, UnknownPlan
+from fakedev.tester.plan import ClosedLoad
 from fakedev.tester.report_values import statistics_values
+from fakedev.tester.timeline import Step
+
+#: The highest rate that can be asked for.
+MOST_PER_SECOND: Final = 100_000
+_SHARES: Final = (0.5, 0.99)
+_COLUMNS: Final = ("seconds", "started", "successes", "failures", "outstanding", "p50", "p99")
 
 
 class LoadCollection(ApiResource):
@@ -37,43 +44,60 @@ class LoadCollection(ApiResource):
         })  # fmt: skip
 
     def post(self, request: GuardedRequest, body: bytes) -> Response:
-        """``{"reset": true}``, ``{"parallel": 8}`` or both; ``plan`` says whose number."""
-        fields = json_body(body)
-        reset, parallel, plan = fields.get("reset", False), fields.get("parallel"), fields.get("plan", "")
-        for name in fields:
-            if name not in ("reset", "parallel", "plan"):
-                raise HttpError(400, f"{name[:100]}: there are reset, parallel and plan", "bad-argument", name[:100])
-        if not isinstance(reset, bool):
-            raise HttpError(400, "reset must be true or false", "bad-argument", "reset")
-        if not isinstance(plan, str):
-            raise HttpError(400, "plan must be the name of a plan", "bad-argument", "plan")
-        is_number = isinstance(parallel, int) and not isinstance(parallel, bool)
-        if "parallel" in fields and not is_number:
-            raise HttpError(400, "parallel must be a whole number", "bad-argument", "parallel")
-        if not reset and not is_number:
-            raise HttpError(400, 'nothing to do: give "reset": true, or "parallel"', "bad-argument", "body")
+        """``{"reset": true}``, ``{"parallel": 8}``, ``{"rate": 20}``; ``plan`` says whose number."""
+        wanted = _wanted(json_body(body))
         try:
-            return json_response(self._changed(reset, parallel, plan))
+            return json_response(self._changed(**wanted))
         except UnknownPlan as reason:
             raise HttpError(400, str(reason), "unknown-name", "plan") from None
 
-    def _changed(self, reset: bool, parallel: int | None, plan: str) -> dict[str, Any]:
+    def _changed(self, reset: bool, parallel: int | None, rate: float | None, plan: str) -> dict[str, Any]:
+        tester = self._tester
+        # Nothing is reset when there is no such plan.
         if parallel is not None:
-            self._tester.parallel(plan)  # nothing is reset when there is no such plan
+            tester.parallel(plan)
+        if rate is not None:
+            tester.open_plan(plan)
         if reset:
-            self._tester.reset()
-        if parallel is None:
-            return {"reset": True}
-        return {"reset": reset, "parallel": self._tester.set_parallel(parallel, plan)}
+            tester.reset()
+        changed: dict[str, Any] = {"reset": reset}
+        if parallel is not None:
+            changed["parallel"] = tester.set_parallel(parallel, plan)
+        if rate is not None:
+            changed["rate"] = tester.set_rate(rate, plan)
+        return changed
+
+
+def _wanted(fields: dict[str, Any]) -> dict[str, Any]:
+    """What a body asks for.
+
+    :raises HttpError: naming the field at fault.
+    """
+    wanted = {"reset": False, "parallel": None, "rate": None, "plan": ""} | fields
+    for name in fields:
+        if name not in ("reset", "parallel", "rate", "plan"):
+            text = f"{name[:100]}: there are reset, parallel, rate and plan"
+            raise HttpError(400, text, "bad-argument", name[:100])
+    if not isinstance(wanted["reset"], bool):
+        raise HttpError(400, "reset must be true or false", "bad-argument", "reset")
+    if not isinstance(wanted["plan"], str):
+        raise HttpError(400, "plan must be the name of a plan", "bad-argument", "plan")
+    if "parallel" in fields and type(wanted["parallel"]) is not int:
+        raise HttpError(400, "parallel must be a whole number", "bad-argument", "parallel")
+    if "rate" in fields and not (type(wanted["rate"]) in (int, float) and 0 <= wanted["rate"] <= MOST_PER_SECOND):
+        text = f"rate must be a number of requests per second, from 0 to {MOST_PER_SECOND}"
+        raise HttpError(400, text, "bad-argument", "rate")
+    if not wanted["reset"] and wanted["parallel"] is None and wanted["rate"] is None:
+        raise HttpError(400, 'nothing to do: give "reset": true, "parallel" or "rate"', "bad-argument", "body")
+    return wanted
 
 
 class LoadPlan(ApiResource):
-    """One plan."""
-
-    isLeaf = True
+    """One plan; its course is below it."""
 
     def __init__(self, tester: LoadTester, driver: PlanDriver) -> None:
         super().__init__()
+        self.putChild(b"timeline", LoadTimeline(tester, driver.plan.name))
         self._tester = tester
         self._driver = driver
 
@@ -82,6 +106,28 @@ class LoadPlan(ApiResource):
         statistics = self._tester.statistics(self._driver.plan.name)
         values = statistics_values(statistics, self._tester.now, self._driver.waiting, shown_names(request))
         return json_response({**_described(self._driver), "statistics": values})
+
+
+class LoadTimeline(ApiResource):
+    """What happened when, for charts."""
+
+    isLeaf = True
+
+    def __init__(self, tester: LoadTester, plan: str) -> None:
+        super().__init__()
+        self._tester = tester
+        self._plan = plan
+
+    def get(self, request: GuardedRequest) -> Response:
+        """A row for each step since the last reset, 240 at most: the steps get longer as the run does."""
+        timeline, now = self._tester.statistics(self._plan).timeline, self._tester.now
+        rows = [_step(seconds, step) for seconds, step in timeline.steps(now)]
+        return json_response({"step-seconds": timeline.step_seconds, "columns": _COLUMNS, "rows": rows})
+
+
+def _step(seconds: float, step: Step) -> list[float | None]:
+    points = [round(step.total.quantile(share), 6) if step.total.count else None for share in _SHARES]
+    return [seconds, step.started, step.successes, step.failures, step.outstanding, *points]
 
 
 def _described(driver: PlanDriver) -> dict[str, Any]:
@@ -94,4 +140,6 @@ def _described(driver: PlanDriver) -> dict[str, Any]:
         "limit-seconds": plan.limit_seconds,
         "model": "open" if driver.parallel is None else "closed",
         "parallel": driver.parallel,
+        "most-parallel": driver.plan.load.most_parallel if isinstance(driver.plan.load, ClosedLoad) else None,
+        "rate": driver.rate,
     }

@@ -59,6 +59,7 @@ class GuardedChannel(HTTPChannel):
         self._searched = 0  # bytes of it that hold no end of a head
         self._upload: PlainUpload | ChunkedUpload | None = None
         self._outgoing: Iterator[bytes] | None = None
+        self._endless = False  # the answer being sent goes on until somebody leaves
         self._unsent = 0  # bytes given to the transport since it was last empty
         self._watching = False  # registered as the transport's producer
         self._registering = False
@@ -133,7 +134,8 @@ class GuardedChannel(HTTPChannel):
             self._outgoing = None
             self.site.held.remove(self)
             self._stop_watching()
-            self.requests[0].sent()
+            if not self._endless:
+                self.requests[0].sent()
         else:
             self._stop_watching()
         if self._state is _State.HEAD and (self._pending or self._input_ended):
@@ -156,6 +158,24 @@ class GuardedChannel(HTTPChannel):
             self._outgoing = iter(pieces[1:])
             self.site.held.add(self, pieces, self._is_held_too_long)
             self.writeSequence((head, pieces[0]))
+
+    def begin_endless(self, head: bytes) -> None:
+        """Begin an answer that goes on, by :meth:`send_more`, until the peer or the program ends it."""
+        self._endless = True
+        self.persistent = False
+        self.writeSequence((head,))
+
+    @property
+    def takes_more(self) -> bool:
+        """Whether the peer has taken all that it was sent of an endless answer."""
+        return self._endless and self._unsent == 0 and self._state is _State.BUSY
+
+    def send_more(self, pieces: Sequence[bytes]) -> None:
+        """Send more of an endless answer, when the peer takes it: piece by piece, as of other answers."""
+        if len(pieces) > 1:
+            self._outgoing = iter(pieces[1:])
+            self.site.held.add(self, pieces, self._is_held_too_long)
+        self.writeSequence(pieces[:1])
 
     def requestDone(self, request: GuardedRequest) -> None:
         """``request`` is answered: go on with the next, or close."""
@@ -209,7 +229,10 @@ class GuardedChannel(HTTPChannel):
 
     def shut_down(self) -> None:
         """Close as soon as the request being answered, if any, has its answer."""
-        if self._state is _State.BUSY:
+        if self._endless and self._state is _State.BUSY:
+            self._endless = False
+            self.requests[0].sent()
+        elif self._state is _State.BUSY:
             self.persistent = False
         elif self._state is not _State.CLOSING:
             self._close(False)

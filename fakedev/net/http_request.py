@@ -166,6 +166,21 @@ class GuardedRequest(Request):
         except Exception:
             self._cannot_send(Failure())
 
+    def respond_endlessly(self, content_type: str) -> GuardedChannel | None:
+        """Begin an answer without an end, which is never by gzip.
+
+        :returns: the channel that takes it; None when the peer has left.
+        """
+        channel: GuardedChannel | None = self.channel
+        if channel is None or self._disconnected:
+            return None
+        fields = f"Content-Type: {content_type}\r\nCache-Control: no-store\r\nX-Accel-Buffering: no\r\n"
+        self.code = 200
+        self.startedWriting = 1
+        status = self.clientproto + b" 200 OK\r\n" + fields.encode()
+        channel.begin_endless(status + self.site.stamp() + b"Connection: close\r\n\r\n")
+        return channel
+
     def hang_up(self) -> None:
         """Close the connection without an answer, counted as nginx does."""
         channel, self.channel = self.channel, None

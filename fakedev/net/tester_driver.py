@@ -10,7 +10,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
 from fakedev.net.steady_seconds import SteadySeconds
 from fakedev.net.tester_requests import Asker, Requests
-from fakedev.tester.pacing import MOST_AT_ONCE, ClosedPacer, pacer_of
+from fakedev.tester.pacing import MOST_AT_ONCE, ClosedPacer, OpenPacer, pacer_of
 from fakedev.tester.plan import Plan
 from fakedev.tester.statistics import Statistics, Ticket
 from fakedev.workqueue.outcome import Answer, Outcome
@@ -83,6 +83,17 @@ class PlanDriver:
         """Change the number of parallel requests, in the closed model; what is too much is taken back at once."""
         assert isinstance(self._pacer, ClosedPacer)
         self._pacer.set_parallel(parallel, len(self._tickets))
+        self._turn()
+
+    @property
+    def rate(self) -> float | None:
+        """Arrivals per second that are to come now; None in the closed model, and where arrivals are listed."""
+        return self._pacer.rate(self._seconds()) if isinstance(self._pacer, OpenPacer) else None
+
+    def set_rate(self, rate: float) -> None:
+        """Change the rate of the open model, from now on."""
+        assert isinstance(self._pacer, OpenPacer)
+        self._pacer.set_rate(rate, self._seconds())
         self._turn()
 
     def halt(self) -> None:

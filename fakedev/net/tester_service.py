@@ -111,6 +111,16 @@ class LoadTester(Service):
         driver.set_parallel(min(max(parallel, 0), driver.plan.load.most_parallel))
         return self.parallel(name)
 
+    def set_rate(self, rate: float, name: str = "") -> float:
+        """Let the requests of a plan of the open model arrive at this rate from now on; what is set.
+
+        :param rate: per second; 0: none arrive until another is set.
+        :param name: may be left out when only one plan is of the open model.
+        :raises UnknownPlan: when there is no such plan.
+        """
+        self.open_plan(name).set_rate(rate)
+        return rate
+
     def halt(self) -> None:
         """Start nothing more; what is under way goes on."""
         for driver in self.drivers.values():
@@ -149,6 +159,26 @@ class LoadTester(Service):
         if driver is None:
             raise UnknownPlan(f"no plan {name[:100]!r}; there is {', '.join(self.drivers)}")
         return driver
+
+    def open_plan(self, name: str = "") -> PlanDriver:
+        """A plan whose rate can be set.
+
+        :param name: may be left out when only one plan is of the open model.
+        :raises UnknownPlan: when there is no such plan.
+        """
+        if name:
+            driver = self._driver(name)
+            if driver.parallel is not None:
+                raise UnknownPlan(f"plan {name[:100]!r} is of the closed model: it has a number in parallel, no rate")
+            return driver
+        found = [driver for driver in self.drivers.values() if driver.parallel is None]
+        if len(found) != 1:
+            names = ", ".join(driver.plan.name for driver in found)
+            raise UnknownPlan(
+                f"there are several plans, say which: plan=NAME, one of {names}" if found
+                else "all plans are of the closed model: they have a number in parallel, no rate"
+            )  # fmt: skip
+        return found[0]
 
     def _closed(self, name: str) -> PlanDriver:
         if name:

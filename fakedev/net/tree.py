@@ -15,6 +15,7 @@ from fakedev.net.api import make_api
 from fakedev.net.http_request import GuardedRequest
 from fakedev.net.http_resource import Folder, GuardedResource
 from fakedev.net.http_response import Response, json_response
+from fakedev.net.live import LiveView
 from fakedev.net.metrics_page import MetricsPage
 from fakedev.net.named_node import AddressedNodes, HostMetricsPage
 from fakedev.net.own_metrics import OwnMetrics, OwnMetricsResource
@@ -23,11 +24,13 @@ from fakedev.net.pages import CachedPage, Pages
 from fakedev.net.queue_figures import QueueFigures
 from fakedev.net.queue_metrics import QueueMetricsPage
 from fakedev.net.reload_page import AskReload, Reload
+from fakedev.net.static_files import PageFiles
 from fakedev.net.tester_pages import make_tester_folder
 from fakedev.net.tester_service import LoadTester
 from fakedev.net.ticker import Ticker
 from fakedev.net.workload_hub import WorkloadHub
 from fakedev.sim.fleet import Fleet
+from fakedev.sim.history import History
 
 #: Why the service is not well; None when it is.
 Health = Callable[[], str | None]
@@ -117,18 +120,25 @@ class VendorHealth(GuardedResource):
         return Response(status, text.encode(), "text/plain; charset=utf-8")
 
 
-class StartPage(GuardedResource):
-    """/: what is where."""
+class Start(Folder):
+    """/: the root of all, which is a page itself."""
 
-    def __init__(self, fleet: Fleet, is_full: bool, has_queues: bool) -> None:
+    def __init__(self, page: GuardedResource) -> None:
+        super().__init__()
+        self.putChild(b"", page)
+
+
+class Links(GuardedResource):
+    """The page at / of an address where nothing can be changed: what is where."""
+
+    isLeaf = True
+
+    def __init__(self, fleet: Fleet, has_queues: bool) -> None:
         super().__init__()
         nodes = fleet.roster.nodes
         paths = ["/metrics", f"/nodes/{nodes[0].name}/metrics", "/sd", "/health"]
         if has_queues:
             paths.append("/queues/metrics")
-        if is_full:
-            api = ("workloads", "faults", "journal", "devices", "nodes", "identities", "clock", "queues")
-            paths += ["/workloads/metrics", "/-/metrics", *(f"/api/v1/{name}" for name in api)]
         links = "".join(f'<li><a href="{escape(path)}">{escape(path)}</a></li>' for path in paths)
         self._html = (
             f"<!doctype html><html lang=en><meta charset=utf-8><title>fakedev</title>"
@@ -138,10 +148,6 @@ class StartPage(GuardedResource):
             f"<p><strong>Everything here is simulated:</strong> {fleet.roster.summary}, "
             f"none of which exist.</p><ul>{links}</ul>"
         ).encode()
-
-    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
-        """The start page itself has the empty name."""
-        return super().getChild(path, request) if path or request.postpath else self
 
     def get(self, request: GuardedRequest) -> Response:
         """The page."""
@@ -156,6 +162,9 @@ def make_root(
     scrapes: ScrapeStatistics,
     health: Health,
     ready: Health,
+    history: History,
+    live: LiveView,
+    files: PageFiles,
     *,
     reload: AskReload,
     queues: QueueFigures | None = None,
@@ -169,6 +178,9 @@ def make_root(
 
     :param health: why the simulation is not well.
     :param ready: why no more should be asked of the service, for that or another reason.
+    :param history: the last ticks of all devices.
+    :param live: what viewers of the web page see.
+    :param files: the web page.
     :param reload: reads the configuration again.
     :param queues: the work queues; None when there are none.
     :param tester: puts load on queues; None when there are no plans.
@@ -178,7 +190,7 @@ def make_root(
     :param hold: pages show the last state at a multiple of so many seconds; None: as their identities say.
     """
     fleet = hub.fleet
-    root = StartPage(fleet, is_full, queues is not None)
+    root = Start(files.start() if is_full else Links(fleet, queues is not None))
     root.putChild(b"metrics", HostMetricsPage(fleet, pages, scrapes.page("/metrics"), pool, identity, hold))
     root.putChild(b"nodes", NodePages(fleet, pages, scrapes.page("/nodes/NODE/metrics"), pool, identity, hold))
     root.putChild(b"sd", Discovery(fleet, pool))
@@ -194,7 +206,8 @@ def make_root(
         ours.putChild(b"reload", Reload(reload))
         workloads = MetricsPage(pages.workload_page(), scrapes.page("/workloads/metrics"))
         root.putChild(b"workloads", Folder(metrics=workloads))
-        root.putChild(b"api", make_api(hub, pages, ticker, queues, tester))
+        root.putChild(b"api", make_api(hub, pages, ticker, history, live, queues, tester))
+        root.putChild(b"page", files.folder())
         if tester is not None:
             root.putChild(b"tester", make_tester_folder(tester))
     return root

@@ -75,6 +75,8 @@ class Fleet:
         self._journal = journal
         self._use(Machinery(spec))
         self._coming: Machinery | None = None
+        #: Where devices went when the fleet went over to another configuration last.
+        self.moves: Moves | None = None
         self.workloads = Workloads(spec.seed, self.machinery.keys, self.machinery.capacity)
         self._label_versions, self._shared_versions = LabelVersions(), LabelVersions()
         self.happenings = Happenings(self.roster, tell)
@@ -249,7 +251,7 @@ class Fleet:
     def _go_over(self, coming: Machinery, now_seconds: float) -> None:
         """From here on the fleet is made by another configuration; everything that lives on is found by its name."""
         self._coming = None
-        moves = Moves(self.roster, coming.roster)
+        self.moves = moves = Moves(self.roster, coming.roster)
         stays, new_base = kept(self._base, coming.spec.base)
         base = {workload_id for workload_id, _ in stays}
         over = without_base(self.workloads, [each for each, _ in self._base if each not in base])

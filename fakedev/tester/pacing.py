@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from typing import Final, Protocol
 
 from fakedev.tester.plan import ClosedLoad, OpenLoad, Plan
+from fakedev.tester.rate_curve import constant
 
 #: How long a place of the closed model pauses after a request that was refused or got lost, lest it spins.
 REFUSED_PAUSE_SECONDS: Final = 0.1
@@ -110,11 +112,23 @@ class OpenPacer:
 
     def __init__(self, load: OpenLoad, name: str, begin: float) -> None:
         self._load = load
+        self._name = name
         self._begin = begin
         self._arrivals = load.arrivals(name)
         self._waiting: deque[float] = deque()
         self._next: float | None = None
         self.dropped = 0
+        self._advance()
+
+    def rate(self, now: float) -> float | None:
+        """Arrivals per second that the curve asks for now; None where arrivals are listed."""
+        return None if self._load.curve is None else self._load.curve.rate(max(0.0, now - self._begin))
+
+    def set_rate(self, rate: float, now: float) -> None:
+        """Let arrivals come at this rate from now on, in place of the curve; those that wait go on waiting."""
+        self._load = replace(self._load, curve=constant(rate), listed_seconds=())
+        self._begin = now
+        self._arrivals = self._load.arrivals(self._name)
         self._advance()
 
     def due(self, now: float, running: int, can_start: bool) -> list[float]:

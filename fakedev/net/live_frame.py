@@ -1,0 +1,88 @@
+"""The frames of the live view: small arrays in the order of the devices, not an object for each."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+from fakedev.net.queue_figures import QueueFigures
+from fakedev.net.tester_service import LoadTester
+from fakedev.net.ticker import Ticker
+from fakedev.sim.fleet import Fleet
+from fakedev.sim.overview import HEALTH, health, rounded, summary
+
+#: Queues, and plans of load, that a frame tells of.
+MOST_ROWS: Final = 100
+
+
+class FrameSource:
+    """Makes frames of what is there now.
+
+    :param queues: None when there are none.
+    :param tester: None when there are no plans.
+    :ivar fleet: the fleet.
+    """
+
+    def __init__(self, fleet: Fleet, ticker: Ticker, queues: QueueFigures | None, tester: LoadTester | None) -> None:
+        self.fleet = fleet
+        self._ticker = ticker
+        self._queues = queues
+        self._tester = tester
+
+    def frame(self) -> dict[str, Any]:
+        """What doc/http.md says of the event ``tick``."""
+        fleet, state = self.fleet, self.fleet.state
+        level = state.levels["device"]
+        frame = {
+            "tick": state.tick,
+            "seconds": state.seconds,
+            "due-seconds": state.wall_seconds,
+            "speed": self._ticker.speed,
+            "trouble": self._ticker.trouble(),
+            "fleet": [None if math.isnan(value) else round(value, 4) for value in summary(level)],
+            "workloads": len(fleet.workloads.by_id),
+            "usage": rounded(level, "usage_ratio", 100.0),
+            "temperature": rounded(level, "temperature_celsius"),
+            "power": rounded(level, "power_watts"),
+            "health": health(level),
+        }
+        if self._queues is not None:
+            frame["queues"] = [_queue(self._queues, name) for name in self._queues.broker.queue_names[:MOST_ROWS]]
+        if self._tester is not None:
+            frame["load"] = [_plan(self._tester, name) for name in list(self._tester.drivers)[:MOST_ROWS]]
+        return frame
+
+
+def fleet_outline(fleet: Fleet, version: str) -> dict[str, Any]:
+    """What doc/http.md says of the event ``fleet``: who there is, in the order of the arrays of frames."""
+    places = {pool.name: place for place, pool in enumerate(fleet.roster.pools)}
+    return {
+        "version": version,
+        "simulated": True,
+        "tick-seconds": fleet.spec.tick_seconds,
+        "health": HEALTH,
+        "pools": [
+            [pool.name, pool.device_type.name, pool.devices_per_node, _limit(fleet, pool.name)]
+            for pool in fleet.roster.pools
+        ],
+        "nodes": [[node.name, places[node.pool.name]] for node in fleet.roster.nodes],
+    }
+
+
+def _limit(fleet: Fleet, pool: str) -> float | None:
+    """The power limit of the first device of a pool; None where its type has none."""
+    level = fleet.state.levels["device"]
+    first = next(node.first for node in fleet.roster.nodes if node.pool.name == pool)
+    return level.arrays["power_limit_watts"][first].item() if level.has("power_limit_watts", first) else None
+
+
+def _queue(figures: QueueFigures, name: str) -> list[Any]:
+    seconds, now, counted = figures.of(name)
+    rates = counted.arrivals_per_second(seconds), counted.services_per_second(seconds)
+    return [name, now.waiting, now.running, now.workers_idle, now.workers_busy, *(round(rate, 3) for rate in rates)]
+
+
+def _plan(tester: LoadTester, name: str) -> list[Any]:
+    driver, statistics = tester.drivers[name], tester.statistics(name)
+    rate = round(statistics.rate_now(tester.now), 3)
+    return [name, driver.parallel, statistics.outstanding, rate, statistics.successes, statistics.failed]

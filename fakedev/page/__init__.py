@@ -1,0 +1,1 @@
+"""Data, not code: the files of the web page at ``/``."""

@@ -1,0 +1,139 @@
+// The page: its tabs, the stream behind them, and where one is (#tab or #fleet/DEVICE).
+import "./theme.js";
+import { make, put } from "./dom.js";
+import { FaultsTab } from "./faults.js";
+import { FleetTab } from "./fleet.js";
+import { duration } from "./format.js";
+import { Live } from "./live.js";
+import { MetricsTab } from "./metrics.js";
+import { QueuesTab } from "./queues.js";
+import { TesterTab } from "./tester.js";
+import { WorkloadsTab } from "./workloads.js";
+
+const TABS = [
+  ["fleet", "Fleet", FleetTab],
+  ["workloads", "Workloads", WorkloadsTab],
+  ["faults", "Faults", FaultsTab],
+  ["queues", "Queues", QueuesTab],
+  ["tester", "Tester", TesterTab],
+  ["metrics", "Metrics", MetricsTab],
+];
+
+class App {
+  constructor() {
+    this.live = new Live();
+    this.tabs = new Map();
+    this.buttons = new Map();
+    const [list, main] = [document.getElementById("tabs"), document.getElementById("main")];
+    for (const [name, title, Tab] of TABS) {
+      const tab = new Tab(this);
+      const button = make(
+        "button",
+        {
+          type: "button",
+          role: "tab",
+          id: `tab-${name}`,
+          "aria-controls": `panel-${name}`,
+          onclick: () => this.go(name, ""),
+          onkeydown: (event) => this._turn(event, name),
+        },
+        title,
+      );
+      for (const [key, value] of Object.entries({
+        role: "tabpanel",
+        id: `panel-${name}`,
+        "aria-labelledby": `tab-${name}`,
+      }))
+        tab.element.setAttribute(key, value);
+      this.tabs.set(name, tab);
+      this.buttons.set(name, button);
+      list.append(button);
+      main.append(tab.element);
+    }
+    this.live.on("outline", () => this._outline());
+    this.live.on("frame", () => this._frame());
+    this.live.on("state", () => this._state());
+    addEventListener("hashchange", () => this._place());
+    this._place();
+    this._state();
+    this.live.start();
+  }
+
+  /** Go to a tab; what is the name of a device there. */
+  go(tab, what) {
+    location.hash = what ? `${tab}/${what}` : tab;
+  }
+
+  /** Go to a tab whose form takes something. */
+  give(tab, what) {
+    this.go(tab, "");
+    this._place();
+    this.tabs.get(tab).give(what);
+  }
+
+  _place() {
+    const [wanted, ...rest] = whereOf(location.hash).split("/");
+    this.shown = this.tabs.has(wanted) ? wanted : "fleet";
+    for (const [name, tab] of this.tabs) {
+      const isShown = name === this.shown;
+      tab.element.hidden = !isShown;
+      this.buttons.get(name).setAttribute("aria-selected", String(isShown));
+      this.buttons.get(name).tabIndex = isShown ? 0 : -1;
+    }
+    const tab = this.tabs.get(this.shown);
+    tab.open?.(rest.join("/"));
+    tab.shown?.();
+    if (this.live.frame) tab.frame?.(this.live);
+  }
+
+  _turn(event, name) {
+    const names = [...this.tabs.keys()];
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step) return;
+    const next = names[(names.indexOf(name) + step + names.length) % names.length];
+    this.buttons.get(next).focus();
+    this.go(next, "");
+  }
+
+  _outline() {
+    put(document.getElementById("version"), `fakedev ${this.live.outline.version}; none of these devices exist.`);
+    // What a tab cannot ask for now it asks for when the stream begins again.
+    for (const tab of this.tabs.values()) tab.outline?.(this.live)?.catch(() => null);
+  }
+
+  _frame() {
+    const { frame } = this.live;
+    const pace = frame.speed === 1 ? "" : frame.speed === 0 ? ", standing" : `, ${frame.speed}×`;
+    put(document.getElementById("clock"), `${duration(frame.seconds)}${pace}`);
+    const trouble = document.getElementById("trouble");
+    trouble.hidden = !frame.trouble;
+    put(trouble, frame.trouble ? `The simulation is not well: ${frame.trouble}` : "");
+    for (const [name, tab] of this.tabs) {
+      tab.always?.(this.live);
+      if (name === this.shown) tab.frame?.(this.live);
+    }
+  }
+
+  _state() {
+    const link = document.getElementById("link");
+    link.dataset.state = this.live.state;
+    put(
+      link,
+      { live: "live", lost: "no connection, trying again", connecting: "connecting", resting: "resting" }[
+        this.live.state
+      ],
+    );
+    document.body.classList.toggle("stale", this.live.state === "lost");
+  }
+}
+
+/** What an address says after its #; nothing when that is no text. */
+function whereOf(hash) {
+  try {
+    return decodeURIComponent(hash.slice(1));
+  } catch {
+    return "";
+  }
+}
+
+new App();

@@ -1,0 +1,79 @@
+// Questions to our own API, and changes, with the token when one is needed.
+import { make } from "./dom.js";
+
+const TOKEN = "fakedev-token";
+
+/** An answer that is an error; the message says what is wrong, and where. */
+export class Refused extends Error {}
+
+async function answer(response) {
+  const text = await response.text();
+  let value = null;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    value = { error: { message: text.trim(), where: "" } };
+  }
+  if (response.ok) return value;
+  const { message, where } = value.error ?? { message: response.statusText, where: "" };
+  throw new Refused(where && !message.includes(where) ? `${where}: ${message}` : message);
+}
+
+/** The value at a path of the API. */
+export async function get(path) {
+  return answer(await fetch(path, { headers: { Accept: "application/json" } }));
+}
+
+/** Change something; asks for the token once when it is needed. */
+export async function change(method, path, body) {
+  const response = await sent(method, path, body);
+  if (response.status === 401 && (await askToken())) return answer(await sent(method, path, body));
+  return answer(response);
+}
+
+function sent(method, path, body) {
+  const headers = {};
+  const token = sessionStorage.getItem(TOKEN);
+  if (token) headers.Authorization = `Bearer ${token}`;
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  return fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+}
+
+function askToken() {
+  const dialog = document.getElementById("ask-token");
+  const input = document.getElementById("token");
+  input.value = "";
+  dialog.showModal();
+  return new Promise((resolve) => {
+    dialog.addEventListener(
+      "close",
+      () => {
+        const given = dialog.returnValue === "use" && input.value;
+        if (given) sessionStorage.setItem(TOKEN, input.value);
+        resolve(Boolean(given));
+      },
+      { once: true },
+    );
+  });
+}
+
+/** Say something for a few seconds. */
+export function say(text, isBad = false) {
+  const place = document.getElementById("said");
+  const line = make("p", { class: isBad ? "bad" : null }, text);
+  place.append(line);
+  while (place.children.length > 3) place.firstChild.remove();
+  setTimeout(() => line.remove(), isBad ? 9000 : 4000);
+}
+
+/** Do a change that somebody asked for; what went wrong is said. The answer, or null. */
+export async function attempt(doing, done) {
+  try {
+    const value = await doing();
+    if (done) say(typeof done === "function" ? done(value) : done);
+    return value;
+  } catch (error) {
+    say(error instanceof Refused ? error.message : "fakedev does not answer", true);
+    return null;
+  }
+}

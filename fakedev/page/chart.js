@@ -1,0 +1,181 @@
+// Line charts on a canvas: a time axis in seconds before now, one axis of values, gaps where there is none.
+import { make, put } from "./dom.js";
+import { brief, duration } from "./format.js";
+import { colour, onTheme } from "./theme.js";
+
+const LEFT = 46;
+const BELOW = 18;
+const ABOVE = 6;
+
+export class Chart {
+  /**
+   * @param series names with the colours of colours.css: [["usage", "series-1"], ...]
+   * @param unit stands behind each value; least and most fix the axis, or are null; it covers span at least.
+   */
+  constructor(title, series, { unit = "", least = 0, most = null, height = 130, span = 0 } = {}) {
+    this.series = series;
+    this.unit = unit;
+    this.least = least;
+    this.most = most;
+    this.height = height;
+    this.span = span;
+    this.times = [];
+    this.values = series.map(() => []);
+    this.pointed = null;
+    this.title = title;
+    this.readings = series.map(([name, tint]) => {
+      const swatch = make("span", { class: "swatch" });
+      swatch.dataset.tint = tint;
+      return make("span", {}, series.length > 1 ? swatch : "", series.length > 1 ? `${name} ` : "", make("span"));
+    });
+    this.canvas = make("canvas", { role: "img", "aria-label": title });
+    this.canvas.style.height = `${height}px`;
+    this.element = make(
+      "figure",
+      { class: "chart" },
+      make("figcaption", {}, make("b", {}, title), ...this.readings),
+      this.canvas,
+    );
+    this.canvas.addEventListener("pointermove", (event) => this._point(event.offsetX));
+    this.canvas.addEventListener("pointerleave", () => this._point(null));
+    new ResizeObserver(() => this.draw()).observe(this.canvas);
+    onTheme(() => this.draw());
+  }
+
+  /** Show these points: times in seconds, rising, and for each series a value or null at each of them. */
+  show(times, ...values) {
+    this.times = times;
+    this.values = values;
+    this.draw();
+  }
+
+  draw() {
+    const width = this.canvas.clientWidth;
+    if (!width) return;
+    const ratio = devicePixelRatio || 1;
+    const paper = this.canvas.getContext("2d");
+    this.canvas.width = Math.round(width * ratio);
+    this.canvas.height = Math.round(this.height * ratio);
+    paper.scale(ratio, ratio);
+    const [low, high, step] = this._range();
+    const end = this.times.at(-1) ?? 0;
+    const begin = Math.min(this.times[0] ?? 0, end - 10);
+    const across = (time) => LEFT + ((time - begin) / (end - begin)) * (width - LEFT - 4);
+    const up = (value) => this.height - BELOW - ((value - low) / (high - low)) * (this.height - BELOW - ABOVE);
+    this._axes(paper, width, { low, high, step, begin, end, across, up });
+    this.series.forEach(([, tint], row) => this._line(paper, this.values[row] ?? [], colour(tint), across, up));
+    this._read(paper, across, up);
+  }
+
+  _range() {
+    let [low, high] = [this.least, this.most];
+    const all = this.values.flat().filter((value) => value !== null && value !== undefined);
+    if (low === null) low = all.length ? Math.min(...all) : 0;
+    if (high === null) high = all.length ? Math.max(...all) : 1;
+    if (high - low < this.span) [low, high] = [(low + high - this.span) / 2, (low + high + this.span) / 2];
+    if (high - low < 1e-9) high = low + 1;
+    const step = nice((high - low) / 3);
+    if (this.least === null) low = Math.floor(low / step) * step;
+    if (this.most === null) high = Math.ceil(high / step - 1e-9) * step;
+    return [low, high, step];
+  }
+
+  _axes(paper, width, { low, high, step, begin, end, across, up }) {
+    paper.font = "11px system-ui, 'DejaVu Sans', sans-serif";
+    paper.strokeStyle = colour("grid");
+    paper.fillStyle = colour("soft");
+    paper.lineWidth = 1;
+    paper.textAlign = "right";
+    for (let value = low; value <= high + step / 1e3; value += step) {
+      const y = Math.round(up(value)) + 0.5;
+      paper.beginPath();
+      paper.moveTo(LEFT, y);
+      paper.lineTo(width, y);
+      paper.stroke();
+      paper.fillText(axisNumber(value), LEFT - 6, y + 4);
+    }
+    const between = nice((end - begin) / Math.max(2, width / 130), true);
+    for (let back = 0; end - back >= begin; back += between) {
+      paper.textAlign = back ? "center" : "right";
+      const text = back ? `−${duration(back).replace(" min 0 s", " min").replace(" h 0 min", " h")}` : "now";
+      if (across(end - back) > LEFT + 12) paper.fillText(text, across(end - back), this.height - 4);
+    }
+  }
+
+  _line(paper, values, tint, across, up) {
+    paper.strokeStyle = tint;
+    paper.lineWidth = 1.75;
+    paper.lineJoin = "round";
+    paper.beginPath();
+    let begun = false;
+    for (let place = 0; place < values.length; place++) {
+      const value = values[place];
+      if (isNothing(value)) begun = false;
+      else if (isNothing(values[place - 1]) && isNothing(values[place + 1])) {
+        // A value between gaps has no line; it is a dot.
+        paper.fillStyle = tint;
+        paper.fillRect(across(this.times[place]) - 1.5, up(value) - 1.5, 3, 3);
+      } else {
+        paper[begun ? "lineTo" : "moveTo"](across(this.times[place]), up(value));
+        begun = true;
+      }
+    }
+    paper.stroke();
+  }
+
+  _read(paper, across, up) {
+    const place = this.pointed === null ? this.times.length - 1 : this._nearest(this.pointed, across);
+    const told = [];
+    this.readings.forEach((reading, row) => {
+      const value = this.values[row]?.[place] ?? null;
+      const text = value === null ? "–" : `${brief(value)}${this.unit}`;
+      put(reading.lastChild, text);
+      if (reading.firstChild.style) reading.firstChild.style.background = colour(this.series[row][1]);
+      told.push(`${this.series[row][0]} ${text}`);
+      if (this.pointed !== null && value !== null) {
+        paper.fillStyle = colour(this.series[row][1]);
+        paper.beginPath();
+        paper.arc(across(this.times[place]), up(value), 3.5, 0, 7);
+        paper.fill();
+      }
+    });
+    const past = this.times.length ? duration(this.times.at(-1) - this.times[0]) : "0 s";
+    this.canvas.setAttribute("aria-label", `${this.title}: ${told.join(", ")}, over the last ${past}`);
+  }
+
+  _nearest(x, across) {
+    let [best, least] = [-1, Infinity];
+    this.times.forEach((time, place) => {
+      const far = Math.abs(across(time) - x);
+      if (far < least) [best, least] = [place, far];
+    });
+    return best;
+  }
+
+  _point(x) {
+    this.pointed = x;
+    this.draw();
+  }
+}
+
+function isNothing(value) {
+  return value === null || value === undefined;
+}
+
+/** A round number that is not below the value: 1, 2 or 5 times a power of ten; of seconds, what clocks have. */
+function nice(value, isTime = false) {
+  if (isTime)
+    return (
+      [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 43200, 86400].find(
+        (each) => each >= value,
+      ) ?? 864000
+    );
+  const power = 10 ** Math.floor(Math.log10(value));
+  return [1, 2, 5, 10].find((each) => each * power >= value - 1e-12) * power;
+}
+
+function axisNumber(value) {
+  if (Math.abs(value) >= 1e6) return `${brief(value / 1e6)}M`;
+  if (Math.abs(value) >= 10000) return `${brief(value / 1000)}k`;
+  return brief(Math.round(value * 1e6) / 1e6);
+}

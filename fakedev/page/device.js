@@ -1,0 +1,163 @@
+// One device: its charts of the last minutes, why its values are what they are, and all of them.
+import { get } from "./ask.js";
+import { Chart } from "./chart.js";
+import { card, make, put } from "./dom.js";
+import { quantity, words } from "./format.js";
+import { Polling } from "./polling.js";
+import { Series } from "./series.js";
+
+const FACTS = ["uuid", "product_name", "pci_address", "serial", "pod", "namespace", "container"];
+const CHARTS = [
+  ["usage_ratio", "Usage", "series-1", 100, { unit: " %", most: 100 }],
+  ["power_watts", "Power", "series-4", 1, { unit: " W" }],
+  ["temperature_celsius", "Temperature", "series-2", 1, { unit: " °C", least: null, span: 10 }],
+  ["core_frequency_mhz", "Core clock", "series-3", 1, { unit: " MHz" }],
+  ["memory_used_bytes", "Memory in use", "series-1", 2 ** -30, { unit: " GiB" }],
+];
+
+export class DevicePanel {
+  constructor(app) {
+    this.app = app;
+    this.name = "";
+    this.title = make("h2");
+    this.type = make("p", { class: "note" });
+    this.why = make("ul", { class: "why" });
+    this.reasons = make("details", { open: true }, make("summary", {}, "Why it is so"), this.why);
+    this.charts = CHARTS.map(([name, title, tint, factor, options]) => ({
+      name,
+      factor,
+      chart: new Chart(title, [[title, tint]], { height: 100, ...options }),
+    }));
+    this.facts = make("dl", { class: "facts" });
+    this.values = make("dl", { class: "facts" });
+    const close = make(
+      "button",
+      { type: "button", class: "small", "aria-label": "Close the device", onclick: () => app.go("fleet", "") },
+      "Close",
+    );
+    const work = make(
+      "button",
+      { type: "button", class: "small main", onclick: () => app.give("workloads", this.name) },
+      "Put work on it",
+    );
+    const fault = make(
+      "button",
+      { type: "button", class: "small", onclick: () => app.give("faults", this.name) },
+      "Inject a fault",
+    );
+    this.actions = make("div", { class: "row" }, work, fault);
+    this.element = card(
+      "",
+      [close],
+      this.type,
+      this.actions,
+      this.reasons,
+      make(
+        "div",
+        { class: "stack" },
+        ...this.charts.map(({ chart }) => chart.element),
+        make("details", {}, make("summary", {}, "What it is"), this.facts),
+        make("details", {}, make("summary", {}, "All values"), this.values),
+      ),
+    );
+    this.element.querySelector("h2").replaceWith(this.title);
+    this.element.hidden = true;
+    this.past = new Series(CHARTS.length);
+    this.polling = new Polling("", (value) => value && this._show(value));
+  }
+
+  /** Show a device; none when the name is empty. */
+  open(name) {
+    this.element.hidden = !name;
+    if (!name) {
+      this.name = "";
+      return;
+    }
+    this.name = name;
+    put(this.title, name);
+    this.past.clear();
+    this.polling.path = address(name);
+    this._recall(name).catch(() => null); // it comes again with the stream
+    this.polling.ask(true);
+  }
+
+  /** There is a new tick. */
+  frame() {
+    if (this.name) this.polling.ask();
+  }
+
+  async _recall(name) {
+    const { seconds, quantities } = await get(`${address(name)}/history`);
+    if (name !== this.name) return;
+    const newer = this.past;
+    this.past = new Series(CHARTS.length);
+    seconds.forEach((time, place) =>
+      this.past.add(time, ...CHARTS.map(([key, , , factor]) => scaled(quantities[key]?.[place], factor))),
+    );
+    newer.times.forEach(
+      (time, place) => time > (seconds.at(-1) ?? 0) && this.past.add(time, ...newer.rows.map((row) => row[place])),
+    );
+    this._draw();
+  }
+
+  _show(value) {
+    const { quantities, facts, explained = [] } = value;
+    if (value.device !== this.name) return;
+    put(this.type, `${value.type}${facts.pod ? `, used by ${facts.pod}` : ""}`);
+    const frame = this.app.live.frame;
+    if (frame) this.past.add(frame.seconds, ...CHARTS.map(([key, , , factor]) => scaled(quantities[key], factor)));
+    this._draw();
+    this.reasons.hidden = explained.length === 0;
+    pairs(
+      this.why,
+      explained.map(({ metric, value: shown, text }) => [`${words(metric)} ${quantity(metric, shown)}`, text]),
+      "li",
+      "b",
+      "span",
+    );
+    list(
+      this.facts,
+      FACTS.filter((name) => facts[name]).map((name) => [words(name), facts[name]]),
+    );
+    list(
+      this.values,
+      Object.entries(quantities).map(([name, shown]) => [words(name), quantity(name, shown)]),
+    );
+  }
+
+  _draw() {
+    this.charts.forEach(({ chart }, row) => {
+      const values = this.past.rows[row];
+      chart.element.hidden = values.length > 0 && values.every((value) => value === null);
+      chart.show(this.past.times, values);
+    });
+  }
+}
+
+function address(name) {
+  const cut = name.lastIndexOf("/");
+  return `/api/v1/devices/${encodeURIComponent(name.slice(0, cut))}/${name.slice(cut + 1)}`;
+}
+
+function scaled(value, factor) {
+  return value === null || value === undefined ? null : value * factor;
+}
+
+/** Terms and what belongs to them, in the elements that are there already. */
+function list(place, entries) {
+  while (place.children.length > 2 * entries.length) place.lastChild.remove();
+  entries.forEach(([term, text], number) => {
+    if (place.children.length <= 2 * number) place.append(make("dt"), make("dd"));
+    put(place.children[2 * number], term);
+    put(place.children[2 * number + 1], text);
+  });
+}
+
+function pairs(place, entries, outer, first, second) {
+  while (place.children.length > entries.length) place.lastChild.remove();
+  entries.forEach(([one, other], number) => {
+    if (place.children.length <= number) place.append(make(outer, {}, make(first), make(second)));
+    put(place.children[number].firstChild, one);
+    put(place.children[number].lastChild, other);
+  });
+}

@@ -1,0 +1,44 @@
+// Elements from values. Text is always text: nothing here reads markup.
+
+/** Make an element; keys that begin with "on" listen, others are attributes (false and null leave them out). */
+export function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (value !== false && value !== null && value !== undefined)
+      element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+/** Set the text of an element, when it is another one. */
+export function put(element, text) {
+  const wanted = String(text);
+  if (element.textContent !== wanted) element.textContent = wanted;
+}
+
+/** A card with a title, what belongs beside it, and what is in it. */
+export function card(title, beside, ...content) {
+  return make("section", { class: "card" }, make("header", {}, make("h2", {}, title), ...beside), ...content);
+}
+
+/** A labelled field. */
+export function field(label, control, help = "", wide = false) {
+  return make(
+    "label",
+    { class: wide ? "wide" : null },
+    label,
+    control,
+    help ? make("span", { class: "help" }, help) : null,
+  );
+}
+
+/** A select with these options: [value, text]. */
+export function select(name, options, chosen) {
+  return make(
+    "select",
+    { name },
+    ...options.map(([value, text]) => make("option", { value, selected: value === chosen }, text)),
+  );
+}

@@ -1,0 +1,209 @@
+// Faults: inject one, clear it, and the journal of what came of it.
+import { attempt, change, get } from "./ask.js";
+import { card, field, make, put, select } from "./dom.js";
+import { duration, number } from "./format.js";
+import { Polling } from "./polling.js";
+import { Table } from "./table.js";
+
+const MOST = 200;
+const MOST_ENTRIES = 60;
+const OF_WORKLOADS = new Set(["start", "stop", "drop", "ended"]);
+const NOT_VALUES = new Set([
+  "id",
+  "state",
+  "kind",
+  "devices",
+  "node",
+  "start",
+  "duration",
+  "every",
+  "probability",
+  "metric",
+  "device-count",
+  "active-devices",
+  "since-seconds",
+  "remaining-seconds",
+]);
+
+export class FaultsTab {
+  constructor(app) {
+    this.app = app;
+    this.kinds = new Map();
+    this.kind = select("kind", [], "");
+    this.kind.addEventListener("change", () => this._choose());
+    this.summary = make("p", { class: "note" });
+    this.takes = make("div", { class: "takes" });
+    const input = (name, attributes = {}) => make("input", { name, autocomplete: "off", ...attributes });
+    this.form = make(
+      "form",
+      { class: "fields", onsubmit: (event) => (event.preventDefault(), this._inject()) },
+      field("Kind", this.kind),
+      field("Devices", input("devices", { required: true, placeholder: "dgx-0/3, dgx-[0-3]/*, all" })),
+      field("For (empty: until cleared)", input("duration", { placeholder: "10m" })),
+      field("Anew every", input("every", { placeholder: "30s" })),
+      field("Probability", input("probability", { type: "number", min: "0", max: "1", step: "any", placeholder: "1" })),
+      this.takes,
+      make("button", { class: "main" }, "Inject"),
+    );
+    this.table = new Table(
+      "Faults",
+      [
+        { title: "Id", text: (row) => row.id, brief: true },
+        { title: "Kind", text: (row) => row.kind, brief: true },
+        { title: "With", text: (row) => valuesOf(row) },
+        {
+          title: "Devices",
+          text: (row) => `${row.devices.slice(0, 4).join(", ")}${row.node ? ` on ${row.node}` : ""}`,
+        },
+        {
+          title: "On",
+          number: true,
+          text: (row) => `${number(row["active-devices"])} of ${number(row["device-count"])}`,
+        },
+        { title: "State", text: (row) => row.state, brief: true },
+        {
+          title: "Left",
+          number: true,
+          text: (row) => (row["remaining-seconds"] === null ? "until cleared" : duration(row["remaining-seconds"])),
+        },
+        {
+          title: "",
+          element: (row) =>
+            make(
+              "button",
+              {
+                type: "button",
+                class: "small",
+                "aria-label": `Clear ${row.kind} (${row.id})`,
+                onclick: () => this._clear(row),
+              },
+              "Clear",
+            ),
+        },
+      ],
+      (row) => row.id,
+      "No faults: all is well.",
+    );
+    this.journal = new Table(
+      "Journal",
+      [
+        { title: "Tick", number: true, text: (row) => number(row.tick) },
+        { title: "What", text: (row) => row.kind, brief: true },
+        { title: "Where", text: (row) => row.scope },
+        { title: "Text", text: (row) => row.text },
+        { title: "Cause", text: (row) => row.cause, brief: true },
+      ],
+      (row) => row.key,
+      "Nothing has happened yet.",
+    );
+    this.withWorkloads = make("input", { type: "checkbox", onchange: () => this.happened.ask(true) });
+    const all = make("button", { type: "button", class: "small", onclick: () => this._clearAll() }, "Clear all");
+    this.element = make(
+      "div",
+      { class: "tab" },
+      card("Inject a fault", [], this.summary, this.form),
+      card("Faults", [all], this.table.element),
+      card(
+        "Journal",
+        [
+          make("label", { class: "check" }, this.withWorkloads, "Workloads too"),
+          make("span", { class: "note" }, "newest first"),
+        ],
+        this.journal.element,
+      ),
+    );
+    this.polling = new Polling(`/api/v1/faults?limit=${MOST}`, (value) => value && this.table.show(value.faults));
+    this.happened = new Polling("/api/v1/journal?limit=500", (value) => value && this._tell(value));
+  }
+
+  async outline() {
+    const { kinds } = await get("/api/v1/fault-kinds");
+    const chosen = this.kind.value || "inlet";
+    this.kinds = new Map(kinds.map((kind) => [kind.kind, kind]));
+    this.kind.replaceChildren(
+      ...kinds.map(({ kind }) => make("option", { value: kind, selected: kind === chosen }, kind)),
+    );
+    this._choose();
+  }
+
+  frame() {
+    this.polling.ask();
+    this.happened.ask();
+  }
+
+  shown() {
+    this.polling.ask(true);
+    this.happened.ask(true);
+  }
+
+  /** Take the name of a device into the form. */
+  give(device) {
+    this.form.elements.devices.value = device;
+    this.kind.focus();
+  }
+
+  _choose() {
+    const kind = this.kinds.get(this.kind.value);
+    if (!kind) return;
+    put(this.summary, `${kind.kind}: ${kind.summary}. Over: ${kind.recovery}.`);
+    const fields = kind.takes.map((each) =>
+      field(
+        `${each.name}: ${each.summary}`,
+        make("input", {
+          name: `value-${each.name}`,
+          type: "number",
+          min: each.low,
+          max: each.high,
+          step: each.whole ? "1" : "any",
+          required: each.default === null,
+          placeholder: each.default === null ? "" : String(each.default),
+        }),
+      ),
+    );
+    if (kind["takes-metric"])
+      fields.push(field("Only the metric", make("input", { name: "metric", placeholder: "all" })));
+    this.takes.replaceChildren(...fields);
+  }
+
+  _tell({ journal, total }) {
+    // A key that stays when newer entries come before it.
+    const entries = journal.map((entry, place) => ({ ...entry, key: total - place }));
+    this.journal.show(
+      entries.filter(({ kind }) => this.withWorkloads.checked || !OF_WORKLOADS.has(kind)).slice(0, MOST_ENTRIES),
+    );
+  }
+
+  async _inject() {
+    const { elements } = this.form;
+    const body = { kind: this.kind.value, devices: elements.devices.value.split(/[\s,]+/).filter(Boolean) };
+    for (const name of ["duration", "every", "metric"])
+      if (elements[name]?.value.trim()) body[name] = elements[name].value.trim();
+    if (elements.probability.value) body.probability = Number(elements.probability.value);
+    for (const { name } of this.kinds.get(this.kind.value).takes)
+      if (elements[`value-${name}`].value) body[name] = Number(elements[`value-${name}`].value);
+    await attempt(
+      () => change("POST", "/api/v1/faults", body),
+      (made) => `${made.kind} is injected as ${made.id}`,
+    );
+    this.shown();
+  }
+
+  async _clear(row) {
+    await attempt(() => change("DELETE", `/api/v1/faults/${encodeURIComponent(row.id)}`), `${row.kind} is cleared`);
+    this.shown();
+  }
+
+  async _clearAll() {
+    await attempt(
+      () => change("DELETE", "/api/v1/faults"),
+      ({ cleared }) => `${cleared.length} cleared`,
+    );
+    this.shown();
+  }
+}
+
+function valuesOf(row) {
+  const shown = Object.entries(row).filter(([name, value]) => !NOT_VALUES.has(name) && value !== null);
+  for (const name of ["metric", "every", "probability"]) if (row[name] !== undefined) shown.push([name, row[name]]);
+  return shown.map(([name, value]) => `${name} ${value}`).join(", ");
+}

@@ -1,0 +1,117 @@
+// The live stream: keeps the newest frame, tells who wants to know, and comes back when the server does.
+
+const FIRST_WAIT = 500;
+const LONGEST_WAIT = 5000;
+// A browser has six connections to a server for all its tabs: those that nobody sees give theirs back.
+const UNSEEN_WAIT = 30000;
+
+export class Live {
+  constructor() {
+    this.outline = null; // who there is
+    this.frame = null; // how they are
+    this.state = "connecting"; // live, or lost
+    this._told = { outline: [], frame: [], state: [] };
+    this._wait = FIRST_WAIT;
+    this._source = null;
+    this._retry = null;
+    document.addEventListener("visibilitychange", () => this._seen());
+  }
+
+  /** Call back on "outline", "frame" or "state". */
+  on(what, tell) {
+    this._told[what].push(tell);
+  }
+
+  start() {
+    this._retry = null;
+    const source = (this._source = new EventSource("/api/v1/stream"));
+    source.addEventListener("fleet", (event) => {
+      this._wait = FIRST_WAIT;
+      this.outline = JSON.parse(event.data);
+      this.outline.first = firsts(this.outline);
+      this.frame = null;
+      this._be("live");
+      this._tell("outline");
+    });
+    source.addEventListener("tick", (event) => {
+      this.frame = JSON.parse(event.data);
+      this._tell("frame");
+    });
+    source.addEventListener("error", () => {
+      this._stop();
+      this._be("lost");
+      this._retry = setTimeout(() => this.start(), this._wait);
+      this._wait = Math.min(2 * this._wait, LONGEST_WAIT);
+    });
+  }
+
+  /** The name of a device by its place in the arrays. */
+  name(place) {
+    const node = this.nodeOf(place);
+    return `${this.outline.nodes[node][0]}/${place - this.outline.first[node]}`;
+  }
+
+  /** The place of a device by its name, -1 when there is none. */
+  place(name) {
+    const cut = name.lastIndexOf("/");
+    const node = this.outline?.nodes.findIndex((each) => each[0] === name.slice(0, cut)) ?? -1;
+    const index = Number(name.slice(cut + 1));
+    if (cut < 1 || node < 0 || !/^\d+$/.test(name.slice(cut + 1))) return -1;
+    return index < this.outline.pools[this.outline.nodes[node][1]][2] ? this.outline.first[node] + index : -1;
+  }
+
+  /** The place of the node that has a device. */
+  nodeOf(place) {
+    let low = 0;
+    let high = this.outline.first.length - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (this.outline.first[middle] <= place) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  }
+
+  /** The pool of a node: name, type, devices, power limit. */
+  pool(node) {
+    return this.outline.pools[this.outline.nodes[node][1]];
+  }
+
+  /** Somebody looks at the page, or no longer. */
+  _seen() {
+    clearTimeout(this._pause);
+    if (document.hidden) this._pause = setTimeout(() => this._rest(), UNSEEN_WAIT);
+    else if (!this._source && !this._retry) this.start();
+  }
+
+  _rest() {
+    clearTimeout(this._retry);
+    this._retry = null;
+    this._stop();
+    this._be("resting");
+  }
+
+  _stop() {
+    this._source?.close();
+    this._source = null;
+  }
+
+  _be(state) {
+    if (this.state === state) return;
+    this.state = state;
+    this._tell("state");
+  }
+
+  _tell(what) {
+    for (const tell of this._told[what]) tell(this);
+  }
+}
+
+function firsts(outline) {
+  let next = 0;
+  return outline.nodes.map(([, pool]) => {
+    const first = next;
+    next += outline.pools[pool][2];
+    return first;
+  });
+}

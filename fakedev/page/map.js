@@ -1,0 +1,261 @@
+// The map: every device a cell, nodes side by side. Only cells whose colour changed are drawn again.
+import { make, put } from "./dom.js";
+import { colours, steps } from "./scales.js";
+import { colour, onTheme, theme } from "./theme.js";
+
+const LARGEST = 96;
+const WITH_NUMBERS = 40;
+const SMALLEST = 6;
+const NUMBER_UNITS = { usage: " %", temperature: " °C", power: " W" };
+
+export class FleetMap {
+  /** @param choose is told the place of a device that was clicked, or entered. */
+  constructor(live, choose) {
+    this.live = live;
+    this.choose = choose;
+    this.scale = "usage";
+    this.chosen = -1;
+    this.pointed = -1;
+    this.canvas = make("canvas", {
+      tabindex: "0",
+      role: "application",
+      "aria-roledescription": "map of devices",
+      "aria-label": "Map of all devices. Arrow keys move from device to device, Enter shows its charts.",
+    });
+    this.tip = make("div", { class: "tip", hidden: true });
+    this.spoken = make("div", { class: "unseen", "aria-live": "polite" });
+    this.element = make("div", { class: "map" }, this.canvas, this.tip, this.spoken);
+    this.paper = this.canvas.getContext("2d");
+    this.drawn = null; // the step of each cell as it stands on the canvas
+    this.canvas.addEventListener("pointermove", (event) => this._point(this._at(event)));
+    this.canvas.addEventListener("pointerleave", () => this._point(-1));
+    this.canvas.addEventListener("blur", () => this._point(-1));
+    this.canvas.addEventListener("click", (event) => {
+      const place = this._at(event);
+      if (place >= 0) this.choose(place);
+    });
+    this.canvas.addEventListener("keydown", (event) => this._key(event));
+    new ResizeObserver(() => this.arrange()).observe(this.element);
+    onTheme(() => this.redraw());
+  }
+
+  /** Colour by another quantity. */
+  show(scale) {
+    this.scale = scale;
+    this.redraw();
+  }
+
+  /** Mark a device; -1 for none. */
+  mark(place) {
+    this._clear(this.chosen);
+    this.chosen = place;
+    this.draw();
+  }
+
+  /** Find the place of every cell: the largest cells with which all fit about a screen. */
+  arrange() {
+    const { outline } = this.live;
+    const width = this.element.clientWidth;
+    if (!outline || !width) return;
+    const height = Math.max(260, 0.55 * innerHeight);
+    let cell = LARGEST;
+    while (cell > SMALLEST && this._flow(cell, width) > height) cell -= cell > 16 ? 2 : 1;
+    cell = Math.min(cell, width / Math.max(...outline.pools.map((pool) => columnsOf(pool[2]))));
+    const needed = this._flow(cell, width, (this.cells = new Int32Array(2 * count(outline))), (this.labels = []));
+    this.cell = cell;
+    const ratio = devicePixelRatio || 1;
+    this.canvas.width = Math.round(width * ratio);
+    this.canvas.height = Math.round(needed * ratio);
+    this.canvas.style.height = `${needed}px`;
+    this.paper.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.redraw();
+  }
+
+  /** Draw all cells. */
+  redraw() {
+    this.drawn = null;
+    if (this.cells && this.live.frame) {
+      this.paper.clearRect(0, 0, this.canvas.width, this.canvas.height);
+      this._label();
+      this.draw();
+    }
+  }
+
+  /** Draw the cells that have changed. */
+  draw() {
+    const { live, cells, paper } = this;
+    if (!cells || !live.frame) return;
+    if (this.cell >= WITH_NUMBERS) this.drawn = null; // numbers change where colours do not
+    const wanted = steps(this.scale, live);
+    const palette = colours(this.scale, theme(), live.outline.health);
+    const byStep = new Map();
+    for (let place = 0; place < wanted.length; place++) {
+      if (this.drawn && this.drawn[place] === wanted[place]) continue;
+      if (!byStep.has(wanted[place])) byStep.set(wanted[place], []);
+      byStep.get(wanted[place]).push(place);
+    }
+    const side = this._side();
+    for (const [step, places] of byStep) {
+      paper.fillStyle = palette[step] ?? palette.at(-1);
+      for (const place of places) paper.fillRect(cells[2 * place], cells[2 * place + 1], side, side);
+    }
+    this.drawn = wanted;
+    if (this.cell >= WITH_NUMBERS)
+      wanted.forEach((step, place) => this._write(place, palette[step] ?? palette.at(-1), side));
+    for (const place of [this.chosen, this.pointed]) this._frame(place, side);
+    if (this.pointed >= 0) this._say();
+  }
+
+  _frame(place, side) {
+    if (place < 0 || 2 * place >= this.cells.length) return;
+    this.paper.strokeStyle = colour("ink");
+    this.paper.lineWidth = 2;
+    this.paper.strokeRect(this.cells[2 * place], this.cells[2 * place + 1], side, side);
+    this.drawn[place] = 255;
+  }
+
+  /** Take the frame from around a cell; the cell is drawn again with the next. */
+  _clear(place) {
+    if (place < 0 || !this.drawn || 2 * place >= this.cells.length) return;
+    const side = this._side() + 2;
+    this.paper.clearRect(this.cells[2 * place] - 1, this.cells[2 * place + 1] - 1, side, side);
+    this.drawn[place] = 255;
+  }
+
+  _side() {
+    return this.cell - (this.cell > 20 ? 3 : this.cell > 9 ? 2 : 1);
+  }
+
+  /** The number of a device in its cell. */
+  _write(place, tint, side) {
+    const { paper, cells, live } = this;
+    const value = live.frame[this.scale][place];
+    const text =
+      this.scale === "health" ? live.outline.health[value] : value < 0 ? "–" : `${value}${NUMBER_UNITS[this.scale]}`;
+    paper.fillStyle = isDark(tint) ? "#ffffff" : "#10161d";
+    paper.font = `600 ${side > 60 ? 15 : 12}px system-ui, 'DejaVu Sans', sans-serif`;
+    paper.textAlign = "center";
+    paper.fillText(text, cells[2 * place] + side / 2, cells[2 * place + 1] + side / 2 + 5, side - 4);
+    paper.textAlign = "left";
+  }
+
+  _label() {
+    this.paper.fillStyle = colour("soft");
+    this.paper.font = "12px system-ui, 'DejaVu Sans', sans-serif";
+    for (const [text, x, y, room] of this.labels) this.paper.fillText(cut(this.paper, text, room), x, y);
+  }
+
+  /** Lay the nodes out in rows; the height that this takes. Fills in cells and labels when they are given. */
+  _flow(cell, width, cells, labels) {
+    const { outline } = this.live;
+    const title = cell >= 14 ? 17 : 0;
+    const gap = cell >= 20 ? 14 : cell >= 12 ? 8 : 4;
+    let [x, y, tallest] = [0, 0, 0];
+    outline.nodes.forEach(([name], node) => {
+      const devices = this.live.pool(node)[2];
+      const columns = columnsOf(devices);
+      const [wide, tall] = [columns * cell, Math.ceil(devices / columns) * cell + title];
+      if (x > 0 && x + wide > width) [x, y, tallest] = [0, y + tallest + gap, 0];
+      if (cells) {
+        if (title) labels.push([name, x, y + 12, wide]);
+        for (let index = 0; index < devices; index++) {
+          const place = outline.first[node] + index;
+          cells[2 * place] = x + (index % columns) * cell;
+          cells[2 * place + 1] = y + title + Math.floor(index / columns) * cell;
+        }
+      }
+      x += wide + gap;
+      tallest = Math.max(tallest, tall);
+    });
+    return y + tallest;
+  }
+
+  _at(event) {
+    const { cells, cell } = this;
+    if (!cells) return -1;
+    for (let place = 0; place < cells.length / 2; place++) {
+      const [right, down] = [event.offsetX - cells[2 * place], event.offsetY - cells[2 * place + 1]];
+      if (right >= 0 && right < cell && down >= 0 && down < cell) return place;
+    }
+    return -1;
+  }
+
+  _point(place) {
+    if (place === this.pointed) return;
+    this._clear(this.pointed);
+    this.pointed = place;
+    this.tip.hidden = place < 0;
+    this.canvas.style.cursor = place < 0 ? "" : "pointer";
+    this.draw();
+  }
+
+  _say() {
+    const { live, pointed } = this;
+    const { usage, temperature, power, health } = live.frame;
+    const shown = (value, unit) => (value < 0 ? "–" : `${value}${unit}`);
+    put(
+      this.tip,
+      `${live.name(pointed)}  ${shown(usage[pointed], " %")}  ${shown(temperature[pointed], " °C")}  ` +
+        `${shown(power[pointed], " W")}${health[pointed] ? `  ${live.outline.health[health[pointed]]}` : ""}`,
+    );
+    const left = Math.min(this.cells[2 * pointed], this.element.clientWidth - this.tip.offsetWidth);
+    const top = this.cells[2 * pointed + 1] - this.tip.offsetHeight - 4;
+    this.tip.style.left = `${Math.max(0, left)}px`;
+    this.tip.style.top = `${top < 0 ? this.cells[2 * pointed + 1] + this.cell + 2 : top}px`;
+  }
+
+  _key(event) {
+    if (!this.cells) return;
+    const from = this.pointed >= 0 ? this.pointed : Math.max(0, this.chosen);
+    const moves = {
+      ArrowRight: 1,
+      ArrowLeft: -1,
+      ArrowDown: this._below(from, 1),
+      ArrowUp: this._below(from, -1),
+      Home: -from,
+      End: this.cells.length / 2 - 1 - from,
+    };
+    if (event.key === "Enter" || event.key === " ") this.choose(from);
+    else if (event.key in moves) {
+      this._point(Math.max(0, Math.min(this.cells.length / 2 - 1, from + moves[event.key])));
+      put(this.spoken, this.tip.textContent);
+    } else return;
+    event.preventDefault();
+  }
+
+  /** How many places further the cell below is (or above): the nearest in the next line of cells. */
+  _below(from, direction) {
+    const { cells } = this;
+    const [x, y] = [cells[2 * from], cells[2 * from + 1]];
+    let [best, least] = [from, Infinity];
+    for (let place = 0; place < cells.length / 2; place++) {
+      const down = (cells[2 * place + 1] - y) * direction;
+      if (down <= 0) continue;
+      const far = down * 1000 + Math.abs(cells[2 * place] - x);
+      if (far < least) [best, least] = [place, far];
+    }
+    return best - from;
+  }
+}
+
+function isDark(tint) {
+  const parts = tint.startsWith("#")
+    ? [1, 3, 5].map((at) => parseInt(tint.slice(at, at + 2), 16))
+    : tint.match(/\d+/g).map(Number);
+  return 0.3 * parts[0] + 0.59 * parts[1] + 0.11 * parts[2] < 140;
+}
+
+function columnsOf(devices) {
+  if (devices <= 4) return devices;
+  return devices <= 16 ? Math.ceil(devices / 2) : Math.ceil(Math.sqrt(devices));
+}
+
+function count(outline) {
+  return outline.nodes.reduce((sum, [, pool]) => sum + outline.pools[pool][2], 0);
+}
+
+function cut(paper, text, room) {
+  if (paper.measureText(text).width <= room) return text;
+  while (text.length > 1 && paper.measureText(`${text}…`).width > room) text = text.slice(0, -1);
+  return `${text}…`;
+}

@@ -1,0 +1,223 @@
+// Tester: the load on the queues; its control, its course, what came of it.
+import { attempt, change, get } from "./ask.js";
+import { Chart } from "./chart.js";
+import { card, make, put } from "./dom.js";
+import { brief, duration, number } from "./format.js";
+import { Polling } from "./polling.js";
+import { Table } from "./table.js";
+import { Tiles } from "./tiles.js";
+
+const RECENT_SECONDS = 10;
+const MOST_RATE = 100000;
+const PARTS = ["total", "wait", "run", "communication", "late"];
+const POINTS = ["mean", "p50", "p90", "p99", "max"];
+
+export class TesterTab {
+  constructor() {
+    this.plan = "";
+    this.nothing = make("p", { class: "note", hidden: true }, "There is no load: the configuration has no tester:.");
+    this.choice = make("select", { "aria-label": "Plan", onchange: () => this._choose(this.choice.value) });
+    this.control = make("input", { type: "number", min: "0", step: "any", required: true });
+    this.slider = make("input", {
+      type: "range",
+      min: "0",
+      "aria-label": "Load",
+      oninput: () => (this.control.value = this.slider.value),
+      onchange: () => this._set(),
+    });
+    this.label = make("span");
+    this.form = make(
+      "form",
+      { class: "row", onsubmit: (event) => (event.preventDefault(), this._set()) },
+      make("label", {}, this.label, this.control),
+      this.slider,
+      make("button", { class: "main" }, "Set"),
+      make("button", { type: "button", onclick: () => this._reset() }, "Reset the statistics"),
+    );
+    this.what = make("p", { class: "note" });
+    this.tiles = new Tiles(["Rate now", "p50", "p99", "Outstanding", "Successes", "Failures"]);
+    this.rate = new Chart("Requests per second, over 10 s", [
+      ["successes", "series-1"],
+      ["failures", "series-2"],
+    ]);
+    this.times = new Chart(
+      "Time of a request, from its intended start",
+      [
+        ["p50", "series-3"],
+        ["p99", "series-4"],
+      ],
+      { unit: " s" },
+    );
+    this.nodes = tally("node", "Nodes");
+    this.devices = tally("device", "Devices");
+    this.parts = new Table(
+      "Times",
+      [
+        { title: "Part", text: (row) => row.part },
+        ...POINTS.map((point) => ({ title: point, number: true, text: (row) => duration(row[point]) })),
+      ],
+      (row) => row.part,
+      "",
+    );
+    this.errors = new Table(
+      "Errors",
+      [
+        { title: "Error", text: (row) => row.text },
+        { title: "Count", number: true, text: (row) => number(row.count) },
+      ],
+      (row) => row.text,
+      "No errors.",
+    );
+    const link = (type, text) =>
+      make("a", { href: `/tester/stats?type=${type}`, target: "_blank", rel: "noopener" }, text);
+    const report = make(
+      "span",
+      { class: "note" },
+      "Report: ",
+      link("html", "page"),
+      ", ",
+      link("json", "JSON"),
+      ", ",
+      link("plain", "text"),
+    );
+    this.all = make(
+      "div",
+      { class: "tab" },
+      card("Load", [this.choice, report], this.what, this.form),
+      this.tiles.element,
+      make("div", { class: "charts" }, card("Rate", [], this.rate.element), card("Times", [], this.times.element)),
+      card("Times of answered requests", [], this.parts.element),
+      make(
+        "div",
+        { class: "charts" },
+        card("Nodes", [], this.nodes.element),
+        card("Devices", [], this.devices.element),
+      ),
+      card("Errors", [], this.errors.element),
+    );
+    this.element = make("div", {}, this.nothing, this.all);
+    this.all.hidden = true;
+    this.polling = new Polling("", (value) => value && this._show(value));
+    this.course = new Polling("", (value) => value && this._draw(value));
+  }
+
+  async outline() {
+    try {
+      this._plans((await get("/api/v1/tester?limit=1")).plans);
+    } catch {
+      this._plans([]);
+    }
+  }
+
+  frame() {
+    if (!this.plan) return;
+    this.polling.ask();
+    this.course.ask();
+  }
+
+  _plans(plans) {
+    this.nothing.hidden = plans.length > 0;
+    this.all.hidden = plans.length === 0;
+    this.choice.hidden = plans.length < 2;
+    this.choice.replaceChildren(...plans.map(({ plan }) => make("option", { value: plan }, plan)));
+    if (plans.length) this._choose(plans.some(({ plan }) => plan === this.plan) ? this.plan : plans[0].plan);
+    else this.plan = "";
+  }
+
+  _choose(plan) {
+    this.plan = plan;
+    this.choice.value = plan;
+    this.described = null;
+    this.polling.path = `/api/v1/tester/${encodeURIComponent(plan)}?limit=100`;
+    this.course.path = `/api/v1/tester/${encodeURIComponent(plan)}/timeline`;
+    this.polling.ask(true);
+    this.course.ask(true);
+  }
+
+  _show(value) {
+    const { statistics: found } = value;
+    const isOpen = value.model === "open";
+    const set = isOpen ? value.rate : value.parallel;
+    if (this.described !== `${value.plan} ${set}` && document.activeElement !== this.control) {
+      this.described = `${value.plan} ${set}`;
+      put(this.label, isOpen ? "Requests per second" : "Requests in parallel");
+      this.control.max = isOpen ? MOST_RATE : value["most-parallel"];
+      this.control.step = isOpen ? "any" : "1";
+      this.slider.max = Math.min(
+        isOpen ? MOST_RATE : value["most-parallel"],
+        Math.max(isOpen ? 4 : 32, Math.ceil(4 * (set ?? 0))),
+      );
+      this.slider.step = isOpen ? "0.01" : "1";
+      this.control.value = this.slider.value = set === null ? "" : brief(set).replaceAll(",", "");
+    }
+    this.isOpen = isOpen;
+    put(
+      this.what,
+      `Plan ${value.plan} puts ${value.arguments.join(" ") || "requests"} into queue ${value.queue}; ` +
+        (isOpen
+          ? "requests arrive at a rate, whether or not earlier ones have ended."
+          : "so many at once; the next begins when one has ended."),
+    );
+    this.tiles.set("Rate now", brief(found["rate-now"]), "/s");
+    this.tiles.set("p50", ...seconds(found.times.total.p50));
+    this.tiles.set("p99", ...seconds(found.times.total.p99));
+    this.tiles.set("Outstanding", number(found.outstanding));
+    this.tiles.set("Successes", number(found.successes));
+    this.tiles.set("Failures", number(found.failures.total), "", found.failures.total > 0);
+    this.parts.show(PARTS.map((part) => ({ part, ...found.times[part] })));
+    this.nodes.show(found.nodes);
+    this.devices.show(found.devices);
+    this.errors.show(found.errors);
+  }
+
+  _draw({ rows, "step-seconds": step }) {
+    const column = (place) => rows.map((row) => row[place]);
+    const perSecond = (place) =>
+      rows.map((_, row) => {
+        const recent = rows.slice(Math.max(0, row + 1 - Math.max(1, Math.round(RECENT_SECONDS / step))), row + 1);
+        return recent.reduce((sum, each) => sum + each[place], 0) / (recent.length * step);
+      });
+    // The last step is not over: its counts are still small.
+    const whole = rows.length > 1 ? rows.length - 1 : rows.length;
+    const cut = (values) => values.slice(0, whole);
+    this.rate.show(cut(column(0)), cut(perSecond(2)), cut(perSecond(3)));
+    this.times.show(cut(column(0)), cut(column(5)), cut(column(6)));
+  }
+
+  async _set() {
+    const value = Number(this.control.value);
+    const body = { plan: this.plan, [this.isOpen ? "rate" : "parallel"]: value };
+    const done = (set) =>
+      this.isOpen ? `${brief(set.rate)} requests per second` : `${set.parallel} requests in parallel`;
+    await attempt(() => change("POST", "/api/v1/tester", body), done);
+    this.described = null;
+    this.control.blur();
+    this.polling.ask(true);
+  }
+
+  async _reset() {
+    await attempt(() => change("POST", "/api/v1/tester", { reset: true }), "The statistics begin anew");
+    this.polling.ask(true);
+    this.course.ask(true);
+  }
+}
+
+function tally(what, title) {
+  return new Table(
+    title,
+    [
+      { title: what === "node" ? "Node" : "Device", text: (row) => row[what] },
+      { title: "Answers", number: true, text: (row) => number(row.answers) },
+      { title: "Failures", number: true, text: (row) => number(row.failures) },
+      { title: "Run p50", number: true, text: (row) => duration(row.run.p50) },
+      { title: "p99", number: true, text: (row) => duration(row.run.p99) },
+      { title: "Last error", text: (row) => row["last-error"] },
+    ],
+    (row) => row[what],
+    "No answers yet.",
+  );
+}
+
+function seconds(value) {
+  return value >= 1 || value === 0 ? [brief(value), "s"] : [brief(1000 * value), "ms"];
+}

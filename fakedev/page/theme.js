@@ -1,0 +1,33 @@
+// Light or dark: as the system says, until somebody chooses.
+
+const KEY = "fakedev-theme";
+const system = matchMedia("(prefers-color-scheme: dark)");
+const told = [];
+
+/** "light" or "dark". */
+export function theme() {
+  return document.documentElement.dataset.theme;
+}
+
+/** Call back when it changes: canvases have to be drawn anew. */
+export function onTheme(tell) {
+  told.push(tell);
+}
+
+/** The value of a colour of colours.css. */
+export function colour(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+}
+
+function apply() {
+  const chosen = localStorage.getItem(KEY);
+  document.documentElement.dataset.theme = chosen ?? (system.matches ? "dark" : "light");
+  for (const tell of told) tell();
+}
+
+system.addEventListener("change", apply);
+document.getElementById("theme").addEventListener("click", () => {
+  localStorage.setItem(KEY, theme() === "dark" ? "light" : "dark");
+  apply();
+});
+apply();

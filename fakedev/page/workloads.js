@@ -1,0 +1,135 @@
+// Workloads: what runs on the devices; start one, stop one.
+import { attempt, change } from "./ask.js";
+import { card, field, make, put, select } from "./dom.js";
+import { duration, number } from "./format.js";
+import { Polling } from "./polling.js";
+import { Table } from "./table.js";
+
+const MOST = 200;
+const KINDS = [
+  ["compute", "compute"],
+  ["tensor", "tensor (hotter)"],
+  ["memory", "memory (cooler)"],
+  ["transfer", "transfer"],
+];
+
+export class WorkloadsTab {
+  constructor(app) {
+    this.table = new Table(
+      "Workloads",
+      [
+        { title: "Name", text: (row) => row.name },
+        { title: "Id", text: (row) => row.id, brief: true },
+        { title: "Devices", text: (row) => `${number(row["device-count"])}: ${brief(row.devices)}` },
+        { title: "Load", number: true, text: (row) => `${number(row["load-percent"], 1)} %` },
+        {
+          title: "Runs for",
+          number: true,
+          text: (row) => (row.state === "starting" ? "starting" : duration(row["run-seconds"])),
+        },
+        {
+          title: "Left",
+          number: true,
+          text: (row) => (row["remaining-seconds"] === null ? "until stopped" : duration(row["remaining-seconds"])),
+        },
+        { title: "Used by", text: (row) => [row.namespace, row.pod, row.container].filter(Boolean).join(" / ") },
+        {
+          title: "",
+          element: (row) =>
+            make(
+              "button",
+              {
+                type: "button",
+                class: "small danger",
+                "aria-label": `Stop ${row.name} (${row.id})`,
+                onclick: () => this._stop(row),
+              },
+              "Stop",
+            ),
+        },
+      ],
+      (row) => row.id,
+      "Nothing runs: all devices idle.",
+    );
+    this.more = make("p", { class: "note" });
+    this.form = this._form();
+    this.element = make(
+      "div",
+      { class: "tab" },
+      card("Start a workload", [], this.form),
+      card("Workloads", [], this.table.element, this.more),
+    );
+    this.polling = new Polling(`/api/v1/workloads?limit=${MOST}`, (value) => value && this._show(value));
+  }
+
+  frame() {
+    this.polling.ask();
+  }
+
+  shown() {
+    this.polling.ask(true);
+  }
+
+  /** Take the name of a device into the form. */
+  give(device) {
+    this.form.elements.devices.value = device;
+    this.form.elements.load.focus();
+  }
+
+  _form() {
+    const input = (name, attributes) => make("input", { name, autocomplete: "off", ...attributes });
+    return make(
+      "form",
+      { class: "fields", onsubmit: (event) => (event.preventDefault(), this._start()) },
+      field("Name", input("name", { required: true, value: "my-job" })),
+      field("Devices", input("devices", { required: true, placeholder: "dgx-0/3, dgx-[0-3]/*, all" })),
+      field(
+        "Load %",
+        input("load", { type: "number", min: "0", max: "100", step: "any", value: "80", required: true }),
+      ),
+      field(
+        "Up and down %",
+        input("swing", { type: "number", min: "0", max: "50", step: "any", value: "5", required: true }),
+      ),
+      field(
+        "Seconds (0: until stopped)",
+        input("seconds", { type: "number", min: "0", step: "any", value: "0", required: true }),
+      ),
+      field("Kind of work", select("kind", KINDS, "compute")),
+      field("Or a whole profile", input("profile", { placeholder: "97:2:50,55:10:4" }), "", true),
+      field("Pod", input("pod", {})),
+      make("button", { class: "main" }, "Start"),
+    );
+  }
+
+  async _start() {
+    const { name, devices, load, swing, seconds, kind, profile, pod } = this.form.elements;
+    const body = {
+      name: name.value.trim(),
+      devices: devices.value.split(/[\s,]+/).filter(Boolean),
+      profile: profile.value.trim() || `${load.value}:${swing.value}:${seconds.value}`,
+      kind: kind.value,
+    };
+    if (pod.value.trim()) body.pod = pod.value.trim();
+    await attempt(
+      () => change("POST", "/api/v1/workloads", body),
+      (made) => `${made.name} starts as ${made.id}`,
+    );
+    this.polling.ask(true);
+  }
+
+  async _stop(row) {
+    await attempt(() => change("DELETE", `/api/v1/workloads/${encodeURIComponent(row.id)}`), `${row.name} is stopped`);
+    this.polling.ask(true);
+  }
+
+  _show({ workloads, total }) {
+    this.table.show(workloads);
+    put(this.more, total > workloads.length ? `The oldest ${workloads.length} of ${number(total)}.` : "");
+  }
+}
+
+function brief(devices) {
+  const text = devices.slice(0, 4).join(", ");
+  return devices.length > 4 ? `${text}, …` : text;
+}
