@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from fakedev.config.base_keys import BASE
-from fakedev.config.endpoint_keys import WEB, WORKLOAD_LISTEN
+from fakedev.config.endpoint_keys import MESSAGE_TIMEOUT, WEB, WORKLOAD_LISTEN
 from fakedev.config.fault_keys import FAULT
 from fakedev.config.fleet_keys import FLEET
 from fakedev.config.queue_keys import QUEUES
-from fakedev.config.scalars import Boolean, Choice, Duration, Integer, Size, Text
+from fakedev.config.scalars import Boolean, Choice, Integer, Size, Text
 from fakedev.config.schema import Key, Section
 from fakedev.config.shapes import ListOf
 from fakedev.config.tester_keys import TESTER
@@ -35,14 +35,7 @@ WORKLOADS = Section(
             "Connections on all ports together; more are told that it is busy.",
             default=10_000,
         ),
-        Key(
-            "message-timeout",
-            Duration(0.01, 3600),
-            "A message that was begun must be complete within this time.",
-            default=10.0,
-            default_words="10s",
-            unit="ms, s, m, h or d",
-        ),
+        MESSAGE_TIMEOUT,
     ),
     doc="Work for the devices.",
 )

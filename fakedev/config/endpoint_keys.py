@@ -11,6 +11,14 @@ LISTEN_DOC = (
     "Where: 9400 (loopback), *:9400, HOST:PORT, [::1]:9400, /path of a UNIX socket, runtime:NAME (a socket in the "
     "default folder), or a Twisted endpoint string."
 )
+MESSAGE_TIMEOUT = Key(
+    "message-timeout",
+    Duration(0.01, 3600),
+    "A message that was begun must be complete within this time.",
+    default=10.0,
+    default_words="10s",
+    unit="ms, s, m, h or d",
+)
 MODE = Key("mode", Mode(), "Permissions of a UNIX socket.", default_words="600; with a group 660", unit="octal")
 GROUP = Key("group", Text(), "Group that owns a UNIX socket.", default_words="that of the process")
 

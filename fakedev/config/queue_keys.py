@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fakedev.config.endpoint_keys import GROUP, LISTEN_DOC, MODE
+from fakedev.config.endpoint_keys import GROUP, LISTEN_DOC, MESSAGE_TIMEOUT, MODE
 from fakedev.config.names import queue_name
 from fakedev.config.scalars import Boolean, Choice, Duration, Integer, Size, Text
 from fakedev.config.schema import Key, Section
@@ -128,14 +128,7 @@ QUEUES = Section(
             "Connections of each port; one more is told that it is busy.",
             default=10_000,
         ),
-        Key(
-            "message-timeout",
-            Duration(0.01, 3600),
-            "A message that was begun must be complete within this time.",
-            default=10.0,
-            default_words="10s",
-            unit=_DURATION_UNITS,
-        ),
+        MESSAGE_TIMEOUT,
     ),
     doc="Work queues; [work-queue.md](work-queue.md) explains them.",
 )

@@ -13,7 +13,6 @@ from fakedev.net.http_resource import GuardedResource
 from fakedev.net.metrics_page import MetricsPage
 from fakedev.net.page_statistics import PageStatistics
 from fakedev.net.pages import CachedPage, Pages
-from fakedev.sim.fleet import Fleet
 
 
 class HostMetricsPage(MetricsPage):
@@ -24,7 +23,6 @@ class HostMetricsPage(MetricsPage):
 
     def __init__(
         self,
-        fleet: Fleet,
         pages: Pages,
         statistics: PageStatistics,
         pool: str | None,
@@ -32,7 +30,6 @@ class HostMetricsPage(MetricsPage):
         hold: float | None,
     ) -> None:
         super().__init__(pages.fleet_page(pool, identity, hold), statistics)
-        self._fleet = fleet
         self._pages = pages
         self._shown = pool, identity, hold
 
@@ -40,7 +37,7 @@ class HostMetricsPage(MetricsPage):
         """The page that is asked for."""
         pool, identity, hold = self._shown
         host = (request.header(b"host") or b"").decode("latin-1").partition(":")[0]
-        roster = self._fleet.roster
+        roster = self._pages.fleet.roster
         node = roster.node(host) or roster.node(host.partition(".")[0])
         if node is None or pool not in (None, node.pool.name):
             return super().page(request)

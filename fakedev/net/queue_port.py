@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -47,9 +48,9 @@ class QueuePeer(LinePeer):
         finally:
             self.factory.turns.afterwards(self.factory.hub)
 
+    @abstractmethod
     def bare_asked(self, message: bytes) -> None:
         """Do what a bare object asks."""
-        raise NotImplementedError
 
     def note(self, notes: tuple[str, ...]) -> None:
         """Log what was ignored of a bare object."""

@@ -41,7 +41,6 @@ class NodePages(GuardedResource):
 
     def __init__(
         self,
-        fleet: Fleet,
         pages: Pages,
         statistics: PageStatistics,
         pool: str | None,
@@ -49,7 +48,6 @@ class NodePages(GuardedResource):
         hold: float | None = None,
     ) -> None:
         super().__init__()
-        self._fleet = fleet
         self._pages = pages
         self._statistics = statistics
         self._pool = pool
@@ -58,7 +56,7 @@ class NodePages(GuardedResource):
 
     def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
         """A node by name."""
-        node = self._fleet.roster.node(path.decode("utf-8", "replace"))
+        node = self._pages.fleet.roster.node(path.decode("utf-8", "replace"))
         if node is None or self._pool not in (None, node.pool.name):
             return super().getChild(path, request)
         page = self._pages.node_page(node, self._identity, self._hold)
@@ -191,8 +189,8 @@ def make_root(
     """
     fleet = hub.fleet
     root = Start(files.start() if is_full else Links(fleet, queues is not None))
-    root.putChild(b"metrics", HostMetricsPage(fleet, pages, scrapes.page("/metrics"), pool, identity, hold))
-    root.putChild(b"nodes", NodePages(fleet, pages, scrapes.page("/nodes/NODE/metrics"), pool, identity, hold))
+    root.putChild(b"metrics", HostMetricsPage(pages, scrapes.page("/metrics"), pool, identity, hold))
+    root.putChild(b"nodes", NodePages(pages, scrapes.page("/nodes/NODE/metrics"), pool, identity, hold))
     root.putChild(b"sd", Discovery(fleet, pool))
     for name in (b"health", b"healthz", b"livez"):
         root.putChild(name, HealthPage(health))
@@ -253,7 +251,7 @@ def make_vendor_root(
         return Folder(metrics=metrics, health=VendorHealth(word, health) if word else HealthPage(health))
 
     if per_node is None:
-        return exporter(HostMetricsPage(pages.fleet, pages, statistics, pool, identity, hold))
+        return exporter(HostMetricsPage(pages, statistics, pool, identity, hold))
     return AddressedNodes(pages, per_node, lambda page: exporter(MetricsPage(page, statistics)), pool, identity, hold)
 
 

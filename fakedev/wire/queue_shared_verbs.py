@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from fakedev.wire.arguments import Argument, Kind
+from fakedev.wire.common_verbs import EVERYWHERE
 from fakedev.wire.verbs import Verb
 
 QUEUE: Final = Argument("queue", Kind.TEXT, "QUEUE", "its name", required=True)
@@ -19,11 +20,5 @@ COMMON_VERBS: Final = (
         positionals=[Argument("queue", Kind.TEXT, "QUEUE", "its jobs; the names of the queues when not given")],
         answers=["ok N lines"],
     ),
-    Verb(
-        "help",
-        "What can be said here, or all about one verb.",
-        positionals=[Argument("verb", Kind.TEXT, "VERB", "a verb")],
-        answers=["ok N lines"],
-    ),
-    Verb("quit", "Close this connection.", answers=["ok"]),
+    *EVERYWHERE,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from fakedev.wire.arguments import Argument, Kind
+from fakedev.wire.common_verbs import EVERYWHERE
 from fakedev.wire.fault_verbs import FAULT_VERBS
 from fakedev.wire.replies import News
 from fakedev.wire.verbs import Flag, Grammar, Verb
@@ -79,13 +80,7 @@ WORKLOAD_VERBS: Final = (
         answers=["ok TEXT, when it has got there"],
     ),
     *FAULT_VERBS,
-    Verb(
-        "help",
-        "What can be said here, or all about one verb.",
-        positionals=[Argument("verb", Kind.TEXT, "VERB", "a verb")],
-        answers=["ok N lines"],
-    ),
-    Verb("quit", "Close this connection.", answers=["ok"]),
+    *EVERYWHERE,
 )
 
 WORKLOAD_GRAMMAR: Final = Grammar(WORKLOAD_VERBS)
