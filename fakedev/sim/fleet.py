@@ -32,7 +32,7 @@ from fakedev.sim.faults.disguises import Disguises
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.pages import NodeTroubles
 from fakedev.sim.going_over import check_can_go_over, find_devices, without_base, without_devices
-from fakedev.sim.happenings import Happening, Happenings, ending, happening_of, tell_nobody
+from fakedev.sim.happenings import NOBODY, Happening, Happenings, ending, happening_of, tell_nobody
 from fakedev.sim.levels import DEVICE, Levels, first_levels, moved_levels, next_levels
 from fakedev.sim.machinery import Machinery
 from fakedev.sim.moves import Moves
@@ -124,15 +124,18 @@ class Fleet:
         :raises Refused: when it cannot be; nothing is changed or recorded then.
         """
         sequence = self._sequence + 1
+        concerned = NOBODY
         match event:
             case StartWorkload(workload):
-                self.turnstile.accept(workload_id_of(sequence), workload)
+                concerned = self.turnstile.accept(workload_id_of(sequence), workload).devices
             case StopWorkload(workload_id, reason):
                 self.turnstile.stop(workload_id, reason)
             case DropWorkload(workload_id):
                 self.turnstile.drop(workload_id)
             case InjectFault(fault):
-                self.faults.add(self.faults.made(fault_id_of(sequence), fault))
+                made = self.faults.made(fault_id_of(sequence), fault)
+                self.faults.add(made)
+                concerned = made.devices
             case ClearFault(fault_id):
                 self.faults.clear(fault_id)
             case ChangeClock():
@@ -143,7 +146,7 @@ class Fleet:
         self._sequence = sequence
         stamped = Stamped(self.state.tick, sequence, event)
         self._journal(stamped)
-        self.happenings.note(happening_of(stamped, self.state.seconds))
+        self.happenings.note(happening_of(stamped, self.state.seconds), concerned)
         return stamped
 
     # -- the tick ---------------------------------------------------------------------------------
@@ -187,7 +190,8 @@ class Fleet:
         self.happenings.note_faults(tick, seconds, self.faults.changes)
         self.happenings.note_devices(tick, seconds, past, self.state.levels[DEVICE], self.faults.behind)
         for verdict in verdicts:
-            self.happenings.note(ending(tick, seconds, verdict, self._endings.causes.get(verdict.workload_id, "")))
+            cause = self._endings.causes.get(verdict.workload_id, "")
+            self.happenings.note(ending(tick, seconds, verdict, cause), verdict.devices)
 
     def _go_over(self, coming: Machinery, now_seconds: float) -> None:
         """From here on the fleet is made by another configuration; everything that lives on is found by its name."""
@@ -206,7 +210,7 @@ class Fleet:
         self.workloads.move(moves, coming.keys, coming.capacity, self.state.tick)
         self._endings = Endings(self.roster, self.workloads, coming.device_limits)
         self._labels = self._labels.moved(self.roster, moves, running)
-        self.turnstile.use(self._labels.attribution, coming.admission)
+        self.turnstile.move(moves, self._labels.attribution, coming.admission)
         self._relations.change_conditions(moves.conditions(before.relations.conditions))
         levels = moved_levels(coming, past, before, moves, self.spec.epoch_seconds + now_seconds)
         self._go_over_with_faults(moves)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from fakedev.sim.admission import Admission
 from fakedev.sim.attribution import Attribution
 from fakedev.sim.errors import Refused
 from fakedev.sim.faults.faults import Faults
+from fakedev.sim.moves import Moves
 from fakedev.sim.spec import WorkloadSpec
 from fakedev.sim.workload import Verdict, Workload
 from fakedev.sim.workloads import Workloads
@@ -30,13 +32,14 @@ class Turnstile:
         self._starting: dict[str, Workload] = {}
         self._ending: set[str] = set()
         self._told: list[Verdict] = []
-        self.use(attribution, admission)
-
-    def use(self, attribution: Attribution, admission: Admission) -> None:
-        """From here on whoever comes gets in by these."""
         self._attribution, self._admission = attribution, admission
 
-    def accept(self, workload_id: str, spec: WorkloadSpec) -> None:
+    def move(self, moves: Moves, attribution: Attribution, admission: Admission) -> None:
+        """The devices have new places: from here on whoever comes gets in by these."""
+        self._attribution, self._admission = attribution, admission
+        self._told = [replace(each, devices=moves.followed(each.devices)) for each in self._told]
+
+    def accept(self, workload_id: str, spec: WorkloadSpec) -> Workload:
         """Take a workload; it begins when :meth:`let_through` is called.
 
         :raises Refused: when the fleet cannot take it.
@@ -47,6 +50,7 @@ class Turnstile:
         workload = Workload(workload_id, spec, devices, self._admission.limits(spec))
         self._workloads.accept(workload)
         self._starting[workload_id] = workload
+        return workload
 
     def stop(self, workload_id: str, reason: str) -> None:
         """A workload is to leave, with a verdict.
