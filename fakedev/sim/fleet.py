@@ -141,13 +141,21 @@ class Fleet:
             case ChangeClock():
                 self._clock, self._clock_tick = event, self.state.tick
             case Reload(machinery):
-                check_can_go_over(self.spec, machinery)
+                self._base.reserve(*self.check_can_go_over(machinery))
                 self._coming = machinery
         self._sequence = sequence
         stamped = Stamped(self.state.tick, sequence, event)
         self._journal(stamped)
         self.happenings.note(happening_of(stamped, self.state.seconds), concerned)
         return stamped
+
+    def check_can_go_over(self, coming: Machinery) -> tuple[int, int]:
+        """Whether the fleet can become another: how many workloads and faults of the configuration begin with it.
+
+        :raises Refused: when it cannot.
+        """
+        check_can_go_over(self.spec, coming)
+        return self._base.check_room(coming.spec)
 
     # -- the tick ---------------------------------------------------------------------------------
 
@@ -196,6 +204,7 @@ class Fleet:
     def _go_over(self, coming: Machinery, now_seconds: float) -> None:
         """From here on the fleet is made by another configuration; everything that lives on is found by its name."""
         self._coming = None
+        self._base.reserve(0, 0)
         self.moves = moves = Moves(self.roster, coming.roster)
         all_base = self._base.workload_ids
         gone, new_base = self._base.keep_workloads(coming.spec.base)
@@ -223,7 +232,7 @@ class Fleet:
     def _go_over_with_faults(self, moves: Moves) -> None:
         gone, begins = self._base.keep_faults(self.spec.faults)
         for fault_id in gone:
-            if fault_id in self.faults.by_id:
+            if fault_id in self.faults.by_id and not self.faults.by_id[fault_id].is_cleared:
                 self.faults.clear(fault_id)
         machinery, named_anew = self.machinery, self._base.fault_ids
         self.faults.move(

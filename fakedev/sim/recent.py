@@ -62,11 +62,8 @@ class Recent(Generic[Kept]):
         """
         entries = list(self._kept)
         if on is not None:
-            entries = [
-                entry
-                for entry, concerned in zip(entries[len(entries) - len(self._devices) :], self._concerned(on), strict=True)
-                if concerned
-            ]
+            newest = entries[len(entries) - len(self._devices) :]
+            entries = [entry for entry, concerned in zip(newest, self._concerned(on), strict=True) if concerned]
         if kinds:
             entries = [entry for entry in entries if entry.kind in kinds]
         return entries[-count:] if count else []

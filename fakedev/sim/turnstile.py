@@ -32,6 +32,7 @@ class Turnstile:
         self._starting: dict[str, Workload] = {}
         self._ending: set[str] = set()
         self._told: list[Verdict] = []
+        self._reserved = 0
         self._attribution, self._admission = attribution, admission
 
     def move(self, moves: Moves, attribution: Attribution, admission: Admission) -> None:
@@ -44,13 +45,26 @@ class Turnstile:
 
         :raises Refused: when the fleet cannot take it.
         """
-        if len(self._workloads.by_id) + len(self._told) >= MOST_WORKLOADS:
-            raise Refused("full", f"there are {MOST_WORKLOADS} workloads already")
+        self.check_room(1)
         devices = self._admission.check(spec)
         workload = Workload(workload_id, spec, devices, self._admission.limits(spec))
         self._workloads.accept(workload)
         self._starting[workload_id] = workload
         return workload
+
+    def check_room(self, count: int) -> None:
+        """Whether so many workloads more may come.
+
+        :raises Refused: when they may not.
+        """
+        taken = len(self._workloads.by_id) + len(self._told) + self._reserved
+        if taken + count > MOST_WORKLOADS:
+            text = f"{taken} workloads are there, and {count} more would come: at most {MOST_WORKLOADS} can be"
+            raise Refused("full", f"there are {MOST_WORKLOADS} workloads already" if count == 1 else text)
+
+    def reserve(self, count: int) -> None:
+        """Keep room for workloads that will come with another configuration; 0: they have come."""
+        self._reserved = count
 
     def stop(self, workload_id: str, reason: str) -> None:
         """A workload is to leave, with a verdict.
