@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from fakedev.sim.quantities import QUANTITY_ALIASES, quantity_name
 from fakedev.sim.roster import Roster
 from fakedev.sim.schedule import Positions
 from fakedev.sim.selectors import resolve
-from fakedev.sim.spec import Activity, MetricName, WorkloadSpec
+from fakedev.sim.spec import Activity, MetricName, MetricUse, WorkloadSpec
 from fakedev.sim.units import format_duration
 from fakedev.sim.value_functions import DRAWN, Function
 from fakedev.sim.workload import Limit
@@ -66,10 +67,18 @@ class Admission:
         self._check_draws("profile", workload.activities, workload, devices)
         for use in workload.uses:
             word = metric_word(use.metric)
-            if not (self._capacity.most(use.metric)[devices] > 0).any():
+            if not use.is_optional and not self._have(use, devices):
                 raise Refused("unknown-name", f"none of its devices has {word}", "metrics")
             self._check_draws(word, use.activities, workload, devices)
         return devices
+
+    def fitted(self, workload: WorkloadSpec, devices: Positions) -> WorkloadSpec:
+        """The workload without those of its optional metrics that none of its devices has."""
+        uses = tuple(use for use in workload.uses if not use.is_optional or self._have(use, devices))
+        return workload if len(uses) == len(workload.uses) else replace(workload, uses=uses)
+
+    def _have(self, use: MetricUse, devices: Positions) -> bool:
+        return bool((self._capacity.most(use.metric)[devices] > 0).any())
 
     def limits(self, workload: WorkloadSpec) -> tuple[Limit, ...]:
         """What the limits of a workload are of."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from fakedev.sim.askable import ASKABLE, WITHOUT_SHARES, asked_quantity, metric_word
@@ -14,6 +15,8 @@ from fakedev.sim.value_units import LOAD, SHARE, Unit
 
 #: Metrics that one workload may bring.
 MOST_METRICS: Final = 64
+#: Behind the name of a metric: only where devices have it.
+OPTIONAL: Final = "?"
 
 
 def profile_from(value: object, unit: Unit = LOAD) -> tuple[Activity, ...]:
@@ -41,11 +44,16 @@ def uses_from(value: object) -> tuple[MetricUse, ...]:
     for name, profile in value.items():
         if not isinstance(name, str):
             raise ValueError(f"{name!r} is no name of a metric")
-        use = _use(asked_quantity(name), profile)
+        use = replace(_use(asked_quantity(name.removesuffix(OPTIONAL)), profile), is_optional=name.endswith(OPTIONAL))
         if use.metric in uses:
             raise ValueError(f"{metric_word(use.metric)} is given twice")
         uses[use.metric] = use
     return tuple(uses.values())
+
+
+def use_word(use: MetricUse) -> str:
+    """The name of a metric as :func:`uses_from` reads it."""
+    return metric_word(use.metric) + (OPTIONAL if use.is_optional else "")
 
 
 def use_profile(use: MetricUse) -> str:
