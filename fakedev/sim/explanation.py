@@ -82,7 +82,7 @@ def _explained(device: _Device, name: str) -> Explanation:
     behind = fleet.faults.behind(name, position)
     disguises = fleet.faults.disguises(name, position)
     lost = "lost" in device.level.arrays and device.level.arrays["lost"][position] > 0
-    is_there = device.level.has(name, position) and not (lost and name != "lost")
+    is_there = device.level.has(name, position)
     if lost and not is_there:
         text = f"the device is lost {device.since('lost')} and shows nothing"
         behind = fleet.faults.behind("lost", position)

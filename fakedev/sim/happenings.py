@@ -161,7 +161,7 @@ class Happenings:
             now, past = _shown(after, name), _shown(before, name)
             if now is past or now is None or past is None:
                 continue
-            changed = np.flatnonzero(now != past)
+            changed = np.flatnonzero((now != past) & after.present.get(name, True))
             self._since[name][changed] = tick
             for value in np.unique(now[changed]).tolist():
                 devices = changed[now[changed] == value]

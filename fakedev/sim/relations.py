@@ -7,7 +7,7 @@
 3. Memory: used memory is a whole number of pages; free is what used and reserved leave of the total.
 4. Counters: energy is the integral of the power shown, bytes are those of the rates shown; errors are
    what workloads bring of them.
-5. Boards that are lost show nothing, and their counters stand still.
+5. Boards that are lost show nothing but the error that they reported last, and their counters stand still.
 A quantity that a device type gives no range for is absent on its devices.
 """
 
@@ -22,13 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fakedev.sim.askable import ASKABLE
-from fakedev.sim.boards.conditions import Conditions
+from fakedev.sim.boards.conditions import WITH_NODE, Conditions
 from fakedev.sim.boards.tick import BOARD_QUANTITIES, Boards
 from fakedev.sim.capacity import Capacity
 from fakedev.sim.demand import Demand
 from fakedev.sim.device_types import DeviceType
 from fakedev.sim.faults.fault_tick import FaultTick
-from fakedev.sim.faults.reported import REPORTED, add_reported
+from fakedev.sim.faults.reported import REPORTED, add_losses, add_reported
 from fakedev.sim.places import Places
 from fakedev.sim.quantities import ERROR_COUNTERS, INTEGRALS, MEMORY_TRAFFIC
 from fakedev.sim.randomness import Floats
@@ -153,6 +153,7 @@ class Relations:
         if before is not None:
             own: dict[str, Floats] = {name: arrays[name] for name in REPORTED if name in self._low}
             add_reported(arrays, before, faults, self._constant["created_seconds"])
+            add_losses(arrays, before, self.conditions.lost)
             arrays.update(own)
         if self.conditions.lost is not None:
             gone = (self.conditions.lost > 0).astype(np.float64)
@@ -222,18 +223,22 @@ class Relations:
         arrays["row_remap_failure"] = np.minimum(arrays["row_remap_failure"], 1.0)
 
     def _without(self, lost: Mask, arrays: dict[str, Floats], before: Level | None) -> Level:
-        """The level with nothing shown of the boards that are lost, and their counters where they were."""
+        """The level with nothing shown of boards that are lost but their last error; counters stay where they were."""
         shown = {}
         for name, values in arrays.items():
-            if name in ("lost", "created_seconds"):
+            if name in ("lost", "created_seconds", "xid"):
                 shown[name] = values
             elif before is not None and (name in INTEGRALS or name in ERROR_COUNTERS or name.endswith("_seconds")):
                 shown[name] = np.where(lost, before.arrays[name], values)
             else:
                 shown[name] = np.where(lost, 0.0, values)
-        key = lost.tobytes()
+        reports = ~lost | (arrays["xid"] > 0)
+        if self.conditions.lost is not None:
+            reports &= ~(self.conditions.lost >= WITH_NODE)
+        key = lost.tobytes() + reports.tobytes()
         if self._lost_masks[0] != key:
             masks = {name: self._present.get(name, ~lost) & ~lost for name in shown}
+            masks["xid"] = self._present["xid"] & reports
             self._lost_masks = key, masks | {"lost": self._has_dynamics}
         return Level(self._count, shown, self._lost_masks[1])
 
