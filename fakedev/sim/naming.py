@@ -9,6 +9,7 @@ import hashlib
 import uuid
 from collections.abc import Mapping
 
+from fakedev.sim.parts.spec import PartSpec
 from fakedev.sim.quantities import FACT_ALIASES
 from fakedev.sim.spec import NodeSpec, PoolSpec
 
@@ -55,6 +56,15 @@ def device_facts(seed: int, pool: PoolSpec, node: NodeSpec, index: int) -> dict[
     facts.update(said)
     facts.update({"index": str(index), "node": node.name, "pool": pool.name})
     return _with_aliases(facts)
+
+
+def part_facts(seed: int, node: str, index: int, number: int, part: PartSpec) -> dict[str, str]:
+    """The facts that a part has beside those of its device.
+
+    :param number: which of the parts of the device it is.
+    """
+    part_uuid = str(uuid.UUID(bytes=_digest(seed, node, index, f"part {part.key}"), version=5))
+    return {"part_uuid": part_uuid, **part.facts, "part": str(number)}
 
 
 def _with_aliases(facts: Mapping[str, str]) -> dict[str, str]:
