@@ -9,6 +9,7 @@ from typing import Final
 from fakedev.config.device_limits import read_limits
 from fakedev.config.dynamics import read_dynamics
 from fakedev.config.formats import DEVICE_TYPE
+from fakedev.config.mig import read_mig
 from fakedev.config.models import LoadedDevice
 from fakedev.config.nodes import Node, Table
 from fakedev.config.problems import Place, Report
@@ -48,7 +49,8 @@ def load_device(node: Node, report: Report) -> LoadedDevice | None:
         capability=values["capability"],
         dynamics=read_dynamics(values["dynamics"] if values.given("dynamics") else None, ranges, report),
     )
-    return LoadedDevice(replace(device, limits=read_limits(values, device, report)), values.place)
+    device = replace(device, limits=read_limits(values, device, report))
+    return LoadedDevice(device, values.place, mig=read_mig(values, report))
 
 
 def checked_range(name: str, low: float, high: float) -> Range:

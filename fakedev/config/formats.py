@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from fakedev.config.dynamics_keys import DYNAMICS
+from fakedev.config.mig_keys import MIG
 from fakedev.config.names import fact_name
 from fakedev.config.nodes import Node, Scalar
 from fakedev.config.problems import Report
@@ -107,6 +108,7 @@ DEVICE_TYPE = Section(
             required=True,
         ),
         Key("dynamics", DYNAMICS, "How clocks, power and heat act on each other.", default=None, default_words="none"),
+        Key("mig", MIG, "How it can be divided into instances.", default=None, default_words="not at all"),
         Key(
             "limits",
             MapOf(Amount(), words="mapping of quantities to numbers"),
