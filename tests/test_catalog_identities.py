@@ -44,7 +44,7 @@ def test_rows(identity: Identity) -> None:
             assert set(row.named) <= set(KNOWN_QUANTITIES), family.name
             assert row.quantity or not (row.plus or row.per)
             assert row.unit in UNITS
-            assert row.level == "device"
+            assert row.level in ("device", "part", "unit", "whole")
         told_apart = [tuple((label.name, label.value) for label in row.labels) for row in family.rows]
         assert len(told_apart) == len(set(told_apart)), family.name
 
