@@ -1,6 +1,7 @@
 """The names of devices: UUIDs, serial numbers, PCI addresses, device files.
 
-All are functions of (seed, node name, index), so a device keeps them whatever is added around it.
+All are functions of (seed, node name, index), so a device keeps them whatever is added around it; PCI addresses those
+of the server that the board usually comes in, where they are known.
 """
 
 from __future__ import annotations
@@ -51,10 +52,18 @@ def device_facts(seed: int, pool: PoolSpec, node: NodeSpec, index: int) -> dict[
         "serial": device_serial(seed, node.name, index),
         "pci_address": pci_address(seed, node.name, index),
         "device_file": f"card{index}",
+        **_server_facts(pool, index),
     }
     facts.update(said)
     facts.update({"index": str(index), "node": node.name, "pool": pool.name})
     return _with_aliases(facts)
+
+
+def _server_facts(pool: PoolSpec, index: int) -> dict[str, str]:
+    """What the server says of a device; not its address, where another device of the pool has been given that."""
+    facts = pool.device_type.connections.server.facts(index, pool.devices_per_node)
+    given = {_with_aliases(device.facts).get("pci_address", "") for device in pool.devices.values()}
+    return {name: text for name, text in facts.items() if name != "pci_address" or text not in given}
 
 
 def _with_aliases(facts: Mapping[str, str]) -> dict[str, str]:

@@ -130,12 +130,11 @@ class Faults:
         if kind.scope in (Scope.PAGE, Scope.NODE):
             nodes = np.unique(self._roster.node_positions(devices)).tolist()
             devices = np.concatenate([np.array(self._roster.nodes[node].devices) for node in nodes])
-        if kind.needs:
-            has = self._present.get(kind.needs, np.zeros(self._roster.device_count, np.bool_))
+        for needed, by in kind.needed(spec.values).items():
+            has = self._present.get(needed, np.zeros(self._roster.device_count, np.bool_))
             devices = devices[has[devices]]
             if not len(devices):
-                text = f"{kind.name} needs {kind.needs}, which none of its devices has"
-                raise Refused("unknown-name", text, "devices")
+                raise Refused("unknown-name", f"{by} needs {needed}, which none of its devices has", "devices")
         metric = self._metric_of(spec.metric) if spec.metric else None
         if metric is not None and metric.quantity not in self._present:
             raise Refused("unknown-name", f"no metric {spec.metric!r}", "metric")
