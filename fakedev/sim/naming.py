@@ -10,6 +10,7 @@ import hashlib
 import uuid
 from collections.abc import Mapping
 
+from fakedev.sim.parts.spec import PartSpec
 from fakedev.sim.quantities import FACT_ALIASES
 from fakedev.sim.spec import NodeSpec, PoolSpec
 
@@ -64,6 +65,15 @@ def _server_facts(pool: PoolSpec, index: int) -> dict[str, str]:
     facts = pool.device_type.connections.server.facts(index, pool.devices_per_node)
     given = {_with_aliases(device.facts).get("pci_address", "") for device in pool.devices.values()}
     return {name: text for name, text in facts.items() if name != "pci_address" or text not in given}
+
+
+def part_facts(seed: int, node: str, index: int, number: int, part: PartSpec) -> dict[str, str]:
+    """The facts that a part has beside those of its device.
+
+    :param number: which of the parts of the device it is.
+    """
+    part_uuid = str(uuid.UUID(bytes=_digest(seed, node, index, f"part {part.key}"), version=5))
+    return {"part_uuid": part_uuid, **part.facts, "part": str(number)}
 
 
 def _with_aliases(facts: Mapping[str, str]) -> dict[str, str]:

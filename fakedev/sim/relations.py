@@ -29,6 +29,7 @@ from fakedev.sim.demand import Demand
 from fakedev.sim.device_types import DeviceType
 from fakedev.sim.faults.fault_tick import FaultTick
 from fakedev.sim.faults.reported import REPORTED, add_reported
+from fakedev.sim.parts.links import without_links
 from fakedev.sim.pcie import PCIE_QUANTITIES, PcieLinks
 from fakedev.sim.places import Places
 from fakedev.sim.quantities import ERROR_COUNTERS, INTEGRALS, MEMORY_TRAFFIC
@@ -119,11 +120,13 @@ class Relations:
         self.maxima: Mapping[str, Floats] = self._maxima()
         #: What is done to the devices from outside.
         self.conditions = Conditions()
+        self._parts = roster.parts
+        self.change_conditions(self.conditions)
 
     def change_conditions(self, conditions: Conditions) -> None:
         """From the next tick on the devices live in other conditions."""
         self.conditions = conditions
-        carried = self._pcie.set_conditions(conditions)
+        carried = self._pcie.set_conditions(without_links(conditions, self._parts))
         if self._boards is not None:
             self._boards.set_conditions(self._places.conditions(carried))
 
@@ -252,6 +255,10 @@ class Relations:
         shown = self._places.of({name: level.arrays[name] for name in ("work_clock_ratio", "hung")})
         paces = self._boards.pace(shown["work_clock_ratio"], shown["hung"])
         return {kind: self._places.put(pace, np.ones(self._count)) for kind, pace in paces.items()}
+
+    def ends(self, quantity: str) -> tuple[Floats, Floats] | None:
+        """Of a quantity that types give ranges for its value at load 0, and what load 100 adds; None without any."""
+        return (self._low[quantity], self._span[quantity]) if quantity in self._low else None
 
     def capacity(self) -> Capacity:
         """What the devices can do for workloads."""
