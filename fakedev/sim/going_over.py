@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import TypeVar
+from collections.abc import Collection
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fakedev.sim.errors import Refused
-from fakedev.sim.faults.spec import FaultSpec
 from fakedev.sim.machinery import Machinery
 from fakedev.sim.moves import Moves
 from fakedev.sim.roster import Roster
-from fakedev.sim.spec import FleetSpec, WorkloadSpec
+from fakedev.sim.spec import FleetSpec
 from fakedev.sim.workload import Verdict, Workload
 from fakedev.sim.workloads import Workloads
-
-#: What the configuration says of a workload or fault.
-Spec = TypeVar("Spec", WorkloadSpec, FaultSpec)
 
 
 def check_can_go_over(now: FleetSpec, coming: Machinery) -> None:
@@ -37,24 +32,6 @@ def check_can_go_over(now: FleetSpec, coming: Machinery) -> None:
         coming.admission.check(workload)
 
 
-def kept(before: Sequence[tuple[str, Spec]], after: Sequence[Spec]) -> tuple[list[tuple[str, Spec]], list[Spec]]:
-    """The workloads or faults of the configuration that live on, whether they are over or not; and those that begin.
-
-    :param before: with their ids.
-    """
-    left = list(before)
-    stays = []
-    begins = []
-    for spec in after:
-        same = next((each for each in left if each[1] == spec), None)
-        if same is None:
-            begins.append(spec)
-        else:
-            left.remove(same)
-            stays.append(same)
-    return stays, begins
-
-
 def without_base(workloads: Workloads, ids: Collection[str]) -> list[Verdict]:
     """Verdicts on the workloads that the configuration has no longer."""
     running = [workloads.by_id[each] for each in ids if each in workloads.by_id]
@@ -66,11 +43,11 @@ def without_devices(
 ) -> list[Verdict]:
     """Verdicts on the workloads that have one of the devices that are gone.
 
-    :param gone: shape (devices,) of the roster.
+    :param gone: shape (units,) of the roster.
     :param spared: ids of those that are given other devices instead.
     """
     return [
-        workload.verdict(1, f"Device {roster.device_name(device)} is no longer in the fleet, terminated")
+        workload.verdict(1, f"Device {roster.unit_name(device)} is no longer in the fleet, terminated")
         for workload, device in workloads.on_devices(gone)
         if workload.workload_id not in spared
     ]
@@ -85,6 +62,6 @@ def find_devices(workload: Workload, moves: Moves, coming: Machinery, *, is_base
         workload.devices = coming.admission.check(workload.spec)
         workload.limits = coming.admission.limits(workload.spec)
     else:
-        workload.devices = np.sort(moves.new_of[workload.devices])
+        workload.devices = np.sort(moves.units.new_of[workload.devices])
         known = coming.quantities
         workload.limits = tuple(limit for limit in workload.limits if limit.quantity in known)
