@@ -10,6 +10,7 @@ from fakedev.config.connections import read_connections
 from fakedev.config.device_limits import read_limits
 from fakedev.config.dynamics import read_dynamics
 from fakedev.config.formats import DEVICE_TYPE
+from fakedev.config.mig import read_mig
 from fakedev.config.models import LoadedDevice
 from fakedev.config.nodes import Node, Table
 from fakedev.config.problems import Place, Report
@@ -50,7 +51,8 @@ def load_device(node: Node, report: Report) -> LoadedDevice | None:
         dynamics=read_dynamics(values["dynamics"] if values.given("dynamics") else None, ranges, report),
         connections=read_connections(values["connections"] if values.given("connections") else None, report),
     )
-    return LoadedDevice(replace(device, limits=read_limits(values, device, report)), values.place)
+    device = replace(device, limits=read_limits(values, device, report))
+    return LoadedDevice(device, values.place, mig=read_mig(values, report))
 
 
 def checked_range(name: str, low: float, high: float) -> Range:
