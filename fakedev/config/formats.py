@@ -11,7 +11,7 @@ from fakedev.config.mig_keys import MIG
 from fakedev.config.names import fact_name
 from fakedev.config.nodes import Node, Scalar
 from fakedev.config.problems import Report
-from fakedev.config.scalars import Boolean, Choice, Number, Size, Text
+from fakedev.config.scalars import Boolean, Choice, Integer, Number, Size, Text
 from fakedev.config.schema import INVALID, Key, Section, Type
 from fakedev.config.shapes import ListOf, MapOf
 from fakedev.sim.quantities import ERROR_COUNTERS
@@ -110,6 +110,7 @@ DEVICE_TYPE = Section(
         ),
         Key("dynamics", DYNAMICS, "How clocks, power and heat act on each other.", default=None, default_words="none"),
         Key("connections", CONNECTIONS, "How the board is connected.", default=None, default_words="not known"),
+        Key("tiles", Integer(1, 16), "Of how many tiles it is made.", default=1),
         Key("mig", MIG, "How it can be divided into instances.", default=None, default_words="not at all"),
         Key(
             "limits",
