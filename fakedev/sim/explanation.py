@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from fakedev.sim.device_types import Dynamics
 from fakedev.sim.fleet import Fleet
+from fakedev.sim.parts.relations import OWN
 from fakedev.sim.quantities import ERROR_COUNTERS
 from fakedev.sim.state import Level
 
@@ -75,7 +76,17 @@ def explain(fleet: Fleet, position: int, metric: str = "") -> list[Explanation]:
     names = [metric] if metric else [name for name in IMPORTANT if device.level.has(name, position) or name == "lost"]
     if not metric and not device.value("lost"):
         names.remove("lost")
-    return [_explained(device, name) for name in names]
+    owner = fleet.roster.parts.owner(position)
+    if owner == position:
+        return [_explained(device, name) for name in names]
+    board = _Device(fleet, owner)
+    return [_explained(device, name) if name in OWN else _of_board(_explained(board, name), board) for name in names]
+
+
+def _of_board(explanation: Explanation, board: _Device) -> Explanation:
+    """Why a part shows what is its device's."""
+    name = board.fleet.roster.unit_name(board.position)
+    return replace(explanation, text=f"of the whole device {name}: {explanation.text}")
 
 
 def _explained(device: _Device, name: str) -> Explanation:

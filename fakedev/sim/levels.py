@@ -15,6 +15,7 @@ from fakedev.sim.moves import Moves
 from fakedev.sim.parts.demand import device_demand
 from fakedev.sim.parts.layout import Parts
 from fakedev.sim.parts.levels import split_level, unit_level
+from fakedev.sim.parts.relations import Before
 from fakedev.sim.state import Level
 
 Levels = Mapping[str, Level]
@@ -55,7 +56,7 @@ def next_levels(
         return _all(parts, relations.device_level(demand, before, tick_seconds, of_devices), _NO_PARTS)
     folded = device_demand(demand, parts, of_parts.used_bytes(demand), of_parts.idle_memory_bytes)
     devices = relations.device_level(folded, before, tick_seconds, of_devices)
-    past_parts = None if past is None else past[PART]
+    past_parts = None if past is None else Before(past[PART], past[DEVICE])
     return _all(parts, devices, of_parts.level(demand, devices, past_parts, tick_seconds, faults))
 
 
