@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from typing import Final
 
+from fakedev.config.connections import read_connections
 from fakedev.config.device_limits import read_limits
 from fakedev.config.dynamics import read_dynamics
 from fakedev.config.formats import DEVICE_TYPE
@@ -16,6 +17,7 @@ from fakedev.config.problems import Place, Report
 from fakedev.config.schema import INVALID, nearest_name
 from fakedev.config.values import Values
 from fakedev.sim.device_types import DeviceType, Range
+from fakedev.sim.parts.tiles import tiles_of
 from fakedev.sim.quantities import DIRECT_QUANTITIES, FILE_ALIASES, KNOWN_QUANTITIES, quantity_in_file
 
 _QUANTITY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -48,6 +50,8 @@ def load_device(node: Node, report: Report) -> LoadedDevice | None:
         lacks=values["lacks"],
         capability=values["capability"],
         dynamics=read_dynamics(values["dynamics"] if values.given("dynamics") else None, ranges, report),
+        connections=read_connections(values["connections"] if values.given("connections") else None, report),
+        tiles=tiles_of(values["tiles"], memory["total"]),
     )
     device = replace(device, limits=read_limits(values, device, report))
     return LoadedDevice(device, values.place, mig=read_mig(values, report))

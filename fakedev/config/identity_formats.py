@@ -45,12 +45,28 @@ _UNIT: Final = Key("unit", Choice(tuple(UNITS)), "Unit in which it is shown.", d
 _CONSTANT: Final = Key(
     "constant", Number(), "What it shows in place of a quantity: of things that never change.", default_words="none"
 )
+_FACT: Final = Key(
+    "fact",
+    Text(),
+    "In place of a quantity a text with {facts} in it that is a number, decimal or 0x...; no row where it is none.",
+    default="",
+    default_words="none",
+)
+_BITS: Final = Key(
+    "bits",
+    Integer(0, 2**31 - 1),
+    "Of a quantity that is a mask: it shows 1 where any of these bits is set, else 0.",
+    default=0,
+    default_words="the quantity itself",
+)
 
 ROW = Section(
     "identity.families.rows",
     (
         Key("quantity", Text(), _QUANTITY_DOC, default="", default_words="see constant"),
         _CONSTANT,
+        _FACT,
+        _BITS,
         _PLUS,
         _PER,
         _UNIT,
@@ -75,6 +91,8 @@ FAMILY = Section(
         ),
         Key("level", Text(), "The level of entities that have that row.", default="device"),
         _CONSTANT,
+        _FACT,
+        _BITS,
         _PLUS,
         _PER,
         _UNIT,
@@ -124,6 +142,8 @@ FIELD = Section(
         Key("level", Text(), "The level of entities that have a row.", default="", default_words="that of all fields"),
         Key("quantity", Text(), _QUANTITY_DOC, default="", default_words="none"),
         _CONSTANT,
+        _FACT,
+        _BITS,
         _PLUS,
         _PER,
         _UNIT,

@@ -26,6 +26,9 @@ DEVICE: Final = "device"
 PART: Final = "part"
 UNIT: Final = "unit"
 WHOLE: Final = "whole"
+#: Tiles, among the parts; devices that have tiles, and those of one piece.
+TILE: Final = "tile"
+_OF_TILED: Final = ("tiled", "single")
 _NO_PARTS: Final = Level(0, {}, {})
 
 
@@ -77,9 +80,13 @@ def shown_levels(parts: Parts, units: Level) -> Levels:
     if not parts.count:
         return _all(parts, units, _NO_PARTS)
     devices, of_parts = split_level(parts, units)
-    return {DEVICE: devices, PART: of_parts, UNIT: units, WHOLE: devices}
+    return _named(devices, of_parts, units)
 
 
 def _all(parts: Parts, devices: Level, of_parts: Level) -> Levels:
     units = unit_level(parts, devices, of_parts) if parts.count else devices
-    return {DEVICE: devices, PART: of_parts, UNIT: units, WHOLE: devices}
+    return _named(devices, of_parts, units)
+
+
+def _named(devices: Level, of_parts: Level, units: Level) -> Levels:
+    return dict.fromkeys((DEVICE, WHOLE, *_OF_TILED), devices) | {PART: of_parts, TILE: of_parts, UNIT: units}

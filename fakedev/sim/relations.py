@@ -30,6 +30,7 @@ from fakedev.sim.device_types import DeviceType
 from fakedev.sim.faults.fault_tick import FaultTick
 from fakedev.sim.faults.reported import REPORTED, add_reported
 from fakedev.sim.parts.links import without_links
+from fakedev.sim.pcie import PCIE_QUANTITIES, PcieLinks
 from fakedev.sim.places import Places
 from fakedev.sim.quantities import ERROR_COUNTERS, INTEGRALS, MEMORY_TRAFFIC
 from fakedev.sim.randomness import Floats
@@ -87,6 +88,8 @@ class Relations:
             if any(map(math.isfinite, ratings)):
                 self._constant[name] = spread([each if math.isfinite(each) else 0.0 for each in ratings])
                 self._present[name] = mask([math.isfinite(each) for each in ratings])
+        self._pcie = PcieLinks(types, spread)
+        self._present |= dict.fromkeys(PCIE_QUANTITIES, self._pcie.has)
         for name in (*ERROR_COUNTERS, "xid"):
             self._present[name] = mask([each.counts_errors and name not in each.lacks for each in types])
         self._present["row_remap_pending"] = self._present["row_remap_failure"]
@@ -123,8 +126,9 @@ class Relations:
     def change_conditions(self, conditions: Conditions) -> None:
         """From the next tick on the devices live in other conditions."""
         self.conditions = conditions
+        carried = self._pcie.set_conditions(without_links(conditions, self._parts))
         if self._boards is not None:
-            self._boards.set_conditions(self._places.conditions(without_links(conditions, self._parts)))
+            self._boards.set_conditions(self._places.conditions(carried))
 
     def inlet_celsius(self) -> Floats:
         """The temperature of the air where no condition has changed it; NaN on devices without dynamics."""
@@ -151,6 +155,7 @@ class Relations:
         for name, values in made.items():
             if name in self._present:
                 arrays[name] = self._places.put(values, arrays.get(name))
+        arrays.update(self._pcie.shown(arrays.get("throttled_idle")))
         self._add_memory(arrays, demand)
         self._add_counters(arrays, demand, before, seconds, None if faults is None else faults.resets())
         if before is not None:

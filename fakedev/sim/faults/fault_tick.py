@@ -31,6 +31,8 @@ _LASTING: Final[Mapping[str, float]] = {
     "lost": 0.0,
     "pcie_share": 1.0,
     "fabric_share": 1.0,
+    "pcie_width": np.nan,
+    "pcie_generation": np.nan,
 }
 #: What happens in the tick alone.
 _MOMENTARY: Final[Mapping[str, float]] = {
@@ -116,7 +118,7 @@ class FaultTick:
     def lower(self, name: str, devices: Positions, value: float) -> None:
         """Bring it down to a value, where it is not lower already."""
         array = self._of(name)
-        array[devices] = np.minimum(array[devices], value)
+        array[devices] = np.fmin(array[devices], value)
 
     def scale(self, name: str, devices: Positions, factor: float) -> None:
         """Multiply a value."""

@@ -130,11 +130,11 @@ class Faults:
         if kind.scope in (Scope.PAGE, Scope.NODE):
             nodes = np.unique(self._roster.node_positions(devices)).tolist()
             devices = np.concatenate([np.array(self._roster.nodes[node].devices) for node in nodes])
-        if kind.needs:
-            has = self._present.get(kind.needs, np.zeros(self._roster.parts.unit_count, np.bool_))
+        for needed, by in kind.needed(spec.values).items():
+            has = self._present.get(needed, np.zeros(self._roster.parts.unit_count, np.bool_))
             devices = devices[has[devices]]
             if not len(devices):
-                text = f"{kind.name} needs {kind.needs}, which none of its devices has"
+                text = f"{by} needs {needed}, which none of its devices has"
                 raise Refused("unknown-name", text, "devices")
         values = {each.name: spec.values.get(each.name, each.default or 0.0) for each in kind.parameters}
         of_parts = devices[devices >= self._roster.device_count]
