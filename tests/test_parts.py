@@ -81,6 +81,12 @@ class SelectorTests(SynchronousTestCase):
         ):
             assert units_of(fleet, *words) == named, words
 
+    def test_on_a_node(self) -> None:
+        """Where the node is known its devices need not be named with it."""
+        fleet = divided_fleet()
+        for word in ("card1/2", "1/2"):
+            assert resolve([word], fleet.roster, "dgx-0").tolist() == [6]
+
     def test_refused(self) -> None:
         """What is not there is said, with what is."""
         for word, text in (
