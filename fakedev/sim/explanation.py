@@ -111,7 +111,8 @@ def _explained(device: _Device, name: str) -> Explanation:
     lost = "lost" in device.level.arrays and device.level.arrays["lost"][position] > 0
     is_there = device.level.has(name, position) and not (lost and name != "lost")
     if lost and not is_there:
-        text = f"the device is lost {device.since('lost')} and shows nothing"
+        noun = "device" if position < fleet.roster.device_count else "part"
+        text = f"the {noun} is lost {device.since('lost')} and shows nothing"
         behind = fleet.faults.behind("lost", position)
     elif not is_there:
         text = "this device has no such metric"
