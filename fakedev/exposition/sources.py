@@ -42,6 +42,10 @@ def by_identity(
 class DeviceSource:
     """The devices of a fleet, a group a node.
 
+    Levels: ``device``; ``part``, the instances of divided ones; ``whole``, the devices that are not divided; ``unit``:
+    these, and the instances of the others in their place; ``tile``; ``tiled`` and ``single``, the devices with tiles
+    and those of one piece.
+
     :param shared: the rows of devices that several pods share.
     """
 
@@ -51,15 +55,45 @@ class DeviceSource:
         self._is_shared = shared is not SharedDevices.FIRST
 
     def entities(self, level: str, group: RosterNode) -> Sequence[Entity]:
-        """The node's devices by index."""
-        if level != "device":
-            return []
+        """The node's devices by index, its parts, or both."""
+        parts = self._fleet.roster.parts
+        match level:
+            case "device":
+                return self._devices(group)
+            case "whole":
+                return [each for each in self._devices(group) if parts.is_undivided[each[0]]]
+            case "part":
+                return [(unit - parts.device_count, facts) for unit, facts in self._parts(group, are_tiles=False)]
+            case "unit":
+                whole = [each for each in self._devices(group) if parts.is_undivided[each[0]]]
+                instances = self._parts(group, are_tiles=False)
+                return sorted([*whole, *instances], key=lambda each: (parts.owner(each[0]), each[0]))
+            case "tile":
+                return [(unit - parts.device_count, facts) for unit, facts in self._parts(group, are_tiles=True)]
+            case "tiled":
+                return [each for each in self._devices(group) if parts.is_tiled[each[0]]]
+            case "single":
+                return [each for each in self._devices(group) if not parts.is_tiled[each[0]]]
+        return []
+
+    def _devices(self, node: RosterNode) -> list[Entity]:
         if not self._is_shared:
-            return list(zip(group.devices, self._fleet.facts(group), strict=True))
-        holders = zip(group.devices, self._fleet.shared_facts(group), strict=True)
+            return list(zip(node.devices, self._fleet.facts(node), strict=True))
+        return self._with_holders(zip(node.devices, self._fleet.shared_facts(node), strict=True))
+
+    def _parts(self, node: RosterNode, *, are_tiles: bool) -> list[Entity]:
+        """The parts as units: tiles, or the others."""
+        if not self._is_shared:
+            every = list[Entity](self._fleet.part_facts(node))
+        else:
+            every = self._with_holders(self._fleet.shared_part_facts(node))
+        parts = self._fleet.roster.parts
+        return [each for each in every if parts.is_tile[each[0] - parts.device_count] == are_tiles]
+
+    def _with_holders(self, held: Iterable[tuple[int, Sequence[Mapping[str, str]]]]) -> list[Entity]:
         if self._shared is SharedDevices.NOBODY:
-            return [(position, _of_all(every)) for position, every in holders]
-        return [(position, facts) for position, every in holders for facts in every]
+            return [(position, _of_all(every)) for position, every in held]
+        return [(position, facts) for position, every in held for facts in every]
 
     def version(self, group: RosterNode) -> int:
         """The version of the node's labels."""
