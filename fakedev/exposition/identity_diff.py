@@ -7,7 +7,6 @@ from typing import Final, NamedTuple
 
 from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, RowSpec
 
-
 #: Levels of devices.
 _OF_DEVICES: Final = ("device", "unit", "whole", "single", "tiled")
 

@@ -137,10 +137,7 @@ class Faults:
                 text = f"{by} needs {needed}, which none of its devices has"
                 raise Refused("unknown-name", text, "devices")
         values = {each.name: spec.values.get(each.name, each.default or 0.0) for each in kind.parameters}
-        of_parts = devices[devices >= self._roster.device_count]
-        if len(of_parts) and (reason := kind.why_not_on_parts(values)):
-            part = self._roster.unit_name(int(of_parts[0]))
-            raise Refused("bad-argument", f"{reason}, and {part} is a part: name {part.rpartition('/')[0]}", "devices")
+        self._check_parts(kind, devices, values)
         metric = self._metric_of(spec.metric) if spec.metric else None
         if metric is not None and metric.quantity not in self._present:
             raise Refused("unknown-name", f"no metric {spec.metric!r}", "metric")
@@ -153,6 +150,15 @@ class Faults:
         keys = self._keys[first] ^ np.uint64(entity_key("fault", fault_id))
         off = np.zeros(len(devices), np.bool_)
         return Fault(fault_id, spec, kind, kind.effect_of(values), devices, keys, values, metric, off)
+
+    def _check_parts(self, kind: FaultKind, devices: Positions, values: Mapping[str, float]) -> None:
+        """Whether the parts among some units can be concerned by themselves."""
+        for unit in devices[devices >= self._roster.device_count].tolist():
+            are_tiles = bool(self._roster.parts.is_tile[unit - self._roster.device_count])
+            if reason := kind.why_not_on_parts(values, are_tiles=are_tiles):
+                part = self._roster.unit_name(unit)
+                text = f"{reason}, and {part} is a part: name {part.rpartition('/')[0]}"
+                raise Refused("bad-argument", text, "devices")
 
     def add(self, fault: Fault) -> None:
         """Take a fault in: it begins, or waits for its start, with the next tick."""
