@@ -172,12 +172,17 @@ class FaultTests(SynchronousTestCase):
         start(fleet, "dgx-0/0/1", "50:0:0", name="b")
         advance(fleet, 3)
         energy = tiles(fleet, "energy_joules")
+        (_, neighbour) = tiles(fleet, "temperature_celsius")
         fault = inject(fleet, kind="lost", devices="dgx-0/0/0")
         assert [text for *_, text in ended(fleet)] == ["Device dgx-0/0/0 lost, terminated"]
         level = fleet.state.levels["tile"]
         assert [level.has("power_watts", tile) for tile in (0, 1)] == [False, True]
         assert boards(fleet, "usage_ratio") == [0.25]
-        cleared(fleet, fault, 5)
+        advance(fleet, 3)
+        assert abs(tiles(fleet, "temperature_celsius")[1] - neighbour) < 1
+        cleared(fleet, fault, 1)
+        assert abs(tiles(fleet, "temperature_celsius")[0] - neighbour) < 2
+        advance(fleet, 4)
         assert tiles(fleet, "usage_ratio") == [0, 0.5]
         first, second = tiles(fleet, "energy_joules")
         assert first < energy[0]
