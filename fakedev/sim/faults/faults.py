@@ -135,6 +135,11 @@ class Faults:
             devices = devices[has[devices]]
             if not len(devices):
                 raise Refused("unknown-name", f"{by} needs {needed}, which none of its devices has", "devices")
+        if "link" in spec.values:
+            link = int(spec.values["link"])
+            devices = devices[self._roster.links.counts[self._roster.parts.owners_of(devices)] > link]
+            if not len(devices):
+                raise Refused("unknown-name", f"none of the devices has a link {link}", "link")
         metric = self._metric_of(spec.metric) if spec.metric else None
         if metric is not None and metric.quantity not in self._present:
             raise Refused("unknown-name", f"no metric {spec.metric!r}", "metric")
