@@ -93,4 +93,6 @@ def shown_levels(parts: Parts, units: Level, levels: Levels) -> Levels:
 
 def _all(parts: Parts, devices: Level, of_parts: Level, links: LinkHistory) -> Levels:
     units = unit_level(parts, devices, of_parts) if parts.count else devices
+    if "lost" in devices.arrays:
+        links = links.settled(devices.arrays["lost"] > 0)
     return {DEVICE: devices, PART: of_parts, UNIT: units, WHOLE: devices, **link_levels(links, devices)}

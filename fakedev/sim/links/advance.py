@@ -56,11 +56,11 @@ def advanced(
             if name in counted:
                 counted[name][reset[layout.owners]] = 0.0
                 since[name][reset] = 0.0
-    for name, links in (("link_errors", struck.errors), ("link_recoveries", struck.recoveries)):
-        if name in counted:
-            np.add.at(counted[name], links, 1.0)
-            np.add.at(since[name], layout.owners[links], 1.0)
-    return LinkHistory(layout, up, gone, counted, since)
+    happened = {"link_errors": struck.errors, "link_recoveries": struck.recoveries}
+    for name, links in happened.items():
+        np.add.at(counted[name], links, 1.0)
+        np.add.at(since[name], layout.owners[links], 1.0)
+    return LinkHistory(layout, up, gone, counted, since, happened)
 
 
 def limited(history: LinkHistory, conditions: Conditions) -> Conditions:

@@ -7,7 +7,7 @@ were when something happened to any link of the fleet last, and its part of what
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
@@ -35,6 +35,7 @@ class LinkHistory:
     :ivar counted: quantities of CARRIED and COUNTED when something happened last, of each link, shape (L,); a name that
         is missing: 0.
     :ivar since: the same of each device, shape (D,).
+    :ivar happened: the links that something of COUNTED is counted of in the tick that is made, one for each time.
     """
 
     layout: LinkLayout
@@ -42,6 +43,7 @@ class LinkHistory:
     gone: Mask | None = None
     counted: Mapping[str, Floats] = field(default_factory=dict)
     since: Mapping[str, Floats] = field(default_factory=dict)
+    happened: Mapping[str, Positions] = field(default_factory=dict)
 
     @cached_property
     def links_up(self) -> Floats | None:
@@ -87,6 +89,21 @@ class LinkHistory:
         if self.gone is not None:
             states[self.gone[self.layout.owners]] = 0.0
         return states
+
+    def settled(self, lost: Mask) -> LinkHistory:
+        """The history once the tick is made.
+
+        :param lost: the devices that are lost in it, shape (D,): they count nothing.
+        """
+        if not self.happened:
+            return self
+        counted, since = dict(self.counted), dict(self.since)
+        for name, links in self.happened.items():
+            uncounted = links[lost[self.layout.owners[links]]]
+            counted[name], since[name] = counted[name].copy(), since[name].copy()
+            np.subtract.at(counted[name], uncounted, 1.0)
+            np.subtract.at(since[name], self.layout.owners[uncounted], 1.0)
+        return replace(self, counted=counted, since=since, happened={})
 
     def recounted(self, devices: Mapping[str, Floats]) -> tuple[dict[str, Floats], dict[str, Floats]]:
         """``counted`` and ``since`` for something that happens now: arrays of its own.
