@@ -183,14 +183,14 @@ class Fleet:
         if seen is not levels[UNIT]:
             self.shown = self._state_of(self.state.tick, shown_levels(self.roster.parts, seen, levels))
         verdicts = self.turnstile.told() + list(over.values())
-        self._note(past[DEVICE], verdicts)
+        self._note(past[UNIT], verdicts)
         return verdicts
 
     def _note(self, past: Level, verdicts: Sequence[Verdict]) -> None:
         """What happened in the tick that is over."""
         tick, seconds = self.state.tick, self.state.seconds
         self.happenings.note_faults(tick, seconds, self.faults.changes)
-        self.happenings.note_devices(tick, seconds, past, self.state.levels[DEVICE], self.faults.behind)
+        self.happenings.note_devices(tick, seconds, past, self.state.levels[UNIT], self.faults.behind)
         for verdict in verdicts:
             self.happenings.note(ending(tick, seconds, verdict, self._endings.causes.get(verdict.workload_id, "")))
 
@@ -216,7 +216,7 @@ class Fleet:
         levels = moved_levels(coming, past, before, moves, self.spec.epoch_seconds + now_seconds)
         self._go_over_with_faults(moves)
         self._disguises.move(moves.units, self.roster.parts, levels[UNIT])
-        self.happenings.move(self.roster, moves, self.state.tick)
+        self.happenings.move(self.roster, moves.units, self.state.tick)
         self.state = self.shown = self._state_of(self.state.tick, levels)
         self._base.start_workloads(new_base)
         self.turnstile.let_through(self.state.tick, now_seconds)

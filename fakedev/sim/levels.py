@@ -18,6 +18,7 @@ from fakedev.sim.moves import Moves
 from fakedev.sim.parts.demand import device_demand
 from fakedev.sim.parts.layout import Parts
 from fakedev.sim.parts.levels import split_level, unit_level
+from fakedev.sim.parts.relations import Before
 from fakedev.sim.state import Level
 
 Levels = Mapping[str, Level]
@@ -28,6 +29,9 @@ DEVICE: Final = "device"
 PART: Final = "part"
 UNIT: Final = "unit"
 WHOLE: Final = "whole"
+#: Tiles, among the parts; devices that have tiles, and those of one piece.
+TILE: Final = "tile"
+_OF_TILED: Final = ("tiled", "single")
 _NO_PARTS: Final = Level(0, {}, {})
 
 
@@ -61,7 +65,7 @@ def next_levels(
         return _all(parts, relations.device_level(demand, before, tick_seconds, of_devices), _NO_PARTS, links)
     folded = device_demand(demand, parts, of_parts.used_bytes(demand), of_parts.idle_memory_bytes)
     devices = relations.device_level(folded, before, tick_seconds, of_devices)
-    past_parts = None if past is None else past[PART]
+    past_parts = None if past is None else Before(past[PART], past[DEVICE])
     return _all(parts, devices, of_parts.level(demand, devices, past_parts, tick_seconds, faults), links)
 
 
@@ -87,12 +91,15 @@ def shown_levels(parts: Parts, units: Level, levels: Levels) -> Levels:
     :param levels: those that are true.
     """
     devices, of_parts = split_level(parts, units) if parts.count else (units, _NO_PARTS)
-    links = link_levels(link_history(levels), levels[DEVICE], devices)
-    return {DEVICE: devices, PART: of_parts, UNIT: units, WHOLE: devices, **links}
+    return _named(devices, of_parts, units) | link_levels(link_history(levels), levels[DEVICE], devices)
 
 
 def _all(parts: Parts, devices: Level, of_parts: Level, links: LinkHistory) -> Levels:
     units = unit_level(parts, devices, of_parts) if parts.count else devices
     if "lost" in devices.arrays:
         links = links.settled(devices.arrays["lost"] > 0)
-    return {DEVICE: devices, PART: of_parts, UNIT: units, WHOLE: devices, **link_levels(links, devices)}
+    return _named(devices, of_parts, units) | link_levels(links, devices)
+
+
+def _named(devices: Level, of_parts: Level, units: Level) -> dict[str, Level]:
+    return dict.fromkeys((DEVICE, WHOLE, *_OF_TILED), devices) | {PART: of_parts, TILE: of_parts, UNIT: units}

@@ -154,6 +154,10 @@ NODE_DOWN: Final = Effect(hold=_all(_AWAY, _end_work("Node of {} down")), recove
 LOST: Final = Effect(hold=_all(_AWAY, _end_work("Device {} lost")), recover=_RESET)
 
 
+#: NVIDIA's errors that concern the work that made them alone, and so one part of a device.
+OF_APPLICATIONS: Final = (13, 31, 43, 45, 94)
+
+
 def xid_effect(code: int) -> Effect:
     """What NVIDIA's error of that code comes with; of codes that are not known here only the code is reported."""
     ends = _end_work(f"XID {code} on {{}}")

@@ -18,6 +18,7 @@ from fakedev.sim.randomness import Floats
 from fakedev.sim.schedule import Positions
 from fakedev.sim.state import Mask
 
+_PENDING: Final = "row_remap_pending"
 #: What lasts: what each of these is on devices without faults.
 _LASTING: Final[Mapping[str, float]] = {
     "inlet_rise_celsius": 0.0,
@@ -38,7 +39,7 @@ _MOMENTARY: Final[Mapping[str, float]] = {
     "idled": 0.0,  # the board does no work
     "reset": 0.0,
     "xid": np.nan,  # the code that is reported
-    "row_remap_pending": 0.0,
+    _PENDING: 0.0,
     **dict.fromkeys(ERROR_COUNTERS, 0.0),  # errors that come to those before
 }
 _NEUTRAL: Final[Mapping[str, float]] = {**_LASTING, **_MOMENTARY}
@@ -100,9 +101,12 @@ class FaultTick:
         """What they do to the devices alone."""
         if not self._parts.count:
             return self
-        count = self._parts.device_count
+        parts, count = self._parts, self._parts.device_count
         tick = FaultTick(Parts(count), self.seconds, self.now_seconds)
         tick._arrays = {name: values[:count] for name, values in self._arrays.items()}
+        if _PENDING in self._arrays:
+            # Rows of memory are the device's, whichever part's work has found them bad.
+            tick._arrays[_PENDING] = np.minimum(parts.folded(self._arrays[_PENDING]), 1.0)
         tick.endings = self.endings
         return tick
 
