@@ -134,8 +134,12 @@ class Faults:
             has = self._present.get(needed, np.zeros(self._roster.parts.unit_count, np.bool_))
             devices = devices[has[devices]]
             if not len(devices):
-                text = f"{by} needs {needed}, which none of its devices has"
-                raise Refused("unknown-name", text, "devices")
+                raise Refused("unknown-name", f"{by} needs {needed}, which none of its devices has", "devices")
+        if "link" in spec.values:
+            link = int(spec.values["link"])
+            devices = devices[self._roster.links.counts[self._roster.parts.owners_of(devices)] > link]
+            if not len(devices):
+                raise Refused("unknown-name", f"none of the devices has a link {link}", "link")
         values = {each.name: spec.values.get(each.name, each.default or 0.0) for each in kind.parameters}
         self._check_parts(kind, devices, values)
         metric = self._metric_of(spec.metric) if spec.metric else None

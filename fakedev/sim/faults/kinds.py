@@ -9,6 +9,7 @@ from typing import Final
 
 from fakedev.sim.faults import effects
 from fakedev.sim.faults.effects import NOTHING, OF_APPLICATIONS, Effect, xid_effect
+from fakedev.sim.faults.fault_tick import ALL_LINKS
 
 
 class Scope(Enum):
@@ -115,6 +116,10 @@ _GENERATION: Final = Parameter(
     "generation", 0, 6, 0, "generation that is left; 0: as the share says", whole=True, needs="pcie_link_generation",
     instead_of="share",
 )  # fmt: skip
+_LINK: Final = Parameter(
+    "link", ALL_LINKS, 63, ALL_LINKS, "the one link that is down; -1: all, as the share says", whole=True,
+    needs="links_up", instead_of="share",
+)  # fmt: skip
 _PCIE_LINK: Final = ("pcie_link_width", "pcie_link_generation", "pcie_link_gigatransfers_per_second")
 _AT_ONCE: Final = "at once"
 _COUNTED: Final = "what was counted stays"
@@ -161,9 +166,11 @@ KINDS: Final[Mapping[str, FaultKind]] = {
         FaultKind("hang", _BOARD, "the board hangs: fully used, and nothing gets on", _AT_ONCE, needs="hung",
                   effect=effects.HANG),
         FaultKind("link-down", _BOARD, "links to other boards are down: XID 74; with every= and probability= they flap",
-                  "traffic comes back; the error stays counted", (_share(0.0, "of the links' capacity that is left"),),
+                  "traffic comes back; the error stays counted",
+                  (_share(0.0, "of the links' capacity that is left"), _LINK),
                   "fabric_tx_bytes_per_second", effects.LINK,
-                  moves=("fabric_tx_bytes_per_second", "fabric_rx_bytes_per_second", "link_errors", "xid")),
+                  moves=("fabric_tx_bytes_per_second", "fabric_rx_bytes_per_second", "links_up", "link_errors",
+                         "link_recoveries", "xid")),
         FaultKind("pcie-slow", _BOARD, "the PCIe link has lost width or speed", _AT_ONCE,
                   (_share(0.5, "of what the link carries that is left"), _LANES, _GENERATION), "power_limit_watts",
                   effects.PCIE, moves=("pcie_tx_bytes_per_second", "pcie_rx_bytes_per_second", *_PCIE_LINK)),
