@@ -43,8 +43,8 @@ class DeviceSource:
     """The devices of a fleet, a group a node.
 
     Levels: ``device``; ``part``, the instances of divided ones; ``whole``, the devices that are not divided; ``unit``:
-    these, and the instances of the others in their place; ``tile``; ``tiled`` and ``single``, the devices with tiles and
-    those of one piece.
+    these, and the instances of the others in their place; ``tile``; ``tiled`` and ``single``, the devices with tiles
+    and those of one piece.
 
     :param shared: the rows of devices that several pods share.
     """

@@ -14,7 +14,7 @@ A quantity that a device type gives no range for is absent on its devices.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Final
 
@@ -83,11 +83,7 @@ class Relations:
         }
         for name in ("memory_total_bytes", "memory_reserved_bytes", "memory_free_bytes", "memory_used_ratio"):
             self._present[name] = has_memory
-        for name, rated in RATINGS.items():
-            ratings = [rated(each) for each in types]
-            if any(map(math.isfinite, ratings)):
-                self._constant[name] = spread([each if math.isfinite(each) else 0.0 for each in ratings])
-                self._present[name] = mask([math.isfinite(each) for each in ratings])
+        self._rate(types, spread, mask)
         self._pcie = PcieLinks(types, spread)
         self._present |= dict.fromkeys(PCIE_QUANTITIES, self._pcie.has)
         for name in (*ERROR_COUNTERS, "xid"):
@@ -122,6 +118,19 @@ class Relations:
         self.conditions = Conditions()
         self._parts = roster.parts
         self.change_conditions(self.conditions)
+
+    def _rate(
+        self,
+        types: Sequence[DeviceType],
+        spread: Callable[[list[float]], Floats],
+        mask: Callable[[list[bool]], Mask],
+    ) -> None:
+        """What boards are rated for, where their types say it."""
+        for name, rated in RATINGS.items():
+            ratings = [rated(each) for each in types]
+            if any(map(math.isfinite, ratings)):
+                self._constant[name] = spread([each if math.isfinite(each) else 0.0 for each in ratings])
+                self._present[name] = mask([math.isfinite(each) for each in ratings])
 
     def change_conditions(self, conditions: Conditions) -> None:
         """From the next tick on the devices live in other conditions."""
