@@ -13,6 +13,7 @@ from fakedev.sim.errors import Refused
 from fakedev.sim.faults.effects import Act, Effect, Touched
 from fakedev.sim.faults.fault_tick import FaultTick
 from fakedev.sim.faults.kinds import KINDS, FaultKind, Scope
+from fakedev.sim.faults.on_parts import check_parts
 from fakedev.sim.faults.spec import FaultSpec
 from fakedev.sim.randomness import Keys, entity_key, uniform
 from fakedev.sim.roster import Roster
@@ -142,7 +143,7 @@ class Faults:
             if not len(devices):
                 raise Refused("unknown-name", f"none of the devices has a link {link}", "link")
         values = {each.name: spec.values.get(each.name, each.default or 0.0) for each in kind.parameters}
-        self._check_parts(kind, devices, values)
+        check_parts(kind, values, devices, self._roster)
         metric = self._metric_of(spec.metric) if spec.metric else None
         if metric is not None and metric.quantity not in self._present:
             raise Refused("unknown-name", f"no metric {spec.metric!r}", "metric")
@@ -155,15 +156,6 @@ class Faults:
         keys = self._keys[first] ^ np.uint64(entity_key("fault", fault_id))
         off = np.zeros(len(devices), np.bool_)
         return Fault(fault_id, spec, kind, kind.effect_of(values), devices, keys, values, metric, off)
-
-    def _check_parts(self, kind: FaultKind, devices: Positions, values: Mapping[str, float]) -> None:
-        """Whether the parts among some units can be concerned by themselves."""
-        for unit in devices[devices >= self._roster.device_count].tolist():
-            are_tiles = bool(self._roster.parts.is_tile[unit - self._roster.device_count])
-            if reason := kind.why_not_on_parts(values, are_tiles=are_tiles):
-                part = self._roster.unit_name(unit)
-                text = f"{reason}, and {part} is a part: name {part.rpartition('/')[0]}"
-                raise Refused("bad-argument", text, "devices")
 
     def check_room(self, count: int) -> None:
         """Whether so many faults more may be there.
