@@ -94,6 +94,7 @@ class Relations:
             self._present[name] = mask([each.counts_errors and name not in each.lacks for each in types])
         self._present["row_remap_pending"] = self._present["row_remap_failure"]
         dynamics = [each.dynamics for each in types]
+        self._memory_carries = spread([each.memory_bytes_per_second if each else 0.0 for each in dynamics])
         self._has_dynamics = mask([each is not None for each in dynamics])
         self._places = Places(self._has_dynamics)
         self._boards: Boards | None = None
@@ -106,10 +107,10 @@ class Relations:
                 self._present[name] = self._has_dynamics
             has_state = mask([each is not None and each.idle_performance_state is not None for each in dynamics])
             self._present["performance_state"] = has_state
-            carries = mask([each is not None and each.memory_bytes_per_second > 0 for each in dynamics])
             for name in MEMORY_TRAFFIC:
                 given = self._present.get(name, nothing > 0) & ~self._has_dynamics
-                self._present[name] = given | (carries & self._present.get("memory_bandwidth_ratio", carries))
+                has_share = self._present.get("memory_bandwidth_ratio", nothing == 0)
+                self._present[name] = given | (has_share & (self._memory_carries > 0))
         for counter, rate in INTEGRALS.items():
             if rate in self._present:
                 self._present[counter] = self._present[rate]
@@ -281,6 +282,7 @@ class Relations:
             idle=self._low,
             holds_memory=self._has_dynamics & self._present.get(_MEMORY, self._has_dynamics),
             memory_total_bytes=self._total,
+            memory_bytes_per_second=self._memory_carries,
             clock_mhz=self._high.get("core_frequency_mhz", np.zeros(self._count)),
             capability=self._capability,
             brought=cache(self._brought),

@@ -87,6 +87,7 @@ class MetricUse:
     :param metric: the quantity, one of :data:`fakedev.sim.askable.ASKABLE`.
     :param activities: run beside the plain ones, at the same pace, and begin again when they are over.
     :param is_share: values are percent of what the device has; else they are in the quantity's own unit.
+    :param is_traffic: values are bytes a second, of a quantity whose own unit is a share.
     :param is_optional: it is left out where none of the devices has the metric; else there is no such workload.
     """
 
@@ -94,6 +95,7 @@ class MetricUse:
     activities: tuple[Activity, ...]
     is_share: bool = False
     is_optional: bool = False
+    is_traffic: bool = False
 
 
 @dataclass(frozen=True)
