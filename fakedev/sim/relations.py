@@ -109,8 +109,9 @@ class Relations:
             self._present["performance_state"] = has_state
             for name in MEMORY_TRAFFIC:
                 given = self._present.get(name, nothing > 0) & ~self._has_dynamics
-                has_share = self._present.get("memory_bandwidth_ratio", nothing == 0)
-                self._present[name] = given | (has_share & (self._memory_carries > 0))
+                self._present[name] = given | (
+                    (self._memory_carries > 0) & self._present.get("memory_bandwidth_ratio", nothing == 0)
+                )
         for counter, rate in INTEGRALS.items():
             if rate in self._present:
                 self._present[counter] = self._present[rate]
