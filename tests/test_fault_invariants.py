@@ -75,7 +75,7 @@ class AnyFaults(RuleBasedStateMachine):
 
     @rule(
         devices=st.sampled_from(_DEVICES), load=st.integers(0, 100), pod=st.sampled_from(("", "p")),
-        faults=st.sampled_from((None, None, "hang", "nan,reset", "node-down", "slow-page")),
+        faults=st.sampled_from((None, None, "hang", "nan,reset", "ecc-double,node-down", "slow-page")),
     )  # fmt: skip
     def begin_work(self, devices: str, load: int, pod: str, faults: str | None) -> None:
         """A workload comes, with faults or without."""
