@@ -121,15 +121,17 @@ class TestEveryDevice:
     def test_the_numbers_are_the_arrays(self, title: str) -> None:
         """Each row shows its quantity of its device, in its unit, to the digits of its format; there are no others."""
         fleet, identity = every_device(title)
-        level = fleet.state.levels["device"]
-        facts = [each for node in fleet.roster.nodes for each in fleet.facts(node)]
+        of_devices = [each for node in fleet.roster.nodes for each in fleet.facts(node)]
+        of_links = [of_devices[owner] for owner in fleet.roster.links.owners.tolist()]
         lines = iter(page_of(fleet, replace(identity, layout=Layout.FAMILIES)).splitlines())
         for family in identity.families:
+            of_family = "link" if family.rows[0].level == "link" else "device"
+            level, facts = fleet.state.levels[of_family], of_links if of_family == "link" else of_devices
             expected = [
-                shown(row, level, device, facts[device])
-                for device in range(level.count)
+                shown(row, level, entity, facts[entity])
+                for entity in range(level.count)
                 for row in family.rows
-                if has_row(row, level, device, facts[device])
+                if has_row(row, level, entity, facts[entity])
             ]
             if not expected:
                 continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
 from fakedev.config.problems import Place, Report
@@ -17,7 +17,9 @@ _METRIC: Final = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 
 _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
-_LEVELS: Final = ("device", "part", "unit", "whole", "tile", "tiled", "single", "node", "link", "port", "switch", "workload")
+_LEVELS: Final = (
+    "device", "part", "unit", "whole", "tile", "tiled", "single", "node", "link", "port", "switch", "workload",
+)  # fmt: skip
 #: The links of one number of all devices.
 _NUMBERED: Final = re.compile(r"link/\d{1,2}")
 
