@@ -1,4 +1,4 @@
-"""The sessions of doc/simulation.md, typed in again: a machine answers as it did when they were pasted."""
+"""The sessions of doc/simulation.md and doc/topology.md, typed in again: a machine answers as it did when they were pasted."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import pytest
 from tests.application import application
 from tests.source_tree import ROOT
 
-PAGE = (ROOT / "doc" / "simulation.md").read_text(encoding="utf-8")
+PAGES = {name: (ROOT / "doc" / f"{name}.md").read_text(encoding="utf-8") for name in ("simulation", "topology")}
 _PROMPT = "    $ nc localhost 4499\n"
 
 
-def blocks() -> list[str]:
-    """The indented blocks of the page that are sessions or a whole configuration, without their indent."""
-    paragraphs = PAGE.split("\n\n")
-    return [textwrap.dedent(each) for each in paragraphs if each.startswith((_PROMPT, "    version: 1"))]
+def blocks(page: str, *, are_sessions: bool) -> list[str]:
+    """The indented blocks of a page that are sessions, or whole configurations, without their indent."""
+    begins = _PROMPT if are_sessions else "    version: 1"
+    return [textwrap.dedent(each) for each in PAGES[page].split("\n\n") if each.startswith(begins)]
 
 
-SESSIONS, CONFIGURATIONS = ([each for each in blocks() if each.startswith("$") is kind] for kind in (True, False))
+SESSIONS = [(page, session) for page in PAGES for session in blocks(page, are_sessions=True)]
 
 
-@pytest.mark.parametrize("session", SESSIONS, ids=lambda session: session.split()[5])
-def test_a_session(session: str) -> None:
+@pytest.mark.parametrize(("page", "session"), SESSIONS)
+def test_a_session(page: str, session: str) -> None:
     """Each line that a person typed is answered with the lines that follow it."""
-    (configuration,) = CONFIGURATIONS
+    (configuration,) = blocks(page, are_sessions=False)
     board = str(ROOT / "doc" / "plots" / "blocked-h100.yaml")
     lines = session.splitlines()[1:]
     with application(configuration.replace("blocked-h100.yaml", board)) as app:
@@ -41,5 +41,5 @@ def test_a_session(session: str) -> None:
 
 
 def test_all_are_there() -> None:
-    """A limit of its own, one of its device, and work on a throttled board."""
-    assert len(SESSIONS) == 3
+    """A limit of its own, one of its device, and work on a throttled board; links that go down."""
+    assert len(SESSIONS) == 4
