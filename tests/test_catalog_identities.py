@@ -60,11 +60,13 @@ def test_labels(identity: Identity) -> None:
     for label in (*identity.labels, *of_rows, *of_levels):
         assert LABEL_NAME.fullmatch(label.name)
         assert not label.name.startswith("__")
-        assert label.optional or set(Template.parse(label.value).facts) <= FACTS | {"link", "port", "switch"}, label
+        facts = {*FACTS, "tile", "link", "port", "switch"}
+        assert label.optional or set(Template.parse(label.value).facts) <= facts, label
     for family in identity.families:
         for row in family.rows:
             others = {label.name for label in identity.labels_on(row.level)}
             assert not {label.name for label in row.labels} & others, family.name
+            assert row.level == "tile" or not any("{tile}" in label.value for label in row.labels), family.name
 
 
 def test_not_covered(identity: Identity) -> None:

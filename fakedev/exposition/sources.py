@@ -45,8 +45,10 @@ class DeviceSource:
 
     Levels: ``device``; ``part``, the instances of divided ones; ``whole``, the devices that are not divided; ``unit``:
     these, and the instances of the others in their place; ``tile``; ``tiled`` and ``single``, the devices with tiles
-    and those of one piece; ``link``; ``link/5``, the links of that number with the facts of their devices; ``port``,
-    links as switches see them; ``switch``.
+    and those of one piece.
+
+    ``link``; ``link/5``, the links of that number, with facts of their devices; ``port``, links as switches see them;
+    ``switch``.
 
     :param shared: the rows of devices that several pods share.
     """

@@ -13,6 +13,7 @@ from fakedev.sim.fleet import Fleet
 from fakedev.sim.links.explained import links_up_text
 from fakedev.sim.links.levels import link_history
 from fakedev.sim.parts.relations import OWN
+from fakedev.sim.parts.tiles import OF_TILES
 from fakedev.sim.quantities import ERROR_COUNTERS
 from fakedev.sim.state import Level
 
@@ -82,7 +83,22 @@ def explain(fleet: Fleet, position: int, metric: str = "") -> list[Explanation]:
     if owner == position:
         return [_explained(device, name) for name in names]
     board = _Device(fleet, owner)
+    if fleet.roster.parts.is_tiled[owner]:
+        return [_of_tile(name, device, board) for name in names]
     return [_explained(device, name) if name in OWN else _of_board(_explained(board, name), board) for name in names]
+
+
+def _of_tile(name: str, tile: _Device, board: _Device) -> Explanation:
+    """Why a tile shows what it does: some is its own, some its share of the board's, some the board's."""
+    if name in OWN or tile.value("lost"):
+        return _explained(tile, name)
+    of_board = _explained(board, name)
+    if name not in OF_TILES:
+        return _of_board(of_board, board)
+    whole = board.fleet.roster.unit_name(board.position)
+    is_idle = name == "core_frequency_mhz" and tile.value("throttled_idle")
+    why = "no work on this tile" if is_idle else of_board.text
+    return replace(of_board, value=tile.value(name), text=f"{whole} shows {of_board.value or 0:g}: {why}")
 
 
 def _of_board(explanation: Explanation, board: _Device) -> Explanation:

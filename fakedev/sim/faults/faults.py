@@ -13,6 +13,7 @@ from fakedev.sim.errors import Refused
 from fakedev.sim.faults.effects import Act, Effect, Touched
 from fakedev.sim.faults.fault_tick import FaultTick
 from fakedev.sim.faults.kinds import KINDS, FaultKind, Scope
+from fakedev.sim.faults.on_parts import check_parts
 from fakedev.sim.faults.spec import FaultSpec
 from fakedev.sim.randomness import Keys, entity_key, uniform
 from fakedev.sim.roster import Roster
@@ -115,6 +116,7 @@ class Faults:
         self.changes: list[Change] = []
         self.has_moved = False
         self._devices_moved = False
+        self._reserved = 0
 
     # -- the door ---------------------------------------------------------------------------------
 
@@ -124,8 +126,8 @@ class Faults:
         :raises Refused: when it cannot be; ``where`` is the field at fault.
         """
         kind = KINDS[spec.kind]
-        if len(self.by_id) >= MOST_FAULTS and fault_id not in self.by_id:
-            raise Refused("full", f"there are {MOST_FAULTS} faults already")
+        if fault_id not in self.by_id:
+            self.check_room(1)
         devices = resolve(spec.devices, self._roster, spec.node)
         if kind.scope in (Scope.PAGE, Scope.NODE):
             nodes = np.unique(self._roster.node_positions(devices)).tolist()
@@ -141,10 +143,7 @@ class Faults:
             if not len(devices):
                 raise Refused("unknown-name", f"none of the devices has a link {link}", "link")
         values = {each.name: spec.values.get(each.name, each.default or 0.0) for each in kind.parameters}
-        of_parts = devices[devices >= self._roster.device_count]
-        if len(of_parts) and (reason := kind.why_not_on_parts(values)):
-            part = self._roster.unit_name(int(of_parts[0]))
-            raise Refused("bad-argument", f"{reason}, and {part} is a part: name {part.rpartition('/')[0]}", "devices")
+        check_parts(kind, values, devices, self._roster)
         metric = self._metric_of(spec.metric) if spec.metric else None
         if metric is not None and metric.quantity not in self._present:
             raise Refused("unknown-name", f"no metric {spec.metric!r}", "metric")
@@ -157,6 +156,20 @@ class Faults:
         keys = self._keys[first] ^ np.uint64(entity_key("fault", fault_id))
         off = np.zeros(len(devices), np.bool_)
         return Fault(fault_id, spec, kind, kind.effect_of(values), devices, keys, values, metric, off)
+
+    def check_room(self, count: int) -> None:
+        """Whether so many faults more may be there.
+
+        :raises Refused: when they may not.
+        """
+        taken = len(self.by_id) + self._reserved
+        if taken + count > MOST_FAULTS:
+            text = f"{taken} faults are there, and {count} more would come: at most {MOST_FAULTS} can be"
+            raise Refused("full", f"there are {MOST_FAULTS} faults already" if count == 1 else text)
+
+    def reserve(self, count: int) -> None:
+        """Keep room for faults that will come with another configuration; 0: they have come."""
+        self._reserved = count
 
     def add(self, fault: Fault) -> None:
         """Take a fault in: it begins, or waits for its start, with the next tick."""
