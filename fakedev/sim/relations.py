@@ -174,6 +174,9 @@ class Relations:
             add_reported(arrays, before, faults, self._constant["created_seconds"])
             add_losses(arrays, before, self.conditions.lost)
             arrays.update(own)
+            if faults is not None and "xid" in self._masks:
+                # The driver of another vendor reports no such code.
+                arrays["xid"] = np.where(self._masks["xid"], arrays["xid"], 0.0)
         if self.conditions.lost is not None:
             gone = (self.conditions.lost > 0).astype(np.float64)
             arrays["lost"] = np.maximum(arrays["lost"], gone) if "lost" in arrays else gone
