@@ -41,7 +41,9 @@ def fault_fields(draw: st.DrawFn) -> dict[str, Any]:
         values = st.integers(int(each.low), int(min(each.high, 1000))).map(float)
         if not each.whole:
             values = st.floats(each.low, min(each.high, 1000))
-        fields[each.name] = draw(values)
+        if not each.instead_of or draw(st.booleans()):
+            fields[each.name] = draw(values)
+            fields.pop(each.instead_of, None)
     if kind.takes_metric and draw(st.booleans()):
         fields["metric"] = draw(st.sampled_from(("power", "memory", "energy_joules", "DCGM_FI_DEV_GPU_TEMP")))
     for name, times in (("start", (0, 0, 3)), ("duration", (0, 4, 15)), ("every", (0, 0, 1, 5))):

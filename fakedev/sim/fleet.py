@@ -34,6 +34,8 @@ from fakedev.sim.faults.pages import NodeTroubles
 from fakedev.sim.going_over import check_can_go_over, find_devices, without_base, without_devices
 from fakedev.sim.happenings import NOBODY, Happening, Happenings, ending, happening_of, tell_nobody
 from fakedev.sim.levels import DEVICE, UNIT, Levels, first_levels, moved_levels, next_levels, shown_levels
+from fakedev.sim.links.advance import advanced
+from fakedev.sim.links.levels import link_history
 from fakedev.sim.machinery import Machinery
 from fakedev.sim.moves import Moves
 from fakedev.sim.randomness import Floats
@@ -174,13 +176,15 @@ class Fleet:
         pace = self.machinery.pace(past[DEVICE]) if self.workloads.count_work else {}
         demand = self.workloads.demand(self.state.tick + 1, start, end, pace)
         faults = self.faults.advance(start, end)
+        links = advanced(link_history(past), past[DEVICE], faults, has_moved=self.faults.has_moved)
         if faults is not None:
             demand = faults.on(demand)
             if self.faults.has_moved:
                 self.troubles.update()
                 self._labels.attribution.release(self.faults.stale())
-                self._relations.change_conditions(faults.of_devices().conditions(self._relations.inlet_celsius()))
-        levels = next_levels(self.machinery, past, demand, tick_seconds, faults)
+        if (faults is not None and self.faults.has_moved) or links.up is not link_history(past).up:
+            self._relations.live_in(faults, links)
+        levels = next_levels(self.machinery, past, demand, tick_seconds, faults, links)
         over = self._endings.of_tick(levels[UNIT], past[UNIT], faults, end)
         self.turnstile.end(over)
         self.turnstile.let_through(self.state.tick, end)
@@ -188,7 +192,7 @@ class Fleet:
         self.state = self.shown = self._state_of(self.state.tick + 1, levels)
         seen = self._disguises.shown(levels[UNIT], past[UNIT], self.faults, start)
         if seen is not levels[UNIT]:
-            self.shown = self._state_of(self.state.tick, shown_levels(self.roster.parts, seen))
+            self.shown = self._state_of(self.state.tick, shown_levels(self.roster.parts, seen, levels))
         verdicts = self.turnstile.told() + list(over.values())
         self._note(past[UNIT], verdicts)
         return verdicts

@@ -1,4 +1,4 @@
-"""The last things that happened, and which units (devices and parts) each concerns, so that those of a few are found."""
+"""The last things that happened, and which units (devices and parts) each concerns, to find those of a few."""
 
 from __future__ import annotations
 

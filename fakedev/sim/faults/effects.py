@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from fakedev.sim.faults.fault_tick import FaultTick
+from fakedev.sim.faults.fault_tick import ALL_LINKS, Cut, FaultTick
 from fakedev.sim.schedule import Positions
 
 
@@ -95,6 +95,19 @@ def _slow_pcie(tick: FaultTick, touched: Touched) -> None:
         tick.lower("pcie_share", touched.devices, touched.values["share"])
 
 
+def _strike_links(tick: FaultTick, touched: Touched) -> None:
+    tick.struck.append(Cut(touched.devices, int(touched.values.get("link", ALL_LINKS))))
+
+
+def _cut_links(tick: FaultTick, touched: Touched) -> None:
+    """One link is down, or of all the share that is said; XID 74 says none: all are down."""
+    link = int(touched.values.get("link", ALL_LINKS))
+    if link == ALL_LINKS:
+        tick.lower("fabric_share", touched.devices, touched.values.get("share", 0.0))
+    else:
+        tick.cuts.append(Cut(touched.devices, link))
+
+
 _RESET: Final = _put("reset")
 #: A memory row, or page, is taken out of use: which of the two follows from what the board can.
 _RETIRE: Final = _all(
@@ -133,13 +146,7 @@ BRAKE: Final = Effect(hold=_put("braked"))
 CAP: Final = Effect(hold=_put_given("power_limit_watts", "watts"))
 LOCK: Final = Effect(hold=_put_given("highest_mhz", "megahertz"))
 HANG: Final = Effect(hold=_put("hung"))
-LINK: Final = Effect(
-    strike=_all(_count("link_errors"), _code(74)),
-    # XID 74 takes no share: all links are down.
-    hold=lambda tick, touched: tick.lower(
-        "fabric_share", touched.devices, touched.values.get("share", 0.0)
-    ),
-)
+LINK: Final = Effect(strike=_all(_count("link_errors"), _code(74), _strike_links), hold=_cut_links)
 PCIE: Final = Effect(hold=_slow_pcie)
 REPLAYS: Final = Effect(hold=_count_replays)
 RESET: Final = Effect(strike=_all(_RESET, _end_work("Device {} reset")))

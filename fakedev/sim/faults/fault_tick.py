@@ -44,6 +44,9 @@ _MOMENTARY: Final[Mapping[str, float]] = {
 }
 _NEUTRAL: Final[Mapping[str, float]] = {**_LASTING, **_MOMENTARY}
 
+#: The number that stands for all links of a device.
+ALL_LINKS: Final = -1
+
 
 class Ending(NamedTuple):
     """Workloads that end.
@@ -58,6 +61,16 @@ class Ending(NamedTuple):
     fault_id: str
 
 
+class Cut(NamedTuple):
+    """Links that are down.
+
+    :ivar link: which of the devices'; ALL_LINKS: all.
+    """
+
+    devices: Positions
+    link: int
+
+
 class FaultTick:
     """What faults do to D units (devices, and parts of such) in one tick.
 
@@ -65,6 +78,8 @@ class FaultTick:
     :param seconds: the length of the tick.
     :param now_seconds: simulated time at its end.
     :ivar endings: the workloads that faults end.
+    :ivar cuts: single links that are down.
+    :ivar struck: links that go down in this tick, single ones or all of a device.
     """
 
     def __init__(self, parts: Parts, seconds: float, now_seconds: float) -> None:
@@ -74,6 +89,8 @@ class FaultTick:
         self.now_seconds = now_seconds
         self._arrays: dict[str, Floats] = {}
         self.endings: list[Ending] = []
+        self.cuts: list[Cut] = []
+        self.struck: list[Cut] = []
 
     def _of(self, name: str) -> Floats:
         if name not in self._arrays:
@@ -114,6 +131,10 @@ class FaultTick:
     def add(self, name: str, devices: Positions, amount: float) -> None:
         """Add to a value."""
         self._of(name)[devices] += amount
+
+    def add_each(self, name: str, devices: Positions, amounts: Floats) -> None:
+        """Add to the value of each of some devices, no two of which are the same."""
+        self._of(name)[devices] += amounts
 
     def lower(self, name: str, devices: Positions, value: float) -> None:
         """Bring it down to a value, where it is not lower already."""

@@ -9,6 +9,7 @@ from typing import Final
 
 from fakedev.sim.faults import effects
 from fakedev.sim.faults.effects import NOTHING, OF_APPLICATIONS, Effect, xid_effect
+from fakedev.sim.faults.fault_tick import ALL_LINKS
 
 
 class Scope(Enum):
@@ -48,7 +49,7 @@ class FaultKind:
     :param needs: a quantity that devices must have to be concerned; empty for none.
     :param effect: what it does to devices; that of ``xid`` follows from its code.
     :param moves: quantities that it changes by itself, or by what follows; empty for all.
-    :param on_parts: it may concern a part of a device alone.
+    :param on_parts, on_tiles: it may concern a part of a device alone; where that is a tile.
     :param lasts: it goes on for a time; else it happens, and is over.
     """
 
@@ -62,6 +63,7 @@ class FaultKind:
     lasts: bool = True
     moves: tuple[str, ...] = ()
     on_parts: bool = False
+    on_tiles: bool = False
 
     def effect_of(self, values: Mapping[str, float]) -> Effect:
         """What it does to devices with these values."""
@@ -80,8 +82,13 @@ class FaultKind:
         """Whether it goes on for a time with these values; else it happens, and is over."""
         return self.lasts and (self.name != "xid" or self.effect_of(values).lasts)
 
-    def why_not_on_parts(self, values: Mapping[str, float]) -> str:
-        """Why it cannot concern a part of a device alone; empty where it can."""
+    def why_not_on_parts(self, values: Mapping[str, float], *, are_tiles: bool) -> str:
+        """Why it cannot concern a part of a device alone; empty where it can.
+
+        :param are_tiles: the part is a tile.
+        """
+        if are_tiles and self.on_tiles:
+            return ""
         if self.scope is not Scope.BOARD or (self.on_parts and self.name != "xid"):
             return ""
         if self.name == "xid" and int(values["code"]) in OF_APPLICATIONS:
@@ -109,6 +116,10 @@ _GENERATION: Final = Parameter(
     "generation", 0, 6, 0, "generation that is left; 0: as the share says", whole=True, needs="pcie_link_generation",
     instead_of="share",
 )  # fmt: skip
+_LINK: Final = Parameter(
+    "link", ALL_LINKS, 63, ALL_LINKS, "the one link that is down; -1: all, as the share says", whole=True,
+    needs="links_up", instead_of="share",
+)  # fmt: skip
 _PCIE_LINK: Final = ("pcie_link_width", "pcie_link_generation", "pcie_link_gigatransfers_per_second")
 _AT_ONCE: Final = "at once"
 _COUNTED: Final = "what was counted stays"
@@ -130,12 +141,12 @@ KINDS: Final[Mapping[str, FaultKind]] = {
         ),
         FaultKind("ecc-single", _BOARD, "single-bit memory errors, corrected", _COUNTED,
                   (_COUNT, Parameter("rows", 0, 1e6, 0, "rows remapped, or pages retired, for them", whole=True)),
-                  "memory_errors_correctable", effects.ECC_SINGLE, lasts=False,
+                  "memory_errors_correctable", effects.ECC_SINGLE, lasts=False, on_tiles=True,
                   moves=("memory_errors_correctable", "remapped_rows_correctable", "retired_pages_single_bit")),
         FaultKind("ecc-double", _BOARD,
                   "double-bit memory errors: XID 48, a row remapped or a page retired for each, work ends",
                   _COUNTED + "; the remapping is pending until reset", (_COUNT,), "memory_errors_uncorrectable",
-                  effects.ECC_DOUBLE, lasts=False),
+                  effects.ECC_DOUBLE, lasts=False, on_tiles=True),
         FaultKind("inlet", _BOARD, "warmer air at the inlet", "the board cools down as it warmed up",
                   (Parameter("celsius", -50, 100, 15, "how much warmer"),), "inlet_temperature_celsius", effects.INLET,
                   moves=_WARM),
@@ -155,9 +166,11 @@ KINDS: Final[Mapping[str, FaultKind]] = {
         FaultKind("hang", _BOARD, "the board hangs: fully used, and nothing gets on", _AT_ONCE, needs="hung",
                   effect=effects.HANG),
         FaultKind("link-down", _BOARD, "links to other boards are down: XID 74; with every= and probability= they flap",
-                  "traffic comes back; the error stays counted", (_share(0.0, "of the links' capacity that is left"),),
+                  "traffic comes back; the error stays counted",
+                  (_share(0.0, "of the links' capacity that is left"), _LINK),
                   "fabric_tx_bytes_per_second", effects.LINK,
-                  moves=("fabric_tx_bytes_per_second", "fabric_rx_bytes_per_second", "link_errors", "xid")),
+                  moves=("fabric_tx_bytes_per_second", "fabric_rx_bytes_per_second", "links_up", "link_errors",
+                         "link_recoveries", "xid")),
         FaultKind("pcie-slow", _BOARD, "the PCIe link has lost width or speed", _AT_ONCE,
                   (_share(0.5, "of what the link carries that is left"), _LANES, _GENERATION), "power_limit_watts",
                   effects.PCIE, moves=("pcie_tx_bytes_per_second", "pcie_rx_bytes_per_second", *_PCIE_LINK)),
