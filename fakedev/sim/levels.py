@@ -78,7 +78,7 @@ def moved_levels(machinery: Machinery, past: Levels, before: Machinery, moves: M
     """
     fresh = machinery.relations.idle_level(created_seconds)
     devices = moves.level(past[DEVICE], before.quantities, fresh)
-    links = moved(link_history(past), machinery.roster.links, moves)
+    links = moved(link_history(past), past[DEVICE], machinery.roster.links, moves)
     if machinery.part_relations is None:
         return _all(machinery.roster.parts, devices, _NO_PARTS, links)
     parts = machinery.part_relations.moved_level(past[PART], moves.parts, devices)

@@ -50,7 +50,12 @@ def advanced(
         return history
     up = _up(layout, faults, gone)
     struck = _struck(history, up, gone, faults)
-    counted, since = history.recounted(devices.arrays)
+    concerned = np.zeros(len(layout.counts), dtype=np.bool_)
+    changed = np.flatnonzero(_down(up, layout) != _down(history.up, layout))
+    concerned[layout.owners[np.concatenate((changed, struck.errors, struck.recoveries))]] = True
+    if reset is not None:
+        concerned |= reset
+    counted, since = history.recounted(devices.arrays, concerned)
     if reset is not None:
         for name in ("fabric_tx_bytes", "fabric_rx_bytes"):
             if name in counted:

@@ -135,9 +135,9 @@ def _switches(layout: LinkLayout, links: Mapping[str, Floats], devices: Level, n
     :param links: what the links show.
     :param names: which quantities of their devices these have.
     """
-    chosen = np.flatnonzero(layout.switches >= 0) if layout.switch_count else np.zeros(0, dtype=np.int64)
 
     def summed(values: Floats) -> Floats:
+        chosen = layout.switches >= 0
         where = layout.switches[chosen]
         return np.bincount(where, weights=values[chosen], minlength=layout.switch_count).astype(np.float64)
 
