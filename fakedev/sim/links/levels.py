@@ -147,7 +147,10 @@ def _switches(layout: LinkLayout, links: Mapping[str, Floats], devices: Level, n
     def temperature() -> Floats:
         air = np.full(layout.switch_count, _ROOM_CELSIUS)
         if _AIR in devices.arrays:
-            known = devices.arrays[_AIR][layout.switch_firsts]
+            # The warmest that its boards know: one that is lost shows none.
+            chosen = layout.switches >= 0
+            known = np.zeros(layout.switch_count)
+            np.maximum.at(known, layout.switches[chosen], devices.arrays[_AIR][layout.owners[chosen]])
             air = np.where(known > 0, known, air)
         carried = sum((summed(links[name]) for name in RATES if name in links), np.zeros(layout.switch_count))
         most = 2 * summed(layout.bytes_per_second)
