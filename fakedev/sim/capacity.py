@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fakedev.sim.randomness import Floats
+from fakedev.sim.schedule import Positions
 
 
 @dataclass(frozen=True)
@@ -19,18 +20,23 @@ class Capacity:
     :ivar idle: by quantity what a device has of it without any work.
     :ivar holds_memory: memory is held as long as a workload runs; elsewhere it follows the load.
     :ivar memory_total_bytes: all memory of the board; 0 where it is not known.
+    :ivar memory_bytes_per_second: what its memory carries; 0 where it is not known.
     :ivar clock_mhz: the highest core clock; 0 where it is not known.
     :ivar capability: the device type's; 0 where it is not known.
     :ivar brought: kind of work to what a full load of it brings, by quantity.
+    :ivar amount_shares: of an amount that is asked of each of some devices, what it is asked for there: 1 but for what
+        together is one device.
     """
 
     maxima: Mapping[str, Floats]
     idle: Mapping[str, Floats]
     holds_memory: NDArray[np.bool_]
     memory_total_bytes: Floats
+    memory_bytes_per_second: Floats
     clock_mhz: Floats
     capability: Floats
     brought: Callable[[str], Mapping[str, Floats]] = field(repr=False)
+    amount_shares: Callable[[Positions], Floats] = field(default=lambda devices: np.ones(len(devices)), repr=False)
 
     @property
     def count(self) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from fakedev.sim.device_types import DeviceType
 from fakedev.sim.faults.spec import FaultSpec
+from fakedev.sim.parts.spec import PartSpec
 from fakedev.sim.value_functions import Value
 
 #: Seconds of an activity that lasts until it is stopped. Finite, so that 0 * FOREVER is 0.
@@ -18,11 +19,13 @@ class DeviceSpec:
     """What the configuration says of one device of every node of a pool, beyond its type.
 
     :param inlet_celsius: the temperature of the air that cools it; None: that of its node.
+    :param parts: what it is divided into, none for nothing; None: what its pool says.
     """
 
     index: int
     facts: Mapping[str, str] = field(default_factory=dict)
     inlet_celsius: float | None = None
+    parts: tuple[PartSpec, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,7 @@ class PoolSpec:
     :param devices: specifications of single devices, by index; the others have their type's facts.
     :param inlet_celsius: the temperature of the air that cools the devices; None: that of their type.
     :param shown_as: what its users call quantities: the metric of its identity that shows each.
+    :param parts: what each device is divided into that says nothing else of it; none: the tiles of its type.
     """
 
     name: str
@@ -54,6 +58,17 @@ class PoolSpec:
     facts: Mapping[str, str] = field(default_factory=dict)
     shown_as: Mapping[str, str] = field(default_factory=dict)
     inlet_celsius: float | None = None
+    parts: tuple[PartSpec, ...] = ()
+
+    def parts_of(self, index: int) -> tuple[PartSpec, ...]:
+        """What the device of an index is divided into; empty for nothing."""
+        device = self.devices.get(index)
+        return (self.parts if device is None or device.parts is None else device.parts) or self.device_type.tiles
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether any of its devices has parts."""
+        return bool(self.parts or self.device_type.tiles) or any(device.parts for device in self.devices.values())
 
 
 @dataclass(frozen=True)
@@ -72,11 +87,15 @@ class MetricUse:
     :param metric: the quantity, one of :data:`fakedev.sim.askable.ASKABLE`.
     :param activities: run beside the plain ones, at the same pace, and begin again when they are over.
     :param is_share: values are percent of what the device has; else they are in the quantity's own unit.
+    :param is_traffic: values are bytes a second, of a quantity whose own unit is a share.
+    :param is_optional: it is left out where none of the devices has the metric; else there is no such workload.
     """
 
     metric: str
     activities: tuple[Activity, ...]
     is_share: bool = False
+    is_optional: bool = False
+    is_traffic: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,6 +113,8 @@ class WorkloadSpec:
     :param limits: (metric as it was named, value): crossing one ends the workload.
     :param run_time_limit_seconds: simulated seconds after which it is ended with 1; 0 for none.
     :param ttl_seconds: simulated seconds after which it is ended with 0; 0 for none.
+    :param faults: what goes wrong on its devices while it runs, each as
+        :func:`~fakedev.sim.faults.fields.fault_from_fields` takes it, but without devices.
     """
 
     name: str
@@ -112,6 +133,7 @@ class WorkloadSpec:
     uses: tuple[MetricUse, ...] = ()
     measured_frequency_mhz: float = 0.0
     measured_capability: float = 0.0
+    faults: tuple[Mapping[str, object], ...] = ()
 
 
 @dataclass(frozen=True)

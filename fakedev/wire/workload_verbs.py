@@ -26,7 +26,13 @@ WORKLOAD_VERBS: Final = (
         "Start a workload.",
         positionals=[Argument("name", Kind.TEXT, "NAME", "any text; quoted when it has spaces", required=True)],
         options=[
-            Argument("devices", Kind.LIST, "WORD,...", "card0, dgx-0/3, dgx-[0-3]/*, all, even, odd", required=True),
+            Argument(
+                "devices",
+                Kind.LIST,
+                "WORD,...",
+                "card0, dgx-0/3, dgx-[0-3]/*, dgx-0/3/1, all, even, odd",
+                required=True,
+            ),
             Argument(
                 "profile",
                 Kind.SERIES,
@@ -56,6 +62,9 @@ WORKLOAD_VERBS: Final = (
                 "METRIC:NUMBER",
                 "ends it when passed, as memory:40GiB; may be repeated",
                 word="limit",
+            ),
+            Argument(
+                "faults", Kind.SERIES, "KIND,...", "what goes wrong on its devices while it runs; in JSON objects"
             ),
             Argument("run-time-limit", Kind.DURATION, "DURATION", "ends it with 1, as 5m or 90s"),
             Argument("ttl", Kind.DURATION, "DURATION", "ends it with 0"),
