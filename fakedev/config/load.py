@@ -106,7 +106,7 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
         roster = Roster(specs)
         relations = Relations(roster, 0.0, fleet["seed"])
         admission = Admission(roster, relations.capacity(), relations.quantities, metrics, fleet["tick"])
-        rules = fault_rules(FleetSpec(specs, fleet["seed"], fleet["tick"]), relations, admission)
+        rules = fault_rules(fleet["seed"], fleet["tick"], roster, relations, admission)
     base = load_base(workloads["base"], catalog, admission, report)
     faults = load_faults(values["faults"], rules, report)
     if admission is not None and rules is not None:

@@ -48,6 +48,8 @@ def _dealt(pool: LoadedPool) -> dict[str, dict[str, list[str]]]:
         each["index"]: each["profile"] for each in pool.values["devices"] if each["profile"] is not None
     }  # fmt: skip
     found: dict[str, dict[str, list[str]]] = {}
+    if not names and not own:
+        return found
     number = 0
     for node in pool.spec.nodes:
         for index in range(pool.spec.devices_per_node):

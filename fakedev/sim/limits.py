@@ -58,11 +58,11 @@ class DeviceLimits:
     """
 
     def __init__(self, roster: Roster, capacity: Capacity) -> None:
-        types = [node.pool.device_type for node in roster.nodes]
-        per_node = np.array([node.pool.devices_per_node for node in roster.nodes], dtype=np.int64)
+        types = [pool.device_type for pool in roster.pools]
+        pools = roster.device_pools()
         self._capacity = capacity
         self._limits = {
-            quantity: np.repeat(np.array([each.limits.get(quantity, np.inf) for each in types]), per_node)
+            quantity: np.array([each.limits.get(quantity, np.inf) for each in types])[pools]
             for quantity in sorted({quantity for each in types for quantity in each.limits})
         }
         self._memory = np.where(capacity.memory_total_bytes > 0, capacity.most(MEMORY), np.inf)

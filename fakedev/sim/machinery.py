@@ -23,7 +23,7 @@ class Machinery:
         self.roster = Roster(spec.pools)
         self.relations = Relations(self.roster, spec.epoch_seconds, spec.seed)
         self.capacity = self.relations.capacity()
-        self.keys = self.roster.keys()
+        self.keys = self.roster.keys
         self.quantities = self.relations.quantities
         self.admission = Admission(self.roster, self.capacity, self.quantities, spec.metric_names, spec.tick_seconds)
         self.device_limits = DeviceLimits(self.roster, self.capacity)

@@ -47,15 +47,15 @@ class Relations:
     """
 
     def __init__(self, roster: Roster, epoch_seconds: float, seed: int) -> None:
-        types = [node.pool.device_type for node in roster.nodes]
-        per_node = np.array([node.pool.devices_per_node for node in roster.nodes], dtype=np.int64)
+        types = [pool.device_type for pool in roster.pools]
+        pools = roster.device_pools()
         self._count = roster.device_count
 
         def spread(values: list[float]) -> Floats:
-            return np.repeat(np.array(values, dtype=np.float64), per_node)
+            return np.array(values, dtype=np.float64)[pools]
 
         def mask(has: list[bool]) -> Mask:
-            return np.repeat(np.array(has, dtype=np.bool_), per_node)
+            return np.array(has, dtype=np.bool_)[pools]
 
         self._low: dict[str, Floats] = {}
         self._span: dict[str, Floats] = {}
@@ -94,10 +94,11 @@ class Relations:
         self._places = Places(self._has_dynamics)
         self._boards: Boards | None = None
         if self._has_dynamics.any():
-            owners = np.repeat(np.arange(len(types)), per_node)[self._has_dynamics].tolist()
+            used = [number for number, each in enumerate(dynamics) if each is not None]
+            which = np.searchsorted(used, pools[self._has_dynamics])
             inlets = roster.inlets()[self._has_dynamics]
-            keys = roster.keys()[self._has_dynamics]
-            self._boards = Boards([types[owner] for owner in owners], inlets, seed, keys)
+            keys = roster.keys[self._has_dynamics]
+            self._boards = Boards([types[number] for number in used], which, inlets, seed, keys)
             for name in BOARD_QUANTITIES:
                 self._present[name] = self._has_dynamics
             has_state = mask([each is not None and each.idle_performance_state is not None for each in dynamics])

@@ -83,7 +83,7 @@ class Engines:
 
     def __init__(self, boards: Coefficients) -> None:
         self._boards = boards
-        self.maxima = {_MEMORY: boards.has[_MEMORY].astype(np.float64)}
+        self.maxima: dict[str, Floats] = {_MEMORY: boards.has[_MEMORY].astype(np.float64)}
         scales = {}
         for name, field in _TRAFFIC.items():
             if field in boards.links:
