@@ -83,12 +83,12 @@ class Engines:
 
     def __init__(self, boards: Coefficients) -> None:
         self._boards = boards
-        self.maxima: dict[str, Floats] = {_MEMORY: boards.has[_MEMORY].astype(np.float64)}
+        self.maxima = {_MEMORY: boards.has[_MEMORY].astype(np.float64)}
         scales = {}
         for name, field in _TRAFFIC.items():
             if field in boards.links:
                 scales[name] = boards.links[field]
-                self.maxima[name] = boards.has[name] * np.maximum(boards.links[field], boards.high[name])
+                self.maxima[name] = np.maximum(boards.links[field], boards.high[name]) * boards.has[name]
         one = np.ones(boards.count)
         self._takes: dict[str, dict[str, Floats | float]] = {}
         for kind, work in boards.kinds.items():
