@@ -349,7 +349,7 @@ def _own_metrics(
     fleet: Fleet, ticker: Ticker, scrapes: ScrapeStatistics, ports: Ports[WorkloadListen]
 ) -> OwnMetrics:
     def by_state() -> dict[str, int]:
-        starting = fleet.starting_count
+        starting = fleet.turnstile.starting_count
         return {"starting": starting, "running": len(fleet.workloads.by_id) - starting}
 
     def connections() -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fakedev.sim import fleet as fleet_module
+from fakedev.sim import turnstile as turnstile_module
 from fakedev.sim.faults.kinds import KINDS
 from tests.application import SMALL, STANDING, MemoryApplication, application
 from tests.http_wire import Answer, answers
@@ -139,7 +139,7 @@ def test_post_of_too_much(app: MemoryApplication) -> None:
 
 def test_post_when_full(app: MemoryApplication, monkeypatch: pytest.MonkeyPatch) -> None:
     """503: it may be tried again."""
-    monkeypatch.setattr(fleet_module, "MOST_WORKLOADS", 1)
+    monkeypatch.setattr(turnstile_module, "MOST_WORKLOADS", 1)
     start(app)
     failed(app.ask("POST", WORKLOADS, GOOD), 503, "full")
 

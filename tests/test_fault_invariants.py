@@ -69,7 +69,7 @@ class AnyFaults(RuleBasedStateMachine):
     @precondition(lambda self: len(self.fleet.workloads.by_id) > 0)
     def end_work(self, place: int) -> None:
         """A workload is stopped."""
-        ids = [each for each in self.fleet.workloads.by_id if not self.fleet.is_ending(each)]
+        ids = [each for each in self.fleet.workloads.by_id if not self.fleet.turnstile.is_ending(each)]
         if ids:
             stop(self.fleet, ids[place % len(ids)])
 
@@ -136,7 +136,7 @@ class AnyFaults(RuleBasedStateMachine):
             assert {name for name in level.arrays if level.has(name, device)} <= {"lost"}
         if self.fleet.state.tick:
             working = self.fleet.workloads.on_devices(level.arrays["lost"] > 0)
-            assert all(self.fleet.is_ending(workload.workload_id) for workload, _ in working)
+            assert all(self.fleet.turnstile.is_ending(workload.workload_id) for workload, _ in working)
 
     @invariant()
     def what_is_shown_is_a_level(self) -> None:

@@ -34,10 +34,10 @@ class TestEvents:
         before = fleet.state
         workload_id = start(fleet)
         assert fleet.state is before
-        assert fleet.is_starting(workload_id)
+        assert fleet.turnstile.is_starting(workload_id)
         assert loads(fleet) == [0, 0, 0, 0]
         fleet.advance()
-        assert not fleet.is_starting(workload_id)
+        assert not fleet.turnstile.is_starting(workload_id)
         assert loads(fleet) == [50, 0, 0, 0]
         assert [(stamped.tick, stamped.sequence) for stamped in kept] == [(3, 1)]
 
@@ -47,7 +47,7 @@ class TestEvents:
         workload_id = start(fleet)
         fleet.advance()
         stop(fleet, workload_id)
-        assert fleet.is_ending(workload_id)
+        assert fleet.turnstile.is_ending(workload_id)
         assert loads(fleet) == [50, 0, 0, 0]
         assert ended(fleet) == [(2, workload_id, 0, "stopped")]
         assert loads(fleet) == [0, 0, 0, 0]
@@ -67,7 +67,7 @@ class TestEvents:
         """What it held is free at once, and no tick shows it."""
         fleet, other = make_fleet(), make_fleet()
         fleet.apply(DropWorkload(start(fleet, pod="p")))
-        assert fleet.starting_count == 0
+        assert fleet.turnstile.starting_count == 0
         assert not fleet.workloads.by_id
         assert (ended(fleet), ended(other)) == ([], [])
         assert all(np.array_equal(value, getattr(other, name)) for name, value in arrays(fleet).items())
@@ -144,7 +144,8 @@ class TestRefused:
         kept: list[Stamped] = []
         fleet = make_fleet(journal=kept.append)
         assert refusal(fleet, **({"devices": "card0"} | fields)) == answer
-        assert (kept, fleet.starting_count, fleet.workloads.by_id, fleet.workloads.find("work")) == ([], 0, {}, [])
+        assert (kept, fleet.turnstile.starting_count, fleet.workloads.by_id) == ([], 0, {})
+        assert fleet.workloads.find("work") == []
         assert start(fleet) == "w1"
 
     def test_stop_and_drop_of_what_is_not_there(self) -> None:
@@ -304,7 +305,7 @@ class TestClock:
 
 def test_a_fleet_that_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is a bound to what it takes; who leaves makes room."""
-    monkeypatch.setattr("fakedev.sim.fleet.MOST_WORKLOADS", 2)
+    monkeypatch.setattr("fakedev.sim.turnstile.MOST_WORKLOADS", 2)
     fleet = make_fleet()
     first = start(fleet)
     start(fleet)

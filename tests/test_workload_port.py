@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from fakedev.sim import fleet as fleet_module
+from fakedev.sim import turnstile as turnstile_module
 from tests.application import LineClient, MemoryApplication, application
 from tests.originals import go_workload
 
@@ -234,7 +234,7 @@ class WordsTests(PortTests):
 
     def test_full(self) -> None:
         """There is a most that the fleet takes; when one ends there is room again."""
-        self.patch(fleet_module, "MOST_WORKLOADS", 2)
+        self.patch(turnstile_module, "MOST_WORKLOADS", 2)
         self.peer.say("run x devices=a/0 profile=10:0:1", "run y devices=a/0 profile=10")
         assert "2 workloads already" in self.error("run z devices=a/0 profile=10", "full")
         self.app.tick()

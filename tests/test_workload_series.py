@@ -220,7 +220,7 @@ def test_a_page_kept_is_as_good_as_a_new_one(ticks: list[list[str]]) -> None:
             running = fleet.workloads.running()
             if devices:
                 start(fleet, devices, "20:5:3", pod=f"pod-{number}")
-            elif running and not fleet.is_ending(running[0].workload_id):
+            elif running and not fleet.turnstile.is_ending(running[0].workload_id):
                 stop(fleet, running[0].workload_id)
         fleet.advance()
         if number % 2:

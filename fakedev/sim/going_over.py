@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import TypeVar
+from collections.abc import Collection
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fakedev.sim.errors import Refused
-from fakedev.sim.faults.spec import FaultSpec
 from fakedev.sim.machinery import Machinery
 from fakedev.sim.moves import Moves
 from fakedev.sim.roster import Roster
-from fakedev.sim.spec import FleetSpec, WorkloadSpec
+from fakedev.sim.spec import FleetSpec
 from fakedev.sim.workload import Verdict, Workload
 from fakedev.sim.workloads import Workloads
-
-#: What the configuration says of a workload or fault.
-Spec = TypeVar("Spec", WorkloadSpec, FaultSpec)
 
 
 def check_can_go_over(now: FleetSpec, coming: Machinery) -> None:
@@ -35,24 +30,6 @@ def check_can_go_over(now: FleetSpec, coming: Machinery) -> None:
             raise Refused("bad-argument", f"fleet.{key} cannot be changed by a reload ({before:g} to {after:g})", key)
     for workload in coming.spec.base:
         coming.admission.check(workload)
-
-
-def kept(before: Sequence[tuple[str, Spec]], after: Sequence[Spec]) -> tuple[list[tuple[str, Spec]], list[Spec]]:
-    """The workloads or faults of the configuration that live on, whether they are over or not; and those that begin.
-
-    :param before: with their ids.
-    """
-    left = list(before)
-    stays = []
-    begins = []
-    for spec in after:
-        same = next((each for each in left if each[1] == spec), None)
-        if same is None:
-            begins.append(spec)
-        else:
-            left.remove(same)
-            stays.append(same)
-    return stays, begins
 
 
 def without_base(workloads: Workloads, ids: Collection[str]) -> list[Verdict]:

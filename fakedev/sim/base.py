@@ -1,0 +1,88 @@
+"""What the configuration itself starts: workloads and faults, and the ids that they were given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from fakedev.sim.faults.faults import Faults
+from fakedev.sim.faults.spec import FaultSpec
+from fakedev.sim.spec import WorkloadSpec
+from fakedev.sim.turnstile import Turnstile
+from fakedev.sim.workloads import Workloads
+
+#: What the configuration says of a workload or fault.
+Spec = TypeVar("Spec", WorkloadSpec, FaultSpec)
+
+
+class Base:
+    """The workloads and faults of the configuration, whether they are over or not."""
+
+    def __init__(self, workloads: Workloads, turnstile: Turnstile, faults: Faults) -> None:
+        self._inside = workloads
+        self._turnstile = turnstile
+        self._all_faults = faults
+        self._workloads: list[tuple[str, WorkloadSpec]] = []
+        self._faults: list[tuple[str, FaultSpec]] = []
+
+    @property
+    def workload_ids(self) -> set[str]:
+        """The ids of its workloads."""
+        return {workload_id for workload_id, _ in self._workloads}
+
+    @property
+    def fault_ids(self) -> set[str]:
+        """The ids of its faults."""
+        return {fault_id for fault_id, _ in self._faults}
+
+    def start_workloads(self, specs: Sequence[WorkloadSpec]) -> None:
+        """Workloads of the configuration come, under ids that nobody has.
+
+        :raises Refused: when the fleet cannot take one.
+        """
+        for spec in specs:
+            workload_id, again = f"base-{spec.name}", 1
+            while workload_id in self._inside.by_id:
+                again += 1
+                workload_id = f"base-{spec.name}-{again}"
+            self._turnstile.accept(workload_id, spec)
+            self._workloads.append((workload_id, spec))
+
+    def start_faults(self, specs: Sequence[FaultSpec]) -> None:
+        """Faults of the configuration begin, under ids that nobody has.
+
+        :raises Refused: when one cannot be.
+        """
+        for spec in specs:
+            number = 1
+            while f"config-{number}" in self._all_faults.by_id:
+                number += 1
+            self._all_faults.add(self._all_faults.made(f"config-{number}", spec))
+            self._faults.append((f"config-{number}", spec))
+
+    def keep_workloads(self, specs: Sequence[WorkloadSpec]) -> tuple[list[str], list[WorkloadSpec]]:
+        """The configuration is another: the ids of the workloads that it has no longer, and those that are to begin."""
+        self._workloads, gone, begins = _kept(self._workloads, specs)
+        return gone, begins
+
+    def keep_faults(self, specs: Sequence[FaultSpec]) -> tuple[list[str], list[FaultSpec]]:
+        """As :meth:`keep_workloads`, for the faults."""
+        self._faults, gone, begins = _kept(self._faults, specs)
+        return gone, begins
+
+
+def _kept(
+    before: Sequence[tuple[str, Spec]], after: Sequence[Spec]
+) -> tuple[list[tuple[str, Spec]], list[str], list[Spec]]:
+    """The workloads or faults that live on, with their ids; the ids of those that do not; and those that begin."""
+    left = list(before)
+    stays = []
+    begins = []
+    for spec in after:
+        same = next((each for each in left if each[1] == spec), None)
+        if same is None:
+            begins.append(spec)
+        else:
+            left.remove(same)
+            stays.append(same)
+    return stays, [each_id for each_id, _ in left], begins

@@ -1,0 +1,67 @@
+"""What the labels of devices say beside their names: whose they are, values that are labels; and when that changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fakedev.sim.attribution import Attribution
+from fakedev.sim.label_versions import LabelVersions
+from fakedev.sim.moves import Moves
+from fakedev.sim.roster import Roster, RosterNode
+from fakedev.sim.state import Level
+from fakedev.sim.value_labels import note_changes, value_facts
+from fakedev.sim.workload import Workload
+
+
+class DeviceLabels:
+    """The facts of a fleet's devices that change as it runs.
+
+    :param latest: where to begin to count changes.
+    :ivar attribution: whose each device is.
+    """
+
+    def __init__(self, roster: Roster, seed: int, latest: int = 0, latest_shared: int = 0) -> None:
+        self._roster = roster
+        self._seed = seed
+        self._versions, self._shared_versions = LabelVersions(latest), LabelVersions(latest_shared)
+        self.attribution = Attribution(roster, self._versions, self._shared_versions)
+
+    @property
+    def latest(self) -> int:
+        """How many changes there were anywhere."""
+        return self._versions.latest
+
+    def note(self, before: Level, after: Level) -> None:
+        """A tick was done: the values of the devices are others."""
+        note_changes(before, after, self._roster, self._versions)
+
+    def moved(self, roster: Roster, moves: Moves, running: Iterable[Workload]) -> DeviceLabels:
+        """Those of the devices in their new places.
+
+        :param running: the workloads, with the devices that they have there.
+        """
+        other = DeviceLabels(roster, self._seed, self._versions.latest + 1, self._shared_versions.latest + 1)
+        self.attribution.moved(other.attribution, moves.new_of, running)
+        return other
+
+    def facts(self, node: RosterNode, level: Level) -> list[dict[str, str]]:
+        """The facts of each device of a node, those that workloads bring (pod, ...) and values (xid) among them.
+
+        :param level: what the devices show.
+        """
+        facts = self._roster.facts(self._seed, node)
+        for position, device in zip(node.devices, facts, strict=True):
+            device.update(self.attribution.facts(position), **value_facts(level, position))
+        return facts
+
+    def shared_facts(self, node: RosterNode, level: Level) -> list[list[dict[str, str]]]:
+        """As :meth:`facts`, for each device those of each container on it."""
+        return [
+            [device | holder for holder in self.attribution.all_facts(position)]
+            for position, device in zip(node.devices, self.facts(node, level), strict=True)
+        ]
+
+    def version(self, node: RosterNode, *, is_shared: bool = False) -> int:
+        """A number that changes whenever one of :meth:`facts` of the node does, or of :meth:`shared_facts`."""
+        version = self._versions.of(node)
+        return version + self._shared_versions.of(node) if is_shared else version

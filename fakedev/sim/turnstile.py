@@ -1,0 +1,124 @@
+"""How workloads get in and out: they are taken at any time, but begin and leave only between two ticks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from fakedev.sim.admission import Admission
+from fakedev.sim.attribution import Attribution
+from fakedev.sim.errors import Refused
+from fakedev.sim.faults.faults import Faults
+from fakedev.sim.spec import WorkloadSpec
+from fakedev.sim.workload import Verdict, Workload
+from fakedev.sim.workloads import Workloads
+
+#: Workloads that a fleet takes, whether they run or wait for the next tick.
+MOST_WORKLOADS: Final = 100_000
+
+
+class Turnstile:
+    """The workloads that wait to begin, and those that are to leave.
+
+    :param workloads: those inside.
+    :param faults: know on which devices a workload that is over seems to go on.
+    """
+
+    def __init__(self, workloads: Workloads, attribution: Attribution, faults: Faults, admission: Admission) -> None:
+        self._workloads = workloads
+        self._faults = faults
+        self._starting: dict[str, Workload] = {}
+        self._ending: set[str] = set()
+        self._told: list[Verdict] = []
+        self.use(attribution, admission)
+
+    def use(self, attribution: Attribution, admission: Admission) -> None:
+        """From here on whoever comes gets in by these."""
+        self._attribution, self._admission = attribution, admission
+
+    def accept(self, workload_id: str, spec: WorkloadSpec) -> None:
+        """Take a workload; it begins when :meth:`let_through` is called.
+
+        :raises Refused: when the fleet cannot take it.
+        """
+        if len(self._workloads.by_id) + len(self._told) >= MOST_WORKLOADS:
+            raise Refused("full", f"there are {MOST_WORKLOADS} workloads already")
+        devices = self._admission.check(spec)
+        workload = Workload(workload_id, spec, devices, self._admission.limits(spec))
+        self._workloads.accept(workload)
+        self._starting[workload_id] = workload
+
+    def stop(self, workload_id: str, reason: str) -> None:
+        """A workload is to leave, with a verdict.
+
+        :raises Refused: when there is none such, or it leaves already.
+        """
+        workload = self._known(workload_id)
+        if self.is_ending(workload_id):
+            raise Refused("unknown-name", f"workload {workload_id!r} is stopped already", "id")
+        self._told.append(workload.verdict(0, reason))
+        self._leave(workload_id)
+
+    def drop(self, workload_id: str) -> None:
+        """A workload is to leave, and nobody asks what came of it.
+
+        :raises Refused: when there is none such.
+        """
+        self._known(workload_id)
+        self._leave(workload_id)
+
+    def _known(self, workload_id: str) -> Workload:
+        workload = self._workloads.by_id.get(workload_id)
+        if workload is None:
+            raise Refused("unknown-name", f"no workload {workload_id!r}", "id")
+        return workload
+
+    def _leave(self, workload_id: str) -> None:
+        if self._starting.pop(workload_id, None) is not None:
+            # It never ran: what it holds is freed now, and no tick will have seen it.
+            self._workloads.forget(workload_id)
+        else:
+            self._ending.add(workload_id)
+
+    def end(self, workload_ids: Iterable[str]) -> None:
+        """Running workloads are over: their verdicts are known."""
+        self._ending.update(workload_ids)
+
+    def end_and_tell(self, verdicts: list[Verdict]) -> None:
+        """Running workloads are over; their verdicts are told with those of the next tick."""
+        self._told += verdicts
+        self.end(verdict.workload_id for verdict in verdicts)
+
+    def let_through(self, tick: int, now_seconds: float) -> None:
+        """Whoever waits begins, whoever is to leave leaves.
+
+        :param tick: the last that was done.
+        """
+        if not self._starting and not self._ending:
+            return
+        started = list(self._starting.values())
+        stale = self._faults.stale()
+        for workload_id in sorted(self._ending):
+            self._attribution.remove(self._workloads.by_id[workload_id], stale)
+        for workload in started:
+            self._attribution.add(workload)
+        self._workloads.change(started, self._ending, tick, now_seconds)
+        self._starting, self._ending = {}, set()
+
+    def told(self) -> list[Verdict]:
+        """The verdicts that nobody was told yet."""
+        told, self._told = self._told, []
+        return told
+
+    def is_starting(self, workload_id: str) -> bool:
+        """Whether a workload waits for the next tick."""
+        return workload_id in self._starting
+
+    @property
+    def starting_count(self) -> int:
+        """How many workloads wait for the next tick."""
+        return len(self._starting)
+
+    def is_ending(self, workload_id: str) -> bool:
+        """Whether a workload leaves with the next tick."""
+        return workload_id in self._ending
