@@ -188,10 +188,19 @@ def queue_load(server: Program | Beanstalkd, kind: str, **options: float) -> dic
 
 
 def load(
-    program: Program, path: str = "/metrics", connections: int = 1, seconds: float = 1.0, interval: float = 0.0
+    program: Program,
+    path: str = "/metrics",
+    connections: int = 1,
+    seconds: float = 1.0,
+    interval: float = 0.0,
+    numbers: int = 1,
 ) -> dict[str, float]:
-    """What the load client measures; with ``cpu``: the program's processor seconds for each request."""
-    arguments = [program.web, path, f"--connections={connections}", f"--seconds={seconds}", f"--interval={interval}"]
+    """What the load client measures; with ``cpu``: the program's processor seconds for each request.
+
+    :param numbers: {} in the path is 0, 1, ... below this, in turn.
+    """
+    options = {"connections": connections, "seconds": seconds, "interval": interval, "numbers": numbers}
+    arguments = [program.web, path, *(f"--{name}={value}" for name, value in options.items())]
     before = program.cpu_seconds()
     run = subprocess.run(
         [sys.executable, "-S", str(HERE / "load_client.py"), *arguments], check=True, stdout=subprocess.PIPE

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fakedev.sim.attribution import Chosen
 from fakedev.sim.errors import Refused
 from fakedev.sim.machinery import Machinery
 from fakedev.sim.moves import Moves
 from fakedev.sim.roster import Roster
+from fakedev.sim.schedule import Positions
 from fakedev.sim.spec import FleetSpec
 from fakedev.sim.workload import Verdict, Workload
 from fakedev.sim.workloads import Workloads
@@ -53,15 +55,36 @@ def without_devices(
     ]
 
 
-def find_devices(workload: Workload, moves: Moves, coming: Machinery, *, is_base: bool) -> None:
-    """Give a running workload its devices' new places.
+def find_devices(running: Sequence[Workload], moves: Moves, coming: Machinery, base: Collection[str]) -> list[Chosen]:
+    """Give running workloads their devices' new places.
 
     A workload of the configuration has all devices that its words name now; any other those that it has.
+
+    :param base: the ids of those of the configuration.
+    :returns: those of the configuration.
     """
-    if is_base:
-        workload.devices = coming.admission.check(workload.spec)
-        workload.limits = coming.admission.limits(workload.spec)
-    else:
-        workload.devices = np.sort(moves.new_of[workload.devices])
-        known = coming.quantities
-        workload.limits = tuple(limit for limit in workload.limits if limit.quantity in known)
+    chosen = []
+    known = coming.quantities
+    for workload, places in zip(running, _places(running, moves), strict=True):
+        if workload.workload_id in base:
+            chosen.append(Chosen(workload, places))
+            workload.devices = coming.admission.check(workload.spec)
+            workload.limits = coming.admission.limits(workload.spec)
+        else:
+            workload.devices = places
+            if workload.limits:
+                workload.limits = tuple(limit for limit in workload.limits if limit.quantity in known)
+    return chosen
+
+
+def _places(workloads: Sequence[Workload], moves: Moves) -> list[Positions]:
+    """The new places of each workload's devices that are still there, ascending."""
+    if not workloads:
+        return []
+    counts = [len(workload.devices) for workload in workloads]
+    owners = np.repeat(np.arange(len(workloads)), counts)
+    places = moves.new_of[np.concatenate([workload.devices for workload in workloads])]
+    owners, places = owners[places >= 0], places[places >= 0]
+    places = places[np.lexsort((places, owners))]
+    ends = np.searchsorted(owners, np.arange(len(workloads)), side="right").tolist()
+    return [places[start:end] for start, end in zip([0, *ends], ends, strict=False)]

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+import numpy as np
+
 from fakedev.sim.demand import Demand
 from fakedev.sim.faults.fault_tick import FaultTick
 from fakedev.sim.machinery import Machinery
@@ -47,5 +49,7 @@ def moved_levels(machinery: Machinery, past: Levels, before: Machinery, moves: M
     :param before: what that was made of.
     :param created_seconds: when those came that are new, in seconds since 1970.
     """
-    fresh = machinery.relations.idle_level(created_seconds)
+    idle = machinery.idle
+    created = np.full(idle.count, created_seconds)
+    fresh = Level(idle.count, {**idle.arrays, "created_seconds": created}, idle.present)
     return {DEVICE: moves.level(past[DEVICE], before.quantities, fresh)}

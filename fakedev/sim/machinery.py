@@ -16,6 +16,7 @@ class Machinery:
 
     :ivar keys: of randomness, of each device: shape (devices,).
     :ivar quantities: every quantity that some device has, with the devices that have it, shape (devices,).
+    :ivar idle: the devices when nobody has asked anything of them yet.
     """
 
     def __init__(self, spec: FleetSpec) -> None:
@@ -27,3 +28,4 @@ class Machinery:
         self.quantities = self.relations.quantities
         self.admission = Admission(self.roster, self.capacity, self.quantities, spec.metric_names, spec.tick_seconds)
         self.device_limits = DeviceLimits(self.roster, self.capacity)
+        self.idle = self.relations.idle_level()

@@ -7,7 +7,7 @@ are held as shares of the highest of the profile, so that rounding is by the val
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -34,6 +34,7 @@ class MetricUses:
     :ivar profiles: the values of each as shares of its highest, shape (U,).
     :ivar workload: their places in the table of workloads, shape (U,).
     :ivar is_share: whose values are shares of what the device has, shape (U,).
+    :ivar peak: the highest value of the profile, in the metric's unit or as percent of what the device has, (U,).
     :ivar pair: places in the table's pairs, shape (V,).
     :ivar unit: the highest value of the profile, in the metric's unit, on that device; 0 where it has it not: (V,).
     :ivar amount, before: what was asked in the last tick and in the one before it, in the metric's unit, (V,).
@@ -45,6 +46,7 @@ class MetricUses:
     workload: Positions = column("use", np.int64)
     pair_counts: Positions = column("use", np.int64)
     is_share: NDArray[np.bool_] = column("use", np.bool_)
+    peak: Floats = column("use")
     pair: Positions = column("pair", np.int64)
     unit: Floats = column("pair")
     amount: Floats = column("pair")
@@ -53,26 +55,32 @@ class MetricUses:
     counted: Floats = column("pair")
 
     @classmethod
-    def of(
-        cls, uses: Sequence[tuple[int, MetricUse]], firsts: Positions, counts: Positions, most: Floats
-    ) -> MetricUses:
-        """The uses of some workloads that begin.
+    def of(cls, uses: Sequence[tuple[int, MetricUse]]) -> MetricUses:
+        """The uses of some workloads, on no devices yet.
 
         :param uses: (place of the workload, what it asks).
+        """
+        peaks = [max(highest(activity.value) for activity in use.activities) for _, use in uses]
+        profiles = Profiles.of([_by_highest(use.activities, peak) for (_, use), peak in zip(uses, peaks, strict=True)])
+        workload = np.array([place for place, _ in uses], dtype=np.int64)
+        is_share = np.array([use.is_share for _, use in uses])
+        return cls(profiles, workload, is_share=is_share, peak=np.array(peaks))
+
+    def on_devices(self, firsts: Positions, counts: Positions, most: Floats) -> MetricUses:
+        """The same uses as they begin on the devices of their workloads.
+
         :param firsts, counts: of each workload's pairs, shape (W,).
         :param most: what 100 % of the metric is at each pair, shape (P,).
         """
-        workload = np.array([place for place, _ in uses], dtype=np.int64)
-        pair_counts = counts[workload]
+        pair_counts = counts[self.workload]
         begins = np.repeat(np.cumsum(pair_counts) - pair_counts, pair_counts)
-        pair = np.repeat(firsts[workload], pair_counts) + np.arange(pair_counts.sum()) - begins
-        peaks = np.array([max(highest(activity.value) for activity in use.activities) for _, use in uses])
-        shares = np.array([use.is_share for _, use in uses])
+        pair = np.repeat(firsts[self.workload], pair_counts) + np.arange(pair_counts.sum()) - begins
         has = most[pair] > 0
-        unit = np.repeat(peaks, pair_counts) * np.where(np.repeat(shares, pair_counts), most[pair] / 100.0, has)
+        shares = np.repeat(self.is_share, pair_counts)
+        unit = np.repeat(self.peak, pair_counts) * np.where(shares, most[pair] / 100.0, has)
         zeros = np.zeros(len(pair))
-        profiles = Profiles.of([_by_highest(use.activities, peak) for (_, use), peak in zip(uses, peaks, strict=True)])
-        return cls(profiles, workload, pair_counts, shares, pair, unit, zeros, zeros, zeros, zeros)
+        fresh = replace(self, amount=zeros, before=zeros, carried=zeros, counted=zeros)
+        return replace(fresh, pair_counts=pair_counts, pair=pair, unit=unit)
 
     def kept(self, keep: NDArray[np.bool_], keep_pairs: NDArray[np.bool_]) -> MetricUses:
         """The uses of those workloads, shape (W,), and pairs, (P,), that stay, by their new places."""

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fakedev.sim.boards.conditions import Conditions
-from fakedev.sim.roster import Roster
+from fakedev.sim.roster import Roster, RosterNode
 from fakedev.sim.schedule import Positions
+from fakedev.sim.spec import PoolSpec
 from fakedev.sim.state import Level, Mask
 
 Number = TypeVar("Number", np.float64, np.bool_)
@@ -26,10 +27,14 @@ class Moves:
 
     :ivar new_of: the new position of each old device, -1 of those that are gone: shape (old devices,).
     :ivar old_of: the old position of each new device, -1 of those that have come: shape (new devices,).
+    :ivar unchanged: what each new node was of which nothing else is said than before.
     """
 
     def __init__(self, old: Roster, new: Roster) -> None:
         self.new_of: Positions = np.full(old.device_count, -1, dtype=np.int64)
+        self.unchanged: dict[RosterNode, RosterNode] = {}
+        now = {pool.name: _but_nodes(pool) for pool in new.pools}
+        same_pools = {pool.name for pool in old.pools if _but_nodes(pool) == now.get(pool.name)}
         for node in old.nodes:
             other = new.node(node.name)
             if other is None or other.pool.name != node.pool.name:
@@ -37,9 +42,12 @@ class Moves:
             if other.pool.device_type.name == node.pool.device_type.name:
                 count = min(len(node.devices), len(other.devices))
                 self.new_of[node.first : node.first + count] = np.arange(other.first, other.first + count)
+                if node.pool.name in same_pools and node.spec == other.spec:
+                    self.unchanged[other] = node
         self.old_of: Positions = np.full(new.device_count, -1, dtype=np.int64)
-        stays = np.flatnonzero(self.new_of >= 0)
-        self.old_of[self.new_of[stays]] = stays
+        self._stays = np.flatnonzero(self.new_of >= 0)
+        self._places = self.new_of[self._stays]
+        self.old_of[self._places] = self._stays
 
     @property
     def gone(self) -> NDArray[np.bool_]:
@@ -48,7 +56,9 @@ class Moves:
 
     def carried(self, old: NDArray[Number], new: NDArray[Number]) -> NDArray[Number]:
         """The old values of the devices that live on, the new ones of those that have come: shape (new devices,)."""
-        return np.where(self.old_of >= 0, old[self.old_of], new) if len(old) else new
+        carried = new.copy()
+        carried[self._places] = old[self._stays]
+        return carried
 
     def level(self, past: Level, had: Mapping[str, Mask], fresh: Level) -> Level:
         """What the devices showed last, in their new order.
@@ -58,11 +68,12 @@ class Moves:
         :param fresh: the new devices as they begin; those that live on have from it only what they had not before.
         """
         arrays = dict(fresh.arrays)
+        ever = np.ones(fresh.count, dtype=np.bool_)
         for name, values in fresh.arrays.items():
             if name in past.arrays:
                 carried = self.carried(past.arrays[name], values)
-                keeps = self.carried(had[name], self.old_of >= 0) if name in had else True
-                arrays[name] = np.where(keeps, carried, values)
+                has_all = name not in had or had[name].all()
+                arrays[name] = carried if has_all else np.where(self.carried(had[name], ever), carried, values)
         return Level(fresh.count, arrays, fresh.present)
 
     def conditions(self, conditions: Conditions) -> Conditions:
@@ -72,3 +83,8 @@ class Moves:
         return replace(
             conditions, **{name: self.carried(old, unchanged) for name, old in given.items() if old is not None}
         )
+
+
+def _but_nodes(pool: PoolSpec) -> PoolSpec:
+    """All that is said of a pool, but which nodes it has."""
+    return replace(pool, nodes=())

@@ -163,14 +163,9 @@ class Relations:
             return Level(self._count, arrays, self._masks)
         return self._without(lost > 0, arrays, before)
 
-    def idle_level(self, created_seconds: float) -> Level:
-        """All quantities of the devices when nobody has asked anything of them yet.
-
-        :param created_seconds: from when on they are there, in seconds since 1970.
-        """
-        level = self.device_level(Demand({}, np.zeros(self._count), {}), None, 0.0)
-        created = np.full(self._count, created_seconds)
-        return Level(self._count, {**level.arrays, "created_seconds": created}, level.present)
+    def idle_level(self) -> Level:
+        """All quantities of the devices when nobody has asked anything of them yet."""
+        return self.device_level(Demand({}, np.zeros(self._count), {}), None, 0.0)
 
     def _direct(self, name: str, low: Floats, load: Floats, asked: Mapping[str, Floats]) -> Floats:
         value: Floats = low + load * self._span[name]

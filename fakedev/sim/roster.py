@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -49,7 +50,8 @@ class Roster:
         self.device_count = first
         self._by_name = {node.name: node for node in self.nodes}
         self._files = {pool.name: {file: i for i, file in enumerate(device_files(pool))} for pool in self.pools}
-        self._firsts = np.array([node.first for node in self.nodes], dtype=np.int64)
+        self._first_devices = [node.first for node in self.nodes]
+        self._firsts = np.array(self._first_devices, dtype=np.int64)
 
     @property
     def summary(self) -> str:
@@ -67,7 +69,7 @@ class Roster:
 
     def node_position(self, device: int) -> int:
         """The position in ``nodes`` of the node that has the device."""
-        return int(np.searchsorted(self._firsts, device, side="right")) - 1
+        return bisect_right(self._first_devices, device) - 1
 
     def node_positions(self, devices: NDArray[np.int64]) -> NDArray[np.int64]:
         """As :meth:`node_position`, for an array of devices: shape as ``devices``."""

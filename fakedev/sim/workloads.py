@@ -24,7 +24,7 @@ from fakedev.sim.schedule import Positions
 from fakedev.sim.spec import FOREVER
 from fakedev.sim.state import Level
 from fakedev.sim.workload import Verdict, Workload
-from fakedev.sim.workload_table import MEMORY, Table, table_of
+from fakedev.sim.workload_table import MEMORY, Table, on_devices, table_of
 
 #: Sums of decimal fractions miss a tick's boundary by less than this.
 _ROUNDING_SECONDS: Final = 1e-6
@@ -96,7 +96,7 @@ class Workloads:
         self._crowds = self._crowds_before = Crowds(*(moves.carried(crowd, ones) for crowd in self._crowds))
         running = self.running()
         if running:
-            fresh = table_of(running, 0.0, device_keys, capacity)
+            fresh = on_devices(self._table, running, device_keys, capacity)
             self._table = carried_table(self._table, fresh, moves.new_of, capacity.count, self._seed, tick)
 
     def demand(
