@@ -21,11 +21,15 @@ Group = TypeVar("Group")
 
 
 class Face(Generic[Group]):
-    """An identity as it shows the groups of a source."""
+    """An identity as it shows the groups of a source.
 
-    def __init__(self, identity: Identity, source: Source[Group]) -> None:
+    :param former: the same identity before a reload: texts that still hold are taken from it.
+    """
+
+    def __init__(self, identity: Identity, source: Source[Group], former: Face[Group] | None = None) -> None:
         self.identity = identity
         self._source = source
+        self._before: dict[Group, tuple[object, GroupTexts]] = {} if former is None else former._kept
         rows = [(row.level, row.labels) for family in identity.families for row in family.rows]
         #: Each kind of row, its level and its own labels, with its number.
         self._numbers = {kind: number for number, kind in enumerate(dict.fromkeys(rows))}
@@ -53,13 +57,24 @@ class Face(Generic[Group]):
     def texts(self, group: Group) -> GroupTexts:
         """The label texts of a group as they are now: the same object as long as no label changes."""
         version = self._source.version(group)
-        kept = self._kept.get(group)
+        kept = self._kept.get(group) or self._carried(group)
         if kept is not None and kept[0] == version:
+            self._kept[group] = kept
             return kept[1]
         of_level = {level: self._of_level(level, group) for level in self._labels}
         texts = [next(of_level[level]) for level, _ in self._numbers]
         self._kept[group] = version, texts
         return texts
+
+    def _carried(self, group: Group) -> tuple[object, GroupTexts] | None:
+        """What was kept of a group before the reload, with the positions of now."""
+        was = self._source.former(group) if self._before else None
+        kept = None if was is None else self._before.pop(was.group, None)
+        if was is None or kept is None or not self._labels.keys() <= was.grown.keys():
+            return None
+        version, texts = kept
+        grown = [was.grown[level] for level, _ in self._numbers]
+        return version, [Labelled(each.positions + by, each.texts) for each, by in zip(texts, grown, strict=True)]
 
     def _of_level(self, level: str, group: Group) -> Iterator[Labelled]:
         """The entities of a level with the texts of each kind of row, in the order of their numbers."""

@@ -3,24 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 from fakedev.exposition.identity import Identity, SharedDevices
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.roster import RosterNode
 
 Entity = tuple[int, Mapping[str, str]]
-Group_contra = TypeVar("Group_contra", contravariant=True)
+Group = TypeVar("Group")
 
 
-class Source(Protocol[Group_contra]):
+@dataclass(frozen=True)
+class Former(Generic[Group]):
+    """What a group was before the fleet went over to another configuration.
+
+    :ivar grown: by how much the positions of its entities have grown since, for each of its levels.
+    """
+
+    group: Group
+    grown: Mapping[str, int]
+
+
+class Source(Protocol[Group]):
     """Entities of a page, in groups: each is an index into the arrays of its level, with its facts."""
 
-    def entities(self, level: str, group: Group_contra) -> Iterable[Entity]:
+    def entities(self, level: str, group: Group) -> Iterable[Entity]:
         """The entities of a level in a group, in the order of their rows; none for a level it has not."""
 
-    def version(self, group: Group_contra) -> object:
+    def version(self, group: Group) -> object:
         """Something that is no longer equal when a fact, or who is in the group, has changed."""
+
+    def former(self, group: Group) -> Former[Group] | None:
+        """What a group was before a reload, of which all that :meth:`version` does not tell of is as it was."""
 
 
 def by_identity(
@@ -64,6 +79,11 @@ class DeviceSource:
     def version(self, group: RosterNode) -> int:
         """The version of the node's labels."""
         return self._fleet.labels_version(group, is_shared=self._is_shared)
+
+    def former(self, group: RosterNode) -> Former[RosterNode] | None:
+        """The node as it was before the last reload, if nothing else is said of it since."""
+        was = self._fleet.moves.unchanged.get(group) if self._fleet.moves is not None else None
+        return None if was is None else Former(was, {"device": group.first - was.first})
 
 
 def _of_all(holders: Sequence[Mapping[str, str]]) -> Mapping[str, str]:

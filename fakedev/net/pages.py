@@ -181,6 +181,8 @@ class Pages:
         self.identities = identities
         self._clock = clock
         self._faces: dict[Identity, Face[RosterNode]] = {}
+        #: Those of before the last reload.
+        self._former: dict[Identity, Face[RosterNode]] = {}
         #: By what it is of, the name of that, the number of the identity, and the time that it holds; the identity is
         #: kept beside it.
         self._kept: dict[tuple[str, str, int, float | None], tuple[CachedPage, Identity | None]] = {}
@@ -218,7 +220,8 @@ class Pages:
 
     def follow(self, identities: Mapping[str, Identity]) -> None:
         """The fleet has other nodes, or shows them otherwise: make all pages anew."""
-        before, self._kept, self._faces, self.identities = self._kept, {}, {}, identities
+        before, self._kept, self.identities = self._kept, {}, identities
+        self._former, self._faces = self._faces, {}
         self._held.renew()
         for each in identities.values():
             self._held.every(each.hold_seconds)
@@ -248,7 +251,8 @@ class Pages:
 
     def _face(self, identity: Identity) -> Face[RosterNode]:
         if identity not in self._faces:
-            self._faces[identity] = Face(identity, DeviceSource(self.fleet, identity.shared_devices))
+            source = DeviceSource(self.fleet, identity.shared_devices)
+            self._faces[identity] = Face(identity, source, self._former.pop(identity, None))
         return self._faces[identity]
 
     def _made(self, nodes: Sequence[RosterNode], identity: Identity | None, hold: float | None) -> CachedPage:
