@@ -54,6 +54,13 @@ class Program:
         with urllib.request.urlopen(f"http://{self.web}{path}") as answer:
             return bytes(answer.read())
 
+    def post(self, path: str, content: Mapping[str, object]) -> bytes:
+        """What it answers to some JSON."""
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(f"http://{self.web}{path}", json.dumps(content).encode(), headers)
+        with urllib.request.urlopen(request) as answer:
+            return bytes(answer.read())
+
     def cpu_seconds(self) -> float:
         """Processor time that all its threads have used so far."""
         return _cpu_seconds(self._process.pid)

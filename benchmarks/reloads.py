@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import threading
-import urllib.request
-from collections.abc import Mapping
 from time import perf_counter, sleep
 
 from fleets import dcgm
@@ -61,19 +58,11 @@ def _start(server: Program, count: int) -> None:
     """Start workloads of one device each, and wait until they run."""
     for number in range(count):
         node, index = divmod(number, 8)
-        _post(server, "/api/v1/workloads", {
+        server.post("/api/v1/workloads", {
             "name": f"bench-{number}", "devices": [f"dgx-{node}/{index}"], "profile": "60:20:0",
             "pod": f"bench-{number}", "namespace": "research", "container": "main",
         })  # fmt: skip
     sleep(2.5)
-
-
-def _post(server: Program, path: str, content: Mapping[str, object]) -> bytes:
-    request = urllib.request.Request(
-        f"http://{server.web}{path}", json.dumps(content).encode(), {"Content-Type": "application/json"}
-    )
-    with urllib.request.urlopen(request) as answer:
-        return bytes(answer.read())
 
 
 def _measured(server: Program) -> tuple[dict[str, float], dict[str, float]]:
@@ -103,5 +92,5 @@ class _Reload(threading.Thread):
         config = self._server.folder / "config.yaml"
         config.write_text(config.read_text().replace(f"nodes: {_NODES}", f"nodes: {_MORE_NODES}"))
         began = perf_counter()
-        self.answer = _post(self._server, "/-/reload", {})
+        self.answer = self._server.post("/-/reload", {})
         self.seconds = perf_counter() - began
