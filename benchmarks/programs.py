@@ -49,6 +49,11 @@ class Program:
         """HOST:PORT of its first web address."""
         return str(self.ready["web"][0])
 
+    @property
+    def pid(self) -> int:
+        """The number of its process."""
+        return self._process.pid
+
     def get(self, path: str = "/metrics") -> bytes:
         """What it answers at a path."""
         with urllib.request.urlopen(f"http://{self.web}{path}") as answer:
