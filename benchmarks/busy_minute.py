@@ -25,10 +25,10 @@ def busy_minute() -> Section:
         "A busy minute of 10,000 GPUs",
         f"""
 {_NODES:,} nodes of 8 H100s with pod labels, a tick a second, each node scraped every 15 s by one connection. Where the
-service is, by `py-spy record --rate {_RATE} --duration {_SECONDS} --format raw --pid PID`, which looks at it {_RATE} times
-a second: the share of the times at which it did anything (*CPU* is what it used of one core). *Itself* is the function
-alone, *in all* with whatever it calls; the {_ROWS} functions with most of each. On a terminal `py-spy top --pid PID`
-shows the same as it goes.
+service is, by `py-spy record --rate {_RATE} --duration {_SECONDS} --format raw --pid PID`, which looks at it {_RATE}
+times a second: the share of the times at which it did anything. *Itself* is the function alone, *in all* with whatever
+it calls; the {_ROWS} functions with most of each. `doPoll` itself is the kernel's looking for what there is to do, and
+py-spy takes a part of the waiting there for work. On a terminal `py-spy top --pid PID` shows the same as it goes.
 """,
         ["itself", "in all"],
     )
