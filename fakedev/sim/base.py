@@ -75,14 +75,19 @@ def _kept(
     before: Sequence[tuple[str, Spec]], after: Sequence[Spec]
 ) -> tuple[list[tuple[str, Spec]], list[str], list[Spec]]:
     """The workloads or faults that live on, with their ids; the ids of those that do not; and those that begin."""
-    left = list(before)
+    # A pool's profile makes one of each node: comparing each with each would take long.
+    left: dict[tuple[str, ...], list[tuple[str, Spec]]] = {}
+    for each in before:
+        left.setdefault(each[1].devices, []).append(each)
     stays = []
     begins = []
     for spec in after:
-        same = next((each for each in left if each[1] == spec), None)
+        others = left.get(spec.devices, [])
+        same = next((each for each in others if each[1] == spec), None)
         if same is None:
             begins.append(spec)
         else:
-            left.remove(same)
+            others.remove(same)
             stays.append(same)
-    return stays, [each_id for each_id, _ in left], begins
+    alive = {each_id for each_id, _ in stays}
+    return stays, [each_id for each_id, _ in before if each_id not in alive], begins

@@ -200,7 +200,7 @@ class Fleet:
         self.turnstile.let_through(self.state.tick, now_seconds)
         past, before = self.state.levels, self.machinery
         self._use(coming)
-        chosen = find_devices(self.workloads.running(), moves, coming, self._base.workload_ids)
+        chosen = find_devices(self.workloads, moves, coming, self._base.workload_ids)
         self.workloads.move(moves, coming.keys, coming.capacity, self.state.tick)
         self._endings = Endings(self.roster, self.workloads, coming.device_limits)
         self._labels = self._labels.moved(self.roster, moves, chosen)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,8 @@ from fakedev.sim.errors import Refused
 from fakedev.sim.machinery import Machinery
 from fakedev.sim.moves import Moves
 from fakedev.sim.roster import Roster
-from fakedev.sim.schedule import Positions
 from fakedev.sim.spec import FleetSpec
-from fakedev.sim.workload import Verdict, Workload
+from fakedev.sim.workload import Verdict
 from fakedev.sim.workloads import Workloads
 
 
@@ -55,7 +54,7 @@ def without_devices(
     ]
 
 
-def find_devices(running: Sequence[Workload], moves: Moves, coming: Machinery, base: Collection[str]) -> list[Chosen]:
+def find_devices(workloads: Workloads, moves: Moves, coming: Machinery, base: Collection[str]) -> list[Chosen]:
     """Give running workloads their devices' new places.
 
     A workload of the configuration has all devices that its words name now; any other those that it has.
@@ -65,7 +64,7 @@ def find_devices(running: Sequence[Workload], moves: Moves, coming: Machinery, b
     """
     chosen = []
     known = coming.quantities
-    for workload, places in zip(running, _places(running, moves), strict=True):
+    for workload, places in zip(workloads.running(), workloads.places(moves), strict=True):
         if workload.workload_id in base:
             chosen.append(Chosen(workload, places))
             workload.devices = coming.admission.check(workload.spec)
@@ -75,16 +74,3 @@ def find_devices(running: Sequence[Workload], moves: Moves, coming: Machinery, b
             if workload.limits:
                 workload.limits = tuple(limit for limit in workload.limits if limit.quantity in known)
     return chosen
-
-
-def _places(workloads: Sequence[Workload], moves: Moves) -> list[Positions]:
-    """The new places of each workload's devices that are still there, ascending."""
-    if not workloads:
-        return []
-    counts = [len(workload.devices) for workload in workloads]
-    owners = np.repeat(np.arange(len(workloads)), counts)
-    places = moves.new_of[np.concatenate([workload.devices for workload in workloads])]
-    owners, places = owners[places >= 0], places[places >= 0]
-    places = places[np.lexsort((places, owners))]
-    ends = np.searchsorted(owners, np.arange(len(workloads)), side="right").tolist()
-    return [places[start:end] for start, end in zip([0, *ends], ends, strict=False)]

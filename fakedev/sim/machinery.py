@@ -27,5 +27,6 @@ class Machinery:
         self.keys = self.roster.keys
         self.quantities = self.relations.quantities
         self.admission = Admission(self.roster, self.capacity, self.quantities, spec.metric_names, spec.tick_seconds)
+        self.admission.look_at(spec.base)
         self.device_limits = DeviceLimits(self.roster, self.capacity)
         self.idle = self.relations.idle_level()

@@ -83,6 +83,16 @@ class Workloads:
             new = replace(new, noise=first_noise(self._seed, new.pair_keys, tick))
             self._table = self._table.joined(new)
 
+    def places(self, moves: Moves) -> list[Positions]:
+        """The new places of the devices that are still there of each running workload, ascending: in their order."""
+        owners, places = self._table.owner, moves.new_of[self._table.device]
+        if moves.gone.any():
+            owners, places = owners[places >= 0], places[places >= 0]
+        if ((places[1:] <= places[:-1]) & (owners[1:] == owners[:-1])).any():
+            places = places[np.lexsort((places, owners))]
+        ends = np.searchsorted(owners, np.arange(len(self._table)), side="right").tolist()
+        return [places[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
     def move(self, moves: Moves, device_keys: Keys, capacity: Capacity, tick: int) -> None:
         """Follow the running workloads' devices to new places: the workloads name them already.
 
