@@ -10,7 +10,7 @@ from fakedev.config.configuration import Configuration
 from fakedev.config.files import Files
 from fakedev.config.load import load
 from fakedev.exposition.face import Face
-from fakedev.exposition.identity import Identity
+from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, NumberFormat, RowSpec
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource, Entity
 from fakedev.sim.events import Reload, StartWorkload
@@ -137,3 +137,49 @@ class CarriedTextTests(SynchronousTestCase):
         node = self.fleet.roster.node(name)
         assert node is not None
         return [facts["pod"] for facts in self.fleet.facts(node)]
+
+
+#: Levels, whose entities are told apart by these facts.
+LEVELS = ("device", "whole", "part", "unit", "link", "link/1", "port", "switch")
+FACTS = ("uuid", "mig_id", "link", "switch")
+
+
+class LevelTests(SynchronousTestCase):
+    """Entities of all levels have the positions of now, whether their texts are kept or made anew."""
+
+    def test_positions(self) -> None:
+        """Nodes of three pools, of divided boards and of boards with links and switches, come, go and change places."""
+        levels = tuple(RowSpec("", labels=(LabelSpec("level", level),), level=level) for level in LEVELS)
+        labels = tuple(LabelSpec(fact, f"{{{fact}}}") for fact in FACTS)
+        shown = Identity("test", "1", (FamilySpec("x", "gauge", "x", NumberFormat.GO, levels),), labels)
+        fleet, face, positions = None, None, set()
+        for parted, linked in (("a, b", "c, d"), ("b", "d, e, c"), ("f, a, b", "c, d"), ("a, f", "g, c, e, d")):
+            text = (
+                f"fleet: {{pools: [{{name: p, nodes: [{parted}], device: a100, mig: [3g.20gb, 1g.5gb]}}, "
+                f"{{name: q, nodes: [{linked}], device: h100}}]}}\nweb: []\nworkloads: {{listen: []}}"
+            )
+            configuration = configured(text)
+            if fleet is None:
+                fleet = Fleet(configuration.fleet)
+            else:
+                fleet.apply(Reload(Machinery(configuration.fleet), RecordHead("", 0.0)))
+            fleet.advance()
+            face, anew = (Face(shown, DeviceSource(fleet), former) for former in (face, None))
+            for node in fleet.roster.nodes:
+                for kept, made in zip(face.texts(node), anew.texts(node), strict=True):
+                    self.assertEqual((kept.positions.tolist(), kept.texts), (made.positions.tolist(), made.texts))
+                    positions.update(kept.positions.tolist())
+        self.assertGreater(len(positions), 100)
+
+    def test_another_identity(self) -> None:
+        """A face of another identity takes nothing over, whatever is said to be its former one."""
+        fleet = Fleet(configured(FLEET).fleet)
+        one, other = configured(FLEET).identities["p"], configured(FLEET.replace("dcgm", "run-ai")).identities["p"]
+        node = fleet.roster.nodes[0]
+        before = Face(one, DeviceSource(fleet))
+        before.texts(node)
+        fleet.apply(Reload(Machinery(configured(FLEET).fleet), RecordHead("", 0.0)))
+        fleet.advance()
+        node = fleet.roster.nodes[0]
+        after, anew = Face(other, DeviceSource(fleet), before), Face(other, DeviceSource(fleet))
+        self.assertEqual([each.texts for each in after.texts(node)], [each.texts for each in anew.texts(node)])

@@ -19,7 +19,8 @@ def fault_rules(
     seed: int, tick_seconds: float, roster: Roster, relations: Relations, admission: Admission
 ) -> Faults:
     """Which faults the fleet can have."""
-    return Faults(seed, roster, roster.keys, relations.quantities, admission.metric, tick_seconds)
+    present = {name: roster.parts.units(has) for name, has in relations.quantities.items()}
+    return Faults(seed, roster, roster.unit_keys, present, admission.metric, tick_seconds)
 
 
 def load_faults(entries: Iterable[Values], rules: Faults | None, report: Report) -> tuple[FaultSpec, ...]:

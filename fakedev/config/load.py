@@ -27,9 +27,12 @@ from fakedev.config.tester import own_frontend, tester_plans, tester_reports
 from fakedev.config.values import Values
 from fakedev.config.variables import Variables
 from fakedev.sim.admission import Admission
+from fakedev.sim.faults.faults import MOST_FAULTS
+from fakedev.sim.parts.demand import unit_capacity
 from fakedev.sim.relations import Relations
 from fakedev.sim.roster import Roster
 from fakedev.sim.spec import FleetSpec
+from fakedev.sim.turnstile import MOST_WORKLOADS
 
 #: How problems name the configuration that is used when none is given.
 DEMO: Final = "demo.yaml"
@@ -105,13 +108,20 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
     if complete:
         roster = Roster(specs)
         relations = Relations(roster, 0.0, fleet["seed"])
-        admission = Admission(roster, relations.capacity(), relations.quantities, metrics, fleet["tick"])
+        capacity = unit_capacity(relations.capacity(), roster.parts)
+        admission = Admission(roster, capacity, relations.quantities, metrics, fleet["tick"])
         rules = fault_rules(fleet["seed"], fleet["tick"], roster, relations, admission)
     base = load_base(workloads["base"], catalog, admission, report)
     faults = load_faults(values["faults"], rules, report)
     if admission is not None and rules is not None:
         profiled, faulty = load_profiles(pools, admission, rules)
         base, faults = base + profiled, faults + faulty
+    if len(base) > MOST_WORKLOADS:
+        text = f"{len(base)} workloads with those of profiles are too many: at most {MOST_WORKLOADS}"
+        report.problem(workloads.place, f"workloads: {text}")
+    if len(faults) > MOST_FAULTS:
+        text = f"{len(faults)} faults with those of profiles are too many: at most {MOST_FAULTS}"
+        report.problem(values.place_of("faults"), f"faults: {text}")
     _note_labels(pools, report)
     return Configuration(
         fleet=FleetSpec(specs, fleet["seed"], fleet["tick"], fleet["epoch"] or 0.0, base, metrics, faults),

@@ -13,6 +13,7 @@ from fakedev.exposition.face import Face
 from fakedev.exposition.held_states import HeldStates
 from fakedev.exposition.identity import Identity
 from fakedev.exposition.page import Page
+from fakedev.exposition.simplified import without_parts
 from fakedev.exposition.sources import DeviceSource, by_identity
 from fakedev.exposition.workload_series import workload_pages
 from fakedev.net.http_body import Body
@@ -245,8 +246,9 @@ class Pages:
 
     def _face(self, identity: Identity) -> Face[RosterNode]:
         if identity not in self._faces:
+            shown = identity if self.fleet.roster.parts.count else without_parts(identity)
             source = DeviceSource(self.fleet, identity.shared_devices)
-            self._faces[identity] = Face(identity, source, self._former.pop(identity, None))
+            self._faces[identity] = Face(shown, source, self._former.pop(identity, None))
         return self._faces[identity]
 
     def _made(self, nodes: Sequence[RosterNode], selection: Selection) -> CachedPage:

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-import numpy as np
-
 from fakedev.sim.label_versions import LabelVersions
 from fakedev.sim.roster import Roster
 from fakedev.sim.schedule import Positions
@@ -23,7 +21,7 @@ _FREE = {"pod": "", "namespace": "", "container": ""}
 class Chosen(NamedTuple):
     """A running workload whose devices are chosen anew, as the configuration is another.
 
-    :ivar had: the devices that it had before, those of them that are still there: their places now, ascending.
+    :ivar had: the devices that it had before, and where those were.
     """
 
     workload: Workload
@@ -45,9 +43,9 @@ class Attribution:
         self._lingering: dict[int, list[Workload]] = {}
 
     def add(self, workload: Workload) -> None:
-        """A workload begins: it holds its devices if it has a pod."""
+        """A workload begins: it holds its devices, and those of its tiles, if it has a pod."""
         if workload.spec.pod:
-            self._take(workload, workload.devices.tolist())
+            self._take(workload, self._roster.parts.held(workload.devices))
 
     def remove(self, workload: Workload, stale: Collection[int] = ()) -> None:
         """A workload is over; its devices go to the next in line.
@@ -56,7 +54,7 @@ class Attribution:
         """
         if not workload.spec.pod:
             return
-        for device in workload.devices.tolist():
+        for device in self._roster.parts.held(workload.devices):
             if device in stale:
                 self._lingering.setdefault(device, []).append(workload)
             else:
@@ -78,13 +76,14 @@ class Attribution:
         places = new_of.tolist()
         other._holders = {places[device]: each for device, each in self._holders.items() if places[device] >= 0}
         other._lingering = {places[device]: each for device, each in self._lingering.items() if places[device] >= 0}
-        for workload, had in chosen:
+        for workload, devices in chosen:
             if workload.spec.pod:
-                now = workload.devices
-                for device in np.setdiff1d(had, now, assume_unique=True).tolist():
+                had = {places[device] for device in self._roster.parts.held(devices)} - {-1}
+                now = other._roster.parts.held(workload.devices)
+                for device in sorted(had.difference(now)):
                     if workload not in other._lingering.get(device, ()):
                         other._let_go(workload, device)
-                other._take(workload, np.setdiff1d(now, had, assume_unique=True).tolist())
+                other._take(workload, [device for device in now if device not in had])
         return other
 
     def _take(self, workload: Workload, devices: Iterable[int]) -> None:

@@ -32,8 +32,10 @@ from fakedev.sim.faults.disguises import Disguises
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.pages import NodeTroubles
 from fakedev.sim.going_over import check_can_go_over, find_devices, without_base, without_devices
-from fakedev.sim.happenings import Happening, Happenings, ending, happening_of, tell_nobody
-from fakedev.sim.levels import DEVICE, Levels, first_levels, moved_levels, next_levels
+from fakedev.sim.happenings import NOBODY, Happening, Happenings, ending, happening_of, tell_nobody
+from fakedev.sim.levels import DEVICE, UNIT, Levels, first_levels, moved_levels, next_levels, shown_levels
+from fakedev.sim.links.advance import advanced
+from fakedev.sim.links.levels import link_history
 from fakedev.sim.machinery import Machinery
 from fakedev.sim.moves import Moves
 from fakedev.sim.randomness import Floats
@@ -81,7 +83,8 @@ class Fleet:
         machinery = self.machinery
         self._endings = Endings(self.roster, self.workloads, machinery.device_limits)
         self.faults = Faults(
-            spec.seed, self.roster, machinery.keys, machinery.quantities, machinery.admission.metric, spec.tick_seconds
+            spec.seed, self.roster, machinery.keys, machinery.unit_quantities, machinery.admission.metric,
+            spec.tick_seconds,
         )
         self._clock = ChangeClock(spec.epoch_seconds, spec.tick_seconds if wall_per_tick is None else wall_per_tick)
         self._clock_tick = 0
@@ -91,7 +94,7 @@ class Fleet:
         self._base.start_workloads(spec.base)
         self._base.start_faults(spec.faults)
         self.troubles = NodeTroubles(self.faults, self.roster)
-        self._disguises = Disguises(self.roster.device_count, spec.epoch_seconds)
+        self._disguises = Disguises(self.roster.parts, spec.epoch_seconds)
         self.turnstile.let_through(0, 0.0)
         demand = self.workloads.demand(0, 0.0, _INSTANT_SECONDS)
         self.state = self.shown = self._state_of(0, first_levels(machinery, demand))
@@ -124,27 +127,38 @@ class Fleet:
         :raises Refused: when it cannot be; nothing is changed or recorded then.
         """
         sequence = self._sequence + 1
+        concerned = NOBODY
         match event:
             case StartWorkload(workload):
-                self.turnstile.accept(workload_id_of(sequence), workload)
+                concerned = self.turnstile.accept(workload_id_of(sequence), workload).devices
             case StopWorkload(workload_id, reason):
                 self.turnstile.stop(workload_id, reason)
             case DropWorkload(workload_id):
                 self.turnstile.drop(workload_id)
             case InjectFault(fault):
-                self.faults.add(self.faults.made(fault_id_of(sequence), fault))
+                made = self.faults.made(fault_id_of(sequence), fault)
+                self.faults.add(made)
+                concerned = made.devices
             case ClearFault(fault_id):
                 self.faults.clear(fault_id)
             case ChangeClock():
                 self._clock, self._clock_tick = event, self.state.tick
             case Reload(machinery):
-                check_can_go_over(self.spec, machinery)
+                self._base.reserve(*self.check_can_go_over(machinery))
                 self._coming = machinery, Moves(self.roster, machinery.roster)
         self._sequence = sequence
         stamped = Stamped(self.state.tick, sequence, event)
         self._journal(stamped)
-        self.happenings.note(happening_of(stamped, self.state.seconds))
+        self.happenings.note(happening_of(stamped, self.state.seconds), concerned)
         return stamped
+
+    def check_can_go_over(self, coming: Machinery) -> tuple[int, int]:
+        """Whether the fleet can become another: how many workloads and faults of the configuration begin with it.
+
+        :raises Refused: when it cannot.
+        """
+        check_can_go_over(self.spec, coming)
+        return self._base.check_room(coming.spec)
 
     # -- the tick ---------------------------------------------------------------------------------
 
@@ -159,57 +173,61 @@ class Fleet:
         if self._coming is not None:
             self._go_over(*self._coming, start)
         past = self.state.levels
-        pace = self._relations.pace(past[DEVICE]) if self.workloads.count_work else {}
+        pace = self.machinery.pace(past[DEVICE]) if self.workloads.count_work else {}
         demand = self.workloads.demand(self.state.tick + 1, start, end, pace)
         faults = self.faults.advance(start, end)
+        links = advanced(link_history(past), past[DEVICE], faults, has_moved=self.faults.has_moved)
         if faults is not None:
             demand = faults.on(demand)
             if self.faults.has_moved:
                 self.troubles.update()
                 self._labels.attribution.release(self.faults.stale())
-                self._relations.change_conditions(faults.conditions(self._relations.inlet_celsius()))
-        levels = next_levels(self.machinery, past, demand, tick_seconds, faults)
-        over = self._endings.of_tick(levels[DEVICE], past[DEVICE], faults, end)
+        if (faults is not None and self.faults.has_moved) or links.up is not link_history(past).up:
+            self._relations.live_in(faults, links)
+        levels = next_levels(self.machinery, past, demand, tick_seconds, faults, links)
+        over = self._endings.of_tick(levels[UNIT], past[UNIT], faults, end)
         self.turnstile.end(over)
         self.turnstile.let_through(self.state.tick, end)
-        self._labels.note(past[DEVICE], levels[DEVICE])
+        self._labels.note(past[UNIT], levels[UNIT])
         self.state = self.shown = self._state_of(self.state.tick + 1, levels)
-        seen = self._disguises.shown(levels[DEVICE], past[DEVICE], self.faults, start)
-        if seen is not levels[DEVICE]:
-            self.shown = self._state_of(self.state.tick, {**levels, DEVICE: seen})
+        seen = self._disguises.shown(levels[UNIT], past[UNIT], self.faults, start)
+        if seen is not levels[UNIT]:
+            self.shown = self._state_of(self.state.tick, shown_levels(self.roster.parts, seen, levels))
         verdicts = self.turnstile.told() + list(over.values())
-        self._note(past[DEVICE], verdicts)
+        self._note(past[UNIT], verdicts)
         return verdicts
 
     def _note(self, past: Level, verdicts: Sequence[Verdict]) -> None:
         """What happened in the tick that is over."""
         tick, seconds = self.state.tick, self.state.seconds
         self.happenings.note_faults(tick, seconds, self.faults.changes)
-        self.happenings.note_devices(tick, seconds, past, self.state.levels[DEVICE], self.faults.behind)
+        self.happenings.note_devices(tick, seconds, past, self.state.levels[UNIT], self.faults.behind)
         for verdict in verdicts:
-            self.happenings.note(ending(tick, seconds, verdict, self._endings.causes.get(verdict.workload_id, "")))
+            cause = self._endings.causes.get(verdict.workload_id, "")
+            self.happenings.note(ending(tick, seconds, verdict, cause), verdict.devices)
 
     def _go_over(self, coming: Machinery, moves: Moves, now_seconds: float) -> None:
         """From here on the fleet is made by another configuration; everything that lives on is found by its name."""
         self._coming = None
+        self._base.reserve(0, 0)
         self.moves = moves
         all_base = self._base.workload_ids
         gone, new_base = self._base.keep_workloads(coming.spec.base)
         over = without_base(self.workloads, gone)
-        self.turnstile.end_and_tell(over + without_devices(self.workloads, self.roster, moves.gone, all_base))
+        self.turnstile.end_and_tell(over + without_devices(self.workloads, self.roster, moves.closed, all_base))
         self.turnstile.let_through(self.state.tick, now_seconds)
         past, before = self.state.levels, self.machinery
         self._use(coming)
         chosen = find_devices(self.workloads, moves, coming, self._base.workload_ids)
-        self.workloads.move(moves, coming.keys, coming.capacity, self.state.tick)
+        self.workloads.move(moves.units, coming.keys, coming.capacity, self.state.tick)
         self._endings = Endings(self.roster, self.workloads, coming.device_limits)
         self._labels = self._labels.moved(self.roster, moves, chosen)
-        self.turnstile.use(self._labels.attribution, coming.admission)
+        self.turnstile.move(moves, self._labels.attribution, coming.admission)
         self._relations.change_conditions(moves.conditions(before.relations.conditions))
         levels = moved_levels(coming, past, before, moves, self.spec.epoch_seconds + now_seconds)
         self._go_over_with_faults(moves)
-        self._disguises.move(moves, levels[DEVICE])
-        self.happenings.move(self.roster, moves, self.state.tick)
+        self._disguises.move(moves.units, self.roster.parts, levels[UNIT])
+        self.happenings.move(self.roster, moves.units, self.state.tick)
         self.state = self.shown = self._state_of(self.state.tick, levels)
         self._base.start_workloads(new_base)
         self.turnstile.let_through(self.state.tick, now_seconds)
@@ -217,11 +235,12 @@ class Fleet:
     def _go_over_with_faults(self, moves: Moves) -> None:
         gone, begins = self._base.keep_faults(self.spec.faults)
         for fault_id in gone:
-            if fault_id in self.faults.by_id:
+            if fault_id in self.faults.by_id and not self.faults.by_id[fault_id].is_cleared:
                 self.faults.clear(fault_id)
         machinery, named_anew = self.machinery, self._base.fault_ids
         self.faults.move(
-            moves.new_of, self.roster, machinery.keys, machinery.quantities, machinery.admission.metric, named_anew
+            moves.units.new_of, self.roster, machinery.keys, machinery.unit_quantities, machinery.admission.metric,
+            named_anew,
         )
         self._base.start_faults(begins)
         self.troubles = NodeTroubles(self.faults, self.roster)
@@ -230,11 +249,19 @@ class Fleet:
 
     def facts(self, node: RosterNode) -> list[dict[str, str]]:
         """The facts of each device of a node, those that workloads bring (pod, ...) and values (xid) among them."""
-        return self._labels.facts(node, self.state.levels[DEVICE])
+        return self._labels.facts(node, self.state.levels[UNIT])
 
     def shared_facts(self, node: RosterNode) -> list[list[dict[str, str]]]:
         """As :meth:`facts`, for each device those of each container on it."""
-        return self._labels.shared_facts(node, self.state.levels[DEVICE])
+        return self._labels.shared_facts(node, self.state.levels[UNIT])
+
+    def part_facts(self, node: RosterNode) -> list[tuple[int, dict[str, str]]]:
+        """Each part of a node's devices, as a unit, with its facts: its device's, and its own."""
+        return self._labels.part_facts(node, self.state.levels[UNIT])
+
+    def shared_part_facts(self, node: RosterNode) -> list[tuple[int, list[dict[str, str]]]]:
+        """As :meth:`part_facts`, for each part those of each container on it."""
+        return self._labels.shared_part_facts(node, self.state.levels[UNIT])
 
     def labels_version(self, node: RosterNode, *, is_shared: bool = False) -> int:
         """A number that changes whenever one of :meth:`facts` of the node does, or of :meth:`shared_facts`."""

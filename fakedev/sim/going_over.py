@@ -44,11 +44,11 @@ def without_devices(
 ) -> list[Verdict]:
     """Verdicts on the workloads that have one of the devices that are gone.
 
-    :param gone: shape (devices,) of the roster.
+    :param gone: shape (units,) of the roster.
     :param spared: ids of those that are given other devices instead.
     """
     return [
-        workload.verdict(1, f"Device {roster.device_name(device)} is no longer in the fleet, terminated")
+        workload.verdict(1, f"Device {roster.unit_name(device)} is no longer in the fleet, terminated")
         for workload, device in workloads.on_devices(gone)
         if workload.workload_id not in spared
     ]
@@ -64,9 +64,9 @@ def find_devices(workloads: Workloads, moves: Moves, coming: Machinery, base: Co
     """
     chosen = []
     known = coming.quantities
-    for workload, places in zip(workloads.running(), workloads.places(moves), strict=True):
+    for workload, places in zip(workloads.running(), workloads.places(moves.units), strict=True):
         if workload.workload_id in base:
-            chosen.append(Chosen(workload, places))
+            chosen.append(Chosen(workload, workload.devices))
             workload.devices = coming.admission.check(workload.spec)
             workload.limits = coming.admission.limits(workload.spec)
         else:

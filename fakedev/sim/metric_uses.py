@@ -66,16 +66,19 @@ class MetricUses:
         is_share = np.array([use.is_share for _, use in uses])
         return cls(profiles, workload, is_share=is_share, peak=np.array(peaks))
 
-    def on_devices(self, firsts: Positions, counts: Positions, most: Floats) -> MetricUses:
+    def on_devices(
+        self, firsts: Positions, counts: Positions, most: Floats, amount: Floats | None = None
+    ) -> MetricUses:
         """The same uses as they begin on the devices of their workloads.
 
         :param firsts, counts: of each workload's pairs, shape (W,).
         :param most: what 100 % of the metric is at each pair, shape (P,).
+        :param amount: what of a value in the metric's unit is asked for at each pair, shape (P,); None: all of it.
         """
         pair_counts = counts[self.workload]
         begins = np.repeat(np.cumsum(pair_counts) - pair_counts, pair_counts)
         pair = np.repeat(firsts[self.workload], pair_counts) + np.arange(pair_counts.sum()) - begins
-        has = most[pair] > 0
+        has = (most[pair] > 0) * (1.0 if amount is None else amount[pair])
         shares = np.repeat(self.is_share, pair_counts)
         unit = np.repeat(self.peak, pair_counts) * np.where(shares, most[pair] / 100.0, has)
         zeros = np.zeros(len(pair))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fakedev.sim.askable import ENGINES
 from fakedev.sim.capacity import Capacity
 from fakedev.sim.columns import column, joined_columns, kept_columns
 from fakedev.sim.limit_rows import LimitRows
@@ -149,10 +150,13 @@ def on_devices(told: Table, workloads: Sequence[Workload], device_keys: Keys, ca
         says_memory[told.uses[MEMORY].workload] = True
     firsts = np.cumsum(counts) - counts
     nothing = np.zeros(len(devices))
+    shares = nothing
+    if told.uses:
+        shares = np.concatenate([capacity.amount_shares(workload.devices) for workload in workloads])
     return replace(
         told,
         uses={
-            metric: uses.on_devices(firsts, counts, capacity.most(metric)[devices])
+            metric: uses.on_devices(firsts, counts, *_most_and_amounts(metric, capacity.most(metric)[devices], shares))
             for metric, uses in told.uses.items()
         },
         limits=LimitRows.of([workload.limits for workload in workloads]),
@@ -176,7 +180,7 @@ def speed_on(spec: WorkloadSpec, devices: Positions, capacity: Capacity) -> floa
     if spec.measured_frequency_mhz:
         speed = speed * capacity.clock_mhz[devices] / spec.measured_frequency_mhz
     if spec.measured_capability:
-        speed = speed * capacity.capability[devices] / spec.measured_capability
+        speed = speed * capacity.capability[devices] / capacity.amount_shares(devices) / spec.measured_capability
     return float(speed.min())
 
 
@@ -187,6 +191,17 @@ def _uses(specs: Sequence[WorkloadSpec]) -> dict[str, list[tuple[int, MetricUse]
         for use in spec.uses:
             found.setdefault(use.metric, []).append((place, use))
     return found
+
+
+def _most_and_amounts(metric: str, most: Floats, shares: Floats) -> tuple[Floats, Floats]:
+    """What 100 % of a metric is on some devices, and what is asked for there of a value in its unit.
+
+    :param most: what each has of it; links as a whole, whatever part of a board it is.
+    :param shares: of what is asked for as an amount.
+    """
+    if metric in ENGINES or metric == "hung":
+        return most, np.ones(len(shares))
+    return most * shares if metric.startswith(("pcie_", "fabric_")) else most, shares
 
 
 def _texts(texts: list[str]) -> Texts:

@@ -21,8 +21,11 @@ FAULT_VALUES: Final = {
     "celsius": "of inlet: how much warmer",
     "resistance": "of fan: thermal resistance, by that with the fan",
     "share": "of link-down, pcie-slow and cut-page: what is left, 0 to 1",
+    "link": "of link-down: the one link that is down",
     "watts": "of power-cap: the limit",
     "megahertz": "of clock-lock: the highest that is left",
+    "width": "of pcie-slow: lanes that are left",
+    "generation": "of pcie-slow: generation that is left",
     "rate": "of pcie-replays: replays a second",
     "leave-sd": "of node-down: 1: it is missing from /sd too",
     "value": "of sentinel: what series show",
@@ -68,6 +71,10 @@ FAULT_VERBS: Final = (
         "journal",
         "What happened last.",
         positionals=[Argument("count", Kind.WHOLE, "N", "how many lines, 1 to 1000; 20 when not given")],
+        options=[
+            Argument("kind", Kind.LIST, "KIND,...", "of these kinds only, as xid,lost,ended"),
+            Argument("devices", Kind.LIST, "WORD,...", "that concern these devices, as in run"),
+        ],
         answers=["ok N lines"],
     ),
 )
