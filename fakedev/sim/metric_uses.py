@@ -34,6 +34,7 @@ class MetricUses:
     :ivar profiles: the values of each as shares of its highest, shape (U,).
     :ivar workload: their places in the table of workloads, shape (U,).
     :ivar is_share: whose values are shares of what the device has, shape (U,).
+    :ivar is_traffic: whose values are bytes a second, of a metric that is a share, shape (U,).
     :ivar peak: the highest value of the profile, in the metric's unit or as percent of what the device has, (U,).
     :ivar pair: places in the table's pairs, shape (V,).
     :ivar unit: the highest value of the profile, in the metric's unit, on that device; 0 where it has it not: (V,).
@@ -46,6 +47,7 @@ class MetricUses:
     workload: Positions = column("use", np.int64)
     pair_counts: Positions = column("use", np.int64)
     is_share: NDArray[np.bool_] = column("use", np.bool_)
+    is_traffic: NDArray[np.bool_] = column("use", np.bool_)
     peak: Floats = column("use")
     pair: Positions = column("pair", np.int64)
     unit: Floats = column("pair")
@@ -63,22 +65,34 @@ class MetricUses:
         peaks = [max(highest(activity.value) for activity in use.activities) for _, use in uses]
         profiles = Profiles.of([_by_highest(use.activities, peak) for (_, use), peak in zip(uses, peaks, strict=True)])
         workload = np.array([place for place, _ in uses], dtype=np.int64)
-        is_share = np.array([use.is_share for _, use in uses])
-        return cls(profiles, workload, is_share=is_share, peak=np.array(peaks))
+        is_share, is_traffic = (
+            np.array(flags) for flags in zip(*[(use.is_share, use.is_traffic) for _, use in uses], strict=True)
+        )
+        return cls(profiles, workload, is_share=is_share, is_traffic=is_traffic, peak=np.array(peaks))
 
     def on_devices(
-        self, firsts: Positions, counts: Positions, most: Floats, amount: Floats | None = None
+        self,
+        firsts: Positions,
+        counts: Positions,
+        most: Floats,
+        amount: Floats | None = None,
+        bandwidth: Floats | None = None,
     ) -> MetricUses:
         """The same uses as they begin on the devices of their workloads.
 
         :param firsts, counts: of each workload's pairs, shape (W,).
         :param most: what 100 % of the metric is at each pair, shape (P,).
         :param amount: what of a value in the metric's unit is asked for at each pair, shape (P,); None: all of it.
+        :param bandwidth: bytes a second of which the metric is a share, at each pair, shape (P,); None: of none.
         """
         pair_counts = counts[self.workload]
         begins = np.repeat(np.cumsum(pair_counts) - pair_counts, pair_counts)
         pair = np.repeat(firsts[self.workload], pair_counts) + np.arange(pair_counts.sum()) - begins
         has = (most[pair] > 0) * (1.0 if amount is None else amount[pair])
+        if bandwidth is not None:
+            known = bandwidth[pair] > 0
+            as_share = np.divide(has, bandwidth[pair], out=np.zeros(len(pair)), where=known)
+            has = np.where(np.repeat(self.is_traffic, pair_counts), as_share, has)
         shares = np.repeat(self.is_share, pair_counts)
         unit = np.repeat(self.peak, pair_counts) * np.where(shares, most[pair] / 100.0, has)
         zeros = np.zeros(len(pair))
@@ -117,7 +131,7 @@ class MetricUses:
         if metric in RATES:
             mean, fluctuation = (each * np.where(self.is_share, 1.0, speed[of]) for each in (mean, fluctuation))
         elif metric in ENGINES:
-            mean, fluctuation = mean * ease[of], fluctuation * ease[of]
+            mean, fluctuation = (each * np.where(self.is_traffic, speed[of], ease[of]) for each in (mean, fluctuation))
         share = np.repeat(mean, self.pair_counts) + np.repeat(fluctuation, self.pair_counts) * noise[self.pair]
         amount = np.maximum(share, 0.0) * self.unit
         if metric in ENGINES:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fakedev.sim.askable import ENGINES
+from fakedev.sim.askable import AS_TRAFFIC, ENGINES
 from fakedev.sim.capacity import Capacity
 from fakedev.sim.columns import column, joined_columns, kept_columns
 from fakedev.sim.limit_rows import LimitRows
@@ -153,10 +153,16 @@ def on_devices(told: Table, workloads: Sequence[Workload], device_keys: Keys, ca
     shares = nothing
     if told.uses:
         shares = np.concatenate([capacity.amount_shares(workload.devices) for workload in workloads])
+    bandwidth = {AS_TRAFFIC: capacity.memory_bytes_per_second[devices] / shares} if AS_TRAFFIC in told.uses else {}
     return replace(
         told,
         uses={
-            metric: uses.on_devices(firsts, counts, *_most_and_amounts(metric, capacity.most(metric)[devices], shares))
+            metric: uses.on_devices(
+                firsts,
+                counts,
+                *_most_and_amounts(metric, capacity.most(metric)[devices], shares),
+                bandwidth.get(metric),
+            )
             for metric, uses in told.uses.items()
         },
         limits=LimitRows.of([workload.limits for workload in workloads]),
