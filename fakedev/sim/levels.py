@@ -82,7 +82,7 @@ def moved_levels(machinery: Machinery, past: Levels, before: Machinery, moves: M
     created = np.full(idle.count, created_seconds)
     fresh = Level(idle.count, {**idle.arrays, "created_seconds": created}, idle.present)
     devices = moves.level(past[DEVICE], before.quantities, fresh)
-    links = moved(link_history(past), machinery.roster.links, moves)
+    links = moved(link_history(past), past[DEVICE], machinery.roster.links, moves)
     if machinery.part_relations is None:
         return _all(machinery.roster.parts, devices, _NO_PARTS, links)
     parts = machinery.part_relations.moved_level(past[PART], moves.parts, devices)

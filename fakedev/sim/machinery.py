@@ -31,6 +31,7 @@ class Machinery:
     def __init__(self, spec: FleetSpec) -> None:
         self.spec = spec
         self.roster = Roster(spec.pools)
+        self.roster.links.prepare()
         self.relations = Relations(self.roster, spec.epoch_seconds, spec.seed)
         parts = self.roster.parts
         self.part_relations = PartRelations(self.roster, self.relations, spec.seed) if parts.count else None
