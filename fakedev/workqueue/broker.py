@@ -72,17 +72,9 @@ class Broker:
             found.statistics.refused()
             raise
         self._last_job += 1
-        job = Job(
-            self._last_job,
-            queue,
-            arguments,
-            limit_seconds=limit_seconds if limit_seconds > 0 else found.spec.run_time_limit_seconds,
-            size_bytes=size_bytes,
-            is_large=is_large,
-            client=client,
-            ticket=ticket,
-            put_seconds=now,
-        )
+        if limit_seconds <= 0:
+            limit_seconds = found.spec.run_time_limit_seconds
+        job = Job(self._last_job, queue, arguments, limit_seconds, size_bytes, is_large, client, ticket, now)
         self._ledger.accept(found, job, now)
         return job
 
