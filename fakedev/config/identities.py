@@ -21,6 +21,7 @@ from fakedev.config.nodes import Node, Table
 from fakedev.config.problems import Place, Report
 from fakedev.config.schema import INVALID, nearest_name
 from fakedev.config.values import Values
+from fakedev.config.windows import with_windows
 from fakedev.exposition.identity import Identity, Layout, SharedDevices
 
 
@@ -64,7 +65,7 @@ def load_identity(node: Node, report: Report, library: Library) -> LoadedIdentit
         not_covered=values["not-covered"],
     )
     if base is not None:
-        identity = _based_on(base.identity, identity, values)
+        identity = _based_on(base.as_written or base.identity, identity, values)
         quantities = {**base.quantity_places, **quantities}
     labels_of_counters = base.counter_labels if base else ()
     if shown is not None:
@@ -89,9 +90,10 @@ def load_identity(node: Node, report: Report, library: Library) -> LoadedIdentit
         place = values.place_of("leading-labels")
         report.problem(place, f"leading-labels: there are only {len(identity.labels)} labels")
     _check_content_type(identity.content_type, values.place_of("content-type"), report)
+    counting = with_windows(identity, making, values.place, report)
     return LoadedIdentity(
-        identity, values.place, quantity_places=quantities, making=making, counter_labels=labels_of_counters,
-        quirks=known,
+        counting, values.place, quantity_places=quantities, making=making, counter_labels=labels_of_counters,
+        quirks=known, as_written=identity,
     )  # fmt: skip
 
 

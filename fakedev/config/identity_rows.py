@@ -17,7 +17,7 @@ _METRIC: Final = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 
 _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
-_LEVELS: Final = ("device", "node", "part", "link", "workload")
+_LEVELS: Final = ("device", "xid", "node", "part", "link", "workload")
 
 
 def checked_metric(name: str) -> str:
@@ -95,7 +95,9 @@ def read_row(values: Values, quantities: dict[str, Place], report: Report) -> Ro
             quantities.setdefault(name, values.place_of(key))
     labels = read_labels(values["labels"], "labels", report)
     constant = 0.0 if values["constant"] is None else float(values["constant"])
-    return RowSpec(quantity, values["unit"], labels, level, requires, plus, per, where, unless, constant)
+    return RowSpec(
+        quantity, values["unit"], labels, level, requires, plus, per, where, unless, constant, values["within"]
+    )
 
 
 def _named(values: Values, key: str, quantities: dict[str, Place]) -> tuple[str, ...]:
@@ -114,7 +116,9 @@ def read_labels(entries: Iterable[Values], where: str, report: Report) -> tuple[
         reported(checked_label, name, values.place_of("name"), report)
         reported(Template.parse, template, values.place_of("value"), report)
         texts = tuple(values["texts"].items())
-        labels.append(LabelSpec(name, template, values["optional"], texts, values["otherwise"]))
+        labels.append(
+            LabelSpec(name, template, values["optional"], texts, values["otherwise"], values["leading"])
+        )
     for name, times in Counter(label.name for label in labels).items():
         if name and times > 1:
             place = next(values.place for values in entries if values["name"] == name)

@@ -51,7 +51,7 @@ class Family:
                 found.append((number, False))
             elif row.is_conditional or needed & level.present.keys():
                 positions = lines.positions if lines.rows is None else lines.positions[lines.rows == number]
-                found.append((number, np.logical_and.reduce(_conditions(level, row, needed, positions))))
+                found.append((number, _is_there(level, row, needed, positions)))
         if not found:
             return lines
         if len(found) == len(self._rows) and all(is_there is False for _, is_there in found):
@@ -92,6 +92,18 @@ class Family:
             chosen = np.flatnonzero(rows == number)
             values[chosen] = _shown(state.levels[row.level], row, positions[chosen])
         return values
+
+
+def _is_there(
+    level: Level, row: RowSpec, needed: Collection[str], positions: NDArray[np.int64]
+) -> NDArray[np.bool_] | bool:
+    """Whether entities have a row; shape as ``positions``. A state that is held may be older than some of them."""
+    if not level.count:
+        return False
+    known: NDArray[np.bool_] = positions < level.count
+    every = _conditions(level, row, needed, positions if known.all() else np.where(known, positions, 0))
+    is_there: NDArray[np.bool_] = np.logical_and.reduce([known, *every])
+    return is_there
 
 
 def _conditions(

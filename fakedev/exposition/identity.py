@@ -67,6 +67,7 @@ class LabelSpec:
     """A label: its name, and a template over facts. An optional one is left out when it has no value.
 
     :param texts: what is shown in the place of a value, (value, text) each; with any, another value is ``otherwise``.
+    :param leading: of a row's own: it stays with the leading ones of the identity when the others are sorted.
     """
 
     name: str
@@ -74,6 +75,7 @@ class LabelSpec:
     optional: bool = False
     texts: tuple[tuple[str, str], ...] = ()
     otherwise: str = ""
+    leading: bool = False
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,7 @@ class RowSpec:
     :param where: quantities of which one at least must not be 0; empty for no such condition.
     :param unless: quantities that must all be 0, or absent.
     :param constant: is shown where ``quantity`` is empty.
+    :param within: the window of the identity over which its tallies are counted, by its name; empty for none.
     """
 
     quantity: str
@@ -98,6 +101,7 @@ class RowSpec:
     where: tuple[str, ...] = ()
     unless: tuple[str, ...] = ()
     constant: float = 0.0
+    within: str = ""
 
     @property
     def needed(self) -> tuple[str, ...]:
@@ -117,8 +121,8 @@ class RowSpec:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it shows its quantity alone."""
-        return bool(self.quantity) and not self.plus and not self.per
+        """Whether it shows its quantity of a device alone."""
+        return bool(self.quantity) and not self.plus and not self.per and self.level == "device"
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,9 @@ class Labels:
             every: dict[str, int | _Label] = {spec.name: place for place, spec in enumerate(common)}
             every |= {spec.name: _Label(spec) for spec in own}
             names = list(every)
-            self._kinds.append([every[name] for name in names[:leading] + sorted(names[leading:])])
+            in_front = sorted(spec.name for spec in own if spec.leading)
+            rest = sorted(set(names[leading:]).difference(in_front))
+            self._kinds.append([every[name] for name in names[:leading] + in_front + rest])
 
     def texts(self, facts: Mapping[str, str]) -> list[str]:
         """``name="value",...`` for each kind of row of an entity; optional labels without a value left out."""

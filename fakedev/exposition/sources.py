@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 from fakedev.exposition.identity import Identity, SharedDevices
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.roster import RosterNode
+from fakedev.sim.tallies.tallies import XID_LEVEL
 
 Entity = tuple[int, Mapping[str, str]]
 Group_contra = TypeVar("Group_contra", contravariant=True)
@@ -51,9 +52,18 @@ class DeviceSource:
         self._is_shared = shared is not SharedDevices.FIRST
 
     def entities(self, level: str, group: RosterNode) -> Sequence[Entity]:
-        """The node's devices by index."""
-        if level != "device":
-            return []
+        """The node's devices by index, or what they have of that level."""
+        if level == XID_LEVEL:
+            tallies = self._fleet.tallies
+            return [
+                (place, {**facts, "xid": str(code)})
+                for device, facts in self._devices(group)
+                for place, code in tallies.xids_of(device)
+            ]
+        return self._devices(group) if level == "device" else []
+
+    def _devices(self, group: RosterNode) -> list[Entity]:
+        """The node's devices, with the facts of those who have them."""
         if not self._is_shared:
             return list(zip(group.devices, self._fleet.facts(group), strict=True))
         holders = zip(group.devices, self._fleet.shared_facts(group), strict=True)

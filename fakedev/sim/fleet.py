@@ -3,7 +3,8 @@
 A tick, in its order (each step is array operations over the whole fleet):
 1. workloads that came or went since the last tick begin or leave; after a reload the fleet goes over to its new shape;
 2. what the workloads ask of every device over the tick, from their profiles and noise (:mod:`fakedev.sim.demand`);
-3. all quantities of the devices, from that (:mod:`fakedev.sim.relations`);
+3. all quantities of the devices, from that (:mod:`fakedev.sim.relations`), and what is counted of them
+   (:mod:`fakedev.sim.tallies.tallies`);
 4. workloads whose end or limit fell into the tick, or who lost a device, get their verdict and leave.
 An event that arrives during tick n takes effect in tick n + 1, in order of arrival.
 """
@@ -40,6 +41,7 @@ from fakedev.sim.randomness import Floats
 from fakedev.sim.roster import RosterNode
 from fakedev.sim.spec import FleetSpec
 from fakedev.sim.state import Level, State
+from fakedev.sim.tallies.tallies import Tallies
 from fakedev.sim.turnstile import Turnstile
 from fakedev.sim.workload import Verdict
 from fakedev.sim.workloads import Workloads
@@ -94,7 +96,11 @@ class Fleet:
         self._disguises = Disguises(self.roster.device_count, spec.epoch_seconds)
         self.turnstile.let_through(0, 0.0)
         demand = self.workloads.demand(0, 0.0, _INSTANT_SECONDS)
-        self.state = self.shown = self._state_of(0, first_levels(machinery, demand))
+        levels = first_levels(machinery, demand)
+        #: What exporters count of what the devices report.
+        self.tallies = Tallies(spec.tallies, self.roster.device_count, machinery.quantities)
+        self.tallies.note(levels[DEVICE], None, None, self._relations.conditions, 0.0)
+        self.state = self.shown = self._state_of(0, self.tallies.shown(levels))
 
     def _use(self, machinery: Machinery) -> None:
         self.machinery, self.spec, self.roster = machinery, machinery.spec, machinery.roster
@@ -169,14 +175,17 @@ class Fleet:
                 self._labels.attribution.release(self.faults.stale())
                 self._relations.change_conditions(faults.conditions(self._relations.inlet_celsius()))
         levels = next_levels(self.machinery, past, demand, tick_seconds, faults)
+        reporting = self.tallies.note(levels[DEVICE], past[DEVICE], faults, self._relations.conditions, end)
+        levels = self.tallies.shown(levels)
         over = self._endings.of_tick(levels[DEVICE], past[DEVICE], faults, end)
         self.turnstile.end(over)
         self.turnstile.let_through(self.state.tick, end)
         self._labels.note(past[DEVICE], levels[DEVICE])
+        self._labels.change(reporting)
         self.state = self.shown = self._state_of(self.state.tick + 1, levels)
         seen = self._disguises.shown(levels[DEVICE], past[DEVICE], self.faults, start)
         if seen is not levels[DEVICE]:
-            self.shown = self._state_of(self.state.tick, {**levels, DEVICE: seen})
+            self.shown = self._state_of(self.state.tick, {**levels, **self.tallies.levels(seen)})
         verdicts = self.turnstile.told() + list(over.values())
         self._note(past[DEVICE], verdicts)
         return verdicts
@@ -209,6 +218,8 @@ class Fleet:
         self.turnstile.use(self._labels.attribution, coming.admission)
         self._relations.change_conditions(moves.conditions(before.relations.conditions))
         levels = moved_levels(coming, past, before, moves, self.spec.epoch_seconds + now_seconds)
+        self.tallies.move(moves, self.spec.tallies, coming.quantities)
+        levels = self.tallies.shown(levels)
         self._go_over_with_faults(moves)
         self._disguises.move(moves, levels[DEVICE])
         self.happenings.move(self.roster, moves, self.state.tick)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from fakedev.sim.faults.fault_tick import FaultTick
@@ -51,7 +51,7 @@ NOTHING: Final = Effect()
 
 
 def _code(code: int) -> Act:
-    return lambda tick, touched: tick.put("xid", touched.devices, code)
+    return lambda tick, touched: tick.report(touched.devices, code)
 
 
 def _all(*acts: Act) -> Act:
@@ -100,11 +100,10 @@ _RETIRE: Final = _all(
 _AWAY: Final = _all(_put("lost"), _put("idled"))
 
 
+def _double_bit(code: int) -> Act:
+    """What comes with a code of a double-bit error."""
+    return _all(_count("memory_errors_uncorrectable", "count"), _RETIRE, _end_work(f"XID {code} on {{}}"))
 
-def _double_bit(code: int) -> Effect:
-    return Effect(
-        _all(_count("memory_errors_uncorrectable", "count"), _RETIRE, _code(code), _end_work(f"XID {code} on {{}}"))
-    )
 
 
 ECC_SINGLE: Final = Effect(
@@ -114,7 +113,7 @@ ECC_SINGLE: Final = Effect(
         _count("retired_pages_single_bit", "rows"),
     )
 )
-ECC_DOUBLE: Final = _double_bit(48)
+ECC_DOUBLE: Final = Effect(_all(_double_bit(48), _code(48)))
 INLET: Final = Effect(
     hold=lambda tick, touched: tick.add("inlet_rise_celsius", touched.devices, touched.values["celsius"])
 )
@@ -128,13 +127,14 @@ BRAKE: Final = Effect(hold=_put("braked"))
 CAP: Final = Effect(hold=_put_given("power_limit_watts", "watts"))
 LOCK: Final = Effect(hold=_put_given("highest_mhz", "megahertz"))
 HANG: Final = Effect(hold=_put("hung"))
-LINK: Final = Effect(
-    strike=_all(_count("link_errors"), _code(74)),
-    # XID 74 takes no share: all links are down.
+#: XID 74 takes no share: all links are down.
+_LINK_COMPANY: Final = Effect(
+    strike=_count("link_errors"),
     hold=lambda tick, touched: tick.lower(
         "fabric_share", touched.devices, touched.values.get("share", 0.0)
     ),
 )
+LINK: Final = replace(_LINK_COMPANY, strike=_all(_LINK_COMPANY.strike, _code(74)))
 PCIE: Final = Effect(hold=_lower("pcie_share", "share"))
 REPLAYS: Final = Effect(hold=_count_replays)
 RESET: Final = Effect(strike=_all(_RESET, _end_work("Device {} reset")))
@@ -150,9 +150,9 @@ def xid_effect(code: int) -> Effect:
         case 13 | 31 | 43 | 45:  # a fault of the application: its work ends
             company = Effect(strike=_all(_count("programming_errors"), ends))
         case 48 | 94:  # a double-bit error; 94: that only its application has seen
-            company = _double_bit(code)
+            company = Effect(_double_bit(code))
         case 95:  # one that cannot be contained: the board is of no use until it is reset
-            company = Effect(_double_bit(code).strike, dead, _RESET)
+            company = Effect(_double_bit(code), dead, _RESET)
         case 61 | 62 | 119 | 120:  # the board's own processor is stuck
             company = Effect(_count("driver_errors"), dead, _RESET)
         case 63:  # a row was remapped, or a page retired
@@ -160,7 +160,7 @@ def xid_effect(code: int) -> Effect:
         case 64:  # that has failed
             company = Effect(_put("row_remap_failure"))
         case 74:
-            company = LINK
+            company = _LINK_COMPANY
         case 79:
             company = LOST
         case 92:  # many single-bit errors

@@ -54,12 +54,20 @@ class Ending(NamedTuple):
     fault_id: str
 
 
+class Report(NamedTuple):
+    """A code of an error that the driver of some devices reports."""
+
+    devices: Positions
+    code: int
+
+
 class FaultTick:
     """What faults do to D devices in one tick.
 
     :param seconds: the length of the tick.
     :param now_seconds: simulated time at its end.
     :ivar endings: the workloads that faults end.
+    :ivar reports: all that drivers report, in order; of several of a device the last stands in its ``xid``.
     """
 
     def __init__(self, count: int, seconds: float, now_seconds: float) -> None:
@@ -68,6 +76,7 @@ class FaultTick:
         self.now_seconds = now_seconds
         self._arrays: dict[str, Floats] = {}
         self.endings: list[Ending] = []
+        self.reports: list[Report] = []
 
     def _of(self, name: str) -> Floats:
         if name not in self._arrays:
@@ -87,6 +96,11 @@ class FaultTick:
         """The devices that are reset, shape (D,); None for none. One that is lost cannot be."""
         reset, lost = self.where("reset"), self.where("lost")
         return reset if reset is None or lost is None else reset & ~lost
+
+    def report(self, devices: Positions, code: int) -> None:
+        """Drivers report an error."""
+        self.reports.append(Report(devices, code))
+        self.put("xid", devices, code)
 
     def put(self, name: str, devices: Positions, value: float) -> None:
         """Set a value; of several faults the last one counts."""

@@ -1,0 +1,138 @@
+"""All tallies of a fleet: made in each tick of what its devices report, and shown as quantities beside theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from fakedev.sim.boards.conditions import Conditions
+from fakedev.sim.faults.fault_tick import FaultTick
+from fakedev.sim.levels import DEVICE, Levels
+from fakedev.sim.moves import Moves
+from fakedev.sim.randomness import Floats
+from fakedev.sim.schedule import Positions
+from fakedev.sim.state import Level, Mask
+from fakedev.sim.tallies.clock_events import ClockEvents
+from fakedev.sim.tallies.health import Health
+from fakedev.sim.tallies.names import CLOCK_SAMPLES, CLOCK_STARTS, HEALTH, XIDS, Tally, is_sampled
+from fakedev.sim.tallies.xids import Xids
+
+#: The level of the codes that devices have reported.
+XID_LEVEL: Final = "xid"
+_REASONS: Final = "throttle_reasons"
+_NOBODY: Final = np.zeros(0, dtype=np.int64)
+
+
+class Tallies:
+    """The tallies that are shown.
+
+    :param had: the devices that have each quantity, whether they show it or are lost; all where a name is missing.
+    """
+
+    def __init__(self, tallies: Sequence[Tally], count: int, had: Mapping[str, Mask]) -> None:
+        self._count = count
+        self._use(tallies, had)
+        self._xids = Xids(self._windows(0.0))
+        self._clocks: dict[float, ClockEvents] = {}
+        self._health = Health(count)
+        self._make_clocks()
+
+    def _use(self, tallies: Sequence[Tally], had: Mapping[str, Mask]) -> None:
+        self._tallies = tuple(tallies)
+        everyone = np.ones(self._count, dtype=np.bool_)
+        self._reports, self._has_reasons = had.get("xid", everyone), had.get(_REASONS, ~everyone)
+
+    def _windows(self, every_seconds: float) -> list[float]:
+        """The windows of what is sampled at an interval; of error codes, where that is 0."""
+        within = {each.within_seconds for each in self._tallies if each.every_seconds == every_seconds}
+        return sorted(within - {0.0})
+
+    def _make_clocks(self) -> None:
+        for every in {each.every_seconds for each in self._tallies if is_sampled(each.base)}:
+            if every not in self._clocks:
+                self._clocks[every] = ClockEvents(self._count, every, self._windows(every))
+
+    @property
+    def are_none(self) -> bool:
+        """Whether nothing is counted."""
+        return not self._tallies
+
+    def note(
+        self, level: Level, before: Level | None, faults: FaultTick | None, conditions: Conditions, now: float
+    ) -> Positions:
+        """Count what was reported in a tick that ends now.
+
+        :param level: what the devices are at its end.
+        :param before: the same a tick ago.
+        :returns: the devices that have an entity more than before.
+        """
+        if self.are_none:
+            return _NOBODY
+        reasons = level.arrays.get(_REASONS)
+        if reasons is not None:
+            is_there = level.present.get(_REASONS, np.ones(self._count, dtype=np.bool_))
+            for clocks in self._clocks.values():
+                clocks.note(reasons, is_there, now)
+        self._health.note(level, faults, conditions.fabric_share, now)
+        gone = None if before is None or "lost" not in before.arrays else before.arrays["lost"] > 0
+        return self._xids.note([] if faults is None else faults.reports, gone, now)
+
+    def shown(self, levels: Levels) -> Levels:
+        """Levels with the tallies: those of devices that are lost too."""
+        return levels if self.are_none else {**levels, **self.levels(self._with_own(levels[DEVICE]))}
+
+    def _with_own(self, level: Level) -> Level:
+        arrays, present = dict(level.arrays), dict(level.present)
+        findings = self._health.findings()
+        for tally in self._tallies:
+            if tally.base == XIDS:
+                counts = self._xids.counts(tally.within_seconds)
+                arrays[tally.name] = np.bincount(self._xids.devices, counts, self._count).astype(np.float64)
+                present[tally.name] = self._reports
+            elif tally.base in HEALTH:
+                arrays[tally.name] = findings[tally.base]
+                present[tally.name] = self._reports
+            else:
+                arrays[tally.name] = self._of_clocks(tally)
+                present[tally.name] = self._has_reasons
+        return Level(level.count, arrays, present)
+
+    def _of_clocks(self, tally: Tally) -> Floats:
+        clocks = self._clocks[tally.every_seconds]
+        if tally.base in CLOCK_STARTS:
+            return clocks.starts(CLOCK_STARTS[tally.base])
+        return clocks.samples(CLOCK_SAMPLES[tally.base], tally.within_seconds)
+
+    def levels(self, device: Level) -> dict[str, Level]:
+        """The levels that have tallies.
+
+        :param device: that of the devices, with theirs: a code of a device shows nothing where that does not either.
+        """
+        names = [each for each in self._tallies if each.base == XIDS]
+        if not names:
+            return {DEVICE: device}
+        owners = self._xids.devices
+        arrays: dict[str, Floats] = {}
+        for each in names:
+            of_device = device.arrays[each.name][owners]
+            arrays[each.name] = np.where(np.isnan(of_device), of_device, self._xids.counts(each.within_seconds))
+        present = {each.name: device.present[each.name][owners] for each in names}
+        return {DEVICE: device, XID_LEVEL: Level(len(owners), arrays, present)}
+
+    def xids_of(self, device: int) -> list[tuple[int, int]]:
+        """The places in their level of the codes that a device has reported, with the codes."""
+        return self._xids.of_device(device)
+
+    def move(self, moves: Moves, tallies: Sequence[Tally], had: Mapping[str, Mask]) -> None:
+        """The devices have new places, and other tallies are shown."""
+        self._count = len(moves.old_of)
+        self._use(tallies, had)
+        self._xids.move(moves, self._windows(0.0))
+        self._health.move(moves)
+        every_used = {each.every_seconds for each in self._tallies if is_sampled(each.base)}
+        self._clocks = {every: clocks for every, clocks in self._clocks.items() if every in every_used}
+        for every, clocks in self._clocks.items():
+            clocks.move(moves, self._windows(every))
+        self._make_clocks()
