@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from fakedev.commands.configuration_options import add_configuration_options
 from fakedev.config.files import Files
 from fakedev.config.load import load
 from fakedev.config.problems import ConfigurationError
@@ -48,8 +49,7 @@ def discover(arguments: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("fakedev sd", description=__doc__, allow_abbrev=False)
-    parser.add_argument("--config", "-c", metavar="FILE", help="configuration; without one the demo")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a value of the configuration")
+    add_configuration_options(parser, "without one the demo")
     parser.add_argument("--pool", metavar="NAME", help="this pool's nodes only")
     parser.add_argument(
         "--target", default="127.0.0.1:9400", metavar="HOST:PORT", help="where fakedev is, default 127.0.0.1:9400"
