@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import combinations
 
 import pytest
 
@@ -45,8 +46,8 @@ def test_rows(identity: Identity) -> None:
             assert row.quantity or not (row.plus or row.per)
             assert row.unit in UNITS
             assert row.level == "device"
-        told_apart = [tuple((label.name, label.value) for label in row.labels) for row in family.rows]
-        assert len(told_apart) == len(set(told_apart)), family.name
+        for row, other in combinations(family.rows, 2):
+            assert row.excludes(other) or row.labels != other.labels, family.name
 
 
 def test_labels(identity: Identity) -> None:

@@ -153,7 +153,7 @@ def test_device_problem(old: str, new: str, expected: str) -> None:
         ("{index}", "{index", "id.yaml:3: '{index' has a brace that is no {fact}"),
         ("{product_name|upper}", "{product_name|title}", "id.yaml:11: {product_name|title}: 'title' is not upper or lower"),
         ("name: acme_warp", "name: acme_power", "id.yaml:5: families: 'acme_power' is there 2 times: put its rows into one"),
-        ("quantity: power,", "", "id.yaml:5: acme_power: give either quantity, or constant, or rows"),
+        ("quantity: power,", "", "id.yaml:5: acme_power: give either quantity, or constant, or fact, or rows"),
         ("level: part, labels: [{name: kind, value: x}]", 'labels: [{name: kind, value: "{product_name|upper}"}]', "id.yaml:6: acme_warp: two rows have the same labels: give them a label that differs"),
         ("name: kind", "name: host", "id.yaml:6: acme_warp: the label 'host' is given 2 times on a line: remove one"),
         ("level: part", "level: chip", "id.yaml:12: level: 'chip' is none of device, node, part, link, workload"),

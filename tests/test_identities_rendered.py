@@ -6,7 +6,9 @@ are no part of the project: they lie in a folder beside it on the developers' ma
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -18,6 +20,8 @@ from fakedev.config.files import Files
 from fakedev.config.load import load
 from fakedev.exposition.face import Face
 from fakedev.exposition.identity import UNITS, Identity, Layout, RowSpec
+from fakedev.exposition.labels import Template
+from fakedev.exposition.numbers import number_of
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource
 from fakedev.sim.events import StartWorkload
@@ -65,18 +69,28 @@ def value_of(level: Level, quantity: str, device: int) -> float:
     return float(level.arrays[quantity][device]) if level.has(quantity, device) else 0.0
 
 
-def has_row(row: RowSpec, level: Level, device: int) -> bool:
-    """Whether a device has what the row shows, and the row is not left out for what is 0."""
+def fact_of(row: RowSpec, facts: Mapping[str, str]) -> float:
+    """The number that a row makes of facts."""
+    return number_of(Template.parse(row.fact).value(facts))
+
+
+def has_row(row: RowSpec, level: Level, device: int, facts: Mapping[str, str]) -> bool:
+    """Whether a device has what the row shows, and the row is not left out for what is 0 or no number."""
     is_left_out = row.where and not any(value_of(level, name, device) for name in row.where)
     is_left_out = is_left_out or any(value_of(level, name, device) for name in row.unless)
+    is_left_out = is_left_out or (bool(row.fact) and math.isnan(fact_of(row, facts)))
     return all(level.has(name, device) for name in row.needed) and not is_left_out
 
 
-def shown(row: RowSpec, level: Level, device: int) -> float:
+def shown(row: RowSpec, level: Level, device: int, facts: Mapping[str, str]) -> float:
     """What a row shows of a device."""
+    if row.fact:
+        return fact_of(row, facts)
     if not row.quantity:
         return row.constant
     value = sum(value_of(level, name, device) for name in (row.quantity, *row.plus))
+    if row.bits:
+        return float(int(value) & row.bits != 0)
     return value / (value_of(level, row.per, device) if row.per else 1.0) * UNITS[row.unit]
 
 
@@ -108,13 +122,14 @@ class TestEveryDevice:
         """Each row shows its quantity of its device, in its unit, to the digits of its format; there are no others."""
         fleet, identity = every_device(title)
         level = fleet.state.levels["device"]
+        facts = [each for node in fleet.roster.nodes for each in fleet.facts(node)]
         lines = iter(page_of(fleet, replace(identity, layout=Layout.FAMILIES)).splitlines())
         for family in identity.families:
             expected = [
-                shown(row, level, device)
+                shown(row, level, device, facts[device])
                 for device in range(level.count)
                 for row in family.rows
-                if has_row(row, level, device)
+                if has_row(row, level, device, facts[device])
             ]
             if not expected:
                 continue
@@ -188,6 +203,36 @@ class TestDcgm:
         assert len(names) > 15
         assert names <= declared(theirs)
         assert lines_without_numbers(ours, names) == lines_without_numbers(theirs, names)
+
+
+@needs_golden
+class TestNvidiaGpuExporter:
+    """nvidia-gpu-exporter@1 over an H100, beside captures of one."""
+
+    @pytest.mark.parametrize("state", ["idle", "load"])
+    def test_settings_and_facts(self, state: str) -> None:
+        """They are the captured board's, but for those that tell boards and drivers apart."""
+        name = f"nvidia_gpu_exporter.linux-x86_64__nvidia-h100-80gb-hbm3__590.48.01__{state}.prom"
+        capture = (GOLDEN / name).read_text(encoding="utf-8")
+        fleet, identity = made("{name: p, nodes: 1, device: h100, devices-per-node: 1, identity: nvidia-gpu-exporter}", "all")
+        own = {f"nvidia_smi_{each}" for each in ("pci_device", "pci_bus", "serial")}
+        facts = {family.name for family in identity.families if family.rows[0].fact} - own
+        assert len(facts) > 25
+        ours, theirs = (
+            {name: float(value) for name, value in re.findall(r"^(\w+)\{.*\} (\S+)$", page, re.MULTILINE)}
+            for page in (page_of(fleet, identity), capture)
+        )
+        assert {name: ours[name] for name in facts} == {name: theirs[name] for name in facts}
+
+    def test_what_a_pool_says(self) -> None:
+        """It takes the place of the type's; what is no number has no row."""
+        labels = 'labels: {persistence_mode: "0", vbios_version: "1.2.3", ecc_mode: "[N/A]"}'
+        page = page_of(*made(
+            "{name: p, nodes: 1, device: h100, devices-per-node: 2, identity: nvidia-gpu-exporter, " + labels + "}"
+        ))  # fmt: skip
+        assert re.findall(r"^nvidia_smi_persistence_mode\{.*\} (\S+)$", page, re.MULTILINE) == ["0", "0"]
+        assert page.count('vbios_version="1.2.3"') == 2
+        assert "ecc_mode" not in page
 
 
 @needs_golden

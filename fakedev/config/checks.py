@@ -61,6 +61,7 @@ def note_unused_labels(labels: Mapping[str, Place], identities: Iterable[Identit
     shown: set[str] = set()
     for identity in identities:
         shown |= facts_shown(_all_labels(identity))
+        shown |= facts_shown(LabelSpec("", row.fact) for family in identity.families for row in family.rows)
     for label, place in labels.items():
         if label not in shown:
             report.note(place, f"the label {label!r} is left out: {names} does not show it")

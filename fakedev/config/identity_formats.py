@@ -46,6 +46,20 @@ _UNIT: Final = Key("unit", Choice(tuple(UNITS)), "Unit in which it is shown.", d
 _CONSTANT: Final = Key(
     "constant", Number(), "What it shows in place of a quantity: of things that never change.", default_words="none"
 )
+_FACT: Final = Key(
+    "fact",
+    Text(),
+    "In place of a quantity a text with {facts} in it that is a number, decimal or 0x...; no row where it is none.",
+    default="",
+    default_words="none",
+)
+_BITS: Final = Key(
+    "bits",
+    Integer(0, 2**31 - 1),
+    "Of a quantity that is a mask: it shows 1 where any of these bits is set, else 0.",
+    default=0,
+    default_words="the quantity itself",
+)
 
 _WITHIN: Final = Key(
     "within", Text(), "The window, of those of the identity, over which it is counted.", default="",
@@ -57,6 +71,8 @@ ROW = Section(
     (
         Key("quantity", Text(), _QUANTITY_DOC, default="", default_words="see constant"),
         _CONSTANT,
+        _FACT,
+        _BITS,
         _PLUS,
         _PER,
         _UNIT,
@@ -81,6 +97,8 @@ FAMILY = Section(
             "quantity", Text(), "The quantity it shows, when it has one row for each device.", default_words="see rows"
         ),
         _CONSTANT,
+        _FACT,
+        _BITS,
         _PLUS,
         _PER,
         _UNIT,
@@ -130,6 +148,8 @@ FIELD = Section(
         Key("label", Text(), "Its text, as of a label, where it can be one.", default="", default_words="none"),
         Key("quantity", Text(), _QUANTITY_DOC, default="", default_words="none"),
         _CONSTANT,
+        _FACT,
+        _BITS,
         _PLUS,
         _PER,
         _UNIT,

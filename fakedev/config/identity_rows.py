@@ -42,16 +42,17 @@ def checked_label(name: str) -> str:
 
 def check_rows(family: FamilySpec, labels: Sequence[LabelSpec], place: Place, report: Report) -> None:
     """Reports labels given twice on a line, and rows that would be the same series."""
-    seen: set[tuple[str, frozenset[tuple[str, str]]]] = set()
+    seen: dict[tuple[str, frozenset[tuple[str, str]]], list[RowSpec]] = {}
     for row in family.rows:
         names = Counter(label.name for label in (*labels, *row.labels))
         for name, times in names.items():
             if times > 1:
                 report.problem(place, f"{family.name}: the label {name!r} is given {times} times on a line: remove one")
         series = (row.level, frozenset((label.name, label.value) for label in row.labels))
-        if series in seen:
+        alike = seen.setdefault(series, [])
+        if not all(row.excludes(other) for other in alike):
             report.problem(place, f"{family.name}: two rows have the same labels: give them a label that differs")
-        seen.add(series)
+        alike.append(row)
 
 
 def read_family(values: Values, quantities: dict[str, Place], report: Report) -> FamilySpec:
@@ -61,10 +62,10 @@ def read_family(values: Values, quantities: dict[str, Place], report: Report) ->
     """
     name = values["name"] or ""
     reported(checked_metric, name, values.place_of("name"), report)
-    if sum((bool(values["rows"]), values.given("quantity"), values.given("constant"))) != 1:
-        report.problem(values.place, f"{name}: give either quantity, or constant, or rows")
+    if sum((bool(values["rows"]), *(values.given(key) for key in ("quantity", "constant", "fact")))) != 1:
+        report.problem(values.place, f"{name}: give either quantity, or constant, or fact, or rows")
     rows = tuple(read_row(row, quantities, report) for row in values["rows"])
-    if not rows and (values["quantity"] or values["constant"] is not None):
+    if not rows and (values["quantity"] or values["fact"] or values["constant"] is not None):
         rows = (read_row(values, quantities, report),)
     return FamilySpec(
         name=name,
@@ -81,8 +82,12 @@ def read_row(values: Values, quantities: dict[str, Place], report: Report) -> Ro
     :param quantities: gathers the quantities that it names, with their places.
     """
     quantity = quantity_in_file(values["quantity"] or "")
-    if bool(quantity) == (values["constant"] is not None):
-        report.problem(values.place, "a row shows either a quantity or a constant")
+    fact = values["fact"]
+    if sum((bool(quantity), bool(fact), values["constant"] is not None)) != 1:
+        report.problem(values.place, "a row shows either a quantity, or a constant, or a fact")
+    reported(Template.parse, fact, values.place_of("fact"), report)
+    if values["bits"] and not quantity:
+        report.problem(values.place_of("bits"), "bits are those of a quantity")
     if quantity:
         quantities.setdefault(quantity, values.place_of("quantity"))
     plus, where, unless = (_named(values, key, quantities) for key in ("plus", "where", "unless"))
@@ -96,7 +101,8 @@ def read_row(values: Values, quantities: dict[str, Place], report: Report) -> Ro
     labels = read_labels(values["labels"], "labels", report)
     constant = 0.0 if values["constant"] is None else float(values["constant"])
     return RowSpec(
-        quantity, values["unit"], labels, level, requires, plus, per, where, unless, constant, values["within"]
+        quantity, values["unit"], labels, level, requires, plus, per, where, unless, constant, fact, values["bits"],
+        values["within"],
     )
 
 

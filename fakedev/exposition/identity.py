@@ -88,6 +88,9 @@ class RowSpec:
     :param where: quantities of which one at least must not be 0; empty for no such condition.
     :param unless: quantities that must all be 0, or absent.
     :param constant: is shown where ``quantity`` is empty.
+    :param fact: a template whose text is the number that is shown where ``quantity`` is empty; an entity whose text
+        is none has no row.
+    :param bits: 1 is shown where the quantity, a mask, has any of these bits, else 0; 0: the quantity itself.
     :param within: the window of the identity over which its tallies are counted, by its name; empty for none.
     """
 
@@ -101,6 +104,8 @@ class RowSpec:
     where: tuple[str, ...] = ()
     unless: tuple[str, ...] = ()
     constant: float = 0.0
+    fact: str = ""
+    bits: int = 0
     within: str = ""
 
     @property
@@ -117,12 +122,18 @@ class RowSpec:
     @property
     def is_conditional(self) -> bool:
         """Whether an entity that has all that is needed may still have no row."""
-        return bool(self.where or self.unless)
+        return bool(self.where or self.unless or self.fact)
+
+    def excludes(self, other: RowSpec) -> bool:
+        """Whether no entity can have both rows at once: one is left out for what the other needs."""
+        pairs = ((self.where, other.unless), (other.where, self.unless))
+        return any(where and set(where) <= set(unless) for where, unless in pairs)
 
     @property
     def is_plain(self) -> bool:
         """Whether it shows its quantity of a device alone."""
-        return bool(self.quantity) and not self.plus and not self.per and self.level == "device"
+        changed = self.plus or self.per or self.bits
+        return bool(self.quantity) and not changed and self.level == "device"
 
 
 @dataclass(frozen=True)
@@ -180,7 +191,7 @@ class Identity:
         return f"{self.name}@{self.version}" if self.version else self.name
 
     def conditional_families(self) -> list[str]:
-        """Families that are on the page at times: all their rows depend on what is 0."""
+        """Families that are there at times, or of some boards: all their rows depend on what is 0, or on facts."""
         return [family.name for family in self.families if all(row.is_conditional for row in family.rows)]
 
     def absent_families(self, quantities: Collection[str]) -> list[str]:

@@ -52,9 +52,12 @@ def _series(identity: Identity) -> dict[str, _Series]:
 def _is_the_same(old: _Series, new: _Series) -> bool:
     """Whether two series show the same quantity of the same thing, in whatever unit."""
     before, after = old.row, new.row
-    return bool(before.quantity) and (before.level, before.quantity, before.plus, before.per) == (
-        after.level, after.quantity, after.plus, after.per
-    )  # fmt: skip
+    return bool(before.quantity or before.fact) and _source(before) == _source(after)
+
+
+def _source(row: RowSpec) -> tuple[object, ...]:
+    """What a row shows, in whatever unit."""
+    return row.level, row.quantity, row.fact, row.bits, row.plus, row.per
 
 
 def _in_words(old: _Series, new: _Series) -> str:

@@ -6,13 +6,18 @@ All are functions of (seed, node name, index), so a device keeps them whatever i
 from __future__ import annotations
 
 import hashlib
+import re
 import uuid
 from collections.abc import Mapping
+from typing import Final
 
 from fakedev.sim.quantities import FACT_ALIASES
 from fakedev.sim.spec import NodeSpec, PoolSpec
 
-_BUSES_PER_DOMAIN = 28  # leaves room below 0xff for eight bus numbers each, from 0x0a
+#: Facts that are the numbers of a PCI address, and the signs between them.
+_PCI_PARTS: Final = ("pci_domain", "pci_bus", "pci_device")
+_PCI_SIGNS: Final = re.compile("[:.]")
+_BUSES_PER_DOMAIN: Final = 28  # leaves room below 0xff for eight bus numbers each, from 0x0a
 
 
 def _digest(seed: int, node: str, index: int, what: str) -> bytes:
@@ -54,7 +59,10 @@ def device_facts(seed: int, pool: PoolSpec, node: NodeSpec, index: int) -> dict[
     }
     facts.update(said)
     facts.update({"index": str(index), "node": node.name, "pool": pool.name})
-    return _with_aliases(facts)
+    facts["device_count"] = str(pool.devices_per_node)
+    facts = _with_aliases(facts)
+    facts.update(zip(_PCI_PARTS, (f"0x{part}" for part in _PCI_SIGNS.split(facts["pci_address"])), strict=False))
+    return facts
 
 
 def _with_aliases(facts: Mapping[str, str]) -> dict[str, str]:

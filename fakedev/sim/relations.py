@@ -86,6 +86,8 @@ class Relations:
             if any(map(math.isfinite, ratings)):
                 self._constant[name] = spread([each if math.isfinite(each) else 0.0 for each in ratings])
                 self._present[name] = mask([math.isfinite(each) for each in ratings])
+        if "slowdown_temperature_celsius" in self._present:
+            self._present["temperature_margin_celsius"] = self._present["slowdown_temperature_celsius"]
         for name in (*ERROR_COUNTERS, "xid"):
             self._present[name] = mask([each.counts_errors and name not in each.lacks for each in types])
         self._present["row_remap_pending"] = self._present["row_remap_failure"]
@@ -148,6 +150,9 @@ class Relations:
         for name, values in made.items():
             if name in self._present:
                 arrays[name] = self._places.put(values, arrays.get(name))
+        if "temperature_margin_celsius" in self._present:
+            margin = arrays["slowdown_temperature_celsius"] - arrays["temperature_celsius"]
+            arrays["temperature_margin_celsius"] = margin
         self._add_memory(arrays, demand)
         self._add_counters(arrays, demand, before, seconds, None if faults is None else faults.resets())
         if before is not None:

@@ -45,6 +45,8 @@ BOARD_QUANTITIES: Final = (
     "throttled_thermal_seconds",
     "throttled_hardware",
     "throttled_hardware_seconds",
+    "throttled_hardware_heat_seconds",
+    "throttled_hardware_brake_seconds",
     "thermal_clock_ratio",
     "power_clock_ratio",
     "work_clock_ratio",
@@ -76,6 +78,8 @@ class Boards:
         "throttled_power_seconds",
         "throttled_thermal_seconds",
         "throttled_hardware_seconds",
+        "throttled_hardware_heat_seconds",
+        "throttled_hardware_brake_seconds",
         "lost",
     )
 
@@ -132,6 +136,7 @@ class Boards:
             "core_frequency_mhz": clock,
             "work_clock_ratio": clock_ratio,
             "memory_frequency_mhz": clocks.memory_clock(boards, clock, engines.moving(traffic)),
+            "video_frequency_mhz": clocks.video_clock(boards, clock),
             "power_watts": drawn,
             "power_limit_watts": setting.power_limit_watts,
             "memory_power_watts": power.memory_power(boards, traffic, drawn),
