@@ -78,6 +78,7 @@ class Relations:
             "created_seconds": np.full(self._count, epoch_seconds),
             "xid": nothing,
             "row_remap_pending": nothing,
+            "retired_pages_pending": nothing,
         }
         for name in ("memory_total_bytes", "memory_reserved_bytes", "memory_free_bytes", "memory_used_ratio"):
             self._present[name] = has_memory
@@ -91,6 +92,7 @@ class Relations:
         for name in (*ERROR_COUNTERS, "xid"):
             self._present[name] = mask([each.counts_errors and name not in each.lacks for each in types])
         self._present["row_remap_pending"] = self._present["row_remap_failure"]
+        self._present["retired_pages_pending"] = self._present["retired_pages_double_bit"]
         dynamics = [each.dynamics for each in types]
         self._has_dynamics = mask([each is not None for each in dynamics])
         self._places = Places(self._has_dynamics)

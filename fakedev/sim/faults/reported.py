@@ -12,8 +12,10 @@ from fakedev.sim.state import Level
 
 #: Flags that stay once they are set, until a reset.
 _PENDING: Final = "row_remap_pending"
+#: The same of boards that retire pages instead.
+_PAGES_PENDING: Final = "retired_pages_pending"
 #: What is kept from tick to tick, but where a device type has a range of its own for it.
-REPORTED: Final = ("xid", _PENDING, "created_seconds")
+REPORTED: Final = ("xid", _PENDING, _PAGES_PENDING, "created_seconds")
 
 
 def add_reported(
@@ -31,11 +33,11 @@ def add_reported(
     reset = tick.resets()
     if reset is not None:
         arrays["xid"] = np.where(reset, 0.0, arrays["xid"])
-        arrays[_PENDING] = np.where(reset, 0.0, arrays[_PENDING])
+        arrays[_PENDING] = arrays[_PAGES_PENDING] = np.where(reset, 0.0, arrays[_PENDING])
         began = epoch_seconds + tick.now_seconds - tick.seconds
         arrays["created_seconds"] = np.where(reset, began, arrays["created_seconds"])
     if codes is not None:
         arrays["xid"] = np.where(np.isnan(codes), arrays["xid"], codes)
     pending = tick.get(_PENDING)
     if pending is not None:
-        arrays[_PENDING] = np.maximum(arrays[_PENDING], pending)
+        arrays[_PENDING] = arrays[_PAGES_PENDING] = np.maximum(arrays[_PENDING], pending)
