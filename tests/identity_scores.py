@@ -141,7 +141,6 @@ CASES: Final = (
                 ("encoder_stats", "family", "encoders work, without sessions and frames"),
                 ("platform_", "family", "which place a board has in its rack is not simulated"),
                 ("histogram", "family", "remapped rows are simulated, not the banks that they are in"),
-                ("pcie_link", "family", "the width and speed of the link are not shown yet"),
                 ("sync_boost", "family", "boards that boost together are not simulated"),
                 ("recovery_action", "family", "what the driver advises is not simulated"),
             ),

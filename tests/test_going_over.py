@@ -47,7 +47,7 @@ def shown(fleet: Fleet, pool_name: str = "") -> dict[str, list[str]]:
         if pool_name in ("", node.pool.name):
             for place in node.devices:
                 values = [(each, level.arrays[each][place], level.has(each, place)) for each in sorted(level.arrays)]
-                found[fleet.roster.device_name(place)] = [f"{name} {value!r} {has}" for name, value, has in values]
+                found[fleet.roster.unit_name(place)] = [f"{name} {value!r} {has}" for name, value, has in values]
     return found
 
 

@@ -214,7 +214,8 @@ class TestNvidiaGpuExporter:
         """They are the captured board's, but for those that tell boards and drivers apart."""
         name = f"nvidia_gpu_exporter.linux-x86_64__nvidia-h100-80gb-hbm3__590.48.01__{state}.prom"
         capture = (GOLDEN / name).read_text(encoding="utf-8")
-        fleet, identity = made("{name: p, nodes: 1, device: h100, devices-per-node: 1, identity: nvidia-gpu-exporter}", "all")
+        pool = "{name: p, nodes: 1, device: h100, devices-per-node: 1, identity: nvidia-gpu-exporter}"
+        fleet, identity = made(pool, "all")
         own = {f"nvidia_smi_{each}" for each in ("pci_device", "pci_bus", "serial")}
         facts = {family.name for family in identity.families if family.rows[0].fact} - own
         assert len(facts) > 25

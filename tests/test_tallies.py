@@ -245,7 +245,7 @@ def test_nothing_is_counted_that_nobody_shows() -> None:
     tree = {"fleet": {"pools": [{"name": "p", "nodes": ["n"]}]}, "web": []}
     configuration = load(None, Files(environ={}), text=json.dumps(tree))
     assert configuration.fleet.tallies == ()
-    assert set(Fleet(configuration.fleet).state.levels) == {"device"}
+    assert "xid" not in Fleet(configuration.fleet).state.levels
 
 
 def test_windows_are_inherited(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from typing import Final
 
+from fakedev.config.connections import read_connections
 from fakedev.config.device_limits import read_limits
 from fakedev.config.dynamics import read_dynamics
 from fakedev.config.formats import DEVICE_TYPE
@@ -47,6 +48,7 @@ def load_device(node: Node, report: Report) -> LoadedDevice | None:
         lacks=values["lacks"],
         capability=values["capability"],
         dynamics=read_dynamics(values["dynamics"] if values.given("dynamics") else None, ranges, report),
+        connections=read_connections(values["connections"] if values.given("connections") else None, report),
     )
     return LoadedDevice(replace(device, limits=read_limits(values, device, report)), values.place)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from fakedev.config.connections_keys import CONNECTIONS
 from fakedev.config.dynamics_keys import DYNAMICS
 from fakedev.config.names import fact_name
 from fakedev.config.nodes import Node, Scalar
@@ -107,6 +108,7 @@ DEVICE_TYPE = Section(
             required=True,
         ),
         Key("dynamics", DYNAMICS, "How clocks, power and heat act on each other.", default=None, default_words="none"),
+        Key("connections", CONNECTIONS, "How the board is connected.", default=None, default_words="not known"),
         Key(
             "limits",
             MapOf(Amount(), words="mapping of quantities to numbers"),

@@ -17,7 +17,7 @@ _METRIC: Final = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 
 _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
-_LEVELS: Final = ("device", "xid", "node", "part", "link", "workload")
+_LEVELS: Final = ("device", "xid", "part", "unit", "whole", "node", "link", "workload")
 
 
 def checked_metric(name: str) -> str:

@@ -8,7 +8,6 @@ from typing import Protocol, TypeVar
 from fakedev.exposition.identity import Identity, SharedDevices
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.roster import RosterNode
-from fakedev.sim.tallies.tallies import XID_LEVEL
 
 Entity = tuple[int, Mapping[str, str]]
 Group_contra = TypeVar("Group_contra", contravariant=True)
@@ -43,6 +42,9 @@ def by_identity(
 class DeviceSource:
     """The devices of a fleet, a group a node.
 
+    Levels: ``device``; ``part``; ``whole``, the devices without parts; ``unit``, what work is on: these, and the parts
+    of the others in their place.
+
     :param shared: the rows of devices that several pods share.
     """
 
@@ -52,24 +54,45 @@ class DeviceSource:
         self._is_shared = shared is not SharedDevices.FIRST
 
     def entities(self, level: str, group: RosterNode) -> Sequence[Entity]:
-        """The node's devices by index, or what they have of that level."""
-        if level == XID_LEVEL:
-            tallies = self._fleet.tallies
-            return [
-                (place, {**facts, "xid": str(code)})
-                for device, facts in self._devices(group)
-                for place, code in tallies.xids_of(device)
-            ]
-        return self._devices(group) if level == "device" else []
+        """The node's devices by index, its parts, or both; or the error codes of its devices."""
+        parts = self._fleet.roster.parts
+        match level:
+            case "device":
+                return self._devices(group)
+            case "whole":
+                return [each for each in self._devices(group) if parts.is_whole[each[0]]]
+            case "part":
+                return [(unit - parts.device_count, facts) for unit, facts in self._parts(group)]
+            case "unit":
+                whole = [each for each in self._devices(group) if parts.is_whole[each[0]]]
+                return sorted([*whole, *self._parts(group)], key=lambda each: (parts.owner(each[0]), each[0]))
+            case "xid":
+                return self._xids(group)
+        return []
 
-    def _devices(self, group: RosterNode) -> list[Entity]:
-        """The node's devices, with the facts of those who have them."""
+    def _xids(self, node: RosterNode) -> list[Entity]:
+        """The error codes that its devices have reported."""
+        return [
+            (place, {**facts, "xid": str(code)})
+            for device, facts in self._devices(node)
+            for place, code in self._fleet.tallies.xids_of(device)
+        ]
+
+    def _devices(self, node: RosterNode) -> list[Entity]:
         if not self._is_shared:
-            return list(zip(group.devices, self._fleet.facts(group), strict=True))
-        holders = zip(group.devices, self._fleet.shared_facts(group), strict=True)
+            return list(zip(node.devices, self._fleet.facts(node), strict=True))
+        return self._with_holders(zip(node.devices, self._fleet.shared_facts(node), strict=True))
+
+    def _parts(self, node: RosterNode) -> list[Entity]:
+        """The parts as units."""
+        if not self._is_shared:
+            return list(self._fleet.part_facts(node))
+        return self._with_holders(self._fleet.shared_part_facts(node))
+
+    def _with_holders(self, held: Iterable[tuple[int, Sequence[Mapping[str, str]]]]) -> list[Entity]:
         if self._shared is SharedDevices.NOBODY:
-            return [(position, _of_all(every)) for position, every in holders]
-        return [(position, facts) for position, every in holders for facts in every]
+            return [(position, _of_all(every)) for position, every in held]
+        return [(position, facts) for position, every in held for facts in every]
 
     def version(self, group: RosterNode) -> int:
         """The version of the node's labels."""

@@ -49,11 +49,11 @@ class Admission:
         self._kinds = sorted({*WORK_KINDS, *(kind for each in dynamics if each for kind in each.kinds)})
 
     def check(self, workload: WorkloadSpec) -> NDArray[np.int64]:
-        """The positions of the workload's devices, ascending.
+        """The workload's units, ascending: devices, and in place of devices that have parts these.
 
         :raises Refused: when it cannot run; ``where`` is the field at fault.
         """
-        devices = resolve(workload.devices, self._roster, workload.node)
+        devices = self._roster.parts.with_work(resolve(workload.devices, self._roster, workload.node))
         for metric, _ in workload.limits:
             if self.metric(metric).quantity not in self._quantities:
                 short = [alias for alias, name in QUANTITY_ALIASES.items() if name in self._quantities]
@@ -90,7 +90,7 @@ class Admission:
             if len(lacking):
                 device = int(lacking[0])
                 kind = self._roster.nodes[self._roster.node_position(device)].pool.device_type.name
-                name = self._roster.device_name(device)
+                name = self._roster.unit_name(device)
                 text = f"the {what} of {name} ({kind}) is not known: nothing can be scaled by it"
                 raise Refused("bad-argument", text, field)
 

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from fakedev.sim.connections import Connections
+
 
 @dataclass(frozen=True)
 class Range:
@@ -136,6 +138,7 @@ class DeviceType:
     :param capability: how much work it does at its highest clock, beside other types; 0: not said. Only the ratio
         of two types' numbers counts.
     :param dynamics: how its clocks, power and heat act on each other; None: all follow the load directly.
+    :param connections: how it is connected to its host and to other boards.
     """
 
     name: str
@@ -149,3 +152,4 @@ class DeviceType:
     limits: Mapping[str, float] = field(default_factory=dict)
     capability: float = 0.0
     dynamics: Dynamics | None = None
+    connections: Connections = field(default_factory=Connections)

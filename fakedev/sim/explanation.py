@@ -41,7 +41,7 @@ class _Device:
     def __init__(self, fleet: Fleet, position: int) -> None:
         self.fleet = fleet
         self.position = position
-        self.level: Level = fleet.state.levels["device"]
+        self.level: Level = fleet.state.levels["unit"]
         node = fleet.roster.nodes[fleet.roster.node_position(position)]
         self.dynamics: Dynamics | None = node.pool.device_type.dynamics
 
@@ -55,9 +55,10 @@ class _Device:
 
     def work(self) -> str:
         """Who works on it."""
-        which = np.zeros(self.fleet.roster.device_count, np.bool_)
+        parts = self.fleet.roster.parts
+        which = np.zeros(parts.unit_count, np.bool_)
         which[self.position] = True
-        found = [workload for workload, _ in self.fleet.workloads.on_devices(which)]
+        found = [workload for workload, _ in self.fleet.workloads.on_devices(parts.spread(which))]
         loads = self.fleet.workloads.load_percents()
         named = [f"{each.workload_id} {each.spec.name} ({each.spec.kind}, load {loads[each.workload_id]:g} %)"
                  for each in found[:_MOST_NAMED]]  # fmt: skip

@@ -31,10 +31,11 @@ from fakedev.sim.events import (
 )
 from fakedev.sim.faults.disguises import Disguises
 from fakedev.sim.faults.faults import Faults
+from fakedev.sim.faults.kinds import Scope
 from fakedev.sim.faults.pages import NodeTroubles
 from fakedev.sim.going_over import check_can_go_over, find_devices, without_base, without_devices
 from fakedev.sim.happenings import Happening, Happenings, ending, happening_of, tell_nobody
-from fakedev.sim.levels import DEVICE, Levels, first_levels, moved_levels, next_levels
+from fakedev.sim.levels import DEVICE, UNIT, Levels, first_levels, moved_levels, next_levels, shown_levels
 from fakedev.sim.machinery import Machinery
 from fakedev.sim.moves import Moves
 from fakedev.sim.randomness import Floats
@@ -83,7 +84,8 @@ class Fleet:
         machinery = self.machinery
         self._endings = Endings(self.roster, self.workloads, machinery.device_limits)
         self.faults = Faults(
-            spec.seed, self.roster, machinery.keys, machinery.quantities, machinery.admission.metric, spec.tick_seconds
+            spec.seed, self.roster, machinery.keys, machinery.unit_quantities, machinery.admission.metric,
+            spec.tick_seconds,
         )
         self._clock = ChangeClock(spec.epoch_seconds, spec.tick_seconds if wall_per_tick is None else wall_per_tick)
         self._clock_tick = 0
@@ -93,7 +95,7 @@ class Fleet:
         self._base.start_workloads(spec.base)
         self._base.start_faults(spec.faults)
         self.troubles = NodeTroubles(self.faults, self.roster)
-        self._disguises = Disguises(self.roster.device_count, spec.epoch_seconds)
+        self._disguises = Disguises(self.roster.parts, spec.epoch_seconds)
         self.turnstile.let_through(0, 0.0)
         demand = self.workloads.demand(0, 0.0, _INSTANT_SECONDS)
         levels = first_levels(machinery, demand)
@@ -165,7 +167,7 @@ class Fleet:
         if self._coming is not None:
             self._go_over(self._coming, start)
         past = self.state.levels
-        pace = self._relations.pace(past[DEVICE]) if self.workloads.count_work else {}
+        pace = self.machinery.pace(past[DEVICE]) if self.workloads.count_work else {}
         demand = self.workloads.demand(self.state.tick + 1, start, end, pace)
         faults = self.faults.advance(start, end)
         if faults is not None:
@@ -173,19 +175,18 @@ class Fleet:
             if self.faults.has_moved:
                 self.troubles.update()
                 self._labels.attribution.release(self.faults.stale())
-                self._relations.change_conditions(faults.conditions(self._relations.inlet_celsius()))
+                self._relations.change_conditions(faults.of_devices().conditions(self._relations.inlet_celsius()))
         levels = next_levels(self.machinery, past, demand, tick_seconds, faults)
-        reporting = self.tallies.note(levels[DEVICE], past[DEVICE], faults, self._relations.conditions, end)
-        levels = self.tallies.shown(levels)
-        over = self._endings.of_tick(levels[DEVICE], past[DEVICE], faults, end)
+        over = self._endings.of_tick(levels[UNIT], past[UNIT], faults, end)
         self.turnstile.end(over)
         self.turnstile.let_through(self.state.tick, end)
-        self._labels.note(past[DEVICE], levels[DEVICE])
-        self._labels.change(reporting)
-        self.state = self.shown = self._state_of(self.state.tick + 1, levels)
-        seen = self._disguises.shown(levels[DEVICE], past[DEVICE], self.faults, start)
-        if seen is not levels[DEVICE]:
-            self.shown = self._state_of(self.state.tick, {**levels, **self.tallies.levels(seen)})
+        self._labels.note(past[UNIT], levels[UNIT])
+        self._labels.change(self.tallies.note(levels[DEVICE], past[DEVICE], faults, self._relations.conditions, end))
+        self.state = self.shown = self._state_of(self.state.tick + 1, self.tallies.shown(levels))
+        seen = self._disguises.shown(levels[UNIT], past[UNIT], self.faults, start)
+        if seen is not levels[UNIT]:
+            levels = self.tallies.shown(shown_levels(self.roster.parts, seen), self.faults.active(Scope.SERIES))
+            self.shown = self._state_of(self.state.tick, levels)
         verdicts = self.turnstile.told() + list(over.values())
         self._note(past[DEVICE], verdicts)
         return verdicts
@@ -205,25 +206,24 @@ class Fleet:
         all_base = self._base.workload_ids
         gone, new_base = self._base.keep_workloads(coming.spec.base)
         over = without_base(self.workloads, gone)
-        self.turnstile.end_and_tell(over + without_devices(self.workloads, self.roster, moves.gone, all_base))
+        self.turnstile.end_and_tell(over + without_devices(self.workloads, self.roster, moves.closed, all_base))
         self.turnstile.let_through(self.state.tick, now_seconds)
         past, before = self.state.levels, self.machinery
         self._use(coming)
         running, of_base = self.workloads.running(), self._base.workload_ids
         for workload in running:
             find_devices(workload, moves, coming, is_base=workload.workload_id in of_base)
-        self.workloads.move(moves, coming.keys, coming.capacity, self.state.tick)
+        self.workloads.move(moves.units, coming.keys, coming.capacity, self.state.tick)
         self._endings = Endings(self.roster, self.workloads, coming.device_limits)
         self._labels = self._labels.moved(self.roster, moves, running)
         self.turnstile.use(self._labels.attribution, coming.admission)
         self._relations.change_conditions(moves.conditions(before.relations.conditions))
         levels = moved_levels(coming, past, before, moves, self.spec.epoch_seconds + now_seconds)
         self.tallies.move(moves, self.spec.tallies, coming.quantities)
-        levels = self.tallies.shown(levels)
         self._go_over_with_faults(moves)
-        self._disguises.move(moves, levels[DEVICE])
+        self._disguises.move(moves.units, self.roster.parts, levels[UNIT])
         self.happenings.move(self.roster, moves, self.state.tick)
-        self.state = self.shown = self._state_of(self.state.tick, levels)
+        self.state = self.shown = self._state_of(self.state.tick, self.tallies.shown(levels))
         self._base.start_workloads(new_base)
         self.turnstile.let_through(self.state.tick, now_seconds)
 
@@ -234,7 +234,8 @@ class Fleet:
                 self.faults.clear(fault_id)
         machinery, named_anew = self.machinery, self._base.fault_ids
         self.faults.move(
-            moves.new_of, self.roster, machinery.keys, machinery.quantities, machinery.admission.metric, named_anew
+            moves.units.new_of, self.roster, machinery.keys, machinery.unit_quantities, machinery.admission.metric,
+            named_anew,
         )
         self._base.start_faults(begins)
         self.troubles = NodeTroubles(self.faults, self.roster)
@@ -243,11 +244,19 @@ class Fleet:
 
     def facts(self, node: RosterNode) -> list[dict[str, str]]:
         """The facts of each device of a node, those that workloads bring (pod, ...) and values (xid) among them."""
-        return self._labels.facts(node, self.state.levels[DEVICE])
+        return self._labels.facts(node, self.state.levels[UNIT])
 
     def shared_facts(self, node: RosterNode) -> list[list[dict[str, str]]]:
         """As :meth:`facts`, for each device those of each container on it."""
-        return self._labels.shared_facts(node, self.state.levels[DEVICE])
+        return self._labels.shared_facts(node, self.state.levels[UNIT])
+
+    def part_facts(self, node: RosterNode) -> list[tuple[int, dict[str, str]]]:
+        """Each part of a node's devices, as a unit, with its facts: its device's, and its own."""
+        return self._labels.part_facts(node, self.state.levels[UNIT])
+
+    def shared_part_facts(self, node: RosterNode) -> list[tuple[int, list[dict[str, str]]]]:
+        """As :meth:`part_facts`, for each part those of each container on it."""
+        return self._labels.shared_part_facts(node, self.state.levels[UNIT])
 
     def labels_version(self, node: RosterNode, *, is_shared: bool = False) -> int:
         """A number that changes whenever one of :meth:`facts` of the node does, or of :meth:`shared_facts`."""

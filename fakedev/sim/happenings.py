@@ -153,7 +153,7 @@ class Happenings:
 
     def names(self, devices: NDArray[np.int64]) -> str:
         """The names of devices; of many the first, and how many more there are."""
-        names = [self._roster.device_name(device) for device in devices[:_MOST_NAMED].tolist()]
+        names = [self._roster.unit_name(device) for device in devices[:_MOST_NAMED].tolist()]
         more = len(devices) - len(names)
         return ", ".join(names) + (f" and {more} more" if more else "")
 

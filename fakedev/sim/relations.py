@@ -29,6 +29,8 @@ from fakedev.sim.demand import Demand
 from fakedev.sim.device_types import DeviceType
 from fakedev.sim.faults.fault_tick import FaultTick
 from fakedev.sim.faults.reported import REPORTED, add_reported
+from fakedev.sim.parts.links import without_links
+from fakedev.sim.pcie import PCIE_QUANTITIES, PcieLinks
 from fakedev.sim.places import Places
 from fakedev.sim.quantities import ERROR_COUNTERS, INTEGRALS, MEMORY_TRAFFIC
 from fakedev.sim.randomness import Floats
@@ -37,6 +39,9 @@ from fakedev.sim.roster import Roster
 from fakedev.sim.state import Level, Mask
 
 _MEMORY: Final = "memory_used_bytes"
+_MEMORY_QUANTITIES: Final = ("memory_total_bytes", "memory_reserved_bytes", "memory_free_bytes", "memory_used_ratio")
+#: Repairs that wait for a reset, and what boards have that do them.
+_PENDING: Final = {"row_remap_pending": "row_remap_failure", "retired_pages_pending": "retired_pages_double_bit"}
 _MEMORY_SIZES: Final = ("memory_total_bytes", "memory_reserved_bytes", "memory_page_bytes")
 
 
@@ -80,19 +85,17 @@ class Relations:
             "row_remap_pending": nothing,
             "retired_pages_pending": nothing,
         }
-        for name in ("memory_total_bytes", "memory_reserved_bytes", "memory_free_bytes", "memory_used_ratio"):
-            self._present[name] = has_memory
+        self._present |= dict.fromkeys(_MEMORY_QUANTITIES, has_memory)
         for name, rated in RATINGS.items():
             ratings = [rated(each) for each in types]
             if any(map(math.isfinite, ratings)):
                 self._constant[name] = spread([each if math.isfinite(each) else 0.0 for each in ratings])
                 self._present[name] = mask([math.isfinite(each) for each in ratings])
-        if "slowdown_temperature_celsius" in self._present:
-            self._present["temperature_margin_celsius"] = self._present["slowdown_temperature_celsius"]
+        self._pcie = PcieLinks(types, spread)
+        self._present |= dict.fromkeys(PCIE_QUANTITIES, self._pcie.has)
         for name in (*ERROR_COUNTERS, "xid"):
             self._present[name] = mask([each.counts_errors and name not in each.lacks for each in types])
-        self._present["row_remap_pending"] = self._present["row_remap_failure"]
-        self._present["retired_pages_pending"] = self._present["retired_pages_double_bit"]
+        self._present |= {name: self._present[repaired] for name, repaired in _PENDING.items()}
         dynamics = [each.dynamics for each in types]
         self._has_dynamics = mask([each is not None for each in dynamics])
         self._places = Places(self._has_dynamics)
@@ -102,10 +105,10 @@ class Relations:
             inlets = roster.inlets()[self._has_dynamics]
             keys = roster.keys()[self._has_dynamics]
             self._boards = Boards([types[owner] for owner in owners], inlets, seed, keys)
-            for name in BOARD_QUANTITIES:
-                self._present[name] = self._has_dynamics
-            has_state = mask([each is not None and each.idle_performance_state is not None for each in dynamics])
-            self._present["performance_state"] = has_state
+            self._present |= dict.fromkeys(BOARD_QUANTITIES, self._has_dynamics)
+            self._present["performance_state"] = mask(
+                [each is not None and each.idle_performance_state is not None for each in dynamics]
+            )
             carries = mask([each is not None and each.memory_bytes_per_second > 0 for each in dynamics])
             for name in MEMORY_TRAFFIC:
                 given = self._present.get(name, nothing > 0) & ~self._has_dynamics
@@ -120,12 +123,15 @@ class Relations:
         self.maxima: Mapping[str, Floats] = self._maxima()
         #: What is done to the devices from outside.
         self.conditions = Conditions()
+        self._parts = roster.parts
+        self.change_conditions(self.conditions)
 
     def change_conditions(self, conditions: Conditions) -> None:
         """From the next tick on the devices live in other conditions."""
         self.conditions = conditions
+        carried = self._pcie.set_conditions(without_links(conditions, self._parts))
         if self._boards is not None:
-            self._boards.set_conditions(self._places.conditions(conditions))
+            self._boards.set_conditions(self._places.conditions(carried))
 
     def inlet_celsius(self) -> Floats:
         """The temperature of the air where no condition has changed it; NaN on devices without dynamics."""
@@ -152,9 +158,7 @@ class Relations:
         for name, values in made.items():
             if name in self._present:
                 arrays[name] = self._places.put(values, arrays.get(name))
-        if "temperature_margin_celsius" in self._present:
-            margin = arrays["slowdown_temperature_celsius"] - arrays["temperature_celsius"]
-            arrays["temperature_margin_celsius"] = margin
+        arrays.update(self._pcie.shown(arrays.get("throttled_idle")))
         self._add_memory(arrays, demand)
         self._add_counters(arrays, demand, before, seconds, None if faults is None else faults.resets())
         if before is not None:
@@ -254,6 +258,10 @@ class Relations:
         shown = self._places.of({name: level.arrays[name] for name in ("work_clock_ratio", "hung")})
         paces = self._boards.pace(shown["work_clock_ratio"], shown["hung"])
         return {kind: self._places.put(pace, np.ones(self._count)) for kind, pace in paces.items()}
+
+    def ends(self, quantity: str) -> tuple[Floats, Floats] | None:
+        """Of a quantity that types give ranges for its value at load 0, and what load 100 adds; None without any."""
+        return (self._low[quantity], self._span[quantity]) if quantity in self._low else None
 
     def capacity(self) -> Capacity:
         """What the devices can do for workloads."""

@@ -1,4 +1,4 @@
-"""Who is in a fleet: nodes and devices in page order, and where each stands in the arrays."""
+"""Who is in a fleet: nodes, devices and their parts in page order, and where each stands in the arrays."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fakedev.sim.naming import device_facts
+from fakedev.sim.naming import device_facts, part_facts
+from fakedev.sim.parts.layout import Parts
 from fakedev.sim.randomness import Floats, Keys, entity_key
 from fakedev.sim.spec import NodeSpec, PoolSpec
 
@@ -34,6 +35,7 @@ class Roster:
 
     :ivar nodes: in order of the configuration.
     :ivar device_count: devices of all nodes.
+    :ivar parts: the parts of the devices; what takes a *unit* takes devices and parts alike.
     """
 
     def __init__(self, pools: Sequence[PoolSpec]) -> None:
@@ -49,12 +51,21 @@ class Roster:
         self._by_name = {node.name: node for node in self.nodes}
         self._files = {pool.name: {file: i for i, file in enumerate(device_files(pool))} for pool in self.pools}
         self._firsts = np.array([node.first for node in self.nodes], dtype=np.int64)
+        divided = [
+            (node.first + index, part)
+            for node in self.nodes
+            if node.pool.has_parts
+            for index in range(node.pool.devices_per_node)
+            for part in node.pool.parts_of(index)
+        ]
+        self.parts = Parts(first, [device for device, _ in divided], [part for _, part in divided])
 
     @property
     def summary(self) -> str:
         """How much there is, in words: ``8 devices on 1 node``."""
         devices, nodes = self.device_count, len(self.nodes)
-        return f"{devices} device{'s' * (devices != 1)} on {nodes} node{'s' * (nodes != 1)}"
+        parts = f" in {self.parts.count} part{'s' * (self.parts.count != 1)}" if self.parts.count else ""
+        return f"{devices} device{'s' * (devices != 1)}{parts} on {nodes} node{'s' * (nodes != 1)}"
 
     def node(self, name: str) -> RosterNode | None:
         """The node of that name, or None."""
@@ -64,18 +75,28 @@ class Roster:
         """Device file to index, for the nodes of a pool."""
         return self._files[pool.name]
 
-    def node_position(self, device: int) -> int:
-        """The position in ``nodes`` of the node that has the device."""
-        return int(np.searchsorted(self._firsts, device, side="right")) - 1
+    def node_position(self, unit: int) -> int:
+        """The position in ``nodes`` of the node that has the unit."""
+        return int(np.searchsorted(self._firsts, self.parts.owner(unit), side="right")) - 1
 
-    def node_positions(self, devices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """As :meth:`node_position`, for an array of devices: shape as ``devices``."""
-        return np.searchsorted(self._firsts, devices, side="right") - 1
+    def node_positions(self, units: NDArray[np.int64]) -> NDArray[np.int64]:
+        """As :meth:`node_position`, for an array of units: shape as ``units``."""
+        return np.searchsorted(self._firsts, self.parts.owners_of(units), side="right") - 1
 
-    def device_name(self, device: int) -> str:
-        """``node/index`` of a device."""
-        node = self.nodes[self.node_position(device)]
-        return f"{node.name}/{device - node.first}"
+    def unit_name(self, unit: int) -> str:
+        """``node/index`` of a device, ``node/index/part`` of a part."""
+        node, device = self.nodes[self.node_position(unit)], self.parts.owner(unit)
+        part = "" if unit == device else f"/{unit - self.parts.of(device).start}"
+        return f"{node.name}/{device - node.first}{part}"
+
+    def unit_keys(self) -> Keys:
+        """A key of randomness for each unit: shape (units,)."""
+        parts = self.parts
+        found = []
+        for device, part in zip(parts.owners.tolist(), parts.specs, strict=True):
+            node = self.nodes[self.node_position(device)]
+            found.append(entity_key(node.pool.name, node.name, str(device - node.first), part.key))
+        return parts.units(self.keys(), np.array(found, dtype=np.uint64))
 
     def keys(self) -> Keys:
         """A key of randomness for each device: shape (devices,)."""
@@ -100,6 +121,19 @@ class Roster:
     def facts(self, seed: int, node: RosterNode) -> list[dict[str, str]]:
         """The facts of each device of a node, in order of index."""
         return [device_facts(seed, node.pool, node.spec, index) for index in range(node.pool.devices_per_node)]
+
+    def part_facts(self, seed: int, node: RosterNode, devices: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+        """The facts of each part of a node's devices, in their order: those of its device, and its own.
+
+        :param devices: the facts of each device, in order of index.
+        """
+        if not node.pool.has_parts:
+            return []
+        return [
+            {**devices[index], **part_facts(seed, node.name, index, number, part)}
+            for index in range(node.pool.devices_per_node)
+            for number, part in enumerate(node.pool.parts_of(index))
+        ]
 
 
 def device_files(pool: PoolSpec) -> list[str]:

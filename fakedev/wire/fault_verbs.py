@@ -23,6 +23,8 @@ FAULT_VALUES: Final = {
     "share": "of link-down, pcie-slow and cut-page: what is left, 0 to 1",
     "watts": "of power-cap: the limit",
     "megahertz": "of clock-lock: the highest that is left",
+    "width": "of pcie-slow: lanes that are left",
+    "generation": "of pcie-slow: generation that is left",
     "rate": "of pcie-replays: replays a second",
     "leave-sd": "of node-down: 1: it is missing from /sd too",
     "value": "of sentinel: what series show",

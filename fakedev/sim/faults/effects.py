@@ -75,10 +75,6 @@ def _count(name: str, value: str = "") -> Act:
     return lambda tick, touched: tick.add(name, touched.devices, touched.values.get(value, 1.0))
 
 
-def _lower(name: str, value: str) -> Act:
-    return lambda tick, touched: tick.lower(name, touched.devices, touched.values[value])
-
-
 def _end_work(text: str) -> Act:
     """End the workloads; the name of the device comes in the place of ``{}``."""
     return lambda tick, touched: tick.end_work(touched.devices, f"{text}, terminated", touched.fault_id)
@@ -88,6 +84,15 @@ def _count_replays(tick: FaultTick, touched: Touched) -> None:
     """PCIe replays at a rate: whole ones, the same number over any stretch of time."""
     rate, end = touched.values["rate"], tick.now_seconds
     tick.add("pcie_replays", touched.devices, int(rate * end) - int(rate * (end - tick.seconds)))
+
+
+def _slow_pcie(tick: FaultTick, touched: Touched) -> None:
+    """What is said of lanes and generation, else the share."""
+    given = {name: touched.values[name] for name in ("width", "generation") if touched.values[name]}
+    for name, value in given.items():
+        tick.lower(f"pcie_{name}", touched.devices, value)
+    if not given:
+        tick.lower("pcie_share", touched.devices, touched.values["share"])
 
 
 _RESET: Final = _put("reset")
@@ -135,7 +140,7 @@ _LINK_COMPANY: Final = Effect(
     ),
 )
 LINK: Final = replace(_LINK_COMPANY, strike=_all(_LINK_COMPANY.strike, _code(74)))
-PCIE: Final = Effect(hold=_lower("pcie_share", "share"))
+PCIE: Final = Effect(hold=_slow_pcie)
 REPLAYS: Final = Effect(hold=_count_replays)
 RESET: Final = Effect(strike=_all(_RESET, _end_work("Device {} reset")))
 NODE_DOWN: Final = Effect(hold=_all(_AWAY, _end_work("Node of {} down")), recover=_RESET)

@@ -12,6 +12,7 @@ import numpy as np
 
 from fakedev.sim.boards.conditions import Conditions
 from fakedev.sim.demand import Demand
+from fakedev.sim.parts.layout import Parts
 from fakedev.sim.quantities import ERROR_COUNTERS
 from fakedev.sim.randomness import Floats
 from fakedev.sim.schedule import Positions
@@ -29,6 +30,8 @@ _LASTING: Final[Mapping[str, float]] = {
     "lost": 0.0,
     "pcie_share": 1.0,
     "fabric_share": 1.0,
+    "pcie_width": np.nan,
+    "pcie_generation": np.nan,
 }
 #: What happens in the tick alone.
 _MOMENTARY: Final[Mapping[str, float]] = {
@@ -62,16 +65,18 @@ class Report(NamedTuple):
 
 
 class FaultTick:
-    """What faults do to D devices in one tick.
+    """What faults do to D units (devices, and parts of such) in one tick.
 
+    :param parts: which devices have parts.
     :param seconds: the length of the tick.
     :param now_seconds: simulated time at its end.
     :ivar endings: the workloads that faults end.
     :ivar reports: all that drivers report, in order; of several of a device the last stands in its ``xid``.
     """
 
-    def __init__(self, count: int, seconds: float, now_seconds: float) -> None:
-        self._count = count
+    def __init__(self, parts: Parts, seconds: float, now_seconds: float) -> None:
+        self._parts = parts
+        self._count = parts.unit_count
         self.seconds = seconds
         self.now_seconds = now_seconds
         self._arrays: dict[str, Floats] = {}
@@ -83,12 +88,23 @@ class FaultTick:
             self._arrays[name] = np.full(self._count, _NEUTRAL[name])
         return self._arrays[name]
 
+    def of_devices(self) -> FaultTick:
+        """What they do to the devices alone."""
+        if not self._parts.count:
+            return self
+        count = self._parts.device_count
+        tick = FaultTick(Parts(count), self.seconds, self.now_seconds)
+        tick._arrays = {name: values[:count] for name, values in self._arrays.items()}
+        tick.endings = self.endings
+        tick.reports = [Report(self._parts.owners_of(units), code) for units, code in self.reports]
+        return tick
+
     def get(self, name: str) -> Floats | None:
         """What they do of that name, shape (D,); None for nothing."""
         return self._arrays.get(name)
 
     def where(self, name: str) -> Mask | None:
-        """The devices of which a flag is set, shape (D,); None for none."""
+        """The units of which a flag is set, shape (D,); None for none."""
         flags = self._arrays.get(name)
         return None if flags is None or not flags.any() else flags > 0
 
@@ -113,7 +129,7 @@ class FaultTick:
     def lower(self, name: str, devices: Positions, value: float) -> None:
         """Bring it down to a value, where it is not lower already."""
         array = self._of(name)
-        array[devices] = np.minimum(array[devices], value)
+        array[devices] = np.fmin(array[devices], value)
 
     def scale(self, name: str, devices: Positions, factor: float) -> None:
         """Multiply a value."""
@@ -144,6 +160,7 @@ class FaultTick:
         idled = self.where("idled")
         if idled is None:
             return Demand(demand.loads, demand.held, asked)
+        idled = self._parts.spread(idled)
         loads = {kind: np.where(idled, 0.0, load) for kind, load in demand.loads.items()}
         for name in set(asked) - set(ERROR_COUNTERS):
             asked[name] = np.where(idled, 0.0, asked[name])

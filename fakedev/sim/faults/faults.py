@@ -130,12 +130,11 @@ class Faults:
         if kind.scope in (Scope.PAGE, Scope.NODE):
             nodes = np.unique(self._roster.node_positions(devices)).tolist()
             devices = np.concatenate([np.array(self._roster.nodes[node].devices) for node in nodes])
-        if kind.needs:
-            has = self._present.get(kind.needs, np.zeros(self._roster.device_count, np.bool_))
+        for needed, by in kind.needed(spec.values).items():
+            has = self._present.get(needed, np.zeros(self._roster.parts.unit_count, np.bool_))
             devices = devices[has[devices]]
             if not len(devices):
-                text = f"{kind.name} needs {kind.needs}, which none of its devices has"
-                raise Refused("unknown-name", text, "devices")
+                raise Refused("unknown-name", f"{by} needs {needed}, which none of its devices has", "devices")
         metric = self._metric_of(spec.metric) if spec.metric else None
         if metric is not None and metric.quantity not in self._present:
             raise Refused("unknown-name", f"no metric {spec.metric!r}", "metric")
@@ -201,7 +200,7 @@ class Faults:
         self.changes, self.has_moved, self._devices_moved = [], self._devices_moved, False
         if not self.by_id:
             return None
-        effects = FaultTick(self._roster.device_count, end_seconds - start_seconds, end_seconds)
+        effects = FaultTick(self._roster.parts, end_seconds - start_seconds, end_seconds)
         ticks = [(fault, self._tick_of(fault, start_seconds)) for fault in list(self.by_id.values())]
         for fault, tick in ticks:
             self._act(fault, fault.effect.recover, effects, tick.recovered)
@@ -280,8 +279,9 @@ class Faults:
 
     def stale(self) -> frozenset[int]:
         """The devices whose labels of pods stay when their work is over."""
-        found = [fault.concerned.tolist() for fault in self.active(Scope.SERIES) if fault.kind.name == "stale-labels"]
-        return frozenset(device for devices in found for device in devices)
+        stale = [fault for fault in self.active(Scope.SERIES) if fault.kind.name == "stale-labels"]
+        found = [self._roster.parts.with_parts(fault.concerned).tolist() for fault in stale]
+        return frozenset(unit for units in found for unit in units)
 
     def active(self, *scopes: Scope) -> list[Fault]:
         """The faults of some scopes that concern any device now."""

@@ -26,6 +26,8 @@ class Parameter:
 
     :param default: None: it must be given.
     :param whole: it is a whole number.
+    :param needs: a quantity that devices must have where it is given; empty for none.
+    :param instead_of: another number of the kind that it does not go with; empty for none.
     """
 
     name: str
@@ -34,6 +36,8 @@ class Parameter:
     default: float | None
     summary: str
     whole: bool = False
+    needs: str = ""
+    instead_of: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,15 @@ class FaultKind:
         """What it does to devices with these values."""
         return xid_effect(int(values["code"])) if self.name == "xid" else self.effect
 
+    def needed(self, values: Mapping[str, float]) -> dict[str, str]:
+        """The quantities that devices must have to be concerned, each with what needs it.
+
+        :param values: those that are given.
+        """
+        needed = {self.needs: self.name} if self.needs else {}
+        given = [each for each in self.parameters if each.needs and each.name in values]
+        return needed | {each.needs: f"{self.name} with {each.name}" for each in given}
+
     def lasts_with(self, values: Mapping[str, float]) -> bool:
         """Whether it goes on for a time with these values; else it happens, and is over."""
         return self.lasts and (self.name != "xid" or self.effect_of(values).lasts)
@@ -76,6 +89,16 @@ def _share(default: float, summary: str) -> Parameter:
 
 
 _COUNT: Final = Parameter("count", 1, 1e9, 1, "how many errors", whole=True)
+#: What is left of a PCIe link, said in the place of the share.
+_LANES: Final = Parameter(
+    "width", 0, 32, 0, "lanes that are left; 0: as the share says", whole=True, needs="pcie_link_width",
+    instead_of="share",
+)  # fmt: skip
+_GENERATION: Final = Parameter(
+    "generation", 0, 6, 0, "generation that is left; 0: as the share says", whole=True, needs="pcie_link_generation",
+    instead_of="share",
+)  # fmt: skip
+_PCIE_LINK: Final = ("pcie_link_width", "pcie_link_generation", "pcie_link_gigatransfers_per_second")
 _AT_ONCE: Final = "at once"
 _COUNTED: Final = "what was counted stays"
 _BY_RESET: Final = "it comes back as after reset"
@@ -125,8 +148,8 @@ KINDS: Final[Mapping[str, FaultKind]] = {
                   "fabric_tx_bytes_per_second", effects.LINK,
                   moves=("fabric_tx_bytes_per_second", "fabric_rx_bytes_per_second", "link_errors", "xid")),
         FaultKind("pcie-slow", _BOARD, "the PCIe link has lost width or speed", _AT_ONCE,
-                  (_share(0.5, "of what the link carries that is left"),), "power_limit_watts", effects.PCIE,
-                  moves=("pcie_tx_bytes_per_second", "pcie_rx_bytes_per_second")),
+                  (_share(0.5, "of what the link carries that is left"), _LANES, _GENERATION), "power_limit_watts",
+                  effects.PCIE, moves=("pcie_tx_bytes_per_second", "pcie_rx_bytes_per_second", *_PCIE_LINK)),
         FaultKind("pcie-replays", _BOARD, "the PCIe link is bad: transfers are repeated", _COUNTED,
                   (Parameter("rate", 0, 1e6, 10, "replays a second"),), "pcie_replays", effects.REPLAYS,
                   moves=("pcie_replays",)),

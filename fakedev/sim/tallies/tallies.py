@@ -9,6 +9,7 @@ import numpy as np
 
 from fakedev.sim.boards.conditions import Conditions
 from fakedev.sim.faults.fault_tick import FaultTick
+from fakedev.sim.faults.faults import Fault
 from fakedev.sim.levels import DEVICE, Levels
 from fakedev.sim.moves import Moves
 from fakedev.sim.randomness import Floats
@@ -54,11 +55,6 @@ class Tallies:
             if every not in self._clocks:
                 self._clocks[every] = ClockEvents(self._count, every, self._windows(every))
 
-    @property
-    def are_none(self) -> bool:
-        """Whether nothing is counted."""
-        return not self._tallies
-
     def note(
         self, level: Level, before: Level | None, faults: FaultTick | None, conditions: Conditions, now: float
     ) -> Positions:
@@ -68,58 +64,67 @@ class Tallies:
         :param before: the same a tick ago.
         :returns: the devices that have an entity more than before.
         """
-        if self.are_none:
+        if not self._tallies:
             return _NOBODY
         reasons = level.arrays.get(_REASONS)
         if reasons is not None:
             is_there = level.present.get(_REASONS, np.ones(self._count, dtype=np.bool_))
             for clocks in self._clocks.values():
                 clocks.note(reasons, is_there, now)
-        self._health.note(level, faults, conditions.fabric_share, now)
+        of_devices = None if faults is None else faults.of_devices()
+        self._health.note(level, of_devices, conditions.fabric_share, now)
         gone = None if before is None or "lost" not in before.arrays else before.arrays["lost"] > 0
-        return self._xids.note([] if faults is None else faults.reports, gone, now)
+        return self._xids.note([] if of_devices is None else of_devices.reports, gone, now)
 
-    def shown(self, levels: Levels) -> Levels:
-        """Levels with the tallies: those of devices that are lost too."""
-        return levels if self.are_none else {**levels, **self.levels(self._with_own(levels[DEVICE]))}
+    def shown(self, levels: Levels, disguised: Sequence[Fault] = ()) -> Levels:
+        """Levels with the tallies: those of devices that are lost too.
 
-    def _with_own(self, level: Level) -> Level:
-        arrays, present = dict(level.arrays), dict(level.present)
+        :param disguised: faults that make exporters show something else.
+        """
+        if not self._tallies:
+            return levels
+        device = levels[DEVICE]
+        arrays, present = dict(device.arrays), dict(device.present)
+        absent, unknown = self._concerned(disguised, "absent"), self._concerned(disguised, "nan")
         findings = self._health.findings()
         for tally in self._tallies:
             if tally.base == XIDS:
                 counts = self._xids.counts(tally.within_seconds)
-                arrays[tally.name] = np.bincount(self._xids.devices, counts, self._count).astype(np.float64)
-                present[tally.name] = self._reports
+                values, has = np.bincount(self._xids.devices, counts, self._count).astype(np.float64), self._reports
             elif tally.base in HEALTH:
-                arrays[tally.name] = findings[tally.base]
-                present[tally.name] = self._reports
+                values, has = findings[tally.base], self._reports
             else:
-                arrays[tally.name] = self._of_clocks(tally)
-                present[tally.name] = self._has_reasons
-        return Level(level.count, arrays, present)
+                values, has = self._of_clocks(tally), self._has_reasons
+            arrays[tally.name], present[tally.name] = np.where(unknown, np.nan, values), has & ~absent
+        level = Level(device.count, arrays, present)
+        return {**levels, DEVICE: level, **self._level_of_xids(level)}
 
-    def _of_clocks(self, tally: Tally) -> Floats:
-        clocks = self._clocks[tally.every_seconds]
-        if tally.base in CLOCK_STARTS:
-            return clocks.starts(CLOCK_STARTS[tally.base])
-        return clocks.samples(CLOCK_SAMPLES[tally.base], tally.within_seconds)
+    def _concerned(self, faults: Sequence[Fault], kind: str) -> Mask:
+        """The devices all of whose series are concerned by a kind of fault: shape (D,)."""
+        found = np.zeros(self._count, dtype=np.bool_)
+        for fault in faults:
+            if fault.kind.name == kind and fault.metric is None:
+                found[fault.concerned[fault.concerned < self._count]] = True
+        return found
 
-    def levels(self, device: Level) -> dict[str, Level]:
-        """The levels that have tallies.
-
-        :param device: that of the devices, with theirs: a code of a device shows nothing where that does not either.
-        """
+    def _level_of_xids(self, device: Level) -> Levels:
+        """The codes that devices have reported: nothing is shown of one where nothing is shown of its device."""
         names = [each for each in self._tallies if each.base == XIDS]
         if not names:
-            return {DEVICE: device}
+            return {}
         owners = self._xids.devices
         arrays: dict[str, Floats] = {}
         for each in names:
             of_device = device.arrays[each.name][owners]
             arrays[each.name] = np.where(np.isnan(of_device), of_device, self._xids.counts(each.within_seconds))
         present = {each.name: device.present[each.name][owners] for each in names}
-        return {DEVICE: device, XID_LEVEL: Level(len(owners), arrays, present)}
+        return {XID_LEVEL: Level(len(owners), arrays, present)}
+
+    def _of_clocks(self, tally: Tally) -> Floats:
+        clocks = self._clocks[tally.every_seconds]
+        if tally.base in CLOCK_STARTS:
+            return clocks.starts(CLOCK_STARTS[tally.base])
+        return clocks.samples(CLOCK_SAMPLES[tally.base], tally.within_seconds)
 
     def xids_of(self, device: int) -> list[tuple[int, int]]:
         """The places in their level of the codes that a device has reported, with the codes."""
