@@ -103,8 +103,9 @@ class Relations:
         if self._has_dynamics.any():
             owners = np.repeat(np.arange(len(types)), per_node)[self._has_dynamics].tolist()
             inlets = roster.inlets()[self._has_dynamics]
-            keys = roster.keys()[self._has_dynamics]
-            self._boards = Boards([types[owner] for owner in owners], inlets, seed, keys)
+            self._boards = Boards(
+                [types[owner] for owner in owners], inlets, seed, roster.keys()[self._has_dynamics]
+            )
             self._present |= dict.fromkeys(BOARD_QUANTITIES, self._has_dynamics)
             self._present["performance_state"] = mask(
                 [each is not None and each.idle_performance_state is not None for each in dynamics]
