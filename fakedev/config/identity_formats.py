@@ -221,7 +221,10 @@ IDENTITY = Section(
         ),
         Key("quirks", ListOf(Text()), "Known quirks that it shows.", default=(), default_words="none"),
         Key("known-quirks", ListOf(QUIRK), "Quirks that can be named.", default=(), default_words="those of based-on"),
+        Key("headers", MapOf(Text()), "Headers that it sends with every answer.", default={}, default_words="none"),
         Key("health", Text(), "What /health answers.", default="", default_words="fakedev's own"),
+        Key("health-headers", MapOf(Text()), "Further headers of that.", default={}, default_words="none"),
+        Key("landing", Text(), "Title of its page at /.", default="", default_words="it has none"),
         Key("labels", _LABELS, "Labels of every row.", default=(), default_words="none"),
         Key(
             "families",

@@ -158,7 +158,10 @@ class Identity:
     :param openmetrics: whether the exporter negotiates OpenMetrics.
     :param shared_devices: the rows of devices that several pods share.
     :param hold_seconds: its page shows the last state at a multiple of this; 0: that of now.
+    :param headers: (name, value) of headers that it sends with every answer, beside the Content-Type.
     :param health: what /health answers, as that exporter does; empty for fakedev's own answer.
+    :param health_headers: further headers of that answer.
+    :param landing: the title of its page at /; empty: it has none.
     :param not_covered: families or traits of the exporter that are not simulated, in words.
     """
 
@@ -175,6 +178,9 @@ class Identity:
     shared_devices: SharedDevices = SharedDevices.FIRST
     hold_seconds: float = 0.0
     health: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+    health_headers: tuple[tuple[str, str], ...] = ()
+    landing: str = ""
     not_covered: tuple[str, ...] = ()
 
     def metric_names(self) -> dict[str, MetricName]:
