@@ -10,12 +10,14 @@ from typing import Final
 from fakedev.exposition.identity import LabelSpec
 
 _FIELD: Final = re.compile(r"\{(\w+)(?:\|(\w+))?\}")
-_CHANGES: Final[dict[str, Callable[[str], str]]] = {"": str, "upper": str.upper, "lower": str.lower}
+_CHANGES: Final[dict[str, Callable[[str], str]]] = {
+    "": str, "upper": str.upper, "lower": str.lower, "dashed": lambda text: text.replace(" ", "-"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Template:
-    """A label's value as text with ``{fact}``, ``{fact|upper}`` and ``{fact|lower}`` in it.
+    """A label's value as text with ``{fact}``, ``{fact|upper}``, ``{fact|lower}`` and ``{fact|dashed}`` in it.
 
     :ivar facts: the facts it needs.
     :ivar fields: the fact of each field, and the change it is shown with.
@@ -35,7 +37,7 @@ class Template:
         """
         for match in _FIELD.finditer(text):
             if (match[2] or "") not in _CHANGES:
-                raise ValueError(f"{match[0]}: {match[2]!r} is not upper or lower")
+                raise ValueError(f"{match[0]}: {match[2]!r} is not upper, lower or dashed")
         if "{" in _FIELD.sub("", text) or "}" in _FIELD.sub("", text):
             raise ValueError(f"{text!r} has a brace that is no {{fact}}")
         fields = tuple((match[1], _CHANGES[match[2] or ""]) for match in _FIELD.finditer(text))
