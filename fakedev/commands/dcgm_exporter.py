@@ -18,6 +18,7 @@ from fakedev.commands.dcgm_profiles import profiles_of, workloads
 from fakedev.commands.go_flags import FlagSet, Values
 from fakedev.commands.go_values import parse_boolean
 from fakedev.commands.streams import write_text
+from fakedev.config.catalog import is_path
 from fakedev.config.files import Files
 from fakedev.config.load import load
 from fakedev.config.problems import ConfigurationError
@@ -145,7 +146,7 @@ class DcgmOptions:
         interval = self._milliseconds("collect-interval", values, least=0)
         identity: dict[str, object] = {
             "name": "dcgm",
-            "based-on": values[self._identity] or "dcgm",
+            "based-on": _named(values[self._identity]) or "dcgm",
             "hold": f"{interval}ms",
             "sample-every": f"{max(interval, 1)}ms",
             "windows": {
@@ -177,7 +178,7 @@ class DcgmOptions:
     def _fake_identity(self, values: Values) -> dict[str, object]:
         return {
             "name": "dcgm-fake",
-            "based-on": values[self._identity] or "dcgm-fake",
+            "based-on": _named(values[self._identity]) or "dcgm-fake",
             "hold": f"{self._number('METRIC_UPDATE_INTERVAL', 30, 0, 86400)}s",
             "known-quirks": _QUIRKS,
             "quirks": ["numbers"],
@@ -194,6 +195,11 @@ class DcgmOptions:
         if not text.isdecimal() or not least <= int(text) <= most:
             raise UsageProblem(f"{variable}: {text[:40]!r} is no whole number of {least} to {most}")
         return int(text)
+
+
+def _named(identity: str) -> str:
+    """The name of an identity, or the path of its file from anywhere."""
+    return os.path.abspath(identity) if is_path(identity) else identity
 
 
 def _text(tree: object) -> str:
