@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from fakedev.config.files import Files
@@ -20,11 +21,12 @@ _TICKS: Final = 120
 _EPOCH_SECONDS: Final = 1_700_000_000
 
 
-def sample_page(identity: str, device: str) -> tuple[Identity, str]:
+def sample_page(identity: str, device: str, faults: Sequence[Mapping[str, object]] = ()) -> tuple[Identity, str]:
     """The page of a node of two boards, one idle and one fully busy for two minutes.
 
     :param identity: name in the catalog, or path.
     :param device: name in the catalog, or path.
+    :param faults: what goes wrong, as the configuration says it.
     :raises ConfigurationError: when there is no such identity or device, or one cannot show the other.
     """
     pool = {"name": "sample", "nodes": ["node-1"], "device": device, "devices-per-node": 2, "identity": identity}
@@ -32,6 +34,7 @@ def sample_page(identity: str, device: str) -> tuple[Identity, str]:
         "fleet": {"epoch": str(_EPOCH_SECONDS), "pools": [pool]},
         "web": [],
         "workloads": {"listen": [], "base": [{"name": "train", "devices": "*/1", "profile": "100:0:0", **_POD}]},
+        "faults": list(faults),
     }
     configuration = load(None, Files(environ=os.environ), text=json.dumps(tree).replace("$", "$$"))
     fleet = Fleet(configuration.fleet)
@@ -39,4 +42,4 @@ def sample_page(identity: str, device: str) -> tuple[Identity, str]:
         fleet.advance()
     shown = configuration.identities["sample"]
     page = Page(Face(shown, DeviceSource(fleet, shown.shared_devices)), fleet.roster.nodes)
-    return shown, page.render(fleet.state).decode()
+    return shown, page.render(fleet.shown).decode()
