@@ -19,7 +19,7 @@ DEVICES = sorted((CATALOG / "devices").glob("*.yaml"))
 IDENTITIES = sorted((CATALOG / "identities").glob("*.yaml"))
 
 DEVICE_KEYS = {"name", "aliases", "facts", "memory", "capability", "connections", "ranges", "dynamics", "sources"}
-OPTIONAL_DEVICE_KEYS = {"lacks"}
+OPTIONAL_DEVICE_KEYS = {"lacks", "mig", "tiles"}
 #: What every device type says of its dynamics, and the columns of the table in doc/devices.md, in this order.
 DYNAMICS = {
     "power-limit-watts", "clock-step-mhz", "inlet-celsius", "slowdown-celsius", "resume-celsius",
@@ -206,6 +206,7 @@ class TestDevices:
         """Each fact, size, range and value of the dynamics says where it is from, and no source is of nothing."""
         parts = ("facts", "memory", "connections", "ranges", "dynamics")
         values = {"capability", *(key for part in parts for key in device[part])}
+        values |= {"mig", "tiles"} & set(device)
         assert set(device["sources"]) == values
         for name, text in device["sources"].items():
             assert SOURCE.search(text), f"{name}: {text}"

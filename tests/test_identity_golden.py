@@ -86,12 +86,17 @@ def is_subsequence(part: Sequence[object], whole: Iterable[object]) -> bool:
     return all(item in rest for item in part)
 
 
+#: Labels of instances of a divided GPU alone.
+OF_INSTANCES = ("GPU_I_PROFILE", "GPU_I_ID")
+
+
 def row_labels(identity: dict[str, Any], row: dict[str, Any], with_pod: bool) -> list[str]:
-    """Label names of a row in the order in which the identity prints them."""
-    names = [label["name"] for label in identity["labels"] if with_pod or not label.get("optional")]
+    """Label names of a row of a whole device in the order in which the identity prints them."""
+    written = [label for label in identity["labels"] if label["name"] not in OF_INSTANCES]
+    names = [label["name"] for label in written if with_pod or not label.get("optional")]
     names += [label["name"] for label in row.get("labels", [])]
     if identity["sort-labels"]:
-        leading = identity["leading-labels"]
+        leading = identity["leading-labels"] - (len(identity["labels"]) - len(written))
         names = names[:leading] + sorted(names[leading:])
     return names
 

@@ -88,7 +88,8 @@ def shown_by_counters(values: Values, making: Making, library: Library, report: 
         if counter.kind == "label":
             labels.append(LabelSpec(counter.name, counter.shows["label"]))
             continue
-        rows = tuple(read_row(each, {}, report) for each in counter.shows["rows"] or (counter.shows,))
+        shown = counter.shows["rows"] or (counter.shows,)
+        rows = tuple(read_row(each, {}, report, table.level) for each in shown)
         for row in rows:
             for name in row.needed:
                 quantities.setdefault(name, counter.place)

@@ -96,6 +96,7 @@ FAMILY = Section(
         Key(
             "quantity", Text(), "The quantity it shows, when it has one row for each device.", default_words="see rows"
         ),
+        Key("level", Text(), "The level of entities that have that row.", default="device"),
         _CONSTANT,
         _FACT,
         _BITS,
@@ -146,6 +147,7 @@ FIELD = Section(
         Key("number", Integer(1, 9999), "The field's number, by which families may be ordered.", required=True),
         Key("alias", Text(), "Another name that a counters file may use.", default="", default_words="none"),
         Key("label", Text(), "Its text, as of a label, where it can be one.", default="", default_words="none"),
+        Key("level", Text(), "The level of entities that have a row.", default="", default_words="that of all fields"),
         Key("quantity", Text(), _QUANTITY_DOC, default="", default_words="none"),
         _CONSTANT,
         _FACT,
@@ -168,6 +170,7 @@ COUNTER_FIELDS = Section(
     "counter fields",
     (
         Key("fields", MapOf(FIELD, words="mapping of field names"), "Fields by name.", required=True),
+        Key("level", Text(), "The level of entities of fields that say nothing else.", default="device"),
         Key("not-simulated", ListOf(Text()), "Names of the other fields that there are.", default=()),
     ),
     doc="The fields that a counters file may name.",

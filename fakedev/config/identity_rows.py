@@ -17,7 +17,8 @@ _METRIC: Final = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 
 _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
-_LEVELS: Final = ("device", "xid", "part", "unit", "whole", "node", "link", "workload")
+#: Levels of entities that rows can be of.
+LEVELS: Final = ("device", "xid", "part", "unit", "whole", "tile", "tiled", "single", "node", "link", "workload")
 
 
 def checked_metric(name: str) -> str:
@@ -76,10 +77,13 @@ def read_family(values: Values, quantities: dict[str, Place], report: Report) ->
     )
 
 
-def read_row(values: Values, quantities: dict[str, Place], report: Report) -> RowSpec:
+def read_row(
+    values: Values, quantities: dict[str, Place], report: Report, usual_level: str = "device"
+) -> RowSpec:
     """A row, or the one row of a family in its short form.
 
     :param quantities: gathers the quantities that it names, with their places.
+    :param usual_level: its level when it says nothing else.
     """
     quantity = quantity_in_file(values["quantity"] or "")
     fact = values["fact"]
@@ -91,9 +95,9 @@ def read_row(values: Values, quantities: dict[str, Place], report: Report) -> Ro
     if quantity:
         quantities.setdefault(quantity, values.place_of("quantity"))
     plus, where, unless = (_named(values, key, quantities) for key in ("plus", "where", "unless"))
-    level = values.get("level", "device")
-    if level not in _LEVELS:
-        report.problem(values.place_of("level"), f"level: {level!r} is none of {', '.join(_LEVELS)}")
+    level = values["level"] or usual_level
+    if level not in LEVELS:
+        report.problem(values.place_of("level"), f"level: {level!r} is none of {', '.join(LEVELS)}")
     per, requires = (quantity_in_file(values[key]) for key in ("per", "requires"))
     for name, key in ((per, "per"), (requires, "requires")):
         if name:

@@ -9,6 +9,7 @@ from typing import Final
 from fakedev.config.attribution import attributed
 from fakedev.config.catalog import Catalog
 from fakedev.config.dynamics import read_dynamics
+from fakedev.config.mig import divided
 from fakedev.config.models import LoadedDevice, LoadedDeviceList, LoadedIdentity
 from fakedev.config.nodes import Table
 from fakedev.config.pool_nodes import Names, PoolNodes
@@ -73,11 +74,23 @@ class Pools:
                 )
         shown_as = {metric.quantity: name for name, metric in reversed(identity.identity.metric_names().items())}
         device_type = self._with_dynamics(device.type, values)
+        parts = divided(values["mig"], _places(values, "mig"), device, self._report)
         spec = PoolSpec(
-            name, tuple(nodes), device_type, count, devices, dict(values["labels"]), shown_as, values["inlet"]
-        )
+            name, tuple(nodes), device_type, count, self._with_instances(values, devices, device),
+            dict(values["labels"]), shown_as, values["inlet"], parts,
+        )  # fmt: skip
         self._check_inlets(spec, values)
         return LoadedPool(spec, values, device, identity, listed)
+
+    def _with_instances(
+        self, values: Values, devices: dict[int, DeviceSpec], device: LoadedDevice
+    ) -> dict[int, DeviceSpec]:
+        """The devices of a pool with the instances of those that say which they have."""
+        for each in values["devices"] if not isinstance(values["devices"], str) else ():
+            if each["index"] in devices and each["mig"] is not None:
+                parts = divided(each["mig"], _places(each, "mig"), device, self._report)
+                devices[each["index"]] = replace(devices[each["index"]], parts=parts)
+        return devices
 
     def _with_dynamics(self, device_type: DeviceType, values: Values) -> DeviceType:
         """The device type with the pool's dynamics, where it gives some."""
@@ -147,6 +160,11 @@ class Pools:
         if before <= MOST_DEVICES < self._devices:
             self._report.problem(place, f"the fleet has {self._devices} devices so far: at most {MOST_DEVICES}")
         return self._devices <= MOST_DEVICES
+
+
+def _places(values: Values, key: str) -> list[Place]:
+    """The places of the entries of a list."""
+    return [node.place for node in values.items_of(key)]
 
 
 def _label_place(values: Values, label: str) -> Place:

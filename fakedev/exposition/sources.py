@@ -42,8 +42,9 @@ def by_identity(
 class DeviceSource:
     """The devices of a fleet, a group a node.
 
-    Levels: ``device``; ``part``; ``whole``, the devices without parts; ``unit``, what work is on: these, and the parts
-    of the others in their place.
+    Levels: ``device``; ``part``, the instances of divided ones; ``whole``, the devices that are not divided; ``unit``:
+    these, and the instances of the others in their place; ``tile``; ``tiled`` and ``single``, the devices with tiles
+    and those of one piece; ``xid``, the error codes that devices have reported.
 
     :param shared: the rows of devices that several pods share.
     """
@@ -60,12 +61,19 @@ class DeviceSource:
             case "device":
                 return self._devices(group)
             case "whole":
-                return [each for each in self._devices(group) if parts.is_whole[each[0]]]
+                return [each for each in self._devices(group) if parts.is_undivided[each[0]]]
             case "part":
-                return [(unit - parts.device_count, facts) for unit, facts in self._parts(group)]
+                return [(unit - parts.device_count, facts) for unit, facts in self._parts(group, are_tiles=False)]
             case "unit":
-                whole = [each for each in self._devices(group) if parts.is_whole[each[0]]]
-                return sorted([*whole, *self._parts(group)], key=lambda each: (parts.owner(each[0]), each[0]))
+                whole = [each for each in self._devices(group) if parts.is_undivided[each[0]]]
+                instances = self._parts(group, are_tiles=False)
+                return sorted([*whole, *instances], key=lambda each: (parts.owner(each[0]), each[0]))
+            case "tile":
+                return [(unit - parts.device_count, facts) for unit, facts in self._parts(group, are_tiles=True)]
+            case "tiled":
+                return [each for each in self._devices(group) if parts.is_tiled[each[0]]]
+            case "single":
+                return [each for each in self._devices(group) if not parts.is_tiled[each[0]]]
             case "xid":
                 return self._xids(group)
         return []
@@ -83,11 +91,14 @@ class DeviceSource:
             return list(zip(node.devices, self._fleet.facts(node), strict=True))
         return self._with_holders(zip(node.devices, self._fleet.shared_facts(node), strict=True))
 
-    def _parts(self, node: RosterNode) -> list[Entity]:
-        """The parts as units."""
+    def _parts(self, node: RosterNode, *, are_tiles: bool) -> list[Entity]:
+        """The parts as units: tiles, or the others."""
         if not self._is_shared:
-            return list(self._fleet.part_facts(node))
-        return self._with_holders(self._fleet.shared_part_facts(node))
+            every = list[Entity](self._fleet.part_facts(node))
+        else:
+            every = self._with_holders(self._fleet.shared_part_facts(node))
+        parts = self._fleet.roster.parts
+        return [each for each in every if parts.is_tile[each[0] - parts.device_count] == are_tiles]
 
     def _with_holders(self, held: Iterable[tuple[int, Sequence[Mapping[str, str]]]]) -> list[Entity]:
         if self._shared is SharedDevices.NOBODY:

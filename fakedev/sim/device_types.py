@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fakedev.sim.connections import Connections
+from fakedev.sim.parts.spec import PartSpec
 
 
 @dataclass(frozen=True)
@@ -139,6 +140,7 @@ class DeviceType:
         of two types' numbers counts.
     :param dynamics: how its clocks, power and heat act on each other; None: all follow the load directly.
     :param connections: how it is connected to its host and to other boards.
+    :param tiles: what each board is made of; empty where it is of one piece.
     """
 
     name: str
@@ -153,3 +155,4 @@ class DeviceType:
     capability: float = 0.0
     dynamics: Dynamics | None = None
     connections: Connections = field(default_factory=Connections)
+    tiles: tuple[PartSpec, ...] = ()

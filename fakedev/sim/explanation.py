@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from fakedev.sim.device_types import Dynamics
 from fakedev.sim.fleet import Fleet
+from fakedev.sim.parts.relations import OWN
 from fakedev.sim.quantities import ERROR_COUNTERS
 from fakedev.sim.state import Level
 
@@ -75,7 +76,17 @@ def explain(fleet: Fleet, position: int, metric: str = "") -> list[Explanation]:
     names = [metric] if metric else [name for name in IMPORTANT if device.level.has(name, position) or name == "lost"]
     if not metric and not device.value("lost"):
         names.remove("lost")
-    return [_explained(device, name) for name in names]
+    owner = fleet.roster.parts.owner(position)
+    if owner == position:
+        return [_explained(device, name) for name in names]
+    board = _Device(fleet, owner)
+    return [_explained(device, name) if name in OWN else _of_board(_explained(board, name), board) for name in names]
+
+
+def _of_board(explanation: Explanation, board: _Device) -> Explanation:
+    """Why a part shows what is its device's."""
+    name = board.fleet.roster.unit_name(board.position)
+    return replace(explanation, text=f"of the whole device {name}: {explanation.text}")
 
 
 def _explained(device: _Device, name: str) -> Explanation:
@@ -85,7 +96,8 @@ def _explained(device: _Device, name: str) -> Explanation:
     lost = "lost" in device.level.arrays and device.level.arrays["lost"][position] > 0
     is_there = device.level.has(name, position) and not (lost and name != "lost")
     if lost and not is_there:
-        text = f"the device is lost {device.since('lost')} and shows nothing"
+        noun = "device" if position < fleet.roster.device_count else "part"
+        text = f"the {noun} is lost {device.since('lost')} and shows nothing"
         behind = fleet.faults.behind("lost", position)
     elif not is_there:
         text = "this device has no such metric"

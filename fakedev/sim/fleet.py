@@ -36,6 +36,8 @@ from fakedev.sim.faults.pages import NodeTroubles
 from fakedev.sim.going_over import check_can_go_over, find_devices, without_base, without_devices
 from fakedev.sim.happenings import Happening, Happenings, ending, happening_of, tell_nobody
 from fakedev.sim.levels import DEVICE, UNIT, Levels, first_levels, moved_levels, next_levels, shown_levels
+from fakedev.sim.links.advance import advanced
+from fakedev.sim.links.levels import link_history
 from fakedev.sim.machinery import Machinery
 from fakedev.sim.moves import Moves
 from fakedev.sim.randomness import Floats
@@ -170,13 +172,15 @@ class Fleet:
         pace = self.machinery.pace(past[DEVICE]) if self.workloads.count_work else {}
         demand = self.workloads.demand(self.state.tick + 1, start, end, pace)
         faults = self.faults.advance(start, end)
+        links = advanced(link_history(past), past[DEVICE], faults, has_moved=self.faults.has_moved)
         if faults is not None:
             demand = faults.on(demand)
             if self.faults.has_moved:
                 self.troubles.update()
                 self._labels.attribution.release(self.faults.stale())
-                self._relations.change_conditions(faults.of_devices().conditions(self._relations.inlet_celsius()))
-        levels = next_levels(self.machinery, past, demand, tick_seconds, faults)
+        if (faults is not None and self.faults.has_moved) or links.up is not link_history(past).up:
+            self._relations.live_in(faults, links)
+        levels = next_levels(self.machinery, past, demand, tick_seconds, faults, links)
         over = self._endings.of_tick(levels[UNIT], past[UNIT], faults, end)
         self.turnstile.end(over)
         self.turnstile.let_through(self.state.tick, end)
@@ -185,17 +189,19 @@ class Fleet:
         self.state = self.shown = self._state_of(self.state.tick + 1, self.tallies.shown(levels))
         seen = self._disguises.shown(levels[UNIT], past[UNIT], self.faults, start)
         if seen is not levels[UNIT]:
-            levels = self.tallies.shown(shown_levels(self.roster.parts, seen), self.faults.active(Scope.SERIES))
+            levels = self.tallies.shown(
+                shown_levels(self.roster.parts, seen, levels), self.faults.active(Scope.SERIES)
+            )
             self.shown = self._state_of(self.state.tick, levels)
         verdicts = self.turnstile.told() + list(over.values())
-        self._note(past[DEVICE], verdicts)
+        self._note(past[UNIT], verdicts)
         return verdicts
 
     def _note(self, past: Level, verdicts: Sequence[Verdict]) -> None:
         """What happened in the tick that is over."""
         tick, seconds = self.state.tick, self.state.seconds
         self.happenings.note_faults(tick, seconds, self.faults.changes)
-        self.happenings.note_devices(tick, seconds, past, self.state.levels[DEVICE], self.faults.behind)
+        self.happenings.note_devices(tick, seconds, past, self.state.levels[UNIT], self.faults.behind)
         for verdict in verdicts:
             self.happenings.note(ending(tick, seconds, verdict, self._endings.causes.get(verdict.workload_id, "")))
 
@@ -222,7 +228,7 @@ class Fleet:
         self.tallies.move(moves, self.spec.tallies, coming.quantities)
         self._go_over_with_faults(moves)
         self._disguises.move(moves.units, self.roster.parts, levels[UNIT])
-        self.happenings.move(self.roster, moves, self.state.tick)
+        self.happenings.move(self.roster, moves.units, self.state.tick)
         self.state = self.shown = self._state_of(self.state.tick, self.tallies.shown(levels))
         self._base.start_workloads(new_base)
         self.turnstile.let_through(self.state.tick, now_seconds)

@@ -62,6 +62,8 @@ def device_facts(seed: int, pool: PoolSpec, node: NodeSpec, index: int) -> dict[
     }
     facts.update(said)
     facts.update({"index": str(index), "node": node.name, "pool": pool.name})
+    if any(not part.is_tile for part in pool.parts_of(index)):
+        facts["mig_mode"] = "1"
     facts["device_count"] = str(pool.devices_per_node)
     facts = _with_aliases(facts)
     facts.update(zip(_PCI_PARTS, (f"0x{part}" for part in _PCI_SIGNS.split(facts["pci_address"])), strict=False))

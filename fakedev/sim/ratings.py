@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from fakedev.sim.device_types import DeviceType
@@ -53,3 +53,9 @@ RATINGS: Final[Mapping[str, Callable[[DeviceType], float]]] = {
     "hardware_slowdown_temperature_celsius": _dynamic("hardware_slowdown_celsius"),
     "shutdown_temperature_celsius": _dynamic("shutdown_celsius"),
 }
+
+
+def rated(types: Sequence[DeviceType]) -> dict[str, list[float]]:
+    """What some types say, for each quantity that one of them says something of: infinite where one says nothing."""
+    said = {name: [rating(each) for each in types] for name, rating in RATINGS.items()}
+    return {name: ratings for name, ratings in said.items() if any(map(math.isfinite, ratings))}

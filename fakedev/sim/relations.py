@@ -22,19 +22,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fakedev.sim.askable import ASKABLE
-from fakedev.sim.boards.conditions import Conditions
+from fakedev.sim.boards.conditions import Conditions, unless_changed
 from fakedev.sim.boards.tick import BOARD_QUANTITIES, Boards
 from fakedev.sim.capacity import Capacity
 from fakedev.sim.demand import Demand
 from fakedev.sim.device_types import DeviceType
 from fakedev.sim.faults.fault_tick import FaultTick
 from fakedev.sim.faults.reported import REPORTED, add_reported
+from fakedev.sim.links.advance import limited
+from fakedev.sim.links.history import LinkHistory
 from fakedev.sim.parts.links import without_links
 from fakedev.sim.pcie import PCIE_QUANTITIES, PcieLinks
 from fakedev.sim.places import Places
 from fakedev.sim.quantities import ERROR_COUNTERS, INTEGRALS, MEMORY_TRAFFIC
 from fakedev.sim.randomness import Floats
-from fakedev.sim.ratings import RATINGS
+from fakedev.sim.ratings import rated
 from fakedev.sim.roster import Roster
 from fakedev.sim.state import Level, Mask
 
@@ -86,13 +88,11 @@ class Relations:
             "retired_pages_pending": nothing,
         }
         self._present |= dict.fromkeys(_MEMORY_QUANTITIES, has_memory)
-        for name, rated in RATINGS.items():
-            ratings = [rated(each) for each in types]
-            if any(map(math.isfinite, ratings)):
-                self._constant[name] = spread([each if math.isfinite(each) else 0.0 for each in ratings])
-                self._present[name] = mask([math.isfinite(each) for each in ratings])
-        self._pcie = PcieLinks(types, spread)
-        self._present |= dict.fromkeys(PCIE_QUANTITIES, self._pcie.has)
+        for name, ratings in rated(types).items():
+            self._constant[name] = spread([each if math.isfinite(each) else 0.0 for each in ratings])
+            self._present[name] = mask([math.isfinite(each) for each in ratings])
+        self._links, self._pcie = roster.links.counts.astype(np.float64), PcieLinks(types, spread)
+        self._present |= {"links_up": self._links > 0, **dict.fromkeys(PCIE_QUANTITIES, self._pcie.has)}
         for name in (*ERROR_COUNTERS, "xid"):
             self._present[name] = mask([each.counts_errors and name not in each.lacks for each in types])
         self._present |= {name: self._present[repaired] for name, repaired in _PENDING.items()}
@@ -127,6 +127,14 @@ class Relations:
         self._parts = roster.parts
         self.change_conditions(self.conditions)
 
+    def live_in(self, faults: FaultTick | None, links: LinkHistory) -> None:
+        """From the next tick on the devices live in what faults, and what happened to their links, make of it.
+
+        :param faults: what they do to all units; None: there are none.
+        """
+        conditions = Conditions() if faults is None else faults.of_devices().conditions(self.inlet_celsius())
+        self.change_conditions(limited(links, conditions))
+
     def change_conditions(self, conditions: Conditions) -> None:
         """From the next tick on the devices live in other conditions."""
         self.conditions = conditions
@@ -160,6 +168,7 @@ class Relations:
             if name in self._present:
                 arrays[name] = self._places.put(values, arrays.get(name))
         arrays.update(self._pcie.shown(arrays.get("throttled_idle")))
+        arrays["links_up"] = unless_changed(self.conditions.links_up, self._links)
         self._add_memory(arrays, demand)
         self._add_counters(arrays, demand, before, seconds, None if faults is None else faults.resets())
         if before is not None:

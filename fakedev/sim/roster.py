@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fakedev.sim.links.layout import LinkLayout
 from fakedev.sim.naming import device_facts, part_facts
 from fakedev.sim.parts.layout import Parts
 from fakedev.sim.randomness import Floats, Keys, entity_key
@@ -35,6 +36,7 @@ class Roster:
 
     :ivar nodes: in order of the configuration.
     :ivar device_count: devices of all nodes.
+    :ivar links: the links of the devices, and the switches of the nodes.
     :ivar parts: the parts of the devices; what takes a *unit* takes devices and parts alike.
     """
 
@@ -58,6 +60,7 @@ class Roster:
             for index in range(node.pool.devices_per_node)
             for part in node.pool.parts_of(index)
         ]
+        self.links = LinkLayout(self.pools)
         self.parts = Parts(first, [device for device, _ in divided], [part for _, part in divided])
 
     @property

@@ -2,7 +2,7 @@
 
 ``card0`` (a device file; must be unique, or the node be known), ``dgx-0/3``, ``dgx-[0-3]/*``,
 ``dgx-0/card3``, ``all``, ``even``, ``odd`` (by index in the node), also as ``dgx-0/even``. Parts of devices that have
-such are named by one word more: ``dgx-0/3/1``, ``dgx-0/3/*``, ``*/*/0``.
+such are named by one word more: ``dgx-0/3/1``, ``dgx-0/3/*``, ``*/*/0``; where the node is known ``card3/1``.
 """
 
 from __future__ import annotations
@@ -43,6 +43,9 @@ def resolve(words: Sequence[str], roster: Roster, node: str = "") -> NDArray[np.
             chosen.update(_parts(word, roster))
             continue
         part, slash, device = word.rpartition("/")
+        if node and slash and _is_device_of(part, node, roster):
+            chosen.update(_parts(f"{node}/{word}", roster))
+            continue
         if slash or node or _is_pattern(word):
             is_bare = not slash and not node
             chosen.update(_on_nodes(part if slash else node or "*", device, roster, is_whole_fleet=is_bare))
@@ -53,6 +56,12 @@ def resolve(words: Sequence[str], roster: Roster, node: str = "") -> NDArray[np.
 
 def _is_pattern(word: str) -> bool:
     return word in _GROUPS or _TOKEN.search(word) is not None
+
+
+def _is_device_of(word: str, node: str, roster: Roster) -> bool:
+    """Whether a word that could be a node names a device of the node instead: ``card3/1`` is a part then."""
+    found = roster.node(node)
+    return found is not None and roster.node(word) is None and (word in roster.files(found.pool) or word.isdecimal())
 
 
 def _only_device(file: str, roster: Roster) -> int:

@@ -48,7 +48,7 @@ class PoolSpec:
     :param devices: specifications of single devices, by index; the others have their type's facts.
     :param inlet_celsius: the temperature of the air that cools the devices; None: that of their type.
     :param shown_as: what its users call quantities: the metric of its identity that shows each.
-    :param parts: what each device is divided into that says nothing else of it.
+    :param parts: what each device is divided into that says nothing else of it; none: the tiles of its type.
     """
 
     name: str
@@ -64,12 +64,12 @@ class PoolSpec:
     def parts_of(self, index: int) -> tuple[PartSpec, ...]:
         """What the device of an index is divided into; empty for nothing."""
         device = self.devices.get(index)
-        return self.parts if device is None or device.parts is None else device.parts
+        return (self.parts if device is None or device.parts is None else device.parts) or self.device_type.tiles
 
     @property
     def has_parts(self) -> bool:
         """Whether any of its devices has parts."""
-        return bool(self.parts) or any(device.parts for device in self.devices.values())
+        return bool(self.parts or self.device_type.tiles) or any(device.parts for device in self.devices.values())
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ FAULT_VALUES: Final = {
     "celsius": "of inlet: how much warmer",
     "resistance": "of fan: thermal resistance, by that with the fan",
     "share": "of link-down, pcie-slow and cut-page: what is left, 0 to 1",
+    "link": "of link-down: the one link that is down",
     "watts": "of power-cap: the limit",
     "megahertz": "of clock-lock: the highest that is left",
     "width": "of pcie-slow: lanes that are left",

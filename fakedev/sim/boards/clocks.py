@@ -83,7 +83,7 @@ def core_clock(
     before: Mapping[str, Floats] | None,
     seconds: float,
 ) -> tuple[Floats, dict[str, Floats]]:
-    """The core clock, and what throttles it.
+    """The core clock, and beside what throttles it the clock that it would have else.
 
     :param ratios: for each reason the share of the highest clock that it leaves; of equal ones the first counts.
     """
@@ -101,6 +101,7 @@ def core_clock(
     if setting.locked is not None:
         throttles["throttle_reasons"] += np.where(setting.locked & active, _LOCKED, 0.0)
     _tell_hardware(boards, setting, throttles, before, seconds)
+    throttles["core_frequency_request_mhz"] = wanted
     return clock, throttles
 
 

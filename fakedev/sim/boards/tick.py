@@ -36,6 +36,7 @@ from fakedev.sim.randomness import Floats, Keys
 
 #: What every board has beside the quantities of its type's ranges.
 BOARD_QUANTITIES: Final = (
+    "core_frequency_request_mhz",
     "power_limit_watts",
     "throttle_reasons",
     "throttled_idle",
@@ -50,6 +51,7 @@ BOARD_QUANTITIES: Final = (
     "thermal_clock_ratio",
     "power_clock_ratio",
     "work_clock_ratio",
+    "temperature_max_celsius",
     "temperature_margin_celsius",
     "inlet_temperature_celsius",
     "hung",
@@ -142,6 +144,7 @@ class Boards:
             "power_limit_watts": setting.power_limit_watts,
             "memory_power_watts": power.memory_power(boards, traffic, drawn),
             "temperature_celsius": core,
+            "temperature_max_celsius": heat.highest(core, before),
             "temperature_margin_celsius": boards.operating_celsius - core,
             "memory_temperature_celsius": memory,
             "inlet_temperature_celsius": setting.inlet_celsius,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from fakedev.sim.faults.fault_tick import FaultTick
+from fakedev.sim.faults.fault_tick import ALL_LINKS, Cut, FaultTick
 from fakedev.sim.schedule import Positions
 
 
@@ -95,6 +95,19 @@ def _slow_pcie(tick: FaultTick, touched: Touched) -> None:
         tick.lower("pcie_share", touched.devices, touched.values["share"])
 
 
+def _strike_links(tick: FaultTick, touched: Touched) -> None:
+    tick.struck.append(Cut(touched.devices, int(touched.values.get("link", ALL_LINKS))))
+
+
+def _cut_links(tick: FaultTick, touched: Touched) -> None:
+    """One link is down, or of all the share that is said; XID 74 says none: all are down."""
+    link = int(touched.values.get("link", ALL_LINKS))
+    if link == ALL_LINKS:
+        tick.lower("fabric_share", touched.devices, touched.values.get("share", 0.0))
+    else:
+        tick.cuts.append(Cut(touched.devices, link))
+
+
 _RESET: Final = _put("reset")
 #: A memory row, or page, is taken out of use: which of the two follows from what the board can.
 _RETIRE: Final = _all(
@@ -132,19 +145,17 @@ BRAKE: Final = Effect(hold=_put("braked"))
 CAP: Final = Effect(hold=_put_given("power_limit_watts", "watts"))
 LOCK: Final = Effect(hold=_put_given("highest_mhz", "megahertz"))
 HANG: Final = Effect(hold=_put("hung"))
-#: XID 74 takes no share: all links are down.
-_LINK_COMPANY: Final = Effect(
-    strike=_count("link_errors"),
-    hold=lambda tick, touched: tick.lower(
-        "fabric_share", touched.devices, touched.values.get("share", 0.0)
-    ),
-)
+_LINK_COMPANY: Final = Effect(strike=_all(_count("link_errors"), _strike_links), hold=_cut_links)
 LINK: Final = replace(_LINK_COMPANY, strike=_all(_LINK_COMPANY.strike, _code(74)))
 PCIE: Final = Effect(hold=_slow_pcie)
 REPLAYS: Final = Effect(hold=_count_replays)
 RESET: Final = Effect(strike=_all(_RESET, _end_work("Device {} reset")))
 NODE_DOWN: Final = Effect(hold=_all(_AWAY, _end_work("Node of {} down")), recover=_RESET)
 LOST: Final = Effect(hold=_all(_AWAY, _end_work("Device {} lost")), recover=_RESET)
+
+
+#: NVIDIA's errors that concern the work that made them alone, and so one part of a device.
+OF_APPLICATIONS: Final = (13, 31, 43, 45, 94)
 
 
 def xid_effect(code: int) -> Effect:

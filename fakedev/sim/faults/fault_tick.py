@@ -18,6 +18,7 @@ from fakedev.sim.randomness import Floats
 from fakedev.sim.schedule import Positions
 from fakedev.sim.state import Mask
 
+_PENDING: Final = "row_remap_pending"
 #: What lasts: what each of these is on devices without faults.
 _LASTING: Final[Mapping[str, float]] = {
     "inlet_rise_celsius": 0.0,
@@ -38,10 +39,13 @@ _MOMENTARY: Final[Mapping[str, float]] = {
     "idled": 0.0,  # the board does no work
     "reset": 0.0,
     "xid": np.nan,  # the code that is reported
-    "row_remap_pending": 0.0,
+    _PENDING: 0.0,
     **dict.fromkeys(ERROR_COUNTERS, 0.0),  # errors that come to those before
 }
 _NEUTRAL: Final[Mapping[str, float]] = {**_LASTING, **_MOMENTARY}
+
+#: The number that stands for all links of a device.
+ALL_LINKS: Final = -1
 
 
 class Ending(NamedTuple):
@@ -64,6 +68,16 @@ class Report(NamedTuple):
     code: int
 
 
+class Cut(NamedTuple):
+    """Links that are down.
+
+    :ivar link: which of the devices'; ALL_LINKS: all.
+    """
+
+    devices: Positions
+    link: int
+
+
 class FaultTick:
     """What faults do to D units (devices, and parts of such) in one tick.
 
@@ -72,6 +86,8 @@ class FaultTick:
     :param now_seconds: simulated time at its end.
     :ivar endings: the workloads that faults end.
     :ivar reports: all that drivers report, in order; of several of a device the last stands in its ``xid``.
+    :ivar cuts: single links that are down.
+    :ivar struck: links that go down in this tick, single ones or all of a device.
     """
 
     def __init__(self, parts: Parts, seconds: float, now_seconds: float) -> None:
@@ -82,6 +98,8 @@ class FaultTick:
         self._arrays: dict[str, Floats] = {}
         self.endings: list[Ending] = []
         self.reports: list[Report] = []
+        self.cuts: list[Cut] = []
+        self.struck: list[Cut] = []
 
     def _of(self, name: str) -> Floats:
         if name not in self._arrays:
@@ -92,9 +110,12 @@ class FaultTick:
         """What they do to the devices alone."""
         if not self._parts.count:
             return self
-        count = self._parts.device_count
+        parts, count = self._parts, self._parts.device_count
         tick = FaultTick(Parts(count), self.seconds, self.now_seconds)
         tick._arrays = {name: values[:count] for name, values in self._arrays.items()}
+        if _PENDING in self._arrays:
+            # Rows of memory are the device's, whichever part's work has found them bad.
+            tick._arrays[_PENDING] = np.minimum(parts.folded(self._arrays[_PENDING]), 1.0)
         tick.endings = self.endings
         tick.reports = [Report(self._parts.owners_of(units), code) for units, code in self.reports]
         return tick
@@ -125,6 +146,10 @@ class FaultTick:
     def add(self, name: str, devices: Positions, amount: float) -> None:
         """Add to a value."""
         self._of(name)[devices] += amount
+
+    def add_each(self, name: str, devices: Positions, amounts: Floats) -> None:
+        """Add to the value of each of some devices, no two of which are the same."""
+        self._of(name)[devices] += amounts
 
     def lower(self, name: str, devices: Positions, value: float) -> None:
         """Bring it down to a value, where it is not lower already."""

@@ -31,7 +31,7 @@ _ROUNDING_SECONDS: Final = 1e-6
 class Fault:
     """A fault that was accepted.
 
-    :ivar devices: positions of those it may concern, N.
+    :ivar devices: units (devices, and parts of such) that it may concern, N.
     :ivar values: what its kind takes, defaults among it.
     :ivar metric: what its metric shows; None for all metrics.
     :ivar since_seconds: simulated time of its start; None until the next tick begins.
@@ -135,12 +135,21 @@ class Faults:
             devices = devices[has[devices]]
             if not len(devices):
                 raise Refused("unknown-name", f"{by} needs {needed}, which none of its devices has", "devices")
+        if "link" in spec.values:
+            link = int(spec.values["link"])
+            devices = devices[self._roster.links.counts[self._roster.parts.owners_of(devices)] > link]
+            if not len(devices):
+                raise Refused("unknown-name", f"none of the devices has a link {link}", "link")
+        values = {each.name: spec.values.get(each.name, each.default or 0.0) for each in kind.parameters}
+        of_parts = devices[devices >= self._roster.device_count]
+        if len(of_parts) and (reason := kind.why_not_on_parts(values)):
+            part = self._roster.unit_name(int(of_parts[0]))
+            raise Refused("bad-argument", f"{reason}, and {part} is a part: name {part.rpartition('/')[0]}", "devices")
         metric = self._metric_of(spec.metric) if spec.metric else None
         if metric is not None and metric.quantity not in self._present:
             raise Refused("unknown-name", f"no metric {spec.metric!r}", "metric")
         if spec.every_seconds and spec.every_seconds < self._tick_seconds - _ROUNDING_SECONDS:
             raise Refused("limit", f"must not be less than a tick of {self._tick_seconds:g} seconds", "every")
-        values = {each.name: spec.values.get(each.name, each.default or 0.0) for each in kind.parameters}
         first = devices
         if kind.scope in (Scope.PAGE, Scope.NODE):
             # All of a node, or nothing of it.
@@ -259,12 +268,17 @@ class Faults:
     # -- what others ask ----------------------------------------------------------------------------
 
     def on_device(self, position: int) -> list[Fault]:
-        """The faults that concern a device now."""
-        return [fault for fault in self.by_id.values() if position in fault.concerned]
+        """The faults that concern a unit now: a device, or a part by itself or with its device."""
+        return [fault for fault in self.by_id.values() if self._concerns(fault.concerned, position)]
+
+    def _concerns(self, concerned: Positions, unit: int) -> bool:
+        return unit in concerned or self._roster.parts.owner(unit) in concerned
 
     def behind(self, quantity: str, position: int) -> list[Fault]:
         """The faults that may be why a quantity of a device has changed in the last tick, or is as it is."""
-        found = self.on_device(position) + [fault for fault, _, devices in self.changes if position in devices]
+        found = self.on_device(position) + [
+            fault for fault, _, devices in self.changes if self._concerns(devices, position)
+        ]
         kinds = {fault.fault_id: fault for fault in found if not fault.kind.moves or quantity in fault.kind.moves}
         return [fault for fault in kinds.values() if fault.kind.scope in (Scope.BOARD, Scope.NODE)]
 
@@ -273,7 +287,7 @@ class Faults:
         return [
             fault
             for fault in self.active(Scope.SERIES)
-            if position in fault.concerned and (fault.metric is None or fault.metric.quantity == quantity)
+            if self._concerns(fault.concerned, position) and (fault.metric is None or fault.metric.quantity == quantity)
             and fault.kind.takes_metric
         ]
 

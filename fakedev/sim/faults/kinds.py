@@ -8,7 +8,8 @@ from enum import Enum
 from typing import Final
 
 from fakedev.sim.faults import effects
-from fakedev.sim.faults.effects import NOTHING, Effect, xid_effect
+from fakedev.sim.faults.effects import NOTHING, OF_APPLICATIONS, Effect, xid_effect
+from fakedev.sim.faults.fault_tick import ALL_LINKS
 
 
 class Scope(Enum):
@@ -48,6 +49,7 @@ class FaultKind:
     :param needs: a quantity that devices must have to be concerned; empty for none.
     :param effect: what it does to devices; that of ``xid`` follows from its code.
     :param moves: quantities that it changes by itself, or by what follows; empty for all.
+    :param on_parts: it may concern a part of a device alone.
     :param lasts: it goes on for a time; else it happens, and is over.
     """
 
@@ -60,6 +62,7 @@ class FaultKind:
     effect: Effect = NOTHING
     lasts: bool = True
     moves: tuple[str, ...] = ()
+    on_parts: bool = False
 
     def effect_of(self, values: Mapping[str, float]) -> Effect:
         """What it does to devices with these values."""
@@ -77,6 +80,15 @@ class FaultKind:
     def lasts_with(self, values: Mapping[str, float]) -> bool:
         """Whether it goes on for a time with these values; else it happens, and is over."""
         return self.lasts and (self.name != "xid" or self.effect_of(values).lasts)
+
+    def why_not_on_parts(self, values: Mapping[str, float]) -> str:
+        """Why it cannot concern a part of a device alone; empty where it can."""
+        if self.scope is not Scope.BOARD or (self.on_parts and self.name != "xid"):
+            return ""
+        if self.name == "xid" and int(values["code"]) in OF_APPLICATIONS:
+            return ""
+        what = f"XID {int(values['code'])}" if self.name == "xid" else self.name
+        return f"{what} is of the whole device"
 
     @property
     def takes_metric(self) -> bool:
@@ -98,6 +110,10 @@ _GENERATION: Final = Parameter(
     "generation", 0, 6, 0, "generation that is left; 0: as the share says", whole=True, needs="pcie_link_generation",
     instead_of="share",
 )  # fmt: skip
+_LINK: Final = Parameter(
+    "link", ALL_LINKS, 63, ALL_LINKS, "the one link that is down; -1: all, as the share says", whole=True,
+    needs="links_up", instead_of="share",
+)  # fmt: skip
 _PCIE_LINK: Final = ("pcie_link_width", "pcie_link_generation", "pcie_link_gigatransfers_per_second")
 _AT_ONCE: Final = "at once"
 _COUNTED: Final = "what was counted stays"
@@ -115,7 +131,7 @@ KINDS: Final[Mapping[str, FaultKind]] = {
         FaultKind(
             "xid", _BOARD, "NVIDIA's driver reports an error, with what usually comes with its code",
             "the code stays until reset; of 61, 62, 79, 95, 119 and 120 the board is reset",
-            (Parameter("code", 1, 999, None, "the error code", whole=True), _COUNT), "xid",
+            (Parameter("code", 1, 999, None, "the error code", whole=True), _COUNT), "xid", on_parts=True,
         ),
         FaultKind("ecc-single", _BOARD, "single-bit memory errors, corrected", _COUNTED,
                   (_COUNT, Parameter("rows", 0, 1e6, 0, "rows remapped, or pages retired, for them", whole=True)),
@@ -144,9 +160,11 @@ KINDS: Final[Mapping[str, FaultKind]] = {
         FaultKind("hang", _BOARD, "the board hangs: fully used, and nothing gets on", _AT_ONCE, needs="hung",
                   effect=effects.HANG),
         FaultKind("link-down", _BOARD, "links to other boards are down: XID 74; with every= and probability= they flap",
-                  "traffic comes back; the error stays counted", (_share(0.0, "of the links' capacity that is left"),),
+                  "traffic comes back; the error stays counted",
+                  (_share(0.0, "of the links' capacity that is left"), _LINK),
                   "fabric_tx_bytes_per_second", effects.LINK,
-                  moves=("fabric_tx_bytes_per_second", "fabric_rx_bytes_per_second", "link_errors", "xid")),
+                  moves=("fabric_tx_bytes_per_second", "fabric_rx_bytes_per_second", "links_up", "link_errors",
+                         "link_recoveries", "xid")),
         FaultKind("pcie-slow", _BOARD, "the PCIe link has lost width or speed", _AT_ONCE,
                   (_share(0.5, "of what the link carries that is left"), _LANES, _GENERATION), "power_limit_watts",
                   effects.PCIE, moves=("pcie_tx_bytes_per_second", "pcie_rx_bytes_per_second", *_PCIE_LINK)),
@@ -154,9 +172,9 @@ KINDS: Final[Mapping[str, FaultKind]] = {
                   (Parameter("rate", 0, 1e6, 10, "replays a second"),), "pcie_replays", effects.REPLAYS,
                   moves=("pcie_replays",)),
         FaultKind("lost", _BOARD, "the board has fallen off the bus, as with XID 79: work ends, it shows nothing more",
-                  _BY_RESET, effect=effects.LOST),
+                  _BY_RESET, effect=effects.LOST, on_parts=True),
         FaultKind("reset", _BOARD, "the board is reset and its driver loaded anew: work ends, its XID is cleared, "
-                  "energy and traffic count from 0", _AT_ONCE, effect=effects.RESET, lasts=False),
+                  "energy and traffic count from 0", _AT_ONCE, effect=effects.RESET, lasts=False, on_parts=True),
         FaultKind("node-down", Scope.NODE, "the node is down: its page is closed without an answer, its work ends",
                   "its boards come back as after reset",
                   (Parameter("leave-sd", 0, 1, 0, "1: it is missing from /sd too", whole=True),),

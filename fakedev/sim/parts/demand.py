@@ -42,7 +42,7 @@ def part_share(parts: Parts, quantity: str, of_memory: Floats) -> Floats | float
 def unit_capacity(devices: Capacity, parts: Parts) -> Capacity:
     """What devices and parts can do for workloads.
 
-    The PCIe link is there for each part as a whole; a part cannot hang by itself.
+    The PCIe link is there for each part as a whole. An instance cannot hang by itself; a tile that does hangs its board.
 
     :param devices: what the devices can do as a whole.
     """
@@ -55,7 +55,7 @@ def unit_capacity(devices: Capacity, parts: Parts) -> Capacity:
         if quantity == _MEMORY:
             return whole * of_memory
         if quantity == "hung":
-            return np.zeros(parts.count)
+            return np.where(parts.is_tile, whole, 0.0)
         return whole * parts.has_links if quantity.startswith("fabric_") else whole
 
     def shared(values: Mapping[str, Floats]) -> Mapping[str, Floats]:
@@ -75,6 +75,7 @@ def unit_capacity(devices: Capacity, parts: Parts) -> Capacity:
         clock_mhz=parts.units(devices.clock_mhz),
         capability=parts.units(devices.capability, devices.capability[parts.owners] * parts.compute_share),
         brought=cache(lambda kind: shared(devices.brought(kind))),
+        amount_shares=parts.amount_shares,
     )
 
 

@@ -27,7 +27,9 @@ class Parts:
     :ivar owners: the same, shape (P,).
     :ivar is_whole: devices that have no parts, shape (D,).
     :ivar compute_share, memory_bytes: as in PartSpec, shape (P,).
-    :ivar has_links: likewise; of those that may not, no device may.
+    :ivar has_links, is_tile: likewise; of those that may not use links, no device may.
+    :ivar siblings: how many parts its device has, of each part, shape (P,).
+    :ivar is_tiled, is_undivided: devices whose parts are tiles, and those and others that have no instances, shape (D,).
     """
 
     def __init__(self, device_count: int, owners: Sequence[int] = (), specs: Sequence[PartSpec] = ()) -> None:
@@ -40,6 +42,11 @@ class Parts:
         self.compute_share = np.array([each.compute_share for each in specs])
         self.memory_bytes = np.array([each.memory_bytes for each in specs])
         self.has_links: Mask = np.array([each.has_links for each in specs], dtype=np.bool_)
+        self.is_tile: Mask = np.array([each.is_tile for each in specs], dtype=np.bool_)
+        self.siblings = np.bincount(self.owners, minlength=device_count)[self.owners].astype(np.float64)
+        self.is_tiled: Mask = np.zeros(device_count, dtype=np.bool_)
+        self.is_tiled[self.owners[self.is_tile]] = True
+        self.is_undivided = self.is_whole | self.is_tiled
 
     @property
     def unit_count(self) -> int:
@@ -77,6 +84,34 @@ class Parts:
         """Where the work is that is put on some units: on the parts of a device that has such."""
         every = self.with_parts(units)
         return every if not self.count else every[(every >= self.device_count) | self.is_whole[self.owners_of(every)]]
+
+    def held(self, units: Positions) -> list[int]:
+        """Some units, and the devices that tiles among them are tiles of."""
+        if not self.is_tile.any():
+            return units.tolist()
+        parts = units[units >= self.device_count] - self.device_count
+        of_tiles = self.owners[parts[self.is_tile[parts]]]
+        return np.unique(np.concatenate((units, of_tiles))).tolist()
+
+    def amount_shares(self, units: Positions) -> Floats:
+        """What of an amount that is asked of each of some units it is asked for, shape as ``units``.
+
+        All tiles of a board together are the board, of which each has its share; all else is asked for all of it.
+        """
+        shares = np.ones(len(units))
+        if self.is_tile.any():
+            places = np.flatnonzero(units >= self.device_count)
+            parts = units[places] - self.device_count
+            of_each = np.bincount(self.owners[parts], minlength=self.device_count)[self.owners[parts]]
+            whole = self.is_tile[parts] & (of_each == self.siblings[parts])
+            shares[places[whole]] = self.compute_share[parts[whole]]
+        return shares
+
+    def means(self, values: Floats) -> Floats:
+        """For each part the mean over it and its siblings, shape (P,)."""
+        sums = np.bincount(self.owners, weights=values, minlength=self.device_count)
+        means: Floats = sums[self.owners] / self.siblings
+        return means
 
     def units(self, devices: NDArray[Number], parts: NDArray[Number] | None = None) -> NDArray[Number]:
         """Values of all units.

@@ -66,15 +66,21 @@ def unit_level(parts: Parts, devices: Level, of_parts: Level) -> Level:
     """The level of all units, from those of devices and parts."""
 
     def array(name: str) -> Floats:
-        return parts.units(devices.arrays[name], of_parts.arrays[name])
+        own = devices.arrays[name] if name in devices.arrays else np.zeros(devices.count)
+        return parts.units(own, of_parts.arrays[name])
 
     def mask(name: str) -> Mask:
-        return np.concatenate([
-            level.present.get(name, np.ones(level.count, dtype=np.bool_)) for level in (devices, of_parts)
-        ])  # fmt: skip
+        return np.concatenate([_mask(level, name) for level in (devices, of_parts)])
 
-    masked = dict.fromkeys((*devices.present, *of_parts.present))
-    return Level(parts.unit_count, _Made(devices.arrays, array), _Made(masked, mask))
+    names = {**devices.arrays, **of_parts.arrays}
+    of_parts_alone = {name: None for name in of_parts.arrays if name not in devices.arrays}
+    masked = {**devices.present, **of_parts.present, **of_parts_alone}
+    return Level(parts.unit_count, _Made(names, array), _Made(masked, mask))
+
+
+def _mask(level: Level, name: str) -> Mask:
+    """Which entities of a level have a quantity."""
+    return level.present.get(name, np.full(level.count, name in level.arrays))
 
 
 def split_level(parts: Parts, units: Level) -> tuple[Level, Level]:

@@ -56,6 +56,9 @@ class Health:
                     self._uncontained = self._uncontained.copy()
                     self._uncontained[devices] = True
         self._down = self._down & False if fabric_share is None else fabric_share < 1.0
+        if "lost" in level.arrays:
+            # Of a board that is gone nobody can tell.
+            self._down = self._down & (level.arrays["lost"] <= 0)
         if not self._past or now - self._past[-1][0] >= _SECOND:
             watched = {name: level.arrays[name] for name, _, _ in _FINDINGS if name in level.arrays}
             self._past.append((now, watched))
