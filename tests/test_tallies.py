@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Final
 
@@ -119,6 +120,16 @@ def test_of_a_board_that_is_lost(tmp_path: Path) -> None:
     exporter.advance(1)
     assert exporter.shows(XIDS, "xid") == {("79",): 1}
     assert exporter.health() == {("POWER", "DCGM_FR_POWER_UNREADABLE"): 10}
+
+
+def test_the_order_of_rows(tmp_path: Path) -> None:
+    """By device, and of one by code, whichever came first."""
+    exporter = Exporter(tmp_path)
+    for device, code in (("n-0/1", 48), ("n-0/0", 74), ("n-0/0", 13)):
+        exporter.fault("xid", device, code=code)
+        exporter.advance(1)
+    rows = re.findall(rf'^{XIDS}\{{gpu="(\d)".*xid="(\d+)"', exporter.text(), re.MULTILINE)
+    assert rows == [("0", "13"), ("0", "74"), ("1", "48")]
 
 
 def test_two_codes_in_one_tick(tmp_path: Path) -> None:
