@@ -131,9 +131,8 @@ class RowSpec:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it shows its quantity of a device alone."""
-        changed = self.plus or self.per or self.bits
-        return bool(self.quantity) and not changed and self.level == "device"
+        """Whether it shows its quantity alone."""
+        return bool(self.quantity) and not self.plus and not self.per and not self.bits
 
 
 @dataclass(frozen=True)
