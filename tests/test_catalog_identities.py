@@ -59,10 +59,11 @@ def test_labels(identity: Identity) -> None:
     for label in (*identity.labels, *of_rows):
         assert LABEL_NAME.fullmatch(label.name)
         assert not label.name.startswith("__")
-        assert label.optional or set(Template.parse(label.value).facts) <= FACTS, label
+        assert label.optional or set(Template.parse(label.value).facts) <= {*FACTS, "tile"}, label
     for family in identity.families:
         for row in family.rows:
             assert not {label.name for label in row.labels} & set(common), family.name
+            assert row.level == "tile" or not any("{tile}" in label.value for label in row.labels), family.name
 
 
 def test_not_covered(identity: Identity) -> None:

@@ -125,8 +125,8 @@ def test_pool() -> None:
         ("      device: h100\n      mig: [3g.40g]\n",
          "configuration:7: mig: h100-sxm5-80gb has no profile '3g.40g'; did you mean '3g.40gb'?"),
         ("      device: h100\n      mig: [4g.40gb, 4g.40gb]\n",
-         "configuration:7: mig: 4g.40gb, 4g.40gb do not fit on h100-sxm5-80gb: they take 8 compute slices, and the board "
-         "has 7"),
+         "configuration:7: mig: 4g.40gb, 4g.40gb do not fit on h100-sxm5-80gb: they take 8 compute slices, and "
+         "the board has 7"),
         ("      device: l40s\n      devices:\n        - index: 0\n          mig: [1g.10gb]\n",
          "configuration:9: mig: the device type l40s-48gb cannot be divided into instances"),
     ],

@@ -28,9 +28,11 @@ from fakedev.config.values import Values
 from fakedev.config.variables import Variables
 from fakedev.config.windows import tallies_shown
 from fakedev.sim.admission import Admission
+from fakedev.sim.faults.faults import MOST_FAULTS
 from fakedev.sim.relations import Relations
 from fakedev.sim.roster import Roster
 from fakedev.sim.spec import FleetSpec
+from fakedev.sim.turnstile import MOST_WORKLOADS
 
 #: How problems name the configuration that is used when none is given.
 DEMO: Final = "demo.yaml"
@@ -113,6 +115,12 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
     if admission is not None and rules is not None:
         profiled, faulty = load_profiles(pools, admission, rules)
         base, faults = base + profiled, faults + faulty
+    if len(base) > MOST_WORKLOADS:
+        text = f"{len(base)} workloads with those of profiles are too many: at most {MOST_WORKLOADS}"
+        report.problem(workloads.place, f"workloads: {text}")
+    if len(faults) > MOST_FAULTS:
+        text = f"{len(faults)} faults with those of profiles are too many: at most {MOST_FAULTS}"
+        report.problem(values.place_of("faults"), f"faults: {text}")
     _note_labels(pools, report)
     return Configuration(
         fleet=FleetSpec(

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.spec import FaultSpec
-from fakedev.sim.spec import WorkloadSpec
+from fakedev.sim.spec import FleetSpec, WorkloadSpec
 from fakedev.sim.turnstile import Turnstile
 from fakedev.sim.workloads import Workloads
 
@@ -60,6 +60,22 @@ class Base:
             self._all_faults.add(self._all_faults.made(f"config-{number}", spec))
             self._faults.append((f"config-{number}", spec))
 
+    def check_room(self, coming: FleetSpec) -> tuple[int, int]:
+        """How many workloads and faults will begin with another configuration.
+
+        :raises Refused: when there would be too many.
+        """
+        workloads = len(_kept(self._workloads, coming.base)[2])
+        faults = len(_kept(self._faults, coming.faults)[2])
+        self._turnstile.check_room(workloads)
+        self._all_faults.check_room(faults)
+        return workloads, faults
+
+    def reserve(self, workloads: int, faults: int) -> None:
+        """Keep room for workloads and faults that will begin; 0: they have."""
+        self._turnstile.reserve(workloads)
+        self._all_faults.reserve(faults)
+
     def keep_workloads(self, specs: Sequence[WorkloadSpec]) -> tuple[list[str], list[WorkloadSpec]]:
         """The configuration is another: the ids of the workloads that it has no longer, and those that are to begin."""
         self._workloads, gone, begins = _kept(self._workloads, specs)
@@ -75,14 +91,18 @@ def _kept(
     before: Sequence[tuple[str, Spec]], after: Sequence[Spec]
 ) -> tuple[list[tuple[str, Spec]], list[str], list[Spec]]:
     """The workloads or faults that live on, with their ids; the ids of those that do not; and those that begin."""
-    left = list(before)
+    left: dict[object, list[tuple[str, Spec]]] = {}
+    for each_id, spec in before:
+        left.setdefault((spec.devices, spec.node), []).append((each_id, spec))
     stays = []
     begins = []
     for spec in after:
-        same = next((each for each in left if each[1] == spec), None)
+        alike = left.get((spec.devices, spec.node), [])
+        same = next((each for each in alike if each[1] == spec), None)
         if same is None:
             begins.append(spec)
         else:
-            left.remove(same)
+            alike.remove(same)
             stays.append(same)
-    return stays, [each_id for each_id, _ in left], begins
+    ids = {each_id for each_id, _ in stays}
+    return stays, [each_id for each_id, _ in before if each_id not in ids], begins

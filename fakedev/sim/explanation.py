@@ -11,6 +11,7 @@ import numpy as np
 from fakedev.sim.device_types import Dynamics
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.parts.relations import OWN
+from fakedev.sim.parts.tiles import OF_TILES
 from fakedev.sim.quantities import ERROR_COUNTERS
 from fakedev.sim.state import Level
 
@@ -80,7 +81,21 @@ def explain(fleet: Fleet, position: int, metric: str = "") -> list[Explanation]:
     if owner == position:
         return [_explained(device, name) for name in names]
     board = _Device(fleet, owner)
+    if fleet.roster.parts.is_tiled[owner]:
+        return [_of_tile(name, device, board) for name in names]
     return [_explained(device, name) if name in OWN else _of_board(_explained(board, name), board) for name in names]
+
+
+def _of_tile(name: str, tile: _Device, board: _Device) -> Explanation:
+    """Why a tile shows what it does: some is its own, some its share of the board's, some the board's."""
+    if name in OWN or tile.value("lost"):
+        return _explained(tile, name)
+    of_board = _explained(board, name)
+    if name not in OF_TILES:
+        return _of_board(of_board, board)
+    whole = board.fleet.roster.unit_name(board.position)
+    why = "no work on this tile" if tile.value("throttled_idle") else of_board.text
+    return replace(of_board, value=tile.value(name), text=f"{whole} shows {of_board.value or 0:g}: {why}")
 
 
 def _of_board(explanation: Explanation, board: _Device) -> Explanation:

@@ -34,7 +34,7 @@ from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.kinds import Scope
 from fakedev.sim.faults.pages import NodeTroubles
 from fakedev.sim.going_over import check_can_go_over, find_devices, without_base, without_devices
-from fakedev.sim.happenings import Happening, Happenings, ending, happening_of, tell_nobody
+from fakedev.sim.happenings import NOBODY, Happening, Happenings, ending, happening_of, tell_nobody
 from fakedev.sim.levels import DEVICE, UNIT, Levels, first_levels, moved_levels, next_levels, shown_levels
 from fakedev.sim.links.advance import advanced
 from fakedev.sim.links.levels import link_history
@@ -134,27 +134,38 @@ class Fleet:
         :raises Refused: when it cannot be; nothing is changed or recorded then.
         """
         sequence = self._sequence + 1
+        concerned = NOBODY
         match event:
             case StartWorkload(workload):
-                self.turnstile.accept(workload_id_of(sequence), workload)
+                concerned = self.turnstile.accept(workload_id_of(sequence), workload).devices
             case StopWorkload(workload_id, reason):
                 self.turnstile.stop(workload_id, reason)
             case DropWorkload(workload_id):
                 self.turnstile.drop(workload_id)
             case InjectFault(fault):
-                self.faults.add(self.faults.made(fault_id_of(sequence), fault))
+                made = self.faults.made(fault_id_of(sequence), fault)
+                self.faults.add(made)
+                concerned = made.devices
             case ClearFault(fault_id):
                 self.faults.clear(fault_id)
             case ChangeClock():
                 self._clock, self._clock_tick = event, self.state.tick
             case Reload(machinery):
-                check_can_go_over(self.spec, machinery)
+                self._base.reserve(*self.check_can_go_over(machinery))
                 self._coming = machinery
         self._sequence = sequence
         stamped = Stamped(self.state.tick, sequence, event)
         self._journal(stamped)
-        self.happenings.note(happening_of(stamped, self.state.seconds))
+        self.happenings.note(happening_of(stamped, self.state.seconds), concerned)
         return stamped
+
+    def check_can_go_over(self, coming: Machinery) -> tuple[int, int]:
+        """Whether the fleet can become another: how many workloads and faults of the configuration begin with it.
+
+        :raises Refused: when it cannot.
+        """
+        check_can_go_over(self.spec, coming)
+        return self._base.check_room(coming.spec)
 
     # -- the tick ---------------------------------------------------------------------------------
 
@@ -203,11 +214,13 @@ class Fleet:
         self.happenings.note_faults(tick, seconds, self.faults.changes)
         self.happenings.note_devices(tick, seconds, past, self.state.levels[UNIT], self.faults.behind)
         for verdict in verdicts:
-            self.happenings.note(ending(tick, seconds, verdict, self._endings.causes.get(verdict.workload_id, "")))
+            cause = self._endings.causes.get(verdict.workload_id, "")
+            self.happenings.note(ending(tick, seconds, verdict, cause), verdict.devices)
 
     def _go_over(self, coming: Machinery, now_seconds: float) -> None:
         """From here on the fleet is made by another configuration; everything that lives on is found by its name."""
         self._coming = None
+        self._base.reserve(0, 0)
         self.moves = moves = Moves(self.roster, coming.roster)
         all_base = self._base.workload_ids
         gone, new_base = self._base.keep_workloads(coming.spec.base)
@@ -222,7 +235,7 @@ class Fleet:
         self.workloads.move(moves.units, coming.keys, coming.capacity, self.state.tick)
         self._endings = Endings(self.roster, self.workloads, coming.device_limits)
         self._labels = self._labels.moved(self.roster, moves, running)
-        self.turnstile.use(self._labels.attribution, coming.admission)
+        self.turnstile.move(moves, self._labels.attribution, coming.admission)
         self._relations.change_conditions(moves.conditions(before.relations.conditions))
         levels = moved_levels(coming, past, before, moves, self.spec.epoch_seconds + now_seconds)
         self.tallies.move(moves, self.spec.tallies, coming.quantities)
@@ -236,7 +249,7 @@ class Fleet:
     def _go_over_with_faults(self, moves: Moves) -> None:
         gone, begins = self._base.keep_faults(self.spec.faults)
         for fault_id in gone:
-            if fault_id in self.faults.by_id:
+            if fault_id in self.faults.by_id and not self.faults.by_id[fault_id].is_cleared:
                 self.faults.clear(fault_id)
         machinery, named_anew = self.machinery, self._base.fault_ids
         self.faults.move(

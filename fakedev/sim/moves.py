@@ -39,6 +39,11 @@ class Carriage:
         """The old entities that are gone, shape (old entities,)."""
         return self.new_of < 0
 
+    def followed(self, entities: Positions) -> Positions:
+        """The new positions of some old entities: of those that live on."""
+        places = self.new_of[entities]
+        return places[places >= 0]
+
     def carried(self, old: NDArray[Number], new: NDArray[Number]) -> NDArray[Number]:
         """The old values of the entities that live on, the new ones of those that have come: shape (new entities,)."""
         return np.where(self.old_of >= 0, old[self.old_of], new) if len(old) else new

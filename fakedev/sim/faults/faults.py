@@ -115,6 +115,7 @@ class Faults:
         self.changes: list[Change] = []
         self.has_moved = False
         self._devices_moved = False
+        self._reserved = 0
 
     # -- the door ---------------------------------------------------------------------------------
 
@@ -124,8 +125,8 @@ class Faults:
         :raises Refused: when it cannot be; ``where`` is the field at fault.
         """
         kind = KINDS[spec.kind]
-        if len(self.by_id) >= MOST_FAULTS and fault_id not in self.by_id:
-            raise Refused("full", f"there are {MOST_FAULTS} faults already")
+        if fault_id not in self.by_id:
+            self.check_room(1)
         devices = resolve(spec.devices, self._roster, spec.node)
         if kind.scope in (Scope.PAGE, Scope.NODE):
             nodes = np.unique(self._roster.node_positions(devices)).tolist()
@@ -157,6 +158,20 @@ class Faults:
         keys = self._keys[first] ^ np.uint64(entity_key("fault", fault_id))
         off = np.zeros(len(devices), np.bool_)
         return Fault(fault_id, spec, kind, kind.effect_of(values), devices, keys, values, metric, off)
+
+    def check_room(self, count: int) -> None:
+        """Whether so many faults more may be there.
+
+        :raises Refused: when they may not.
+        """
+        taken = len(self.by_id) + self._reserved
+        if taken + count > MOST_FAULTS:
+            text = f"{taken} faults are there, and {count} more would come: at most {MOST_FAULTS} can be"
+            raise Refused("full", f"there are {MOST_FAULTS} faults already" if count == 1 else text)
+
+    def reserve(self, count: int) -> None:
+        """Keep room for faults that will come with another configuration; 0: they have come."""
+        self._reserved = count
 
     def add(self, fault: Fault) -> None:
         """Take a fault in: it begins, or waits for its start, with the next tick."""

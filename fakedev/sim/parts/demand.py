@@ -42,7 +42,7 @@ def part_share(parts: Parts, quantity: str, of_memory: Floats) -> Floats | float
 def unit_capacity(devices: Capacity, parts: Parts) -> Capacity:
     """What devices and parts can do for workloads.
 
-    The PCIe link is there for each part as a whole. An instance cannot hang by itself; a tile that does hangs its board.
+    The PCIe link is there for each part as a whole. An instance cannot hang by itself; a tile hangs its board.
 
     :param devices: what the devices can do as a whole.
     """

@@ -29,7 +29,7 @@ class Parts:
     :ivar compute_share, memory_bytes: as in PartSpec, shape (P,).
     :ivar has_links, is_tile: likewise; of those that may not use links, no device may.
     :ivar siblings: how many parts its device has, of each part, shape (P,).
-    :ivar is_tiled, is_undivided: devices whose parts are tiles, and those and others that have no instances, shape (D,).
+    :ivar is_tiled, is_undivided: devices whose parts are tiles; those, and devices without parts: shape (D,).
     """
 
     def __init__(self, device_count: int, owners: Sequence[int] = (), specs: Sequence[PartSpec] = ()) -> None:
@@ -88,10 +88,10 @@ class Parts:
     def held(self, units: Positions) -> list[int]:
         """Some units, and the devices that tiles among them are tiles of."""
         if not self.is_tile.any():
-            return units.tolist()
+            return list(map(int, units))
         parts = units[units >= self.device_count] - self.device_count
         of_tiles = self.owners[parts[self.is_tile[parts]]]
-        return np.unique(np.concatenate((units, of_tiles))).tolist()
+        return list(map(int, np.unique(np.concatenate((units, of_tiles)))))
 
     def amount_shares(self, units: Positions) -> Floats:
         """What of an amount that is asked of each of some units it is asked for, shape as ``units``.

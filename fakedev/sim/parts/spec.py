@@ -15,8 +15,8 @@ class PartSpec:
     :param memory_bytes: memory of its own; 0: none is known.
     :param has_links: work on it can use the links to other boards.
     :param facts: texts for labels, beside those of its device.
-    :param is_tile: it is a tile of a board, with clock, heat and errors of its own, and not an instance of a GPU: work on
-        a board is on its tiles, and who has one has the board.
+    :param is_tile: it is a tile of a board, with clock, heat and errors of its own, and not an instance of a GPU:
+        work on a board is on its tiles, and who has one has the board.
     """
 
     key: str
