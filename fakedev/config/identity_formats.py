@@ -230,6 +230,10 @@ IDENTITY = Section(
         Key("landing", Text(), "Title of its page at /.", default="", default_words="it has none"),
         Key("labels", _LABELS, "Labels of every row.", default=(), default_words="none"),
         Key(
+            "labels-of-levels", MapOf(_LABELS, words="mapping of levels to lists of labels"),
+            "In their place, labels of the rows of some levels.", default={}, default_words="none",
+        ),
+        Key(
             "families",
             ListOf(FAMILY, 1, words="list of families"),
             "The metric families, in the order of the page.",

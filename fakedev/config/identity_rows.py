@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
 from fakedev.config.problems import Place, Report
 from fakedev.config.values import Values
-from fakedev.exposition.identity import FamilySpec, LabelSpec, NumberFormat, RowSpec
+from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, NumberFormat, RowSpec
 from fakedev.exposition.labels import Template
 from fakedev.sim.quantities import quantity_in_file
 
@@ -18,7 +18,11 @@ _METRIC: Final = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 #: Levels of entities that rows can be of.
-LEVELS: Final = ("device", "xid", "part", "unit", "whole", "tile", "tiled", "single", "node", "link", "workload")
+LEVELS: Final = (
+    "device", "xid", "part", "unit", "whole", "tile", "tiled", "single", "node", "link", "port", "switch", "workload",
+)  # fmt: skip
+#: The links of one number of all devices.
+_NUMBERED: Final = re.compile(r"link/\d{1,2}")
 
 
 def checked_metric(name: str) -> str:
@@ -41,11 +45,11 @@ def checked_label(name: str) -> str:
     return name
 
 
-def check_rows(family: FamilySpec, labels: Sequence[LabelSpec], place: Place, report: Report) -> None:
+def check_rows(family: FamilySpec, identity: Identity, place: Place, report: Report) -> None:
     """Reports labels given twice on a line, and rows that would be the same series."""
     seen: dict[tuple[str, frozenset[tuple[str, str]]], list[RowSpec]] = {}
     for row in family.rows:
-        names = Counter(label.name for label in (*labels, *row.labels))
+        names = Counter(label.name for label in (*identity.labels_on(row.level), *row.labels))
         for name, times in names.items():
             if times > 1:
                 report.problem(place, f"{family.name}: the label {name!r} is given {times} times on a line: remove one")
@@ -96,7 +100,7 @@ def read_row(
         quantities.setdefault(quantity, values.place_of("quantity"))
     plus, where, unless = (_named(values, key, quantities) for key in ("plus", "where", "unless"))
     level = values["level"] or usual_level
-    if level not in LEVELS:
+    if level not in LEVELS and not _NUMBERED.fullmatch(level):
         report.problem(values.place_of("level"), f"level: {level!r} is none of {', '.join(LEVELS)}")
     per, requires = (quantity_in_file(values[key]) for key in ("per", "requires"))
     for name, key in ((per, "per"), (requires, "requires")):

@@ -38,7 +38,7 @@ class Face(Generic[Group]):
             own.setdefault(level, []).append(labels)
             self._shown.setdefault(level, []).append(Template.parse(fact) if fact else None)
         self._labels = {
-            level: Labels(identity.labels, kinds, identity.sort_labels, identity.leading_labels)
+            level: Labels(identity.labels_on(level), kinds, identity.sort_labels, identity.leading_on(level))
             for level, kinds in own.items()
         }
         self._families: dict[bool, list[Family]] = {}

@@ -46,7 +46,7 @@ class Family:
         """The lines whose entities have their quantity in this state."""
         found: list[tuple[int, NDArray[np.bool_] | bool]] = []
         for number, (row, needed) in enumerate(zip(self._rows, self._needed, strict=True)):
-            level = state.levels.get(row.level)
+            level = state.levels.get(row.state_level)
             if level is None or not needed <= level.arrays.keys():
                 found.append((number, False))
             elif row.is_conditional or needed & level.present.keys():
@@ -88,14 +88,14 @@ class Family:
         positions = lines.positions[some]
         of_facts = None if lines.numbers is None else lines.numbers[some]
         if lines.rows is None:
-            return _shown(state.levels[self._rows[0].level], self._rows[0], positions, of_facts)
+            return _shown(state.levels[self._rows[0].state_level], self._rows[0], positions, of_facts)
         rows = lines.rows[some]
         values = np.empty(len(rows))
         for number in np.unique(rows).tolist():
             row = self._rows[number]
             chosen = np.flatnonzero(rows == number)
             numbers = None if of_facts is None else of_facts[chosen]
-            values[chosen] = _shown(state.levels[row.level], row, positions[chosen], numbers)
+            values[chosen] = _shown(state.levels[row.state_level], row, positions[chosen], numbers)
         return values
 
 

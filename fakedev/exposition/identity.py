@@ -115,6 +115,11 @@ class RowSpec:
         return tuple(dict.fromkeys(name for name in names if name))
 
     @property
+    def state_level(self) -> str:
+        """The level of the state that it shows: ``link/5``, the fifth links of all devices, are some of ``link``."""
+        return self.level.partition("/")[0]
+
+    @property
     def named(self) -> tuple[str, ...]:
         """All quantities that it depends on."""
         return tuple(dict.fromkeys((*self.needed, *self.where, *self.unless)))
@@ -151,6 +156,7 @@ class Identity:
     """A vendor's exporter in one version.
 
     :param labels: on every row, before the row's own unless ``sort_labels``.
+    :param labels_of_levels: in place of ``labels`` on rows of some levels: (level, labels) each.
     :param leading_labels: how many of ``labels`` stay in front when the others are sorted.
     :param sort_labels: labels are in alphabetical order of their names.
     :param timestamps: every row ends with the tick's wall time in milliseconds.
@@ -172,6 +178,7 @@ class Identity:
     layout: Layout = Layout.FAMILIES
     sort_labels: bool = False
     leading_labels: int = 0
+    labels_of_levels: tuple[tuple[str, tuple[LabelSpec, ...]], ...] = ()
     timestamps: bool = False
     openmetrics: bool = False
     shared_devices: SharedDevices = SharedDevices.FIRST
@@ -181,6 +188,15 @@ class Identity:
     health_headers: tuple[tuple[str, str], ...] = ()
     landing: str = ""
     not_covered: tuple[str, ...] = ()
+
+    def labels_on(self, level: str) -> tuple[LabelSpec, ...]:
+        """The labels of every row of a level."""
+        return dict(self.labels_of_levels).get(level, self.labels)
+
+    def leading_on(self, level: str) -> int:
+        """How many of them stay in front: all of those that a level has for itself."""
+        own = dict(self.labels_of_levels).get(level)
+        return self.leading_labels if own is None else len(own)
 
     def metric_names(self) -> dict[str, MetricName]:
         """What each family shows first, for limits that users give by the names that they see."""

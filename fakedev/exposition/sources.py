@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar
 
 from fakedev.exposition.identity import Identity, SharedDevices
 from fakedev.sim.fleet import Fleet
+from fakedev.sim.links.facts import link_facts, port_facts, switch_facts
 from fakedev.sim.roster import RosterNode
 
 Entity = tuple[int, Mapping[str, str]]
@@ -46,6 +47,9 @@ class DeviceSource:
     these, and the instances of the others in their place; ``tile``; ``tiled`` and ``single``, the devices with tiles
     and those of one piece; ``xid``, the error codes that devices have reported.
 
+    ``link``; ``link/5``, the links of that number with the facts of their devices; ``port``, links as switches see
+    them; ``switch``.
+
     :param shared: the rows of devices that several pods share.
     """
 
@@ -76,7 +80,22 @@ class DeviceSource:
                 return [each for each in self._devices(group) if not parts.is_tiled[each[0]]]
             case "xid":
                 return self._xids(group)
-        return []
+            case "link":
+                return link_facts(self._fleet.roster, group, self._fleet.facts(group))
+            case "port":
+                return port_facts(self._fleet.roster, group, self._fleet.facts(group))
+            case "switch":
+                return switch_facts(self._fleet.roster, group)
+        return self._numbered_links(level, group)
+
+    def _numbered_links(self, level: str, node: RosterNode) -> list[Entity]:
+        """Of ``link/5`` the links of that number, with the facts of their devices."""
+        level, _, number = level.partition("/")
+        if level != "link" or not number:
+            return []
+        links = self._fleet.roster.links
+        devices = [each for each in self.entities("whole", node) if links.counts[each[0]] > int(number)]
+        return [(int(links.firsts[device]) + int(number), facts) for device, facts in devices]
 
     def _xids(self, node: RosterNode) -> list[Entity]:
         """The error codes that its devices have reported."""

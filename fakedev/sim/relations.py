@@ -14,7 +14,7 @@ A quantity that a device type gives no range for is absent on its devices.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
