@@ -25,7 +25,7 @@ _OF_A_DEVICE: Final = ("index", "uuid", "serial", "pci_address", "device_file")
 _OF_A_NODE: Final = ("node", "uuid", "serial")
 
 #: Levels of rows that devices have.
-_OF_DEVICES: Final = ("device", "unit", "whole", "tiled", "single")
+_OF_DEVICES: Final = ("device", "unit", "whole", "tiled", "single", "held")
 
 
 def check_identity(loaded: LoadedIdentity, pool: PoolSpec, place: Place, report: Report) -> None:

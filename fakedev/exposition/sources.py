@@ -43,10 +43,9 @@ def by_identity(
 class DeviceSource:
     """The devices of a fleet, a group a node.
 
-    Levels: ``device``; ``part``, the instances of divided ones; ``whole``, the devices that are not divided; ``unit``:
-    these, and the instances of the others in their place; ``tile``; ``tiled`` and ``single``, the devices with tiles
-    and those of one piece; ``xid``, the error codes that devices have reported.
-
+    Levels: ``device``; ``held``, the devices that a pod has; ``part``, the instances of divided ones; ``whole``, the
+    devices that are not divided; ``unit``: these, and the instances of the others in their place; ``tile``; ``tiled``
+    and ``single``, the devices with tiles and those of one piece; ``xid``, the error codes that devices have reported;
     ``link``; ``link/5``, the links of that number with the facts of their devices; ``port``, links as switches see
     them; ``switch``.
 
@@ -78,6 +77,8 @@ class DeviceSource:
                 return [each for each in self._devices(group) if parts.is_tiled[each[0]]]
             case "single":
                 return [each for each in self._devices(group) if not parts.is_tiled[each[0]]]
+            case "held":
+                return [each for each in self._devices(group) if each[1].get("pod")]
             case "xid":
                 return self._xids(group)
             case "link":
