@@ -59,6 +59,8 @@ def of_parts(fleet: Fleet, quantity: str) -> list[float]:
 def check_parts(fleet: Fleet, state: State) -> None:
     """What holds of parts and their devices in every tick."""
     parts = fleet.roster.parts
+    if not parts.count:
+        return
     devices, of_parts, units = (state.levels[name] for name in ("device", "part", "unit"))
     for name in of_parts.arrays:
         assert np.isfinite(of_parts.arrays[name]).all(), name

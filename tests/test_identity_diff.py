@@ -30,7 +30,7 @@ def test_series_are_told_by_what_they_show() -> None:
     renamed = 'renamed  DCGM_FI_DEV_GPU_TEMP -> xpum_temperature_celsius{location="gpu",src="direct"}: '
     assert [line for line in lines if line.startswith(renamed)]
     assert "lost     DCGM_FI_DEV_PCIE_REPLAY_COUNTER" in lines
-    assert [line for line in lines if line.startswith("added    xpum_resets_total")]
+    assert 'added    xpum_resets_total{src="direct"}' in lines
 
 
 def test_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -136,3 +136,21 @@ def test_problems(pool: str, problem: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         configured(pool)
     assert str(caught.value).splitlines() == [problem]
+
+
+def test_work_and_faults() -> None:
+    """Workloads and faults of the configuration may name instances; what cannot be is told with its place."""
+    more = (
+        "      device: h100\n      mig: [3g.40gb, 1g.10gb]\nworkloads:\n  base:\n"
+        '    - {name: a, devices: p-0/1/1, profile: "50:0:0", metrics: {memory: 4GiB}}\n'
+        "faults:\n  - {kind: xid, code: 31, devices: p-0/0/1}\n"
+    )
+    found = configured(more)
+    assert [each.devices for each in found.fleet.base] == [("p-0/1/1",)]
+    assert [each.devices for each in found.fleet.faults] == [("p-0/0/1",)]
+    with pytest.raises(ConfigurationError) as caught:
+        configured(more.replace("p-0/1/1", "p-0/1/2").replace("code: 31", "code: 79"))
+    assert str(caught.value).splitlines() == [
+        "configuration:10: devices: no part '2': p-0/1 has 2: 0 to 1",
+        "configuration:12: devices: XID 79 is of the whole device, and p-0/0/1 is a part: name p-0/0",
+    ]

@@ -94,7 +94,8 @@ def _of_tile(name: str, tile: _Device, board: _Device) -> Explanation:
     if name not in OF_TILES:
         return _of_board(of_board, board)
     whole = board.fleet.roster.unit_name(board.position)
-    why = "no work on this tile" if tile.value("throttled_idle") else of_board.text
+    is_idle = name == "core_frequency_mhz" and tile.value("throttled_idle")
+    why = "no work on this tile" if is_idle else of_board.text
     return replace(of_board, value=tile.value(name), text=f"{whole} shows {of_board.value or 0:g}: {why}")
 
 

@@ -13,6 +13,7 @@ from fakedev.sim.errors import Refused
 from fakedev.sim.faults.effects import Act, Effect, Touched
 from fakedev.sim.faults.fault_tick import FaultTick
 from fakedev.sim.faults.kinds import KINDS, FaultKind, Scope
+from fakedev.sim.faults.on_parts import check_parts
 from fakedev.sim.faults.spec import FaultSpec
 from fakedev.sim.randomness import Keys, entity_key, uniform
 from fakedev.sim.roster import Roster
@@ -142,10 +143,7 @@ class Faults:
             if not len(devices):
                 raise Refused("unknown-name", f"none of the devices has a link {link}", "link")
         values = {each.name: spec.values.get(each.name, each.default or 0.0) for each in kind.parameters}
-        of_parts = devices[devices >= self._roster.device_count]
-        if len(of_parts) and (reason := kind.why_not_on_parts(values)):
-            part = self._roster.unit_name(int(of_parts[0]))
-            raise Refused("bad-argument", f"{reason}, and {part} is a part: name {part.rpartition('/')[0]}", "devices")
+        check_parts(kind, values, devices, self._roster)
         metric = self._metric_of(spec.metric) if spec.metric else None
         if metric is not None and metric.quantity not in self._present:
             raise Refused("unknown-name", f"no metric {spec.metric!r}", "metric")

@@ -49,7 +49,7 @@ class FaultKind:
     :param needs: a quantity that devices must have to be concerned; empty for none.
     :param effect: what it does to devices; that of ``xid`` follows from its code.
     :param moves: quantities that it changes by itself, or by what follows; empty for all.
-    :param on_parts: it may concern a part of a device alone.
+    :param on_parts, on_tiles: it may concern a part of a device alone; where that is a tile.
     :param lasts: it goes on for a time; else it happens, and is over.
     """
 
@@ -63,6 +63,7 @@ class FaultKind:
     lasts: bool = True
     moves: tuple[str, ...] = ()
     on_parts: bool = False
+    on_tiles: bool = False
 
     def effect_of(self, values: Mapping[str, float]) -> Effect:
         """What it does to devices with these values."""
@@ -81,8 +82,13 @@ class FaultKind:
         """Whether it goes on for a time with these values; else it happens, and is over."""
         return self.lasts and (self.name != "xid" or self.effect_of(values).lasts)
 
-    def why_not_on_parts(self, values: Mapping[str, float]) -> str:
-        """Why it cannot concern a part of a device alone; empty where it can."""
+    def why_not_on_parts(self, values: Mapping[str, float], *, are_tiles: bool) -> str:
+        """Why it cannot concern a part of a device alone; empty where it can.
+
+        :param are_tiles: the part is a tile.
+        """
+        if are_tiles and self.on_tiles:
+            return ""
         if self.scope is not Scope.BOARD or (self.on_parts and self.name != "xid"):
             return ""
         if self.name == "xid" and int(values["code"]) in OF_APPLICATIONS:
@@ -135,12 +141,12 @@ KINDS: Final[Mapping[str, FaultKind]] = {
         ),
         FaultKind("ecc-single", _BOARD, "single-bit memory errors, corrected", _COUNTED,
                   (_COUNT, Parameter("rows", 0, 1e6, 0, "rows remapped, or pages retired, for them", whole=True)),
-                  "memory_errors_correctable", effects.ECC_SINGLE, lasts=False,
+                  "memory_errors_correctable", effects.ECC_SINGLE, lasts=False, on_tiles=True,
                   moves=("memory_errors_correctable", "remapped_rows_correctable", "retired_pages_single_bit")),
         FaultKind("ecc-double", _BOARD,
                   "double-bit memory errors: XID 48, a row remapped or a page retired for each, work ends",
                   _COUNTED + "; the remapping is pending until reset", (_COUNT,), "memory_errors_uncorrectable",
-                  effects.ECC_DOUBLE, lasts=False),
+                  effects.ECC_DOUBLE, lasts=False, on_tiles=True),
         FaultKind("inlet", _BOARD, "warmer air at the inlet", "the board cools down as it warmed up",
                   (Parameter("celsius", -50, 100, 15, "how much warmer"),), "inlet_temperature_celsius", effects.INLET,
                   moves=_WARM),

@@ -107,12 +107,6 @@ class Parts:
             shares[places[whole]] = self.compute_share[parts[whole]]
         return shares
 
-    def means(self, values: Floats) -> Floats:
-        """For each part the mean over it and its siblings, shape (P,)."""
-        sums = np.bincount(self.owners, weights=values, minlength=self.device_count)
-        means: Floats = sums[self.owners] / self.siblings
-        return means
-
     def units(self, devices: NDArray[Number], parts: NDArray[Number] | None = None) -> NDArray[Number]:
         """Values of all units.
 

@@ -124,8 +124,7 @@ class PartRelations:
         own, drawn = self._by_load(asked, devices)
         self._add_memory(own, demand, devices)
         if self._tiles is not None:
-            past = None if before is None else before.parts
-            own |= self._tiles.own(own["usage_ratio"], drawn, demand, devices, past, seconds)
+            own |= self._tiles.own(own["usage_ratio"], drawn, demand, devices, before, seconds)
         alone = None if faults is None else faults.where("lost")
         lost = self._lost(devices, alone)
         if lost is not None:

@@ -27,6 +27,7 @@ _CLOCK: Final = "core_frequency_mhz"
 _REQUEST: Final = "core_frequency_request_mhz"
 _POWER: Final = "power_watts"
 _HEATS: Final = ("temperature_celsius", "memory_temperature_celsius")
+_LOST: Final = "lost"
 _HIGHEST: Final = "temperature_max_celsius"
 _THROTTLES: Final = ("throttled_power", "throttled_thermal", "throttled_hardware")
 #: Errors that happen on a tile; the others are the board's.
@@ -86,7 +87,7 @@ class Tiles:
         drawn: Drawn | None,
         demand: Demand,
         devices: Level,
-        before: Level | None,
+        before: tuple[Level, Level] | None,
         seconds: float,
     ) -> dict[str, Floats]:
         """What tiles have of their own in a tick; other parts have their devices' there.
@@ -95,9 +96,10 @@ class Tiles:
         :param drawn: what it means where the board has dynamics, in their places.
         :param demand: what is asked of all units, errors among it.
         :param devices: what the devices show.
-        :param before: the level of the parts a tick ago; None at the start.
+        :param before: what parts and devices showed a tick ago; None at the start.
         """
         of_devices = {name: devices.arrays[name][self._parts.owners] for name in OF_TILES if name in devices.arrays}
+        past = None if before is None else before[0]
         active = load > 0
         share = load
         if drawn is not None:
@@ -106,9 +108,9 @@ class Tiles:
         made = self._power(share, of_devices)
         made |= self._flags(active, of_devices)
         if self._boards is not None:
-            made |= self._clocks(self._boards, active, of_devices, before, seconds)
+            made |= self._clocks(self._boards, active, of_devices, past, seconds)
             made |= self._heat(self._boards, made[_POWER], of_devices, before, seconds)
-        made |= self._errors(demand, devices, before)
+        made |= self._errors(demand, devices, past)
         is_tile = self._parts.is_tile
         return {name: np.where(is_tile, values, of_devices[name]) for name, values in made.items()}
 
@@ -156,7 +158,7 @@ class Tiles:
         boards: Coefficients,
         power: Floats,
         of_devices: Mapping[str, Floats],
-        before: Level | None,
+        before: tuple[Level, Level] | None,
         seconds: float,
     ) -> dict[str, Floats]:
         """Warmer than the board by what a tile draws more than the mean of all, with the lag of the board's heat."""
@@ -167,12 +169,15 @@ class Tiles:
                 continue
             over = _OWN_HEAT * boards.resistance * boards.heat[name][1] * more
             if before is not None:
-                was = before.arrays[name]
-                was_over = self._places.of({name: was - self._parts.means(was)})[name]
+                tiles, devices = before
+                was = {name: tiles.arrays[name] - devices.arrays[name][self._parts.owners], _LOST: tiles.arrays[_LOST]}
+                past = self._places.of(was)
+                # One that was lost shows no heat, which tells nothing of how warm it was.
+                was_over = np.where(past[_LOST] > 0, over, past[name])
                 over = over + (was_over - over) * boards.lags[name].kept(seconds)
             made[name] = of_devices[name] + self._places.put(over, np.zeros(self._parts.count))
         core = made[_HEATS[0]]
-        made[_HIGHEST] = core if before is None else np.maximum(core, before.arrays[_HEATS[0]])
+        made[_HIGHEST] = core if before is None else np.maximum(core, before[0].arrays[_HEATS[0]])
         return made
 
     def _errors(self, demand: Demand, devices: Level, before: Level | None) -> dict[str, Floats]:
