@@ -21,6 +21,7 @@ from fakedev.config.names import (
 from fakedev.config.scalars import Choice, Duration, Integer, Number, Text
 from fakedev.config.schema import Key, Section
 from fakedev.config.shapes import ListOf, MapOf, OneOf
+from fakedev.sim.connections import Layout
 from fakedev.sim.named_profiles import PROFILES
 
 _PROFILE = Choice(tuple(PROFILES))
@@ -85,6 +86,12 @@ POOL = Section(
             DYNAMICS,
             "In place of the device type's: how clocks, power and heat of the devices act on each other.",
             default=None,
+            default_words="the device type's",
+        ),
+        Key(
+            "topology",
+            Choice(tuple(layout.value for layout in Layout)),
+            "In place of the device type's: where the links between the devices of a node lead (doc/topology.md).",
             default_words="the device type's",
         ),
         Key("inlet", _CELSIUS, "Inlet temperature of the devices.", default_words="the device type's", unit=_DEGREES),

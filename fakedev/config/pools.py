@@ -8,6 +8,7 @@ from typing import Final
 
 from fakedev.config.attribution import attributed
 from fakedev.config.catalog import Catalog
+from fakedev.config.connections import with_topology
 from fakedev.config.dynamics import read_dynamics
 from fakedev.config.mig import divided
 from fakedev.config.models import LoadedDevice, LoadedDeviceList, LoadedIdentity
@@ -73,7 +74,7 @@ class Pools:
                     f"labels: {label!r} differs from device to device: give it under devices, for one index",
                 )
         shown_as = {metric.quantity: name for name, metric in reversed(identity.identity.metric_names().items())}
-        device_type = self._with_dynamics(device.type, values)
+        device_type = with_topology(self._with_dynamics(device.type, values), values, self._report)
         parts = divided(values["mig"], _places(values, "mig"), device, self._report)
         spec = PoolSpec(
             name, tuple(nodes), device_type, count, self._with_instances(values, devices, device),

@@ -175,6 +175,9 @@ class Relations:
             own: dict[str, Floats] = {name: arrays[name] for name in REPORTED if name in self._low}
             add_reported(arrays, before, faults, self._constant["created_seconds"])
             arrays.update(own)
+            if faults is not None and "xid" in self._masks:
+                # The driver of another vendor reports no such code.
+                arrays["xid"] = np.where(self._masks["xid"], arrays["xid"], 0.0)
         if self.conditions.lost is not None:
             gone = (self.conditions.lost > 0).astype(np.float64)
             arrays["lost"] = np.maximum(arrays["lost"], gone) if "lost" in arrays else gone

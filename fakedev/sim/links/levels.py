@@ -89,10 +89,12 @@ def link_levels(history: LinkHistory, devices: Level, shown: Level | None = None
         for name in (*names, *_OWN) if ("links_up" if name in _OWN else name) in seen.present
     })  # fmt: skip
     links = LinkLevel(history.layout.count, Made(makers), masks, history)
-    ports = {name: _item(links.arrays, _turned(name)) for name in makers}
-    well = makers if shown is None else {name: _of_devices(history, name, devices) for name in names} | _own(history)
-    switches = _switches(history.layout, Made(well), devices, names)
-    return {LINK: links, PORT: Level(links.count, Made(ports), masks), SWITCH: switches}
+    well: Mapping[str, Floats] = links.arrays
+    if shown is not None:
+        well = Made({name: _of_devices(history, name, devices) for name in names} | _own(history))
+    # Switches and their ports are there, and well, whatever becomes of the boards.
+    ports = Level(links.count, Made({name: _item(well, _turned(name)) for name in makers}), {})
+    return {LINK: links, PORT: ports, SWITCH: _switches(history.layout, well, devices, names)}
 
 
 def _own(history: LinkHistory) -> dict[str, Callable[[], Floats]]:
