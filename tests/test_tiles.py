@@ -12,6 +12,11 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev.commands.sample_page import sample_page
+from fakedev.config.files import Files
+from fakedev.config.load import load
+from fakedev.exposition.face import Face
+from fakedev.exposition.page import Page
+from fakedev.exposition.sources import DeviceSource
 from fakedev.sim.errors import Refused
 from fakedev.sim.events import Reload
 from fakedev.sim.explanation import explain
@@ -23,6 +28,7 @@ from fakedev.sim.spec import PoolSpec
 from tests.calibration import catalog_type
 from tests.faulty import cleared, inject
 from tests.fleets import BOARD, MIB, advance, ended, make_fleet, pool_of, start, stop
+from tests.source_tree import ROOT
 
 GIB = 1024 * MIB
 #: What is a board's by its tiles: the sum of theirs, or the mean.
@@ -290,6 +296,28 @@ class PageTests(SynchronousTestCase):
         clocks = self.rows("collectd", "max-1550", "collectd_gpu_sysman_frequency_mhz")
         assert {row.partition(" ")[2] for row in clocks} == {"0 actual", "1 actual", "0 request", "1 request"}
         assert self.rows("collectd", "flex-170", "collectd_gpu_sysman_power_watts") == [""]
+
+    def test_the_document(self) -> None:
+        """Has the rows and the numbers of such a board."""
+        board = "{index: 0, pci: '0000:4d:00.0', file: card1, uuid: 01000000-0000-0000-0000-004d00000000}"
+        boards_of = f"device: max-1550, devices-per-node: 1, devices: [{board}]"
+        pool = f"{{name: p, nodes: [node-1], {boards_of}, identity: xpumanager}}"
+        work = "{name: train, devices: node-1/0/0, profile: '80:0:0', kind: tensor, metrics: {memory: '16GiB'}, %s}"
+        pod = "pod: train-0, namespace: default, container: main"
+        text = f"fleet: {{pools: [{pool}]}}\nweb: []\nworkloads: {{listen: [], base: [{work % pod}]}}"
+        configuration = load(None, Files(environ={}), text=text)
+        fleet = Fleet(configuration.fleet)
+        advance(fleet, 300)
+        page = Page(Face(configuration.identities["p"], DeviceSource(fleet)), fleet.roster.nodes).render(fleet.state)
+        document = (ROOT / "doc" / "parts.md").read_text(encoding="utf-8")
+        for line in page.decode().splitlines():
+            assert not line.startswith("xpum_engine_ratio") or f"    {line}\n" in document
+        for name, words, scale, digits in (
+            ("usage_ratio", "usage", 1, 2), ("memory_used_bytes", "memory used, GiB", GIB, 0),
+            ("power_watts", "power, W", 1, 1), ("temperature_celsius", "core temperature, C", 1, 1),
+        ):  # fmt: skip
+            values = [round(each / scale, digits) for each in (*tiles(fleet, name), *boards(fleet, name))]
+            assert f"| {words} | {' | '.join(f'{each:g}' for each in values)} |" in document
 
     def test_other_vendors(self) -> None:
         """Their exporters know no tiles: a board is one device to them."""
