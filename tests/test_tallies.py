@@ -270,6 +270,14 @@ def test_windows_are_inherited(tmp_path: Path) -> None:
     assert {"xid_events_within_40s", "clock_power_cap_samples_within_60s_every_30s"} < names
 
 
+def test_samples_are_bounded(tmp_path: Path) -> None:
+    """A window of more of them than can be kept is told; error codes are no samples."""
+    Exporter(tmp_path, windows={"xids": "24h"}, sample_every="1s")
+    with pytest.raises(ConfigurationError) as error:
+        Exporter(tmp_path, windows={"clock-events": "2h"}, sample_every="1s")
+    assert "windows: clock-events has more than 3600 samples: make sample-every longer" in str(error.value)
+
+
 @pytest.mark.parametrize(
     ("more", "problem"),
     [

@@ -32,6 +32,8 @@ _FAKE: Final = (
     "ENABLE_UDS", "UDS_SOCKET_PATH",
 )  # fmt: skip
 _MOST_GPUS: Final = 1024
+#: The devices change no more often.
+_TICK_MILLISECONDS: Final = 1000
 #: A day.
 _MOST_MILLISECONDS: Final = 86_400_000
 
@@ -148,7 +150,7 @@ class DcgmOptions:
             "name": "dcgm",
             "based-on": _named(values[self._identity]) or "dcgm",
             "hold": f"{interval}ms",
-            "sample-every": f"{max(interval, 1)}ms",
+            "sample-every": f"{max(interval, _TICK_MILLISECONDS)}ms",
             "windows": {
                 "xids": f"{self._milliseconds('xid-count-window-size', values)}ms",
                 "clock-events": f"{self._milliseconds('clock-events-count-window-size', values)}ms",

@@ -21,8 +21,9 @@ def with_windows(identity: Identity, making: Making, place: Place, report: Repor
     rows = [row for family in identity.families for row in family.rows]
     if not any(row.within or any(map(is_tally, row.named)) for row in rows):
         return identity
+    sampled = {row.within for row in rows if not CLOCK_SAMPLES.keys().isdisjoint(row.named)}
     for name, seconds in making.windows.items():
-        if seconds > making.sample_seconds * MOST_SAMPLES:
+        if name in sampled and seconds > making.sample_seconds * MOST_SAMPLES:
             report.problem(place, f"windows: {name} has more than {MOST_SAMPLES} samples: make sample-every longer")
     return replace(identity, families=tuple(_family(each, making, place, report) for each in identity.families))
 
