@@ -95,7 +95,6 @@ CASES: Final = (
         "the families that the exporter makes itself",
         (
             ("XID", "labels", "a board without an error has a row of 0 without the label xid; the other board is one"),
-            ("DCGM_EXP_P2P", "family", "which boards reach each other over links is not shown by pairs"),
         ),
         is_fragment=True,
         faults=(_XID_79, _XID_79, {"kind": "power-cap", "watts": 300, "devices": "*/1", "start": "30s"}),

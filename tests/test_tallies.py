@@ -22,6 +22,9 @@ from fakedev.sim.faults.spec import FaultSpec
 from fakedev.sim.fleet import Fleet, fault_id_of
 from fakedev.sim.machinery import Machinery
 from fakedev.sim.record_head import RecordHead
+from fakedev.sim.roster import Roster
+from fakedev.sim.tallies.peers import Peers
+from tests.fleets import pool_of
 
 XIDS: Final = "DCGM_EXP_XID_ERRORS_COUNT"
 CLOCKS: Final = "DCGM_EXP_CLOCK_EVENTS_COUNT"
@@ -207,6 +210,28 @@ def test_health_comes_back(tmp_path: Path) -> None:
     assert set(exporter.health()) == {("MEM", "DCGM_FR_UNCONTAINED_ERROR")}
     exporter.fault("reset")
     assert ("MEM", "DCGM_FR_UNCONTAINED_ERROR") not in exporter.advance(1).health()
+
+
+def test_pairs_of_boards(tmp_path: Path) -> None:
+    """Each way; without links that work they do not reach each other."""
+    exporter = Exporter(tmp_path, counters="\nDCGM_EXP_P2P_STATUS, gauge, P.\nDCGM_FI_DEV_GPU_TEMP, gauge, T.\n")
+    status = "DCGM_EXP_P2P_STATUS"
+    assert exporter.shows(status, "peer_gpu", "link_status") == {("0", "OK"): 0}
+    exporter.fault("link-down")
+    exporter.advance(1)
+    assert exporter.shows(status, "peer_gpu", "link_status") == {("0", "NotSupported"): 5}
+    assert exporter.shows(status, "peer_gpu", "link_status", gpu="0") == {("1", "NotSupported"): 5}
+    assert set(exporter.fleet.state.levels) > {"peer"}
+    assert "xid" not in exporter.fleet.state.levels
+
+
+def test_pairs_are_bounded() -> None:
+    """DCGM knows 32 boards of a node; the others have no pairs."""
+    pools = [pool_of("a", nodes=1, devices_per_node=40), pool_of("b", nodes=2, devices_per_node=2)]
+    roster = Roster(pools)
+    pairs = [list(Peers(roster).of_node(node)) for node in roster.nodes]
+    assert [len(each) for each in pairs] == [32 * 31, 2, 2]
+    assert pairs[2] == [(32 * 31 + 2, 0, 1), (32 * 31 + 3, 1, 0)]
 
 
 def test_a_state_that_is_held(tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ class DeviceSource:
     Levels: ``device``; ``held``, the devices that a pod has; ``part``, the instances of divided ones; ``whole``, the
     devices that are not divided; ``unit``: these, and the instances of the others in their place; ``tile``; ``tiled``
     and ``single``, the devices with tiles and those of one piece; ``xid``, the error codes that devices have reported;
+    ``peer``, a device with another of its node;
     ``link``; ``link/5``, the links of that number with the facts of their devices; ``port``, links as switches see
     them; ``switch``.
 
@@ -79,8 +80,8 @@ class DeviceSource:
                 return [each for each in self._devices(group) if not parts.is_tiled[each[0]]]
             case "held":
                 return [each for each in self._devices(group) if each[1].get("pod")]
-            case "xid":
-                return self._xids(group)
+            case "xid" | "peer":
+                return self._xids(group) if level == "xid" else self._peers(group)
             case "link":
                 return link_facts(self._fleet.roster, group, self._fleet.facts(group))
             case "port":
@@ -97,6 +98,17 @@ class DeviceSource:
         links = self._fleet.roster.links
         devices = [each for each in self.entities("whole", node) if links.counts[each[0]] > int(number)]
         return [(int(links.firsts[device]) + int(number), facts) for device, facts in devices]
+
+    def _peers(self, node: RosterNode) -> list[Entity]:
+        """Its pairs of devices, with the facts of the first, each with a row for whoever has it."""
+        peers = self._fleet.tallies.peers
+        if peers is None:
+            return []
+        facts: dict[int, list[Mapping[str, str]]] = {}
+        for device, said in self._devices(node):
+            facts.setdefault(device - node.first, []).append(said)
+        pairs = list(peers.of_node(node))
+        return [(place, {**said, "peer": str(peer)}) for place, board, peer in pairs for said in facts[board]]
 
     def _xids(self, node: RosterNode) -> list[Entity]:
         """The error codes that its devices have reported."""

@@ -102,7 +102,7 @@ class Fleet:
         demand = self.workloads.demand(0, 0.0, _INSTANT_SECONDS)
         levels = first_levels(machinery, demand)
         #: What exporters count of what the devices report.
-        self.tallies = Tallies(spec.tallies, self.roster.device_count, machinery.quantities)
+        self.tallies = Tallies(spec.tallies, self.roster, machinery.quantities)
         self.tallies.note(levels[DEVICE], None, None, self._relations.conditions, 0.0)
         self.state = self.shown = self._state_of(0, self.tallies.shown(levels))
 
@@ -238,7 +238,7 @@ class Fleet:
         self.turnstile.move(moves, self._labels.attribution, coming.admission)
         self._relations.change_conditions(moves.conditions(before.relations.conditions))
         levels = moved_levels(coming, past, before, moves, self.spec.epoch_seconds + now_seconds)
-        self.tallies.move(moves, self.spec.tallies, coming.quantities)
+        self.tallies.move(moves, self.spec.tallies, self.roster, coming.quantities)
         self._go_over_with_faults(moves)
         self._disguises.move(moves.units, self.roster.parts, levels[UNIT])
         self.happenings.move(self.roster, moves.units, self.state.tick)

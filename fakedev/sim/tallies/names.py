@@ -26,6 +26,8 @@ HEALTH: Final = (
     "health_thermal_violation", "health_power_violation",
 )  # fmt: skip
 
+#: Whether a board reaches another of its node over links: 1 or 0.
+PEERS: Final = "peer_reached"
 #: Samples that a window may have.
 MOST_SAMPLES: Final = 3600
 
@@ -54,7 +56,7 @@ class Tally:
 
 def is_tally(base: str) -> bool:
     """Whether a name, without window and interval, is that of a tally."""
-    return base == XIDS or base in HEALTH or is_sampled(base)
+    return base in (XIDS, PEERS) or base in HEALTH or is_sampled(base)
 
 
 def is_sampled(base: str) -> bool:

@@ -13,15 +13,18 @@ from fakedev.sim.faults.faults import Fault
 from fakedev.sim.levels import DEVICE, Levels
 from fakedev.sim.moves import Moves
 from fakedev.sim.randomness import Floats
+from fakedev.sim.roster import Roster
 from fakedev.sim.schedule import Positions
 from fakedev.sim.state import Level, Mask
 from fakedev.sim.tallies.clock_events import ClockEvents
 from fakedev.sim.tallies.health import Health
-from fakedev.sim.tallies.names import CLOCK_SAMPLES, CLOCK_STARTS, HEALTH, XIDS, Tally, is_sampled
+from fakedev.sim.tallies.names import CLOCK_SAMPLES, CLOCK_STARTS, HEALTH, PEERS, XIDS, Tally, is_sampled
+from fakedev.sim.tallies.peers import Peers
 from fakedev.sim.tallies.xids import Xids
 
-#: The level of the codes that devices have reported.
+#: The levels of the codes that devices have reported, and of pairs of devices.
 XID_LEVEL: Final = "xid"
+PEER_LEVEL: Final = "peer"
 _REASONS: Final = "throttle_reasons"
 _NOBODY: Final = np.zeros(0, dtype=np.int64)
 
@@ -30,18 +33,20 @@ class Tallies:
     """The tallies that are shown.
 
     :param had: the devices that have each quantity, whether they show it or are lost; all where a name is missing.
+    :ivar peers: the pairs of devices; None when nobody shows them.
     """
 
-    def __init__(self, tallies: Sequence[Tally], count: int, had: Mapping[str, Mask]) -> None:
-        self._count = count
-        self._use(tallies, had)
+    def __init__(self, tallies: Sequence[Tally], roster: Roster, had: Mapping[str, Mask]) -> None:
+        self._use(tallies, roster, had)
         self._xids = Xids(self._windows(0.0))
         self._clocks: dict[float, ClockEvents] = {}
-        self._health = Health(count)
+        self._health = Health(self._count)
         self._make_clocks()
 
-    def _use(self, tallies: Sequence[Tally], had: Mapping[str, Mask]) -> None:
-        self._tallies = tuple(tallies)
+    def _use(self, tallies: Sequence[Tally], roster: Roster, had: Mapping[str, Mask]) -> None:
+        self._count = roster.device_count
+        self.peers = Peers(roster) if any(each.base == PEERS for each in tallies) else None
+        self._tallies = tuple(each for each in tallies if each.base != PEERS)
         everyone = np.ones(self._count, dtype=np.bool_)
         self._reports, self._has_reasons = had.get("xid", everyone), had.get(_REASONS, ~everyone)
 
@@ -81,9 +86,11 @@ class Tallies:
 
         :param disguised: faults that make exporters show something else.
         """
+        device = levels[DEVICE]
+        if self.peers is not None:
+            levels = {**levels, PEER_LEVEL: self.peers.level(device, self._reports)}
         if not self._tallies:
             return levels
-        device = levels[DEVICE]
         arrays, present = dict(device.arrays), dict(device.present)
         absent, unknown = self._concerned(disguised, "absent"), self._concerned(disguised, "nan")
         findings = self._health.findings()
@@ -130,10 +137,9 @@ class Tallies:
         """The places in their level of the codes that a device has reported, with the codes."""
         return self._xids.of_device(device)
 
-    def move(self, moves: Moves, tallies: Sequence[Tally], had: Mapping[str, Mask]) -> None:
+    def move(self, moves: Moves, tallies: Sequence[Tally], roster: Roster, had: Mapping[str, Mask]) -> None:
         """The devices have new places, and other tallies are shown."""
-        self._count = len(moves.old_of)
-        self._use(tallies, had)
+        self._use(tallies, roster, had)
         self._xids.move(moves, self._windows(0.0))
         self._health.move(moves)
         every_used = {each.every_seconds for each in self._tallies if is_sampled(each.base)}
