@@ -47,8 +47,6 @@ IDENTITIES = [
             'non-histogram and non-summary metrics should not have "_count" suffix',
         },
     ),
-    ("dcgm-fake", "v100", "", {'non-counter metrics should not have "_total" suffix'}),
-    ("ascend", "h100", "", set()),
     ("neuron", "h100", "", set()),
     ("tpu", "h100", "", {"no help text", 'non-counter metrics should not have "_total" suffix'}),
     (
