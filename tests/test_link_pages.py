@@ -149,6 +149,68 @@ class TestConfiguration:
         assert [each for each in found if problem in each], found
 
 
+OWN = """\
+name: own
+labels: [{name: host, value: "{node}"}, {name: card, value: "{index}"}]
+labels-of-levels: {switch: [{name: host, value: "{node}"}, {name: switch, value: "{switch}"}]}
+families:
+  - {name: up, type: gauge, help: "", format: int, quantity: links_up}
+  - name: link_up
+    type: gauge
+    help: ""
+    format: int
+    rows:
+      - level: link
+        quantity: link_up
+        labels: [{name: to, value: "{peer_device_file}"}, {name: link, value: "{link}"}]
+  - {name: ports, type: gauge, help: "", format: int, rows: [{level: switch, quantity: links_up}]}
+"""
+
+
+class TestOwnIdentity:
+    """Links and switches in an identity of one's own."""
+
+    def test_rows(self) -> None:
+        """Of boards that have them."""
+        text = "fleet: {pools: [{name: m, device: DEVICE, devices-per-node: 2, identity: own.yaml}]}\nweb: []"
+        pages = []
+        for device in ("mi300x", "h100", "l40s"):
+            found = loaded(text.replace("DEVICE", device), {"own.yaml": OWN})
+            fleet = Fleet(found.fleet)
+            page = Page(Face(found.identities["m"], DeviceSource(fleet)), fleet.roster.nodes)
+            pages.append([line for line in page.render(fleet.state).decode().splitlines() if line[0] != "#"])
+        assert pages[0][:3] == [
+            'up{host="m-0",card="0"} 7',
+            'up{host="m-0",card="1"} 7',
+            'link_up{host="m-0",card="0",to="card1",link="0"} 1',
+        ]  # fmt: skip
+        assert [len(page) for page in pages] == [2 + 14, 2 + 36 + 4, 0]
+        assert pages[1][-1] == 'ports{host="m-0",switch="3"} 8'
+
+    @pytest.mark.parametrize(
+        ("old", "new", "problem"),
+        [
+            ("quantity: link_up", "quantity: link_upp", "no quantity 'link_upp'; did you mean 'link_up'?"),
+            ("level: switch", "level: link/x", "level: 'link/x' is none of device,"),
+            ("{switch: [", "{swich: [", "labels-of-levels: no level 'swich'; did you mean 'switch'?"),
+            ("name: switch", "name: host", "'host' is given 2 times"),
+        ],
+    )  # fmt: skip
+    def test_problems(self, old: str, new: str, problem: str) -> None:
+        """What cannot be has its line."""
+        assert old in OWN
+        text = "fleet: {pools: [{name: m, device: mi300x, identity: own.yaml}]}\nweb: []"
+        found = problems(text, {"own.yaml": OWN.replace(old, new)})
+        assert [each for each in found if problem in each and each.startswith("own.yaml:")], found
+
+    def test_names_for_limits(self) -> None:
+        """What shows a link is no metric of its device."""
+        found = loaded("fleet: {pools: [{name: m, device: mi300x, identity: own.yaml}]}\nweb: []", {"own.yaml": OWN})
+        assert list(found.identities["m"].metric_names()) == ["up"]
+        assert found.identities["m"].absent_families(["links_up"]) == []
+        assert found.identities["m"].absent_families(["power_watts"]) == ["up", "link_up", "ports"]
+
+
 class TestApi:
     """The topology of a node, and the links of a device."""
 

@@ -125,6 +125,13 @@ def test_of_a_board_that_is_lost(tmp_path: Path) -> None:
     assert exporter.health() == {("POWER", "DCGM_FR_POWER_UNREADABLE"): 10}
 
 
+def test_of_a_board_that_heat_has_shut_down(tmp_path: Path) -> None:
+    """It falls off the bus once, and then it is gone."""
+    exporter = Exporter(tmp_path)
+    exporter.fault("inlet", celsius=60.0)
+    assert exporter.advance(200).shows(XIDS, "xid") == {("79",): 1}
+
+
 def test_the_order_of_rows(tmp_path: Path) -> None:
     """By device, and of one by code, whichever came first."""
     exporter = Exporter(tmp_path)

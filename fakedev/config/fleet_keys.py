@@ -18,13 +18,14 @@ from fakedev.config.names import (
     pool_name,
     uuid_text,
 )
+from fakedev.config.profile_keys import SCHEDULE
 from fakedev.config.scalars import Choice, Duration, Integer, Number, Text
 from fakedev.config.schema import Key, Section
 from fakedev.config.shapes import ListOf, MapOf, OneOf
 from fakedev.sim.connections import Layout
 from fakedev.sim.named_profiles import PROFILES
 
-_PROFILE = Choice(tuple(PROFILES))
+_PROFILE = OneOf((SCHEDULE, Choice(tuple(PROFILES))), words=f"{' or '.join(PROFILES)} or a schedule")
 _CELSIUS = Number(COLDEST_INLET, HOTTEST_INLET)
 _DEGREES = "degrees Celsius"
 _LABELS = MapOf(Text(), check=fact_name, words="mapping of label names to texts")
@@ -46,7 +47,7 @@ DEVICE = Section(
         Key("file", Text(), "Its device file, by which workloads name it.", default_words="card and the index"),
         Key("inlet", _CELSIUS, "Inlet temperature.", default_words="the node's", unit=_DEGREES),
         Key("mig", INSTANCES, "Its instances; none for an undivided GPU.", default=None, default_words="the pool's"),
-        Key("profile", _PROFILE, "What it does: a profile by name.", default_words="the pool's"),
+        Key("profile", _PROFILE, "What it does: a profile by name, or a schedule.", default_words="the pool's"),
         Key("labels", _LABELS, "Facts of this device, for the identity's labels.", default={}),
     ),
     doc="One device of every node of the pool.",
@@ -105,7 +106,8 @@ POOL = Section(
         Key(
             "profile",
             OneOf((ListOf(_PROFILE, 1, words="list of profiles"), _PROFILE)),
-            "What the devices do: a profile by name (doc/simulation.md), or several, dealt round.",
+            "What the devices do: a profile by name (doc/simulation.md), a schedule of utilization, or several of "
+            "them, dealt round.",
             default_words="nothing",
         ),
         Key(

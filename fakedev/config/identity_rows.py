@@ -8,9 +8,11 @@ from collections.abc import Iterable
 from typing import Final
 
 from fakedev.config.problems import Place, Report
+from fakedev.config.schema import nearest_name
 from fakedev.config.values import Values
 from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, NumberFormat, RowSpec
 from fakedev.exposition.labels import Template
+from fakedev.sim.links.levels import LINK_QUANTITIES
 from fakedev.sim.quantities import quantity_in_file
 
 _METRIC: Final = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
@@ -109,10 +111,22 @@ def read_row(
             quantities.setdefault(name, values.place_of(key))
     labels = read_labels(values["labels"], "labels", report)
     constant = 0.0 if values["constant"] is None else float(values["constant"])
-    return RowSpec(
+    row = RowSpec(
         quantity, values["unit"], labels, level, requires, plus, per, where, unless, constant, fact, values["bits"],
         values["within"],
     )
+    _check_linked(row, values.place_of("quantity"), report)
+    return row
+
+
+def _check_linked(row: RowSpec, place: Place, report: Report) -> None:
+    """Reports quantities that links and switches have not."""
+    known = LINK_QUANTITIES.get(row.state_level, ())
+    for name in row.named if known else ():
+        if name not in known:
+            nearest = nearest_name(name, known)
+            hint = f"did you mean {nearest!r}?" if nearest else f"there is {', '.join(known)}"
+            report.problem(place, f"the level {row.level} has no quantity {name!r}; {hint}")
 
 
 def _named(values: Values, key: str, quantities: dict[str, Place]) -> tuple[str, ...]:

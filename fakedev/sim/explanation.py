@@ -112,7 +112,7 @@ def _explained(device: _Device, name: str) -> Explanation:
     behind = fleet.faults.behind(name, position)
     disguises = fleet.faults.disguises(name, position)
     lost = "lost" in device.level.arrays and device.level.arrays["lost"][position] > 0
-    is_there = device.level.has(name, position) and not (lost and name != "lost")
+    is_there = device.level.has(name, position)
     if lost and not is_there:
         noun = "device" if position < fleet.roster.device_count else "part"
         text = f"the {noun} is lost {device.since('lost')} and shows nothing"

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
 
 from fakedev.sim.faults.fault_tick import FaultTick
 from fakedev.sim.randomness import Floats
-from fakedev.sim.state import Level
+from fakedev.sim.state import Level, Mask
 
 #: Flags that stay once they are set, until a reset.
 _PENDING: Final = "row_remap_pending"
 #: The same of boards that retire pages instead.
 _PAGES_PENDING: Final = "retired_pages_pending"
+#: NVIDIA's code for a board that has fallen off the bus.
+FALLEN_OFF: Final = 79
 #: What is kept from tick to tick, but where a device type has a range of its own for it.
 REPORTED: Final = ("xid", _PENDING, _PAGES_PENDING, "created_seconds")
 
@@ -41,3 +44,20 @@ def add_reported(
     pending = tick.get(_PENDING)
     if pending is not None:
         arrays[_PENDING] = arrays[_PAGES_PENDING] = np.maximum(arrays[_PENDING], pending)
+
+
+def fallen_off(arrays: Mapping[str, Floats], before: Level, taken: Floats | None) -> Mask:
+    """The boards that went away by themselves, since they were too hot: shape (devices,).
+
+    :param taken: those that were taken away from outside: over 0, shape (devices,); None: nobody was.
+    """
+    went: Mask = (arrays["lost"] > 0) & (before.arrays["lost"] <= 0)
+    return went if taken is None else went & ~(taken > 0)
+
+
+def add_losses(arrays: dict[str, Floats], before: Level, taken: Floats | None) -> None:
+    """A board that went away by itself has fallen off the bus: its driver reports that."""
+    if "lost" in arrays:
+        went = fallen_off(arrays, before, taken)
+        if went.any():
+            arrays["xid"] = np.where(went, FALLEN_OFF, arrays["xid"])

@@ -19,12 +19,17 @@ Array = TypeVar("Array")
 LINK: Final = "link"
 PORT: Final = "port"
 SWITCH: Final = "switch"
-LINK_LEVELS: Final = (LINK, PORT, SWITCH)
 #: What links have that devices have not, beside what they have of their devices.
 _OWN: Final = ("link_up", "link_state", "link_number", "link_bytes_per_second_max")
 _OTHER_WAY: Final = {
     RATES[0]: RATES[1], RATES[1]: RATES[0], CARRIED[0]: CARRIED[1], CARRIED[1]: CARRIED[0],
 }  # fmt: skip
+#: What entities of these levels may have.
+LINK_QUANTITIES: Final[Mapping[str, tuple[str, ...]]] = {
+    LINK: (*RATES, *CARRIED, *COUNTED, *_OWN),
+    PORT: (*RATES, *CARRIED, *COUNTED, *_OWN),
+    SWITCH: (*RATES, *CARRIED, *COUNTED, "links_up", "temperature_celsius"),
+}
 #: A switch is so much warmer than the air of its boards without traffic, and with all that its links can carry.
 _IDLE_RISE_CELSIUS: Final = 8.0
 _FULL_RISE_CELSIUS: Final = 28.0

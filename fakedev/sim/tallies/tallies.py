@@ -8,8 +8,9 @@ from typing import Final
 import numpy as np
 
 from fakedev.sim.boards.conditions import Conditions
-from fakedev.sim.faults.fault_tick import FaultTick
+from fakedev.sim.faults.fault_tick import FaultTick, Report
 from fakedev.sim.faults.faults import Fault
+from fakedev.sim.faults.reported import FALLEN_OFF, fallen_off
 from fakedev.sim.levels import DEVICE, Levels
 from fakedev.sim.moves import Moves
 from fakedev.sim.randomness import Floats
@@ -78,8 +79,14 @@ class Tallies:
                 clocks.note(reasons, is_there, now)
         of_devices = None if faults is None else faults.of_devices()
         self._health.note(level, of_devices, conditions.fabric_share, now)
-        gone = None if before is None or "lost" not in before.arrays else before.arrays["lost"] > 0
-        return self._xids.note([] if of_devices is None else of_devices.reports, gone, now)
+        told = [] if of_devices is None else of_devices.reports
+        # The driver of another vendor reports no such code.
+        reports = [Report(devices[self._reports[devices]], code) for devices, code in told]
+        if before is None or "lost" not in before.arrays:
+            return self._xids.note(reports, None, now)
+        gone = before.arrays["lost"] > 0
+        fallen = fallen_off(level.arrays, before, conditions.lost)
+        return self._xids.note([*reports, Report(np.flatnonzero(fallen & self._reports), FALLEN_OFF)], gone, now)
 
     def shown(self, levels: Levels, disguised: Sequence[Fault] = ()) -> Levels:
         """Levels with the tallies: those of devices that are lost too.
