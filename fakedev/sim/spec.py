@@ -134,7 +134,7 @@ class WorkloadSpec:
     uses: tuple[MetricUse, ...] = ()
     measured_frequency_mhz: float = 0.0
     measured_capability: float = 0.0
-    faults: tuple[Mapping[str, object], ...] = ()
+    faults: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
 
 
 @dataclass(frozen=True)
