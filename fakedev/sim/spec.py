@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from fakedev.sim.device_types import DeviceType
 from fakedev.sim.faults.spec import FaultSpec
@@ -65,6 +66,13 @@ class PoolSpec:
         """What the device of an index is divided into; empty for nothing."""
         device = self.devices.get(index)
         return (self.parts if device is None or device.parts is None else device.parts) or self.device_type.tiles
+
+    @cached_property
+    def given_addresses(self) -> frozenset[str]:
+        """The PCI addresses that are said of single devices."""
+        return frozenset(
+            device.facts.get("pci_address", device.facts.get("addr", "")) for device in self.devices.values()
+        )
 
     @property
     def has_parts(self) -> bool:
