@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -47,14 +48,24 @@ class Admission:
         self._quantities = quantities
         self._metric_names = metric_names
         self._tick_seconds = tick_seconds
+        self._seen: dict[WorkloadSpec, NDArray[np.int64]] = {}
         dynamics = [pool.device_type.dynamics for pool in roster.pools]
         self._kinds = sorted({*WORK_KINDS, *(kind for each in dynamics if each for kind in each.kinds)})
+
+    def look_at(self, workloads: Iterable[WorkloadSpec]) -> None:
+        """Look at workloads beforehand: :meth:`check` takes no time for those that can run."""
+        for workload in workloads:
+            with suppress(Refused):
+                self._seen[workload] = self.check(workload)
 
     def check(self, workload: WorkloadSpec) -> NDArray[np.int64]:
         """The workload's units, ascending: devices, and in place of devices that have parts these.
 
         :raises Refused: when it cannot run; ``where`` is the field at fault.
         """
+        seen = self._seen.get(workload) if self._seen else None
+        if seen is not None:
+            return seen
         devices = self._roster.parts.with_work(resolve(workload.devices, self._roster, workload.node))
         for metric, _ in workload.limits:
             if self.metric(metric).quantity not in self._quantities:
