@@ -16,7 +16,7 @@ from fakedev.sim.errors import Refused
 from fakedev.sim.quantities import QUANTITY_ALIASES, quantity_name
 from fakedev.sim.roster import Roster
 from fakedev.sim.schedule import Positions
-from fakedev.sim.selectors import resolve
+from fakedev.sim.selectors import resolve_here
 from fakedev.sim.spec import Activity, MetricName, WorkloadSpec
 from fakedev.sim.units import format_duration
 from fakedev.sim.value_functions import DRAWN, Function
@@ -48,12 +48,15 @@ class Admission:
         dynamics = [pool.device_type.dynamics for pool in roster.pools]
         self._kinds = sorted({*WORK_KINDS, *(kind for each in dynamics if each for kind in each.kinds)})
 
-    def check(self, workload: WorkloadSpec) -> NDArray[np.int64]:
+    def check(self, workload: WorkloadSpec, *, of_configuration: bool = False) -> NDArray[np.int64]:
         """The positions of the workload's devices, ascending.
 
+        :param of_configuration: every shard is told of it: there may be none of its devices here.
         :raises Refused: when it cannot run; ``where`` is the field at fault.
         """
-        devices = resolve(workload.devices, self._roster, workload.node)
+        devices = resolve_here(workload.devices, self._roster, workload.node, of_configuration=of_configuration)
+        if of_configuration and self._roster.whole is not None:
+            return devices  # whether the whole fleet can have it is no question of this shard
         for metric, _ in workload.limits:
             if self.metric(metric).quantity not in self._quantities:
                 short = [alias for alias, name in QUANTITY_ALIASES.items() if name in self._quantities]
@@ -72,9 +75,13 @@ class Admission:
         return devices
 
     def limits(self, workload: WorkloadSpec) -> tuple[Limit, ...]:
-        """What the limits of a workload are of."""
+        """What the limits of a workload are of: those that some device of the fleet has."""
         named = [(metric, value, self.metric(metric)) for metric, value in workload.limits]
-        return tuple(Limit(metric, shown.quantity, shown.factor, value) for metric, value, shown in named)
+        return tuple(
+            Limit(metric, shown.quantity, shown.factor, value)
+            for metric, value, shown in named
+            if shown.quantity in self._quantities
+        )
 
     def metric(self, name: str) -> MetricName:
         """What a metric that somebody names shows: as an identity names it, or a quantity by its name or alias."""

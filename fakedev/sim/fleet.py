@@ -31,8 +31,9 @@ from fakedev.sim.events import (
 from fakedev.sim.faults.disguises import Disguises
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.pages import NodeTroubles
-from fakedev.sim.going_over import check_can_go_over, find_devices, without_base, without_devices
+from fakedev.sim.going_over import check_can_go_over, find_devices, without_base, without_devices, without_places
 from fakedev.sim.happenings import Happening, Happenings, ending, happening_of, tell_nobody
+from fakedev.sim.likes import Likes
 from fakedev.sim.levels import DEVICE, Levels, first_levels, moved_levels, next_levels
 from fakedev.sim.machinery import Machinery
 from fakedev.sim.moves import Moves
@@ -86,8 +87,9 @@ class Fleet:
         self._clock = ChangeClock(spec.epoch_seconds, spec.tick_seconds if wall_per_tick is None else wall_per_tick)
         self._clock_tick = 0
         self._sequence = 0
+        self._likes = Likes()
         self.turnstile = Turnstile(self.workloads, self._labels.attribution, self.faults, machinery.admission)
-        self._base = Base(self.workloads, self.turnstile, self.faults)
+        self._base = Base(self.turnstile, self.faults)
         self._base.start_workloads(spec.base)
         self._base.start_faults(spec.faults)
         self.troubles = NodeTroubles(self.faults, self.roster)
@@ -123,16 +125,18 @@ class Fleet:
 
         :raises Refused: when it cannot be; nothing is changed or recorded then.
         """
-        sequence = self._sequence + 1
+        sequence, key = self._sequence + 1, ""
         match event:
             case StartWorkload(workload):
-                self.turnstile.accept(workload_id_of(sequence), workload)
+                key = self._likes.key(self.state.tick, workload.name, workload.node, *workload.devices)
+                self.turnstile.accept(workload_id_of(sequence), workload, key)
             case StopWorkload(workload_id, reason):
                 self.turnstile.stop(workload_id, reason)
             case DropWorkload(workload_id):
                 self.turnstile.drop(workload_id)
             case InjectFault(fault):
-                self.faults.add(self.faults.made(fault_id_of(sequence), fault))
+                key = self._likes.key(self.state.tick, fault.kind, fault.node, *fault.devices)
+                self.faults.add(self.faults.made(fault_id_of(sequence), fault, key))
             case ClearFault(fault_id):
                 self.faults.clear(fault_id)
             case ChangeClock():
@@ -141,6 +145,7 @@ class Fleet:
                 check_can_go_over(self.spec, machinery)
                 self._coming = machinery
         self._sequence = sequence
+        self._likes.took(key)
         stamped = Stamped(self.state.tick, sequence, event)
         self._journal(stamped)
         self.happenings.note(happening_of(stamped, self.state.seconds))
@@ -195,7 +200,9 @@ class Fleet:
         self.moves = moves = Moves(self.roster, coming.roster)
         all_base = self._base.workload_ids
         gone, new_base = self._base.keep_workloads(coming.spec.base)
-        over = without_base(self.workloads, gone)
+        moved_out = without_places(self.workloads, coming, self._base.workload_ids)
+        self._base.left(moved_out)
+        over = without_base(self.workloads, [*gone, *moved_out])
         self.turnstile.end_and_tell(over + without_devices(self.workloads, self.roster, moves.gone, all_base))
         self.turnstile.let_through(self.state.tick, now_seconds)
         past, before = self.state.levels, self.machinery
@@ -225,7 +232,7 @@ class Fleet:
         self.faults.move(
             moves.new_of, self.roster, machinery.keys, machinery.quantities, machinery.admission.metric, named_anew
         )
-        self._base.start_faults(begins)
+        self._base.start_faults(begins, gone)
         self.troubles = NodeTroubles(self.faults, self.roster)
 
     # -- what others ask ----------------------------------------------------------------------------

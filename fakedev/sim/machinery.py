@@ -6,6 +6,7 @@ from fakedev.sim.admission import Admission
 from fakedev.sim.limits import DeviceLimits
 from fakedev.sim.relations import Relations
 from fakedev.sim.roster import Roster
+from fakedev.sim.shard_ties import shard_roster
 from fakedev.sim.spec import FleetSpec
 
 
@@ -20,7 +21,7 @@ class Machinery:
 
     def __init__(self, spec: FleetSpec) -> None:
         self.spec = spec
-        self.roster = Roster(spec.pools)
+        self.roster = Roster(spec.pools) if spec.shard is None else shard_roster(spec, spec.shard)
         self.relations = Relations(self.roster, spec.epoch_seconds, spec.seed)
         self.capacity = self.relations.capacity()
         self.keys = self.roster.keys()

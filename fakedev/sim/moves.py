@@ -31,7 +31,7 @@ class Moves:
     def __init__(self, old: Roster, new: Roster) -> None:
         self.new_of: Positions = np.full(old.device_count, -1, dtype=np.int64)
         for node in old.nodes:
-            other = new.node(node.name)
+            other = new.simulated(node.name)
             if other is None or other.pool.name != node.pool.name:
                 continue
             if other.pool.device_type.name == node.pool.device_type.name:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fakedev.sim.naming import device_facts
 from fakedev.sim.randomness import Floats, Keys, entity_key
+from fakedev.sim.shards import Shard
 from fakedev.sim.spec import NodeSpec, PoolSpec
 
 
@@ -32,37 +34,65 @@ class RosterNode:
 class Roster:
     """The nodes and devices of some pools, found by name.
 
-    :ivar nodes: in order of the configuration.
+    :param shard: only the nodes of this shard are there; None: all.
+    :param tied: names of nodes of other shards that are simulated beside them, and shown nowhere.
+    :ivar nodes: all that are simulated, in order of the configuration.
+    :ivar shown: those of them that anybody sees: all but the tied ones.
     :ivar device_count: devices of all nodes.
+    :ivar whole: of a shard the roster of the whole fleet; else None.
+    :ivar here: the position of each device of the whole fleet, -1 of those that are not simulated.
     """
 
-    def __init__(self, pools: Sequence[PoolSpec]) -> None:
+    def __init__(self, pools: Sequence[PoolSpec], shard: Shard | None = None, tied: Collection[str] = ()) -> None:
         self.pools = tuple(pools)
+        self.shard = shard
         nodes = []
         first = 0
         for pool in self.pools:
             for spec in pool.nodes:
-                nodes.append(RosterNode(spec.name, spec, pool, first))
-                first += pool.devices_per_node
+                if shard is None or spec.name in tied or shard.has(spec.name):
+                    nodes.append(RosterNode(spec.name, spec, pool, first))
+                    first += pool.devices_per_node
         self.nodes = tuple(nodes)
+        self.shown = tuple(node for node in nodes if node.name not in tied)
         self.device_count = first
-        self._by_name = {node.name: node for node in self.nodes}
-        self._files = {pool.name: {file: i for i, file in enumerate(device_files(pool))} for pool in self.pools}
+        self._simulated = {node.name: node for node in self.nodes}
+        self._by_name = {node.name: node for node in self.shown}
+        self._files = {id(pool): {file: i for i, file in enumerate(device_files(pool))} for pool in self.pools}
         self._firsts = np.array([node.first for node in self.nodes], dtype=np.int64)
+        self.whole = None if shard is None else Roster(self.pools)
+        self.here = np.arange(first) if self.whole is None else self._places_of(self.whole)
+
+    def _places_of(self, whole: Roster) -> NDArray[np.int64]:
+        places = np.full(whole.device_count, -1, dtype=np.int64)
+        for node in self.nodes:
+            other = whole._by_name[node.name]
+            places[other.first : other.devices.stop] = node.devices
+        return places
 
     @property
     def summary(self) -> str:
-        """How much there is, in words: ``8 devices on 1 node``."""
-        devices, nodes = self.device_count, len(self.nodes)
-        return f"{devices} device{'s' * (devices != 1)} on {nodes} node{'s' * (nodes != 1)}"
+        """How much there is to be seen, in words: ``8 devices on 1 node``."""
+        devices, nodes = len(self.shown_devices), len(self.shown)
+        of_shard = f" (shard {self.shard})" if self.shard else ""
+        return f"{devices} device{'s' * (devices != 1)} on {nodes} node{'s' * (nodes != 1)}{of_shard}"
+
+    @cached_property
+    def shown_devices(self) -> NDArray[np.int64]:
+        """Positions of the devices of the nodes that are shown, ascending."""
+        return np.array([device for node in self.shown for device in node.devices], dtype=np.int64)
 
     def node(self, name: str) -> RosterNode | None:
         """The node of that name, or None."""
         return self._by_name.get(name)
 
+    def simulated(self, name: str) -> RosterNode | None:
+        """As :meth:`node`, those among them that are not shown."""
+        return self._simulated.get(name)
+
     def files(self, pool: PoolSpec) -> Mapping[str, int]:
         """Device file to index, for the nodes of a pool."""
-        return self._files[pool.name]
+        return self._files[id(pool)]
 
     def node_position(self, device: int) -> int:
         """The position in ``nodes`` of the node that has the device."""

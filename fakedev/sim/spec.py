@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from fakedev.sim.device_types import DeviceType
 from fakedev.sim.faults.spec import FaultSpec
+from fakedev.sim.shards import Shard
 from fakedev.sim.value_functions import Value
 
 #: Seconds of an activity that lasts until it is stopped. Finite, so that 0 * FOREVER is 0.
@@ -131,6 +132,7 @@ class FleetSpec:
     :param base: workloads that are present from the first tick.
     :param metric_names: names of metrics that limits may use beside those of quantities: as identities show them.
     :param faults: what goes wrong from the first tick on, or later.
+    :param shard: only the nodes of this shard are simulated; None: all. All else is of the whole fleet.
     """
 
     pools: tuple[PoolSpec, ...]
@@ -140,3 +142,4 @@ class FleetSpec:
     base: tuple[WorkloadSpec, ...] = ()
     metric_names: Mapping[str, MetricName] = field(default_factory=dict)
     faults: tuple[FaultSpec, ...] = ()
+    shard: Shard | None = None

@@ -36,17 +36,22 @@ class Turnstile:
         """From here on whoever comes gets in by these."""
         self._attribution, self._admission = attribution, admission
 
-    def accept(self, workload_id: str, spec: WorkloadSpec) -> None:
+    def accept(self, workload_id: str, spec: WorkloadSpec, key: str = "", *, of_configuration: bool = False) -> bool:
         """Take a workload; it begins when :meth:`let_through` is called.
 
+        :param key: what its randomness is keyed by; empty: its id.
+        :param of_configuration: there may be none of its devices in this shard; then nothing comes of it.
+        :returns: whether it comes.
         :raises Refused: when the fleet cannot take it.
         """
         if len(self._workloads.by_id) + len(self._told) >= MOST_WORKLOADS:
             raise Refused("full", f"there are {MOST_WORKLOADS} workloads already")
-        devices = self._admission.check(spec)
-        workload = Workload(workload_id, spec, devices, self._admission.limits(spec))
-        self._workloads.accept(workload)
-        self._starting[workload_id] = workload
+        devices = self._admission.check(spec, of_configuration=of_configuration)
+        if len(devices):
+            workload = Workload(workload_id, spec, devices, self._admission.limits(spec), key=key)
+            self._workloads.accept(workload)
+            self._starting[workload_id] = workload
+        return len(devices) > 0
 
     def stop(self, workload_id: str, reason: str) -> None:
         """A workload is to leave, with a verdict.

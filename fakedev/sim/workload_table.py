@@ -118,7 +118,7 @@ def table_of(started: Sequence[Workload], now_seconds: float, device_keys: Keys,
     specs = [workload.spec for workload in started]
     counts = np.array([len(workload.devices) for workload in started], dtype=np.int64)
     devices = np.concatenate([workload.devices for workload in started])
-    keys = np.array([entity_key("workload", workload.workload_id) for workload in started], dtype=np.uint64)
+    keys = np.array([entity_key("workload", workload.key) for workload in started], dtype=np.uint64)
     is_work = np.array([spec.is_work for spec in specs])
     speed = np.array([speed_on(workload.spec, workload.devices, capacity) for workload in started])
     nothing = np.zeros(len(started))
