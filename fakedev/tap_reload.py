@@ -21,7 +21,6 @@ from fakedev.net.reload_page import ReloadFailed
 from fakedev.sim.errors import Refused
 from fakedev.sim.events import Reload
 from fakedev.sim.fleet import Fleet
-from fakedev.sim.going_over import check_can_go_over
 from fakedev.sim.machinery import Machinery
 from fakedev.sim.record_head import RecordHead
 from fakedev.tap_ports import Ports
@@ -180,7 +179,7 @@ class Reloader:
         reasons = restart_reasons(now, configuration)
         if reasons:
             raise ReloadFailed("\n".join(reasons))
-        check_can_go_over(self._fleet.spec, machinery)
+        self._fleet.check_can_go_over(machinery)
 
     def _undo(self) -> None:
         self._web.undo()

@@ -2,46 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, cast
 
 from twisted.web.resource import Resource
 
-from fakedev.config.configuration import Configuration, WebEndpoint
+from fakedev.config.configuration import Configuration, WebEndpoint, WebPage
 from fakedev.net.http_head import DROP_IN_LIMITS, HttpLimits
 from fakedev.net.http_origin import ChangeGuard
 from fakedev.net.http_site import GuardedSite
 from fakedev.net.listening import ListeningService
-from fakedev.net.page_statistics import ScrapeStatistics
-from fakedev.net.pages import Pages
+from fakedev.net.program import Program
 from fakedev.net.reload_page import NotYet
-from fakedev.net.tree import Health, add_page, make_exporter_root, make_vendor_root
+from fakedev.net.selection import Selection
+from fakedev.net.tree import add_page, make_exporter_root, make_root, make_vendor_root
 from fakedev.tap_ports import Ports
 
 
-def make_web(
-    configuration: Configuration,
-    pages: Pages,
-    scrapes: ScrapeStatistics,
-    health: Health,
-    own_root: Callable[..., Resource],
-    reactor: Any,
-    *,
-    drop_in: bool,
-) -> Ports[WebEndpoint]:
+def make_web(configuration: Configuration, program: Program, reactor: Any, *, drop_in: bool) -> Ports[WebEndpoint]:
     """What listens at each address; the pages are there when :meth:`Ports.finish` was called.
 
-    :param own_root: :func:`fakedev.net.tree.make_root` with all but what the endpoint says.
     :param drop_in: nothing but the original's /metrics, with its limits.
     """
+    pages, scrapes = program.pages, program.scrapes
 
     def root_of(endpoint: WebEndpoint) -> Resource:
-        shown = {"pool": endpoint.pool, "identity": endpoint.identity, "hold": endpoint.hold_seconds}
         if drop_in:
             return make_exporter_root(pages, scrapes)
+        selection = _selection(endpoint)
         if endpoint.serve == "exporter":
-            return make_vendor_root(pages, scrapes, health, **shown, per_node=endpoint.per_node)
-        return own_root(is_full=endpoint.serve == "all", **shown)
+            return make_vendor_root(pages, scrapes, program.health, selection, per_node=endpoint.per_node)
+        return make_root(program, selection, is_full=endpoint.serve == "all")
 
     def listen(endpoint: WebEndpoint) -> ListeningService:
         limits = DROP_IN_LIMITS if drop_in else HttpLimits()
@@ -51,8 +41,12 @@ def make_web(
     def change(service: ListeningService, endpoint: WebEndpoint) -> None:
         root = root_of(endpoint)
         for more in endpoint.pages:
-            add_page(root, more.path, pages.fleet_page(more.pool, more.identity, more.hold_seconds), scrapes)
+            add_page(root, more.path, pages.fleet_page(_selection(more)), scrapes)
         site = cast(GuardedSite, service.factory)
         site.resource, site.changes = root, ChangeGuard(endpoint.hosts, endpoint.token)
 
     return Ports(configuration.web, lambda endpoint: endpoint.listen, listen, change)
+
+
+def _selection(shown: WebEndpoint | WebPage) -> Selection:
+    return Selection(shown.pool, shown.identity, shown.hold_seconds)

@@ -24,7 +24,9 @@ from fakedev.net.queue_backend_port import QueueBackendFactory
 from fakedev.net.queue_client_port import QueueClientFactory
 from fakedev.net.workload_port import WorkloadPortFactory
 from fakedev.sim.record_head import RecordHead
-from fakedev.tap import Application, Run, make_application, record_head
+from fakedev.tap import make_application
+from fakedev.tap_application import Application
+from fakedev.tap_options import Run, record_head
 from tests.http_wire import Answer, Peer, SocketLike
 
 #: When the reactors of these tests begin, in seconds since 1970.

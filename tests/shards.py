@@ -37,7 +37,7 @@ def node_pages(fleet: Fleet, title: str) -> dict[str, bytes]:
 
 
 def families(pages: Iterable[bytes]) -> dict[str, tuple[list[str], list[str]]]:
-    """What some pages together have: of each family what is declared, each once, and its rows in the order of their text."""
+    """What some pages together have: what is declared of each family, once, and its rows sorted."""
     found: dict[str, tuple[dict[str, None], list[str]]] = {}
     for text in pages:
         for line in text.decode().splitlines():

@@ -175,3 +175,13 @@ def test_uses_are_values() -> None:
     one, other = (workload(f'profile: "5", metrics: {{memory: {size}}}').uses for size in ("40GiB", "42949672960"))
     assert one == other
     assert isinstance(one[0], MetricUse)
+
+
+def test_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workloads and faults that no fleet would take are told, those of profiles among them."""
+    monkeypatch.setattr("fakedev.config.load.MOST_WORKLOADS", 1)
+    monkeypatch.setattr("fakedev.config.load.MOST_FAULTS", 4)
+    assert problems(pool(nodes="2", profile="degrading") + "\n") == [
+        "f.yaml:1: faults: 11 faults with those of profiles are too many: at most 4",
+        "f.yaml:3: workloads: 2 workloads with those of profiles are too many: at most 1",
+    ]

@@ -11,9 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
+from fakedev.sim import turnstile
 from fakedev.sim.device_types import DeviceType
 from fakedev.sim.errors import Refused
-from fakedev.sim.events import Reload, Stamped
+from fakedev.sim.events import ClearFault, Reload, Stamped
+from fakedev.sim.faults import faults
 from fakedev.sim.faults.kinds import KINDS
 from fakedev.sim.faults.spec import FaultSpec
 from fakedev.sim.fleet import Fleet
@@ -190,6 +192,22 @@ class WorkloadTests(SynchronousTestCase):
         self.assertEqual(ended(fleet), [(5, "base-work-2", 0, "no longer in the configuration")])
         self.assertEqual(loads(fleet), [10.0, 10.0])
 
+    def test_room(self) -> None:
+        """A reload with more workloads than there may be is refused; room for those that come is kept until they do."""
+        self.patch(turnstile, "MOST_WORKLOADS", 3)
+        fleet = make_fleet(pool("p", ["a"]), base=(workload("a/0"),))
+        fleet.advance()
+        running = start(fleet, "a/1")
+        with self.assertRaisesRegex(Refused, "2 workloads are there, and 2 more would come: at most 3 can be"):
+            reload(fleet, pool("p", ["a"]), base=[workload("a/0"), workload("a/1"), workload("a/*")])
+        reload(fleet, pool("p", ["a"]), base=[workload("a/0"), workload("a/*")])
+        with self.assertRaisesRegex(Refused, "there are 3 workloads already"):
+            start(fleet, "a/0")
+        stop(fleet, running)
+        fleet.advance()
+        self.assertEqual(list(fleet.workloads.by_id), ["base-work", "base-work-2"])
+        start(fleet, "a/0")
+
     def test_a_base_workload_that_is_over_stays_over(self) -> None:
         """A reload does not start it again."""
         short = workload("a/0", "50:0:1")
@@ -289,6 +307,29 @@ class FaultTests(SynchronousTestCase):
         reload(fleet, boards_of("h100", nodes=2), faults=(some["dgx-1/1"], some["*/0"]))
         fleet.advance()
         self.assertEqual(fleet.lost.tolist(), [1.0, 0.0, 1.0, 1.0])
+
+    def test_a_fault_of_the_configuration_that_is_cleared(self) -> None:
+        """Somebody clears it before the reload that takes it away."""
+        fleet = make_fleet(boards_of("h100"), faults=(FaultSpec("lost", ("dgx-0/1",)),))
+        fleet.advance()
+        fleet.apply(ClearFault("config-1"))
+        reload(fleet, boards_of("h100"), faults=())
+        fleet.advance()
+        self.assertEqual((fleet.lost.tolist(), dict(fleet.faults.by_id)), ([0.0, 0.0], {}))
+
+    def test_room(self) -> None:
+        """As of workloads: a reload with too many faults is refused, and room is kept."""
+        self.patch(faults, "MOST_FAULTS", 2)
+        fleet = make_fleet(boards_of("h100"))
+        inject(fleet, kind="nan", devices="dgx-0/0")
+        some = tuple(FaultSpec(kind, ("dgx-0/0",)) for kind in ("absent", "frozen"))
+        with self.assertRaisesRegex(Refused, "1 faults are there, and 2 more would come: at most 2 can be"):
+            reload(fleet, boards_of("h100"), faults=some)
+        reload(fleet, boards_of("h100"), faults=some[:1])
+        with self.assertRaisesRegex(Refused, "there are 2 faults already"):
+            inject(fleet, kind="nan", devices="dgx-0/1")
+        fleet.advance()
+        self.assertEqual(list(fleet.faults.by_id), ["f1", "config-1"])
         self.assertIn("reload", [each.kind for each in fleet.happenings.last(20)])
 
 

@@ -9,6 +9,7 @@ from importlib.resources import files
 import pytest
 
 from fakedev.net.static_files import POLICY
+from fakedev.sim.happenings import HAPPENING_KINDS
 from tests.application import MemoryApplication, application
 
 #: Everything that a file of ours names: in markup, in modules.
@@ -68,3 +69,9 @@ def test_nothing_else_is_served(app: MemoryApplication) -> None:
     """Not the package's own files, not what lies above."""
     for path in ("", "/", "/__init__.py", "/index.html", "/..%2fnet%2fapi.py", "/%2e%2e/tap.py"):
         assert app.get(f"/page{path}").status == 404, path
+
+
+def test_the_kinds_of_the_journal() -> None:
+    """What the page offers to see of the journal is all that there is, each kind once."""
+    lists = re.findall(r"const OF_[A-Z]+ = \[(.*?)\];", FILES["faults.js"], re.DOTALL)
+    assert sorted(re.findall(r'"(\w+)"', ",".join(lists))) == sorted(HAPPENING_KINDS)

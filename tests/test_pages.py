@@ -16,6 +16,7 @@ from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource
 from fakedev.net.http_response import Response
 from fakedev.net.pages import TICK_HEADER, CachedPage, LatestPages, Pages
+from fakedev.net.selection import Selection
 from fakedev.sim.events import Reload, StartWorkload
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.machinery import Machinery
@@ -144,21 +145,21 @@ class SmallPageTests(SynchronousTestCase):
 
     def test_an_event_does_not_change_a_page_before_its_tick(self) -> None:
         """Who asks before and after an event of the same tick reads the same bytes."""
-        page = self.pages.fleet_page(pool="green")
+        page = self.pages.fleet_page(Selection(pool="green"))
         self.fleet.advance()
         before = bytes(ready(page).body)
         fields = {"name": "x", "devices": "a/0", "profile": "60:0:0", "pod": "pod-of-mine"}
         self.fleet.apply(StartWorkload(workload_from_fields(fields)))
         fresh = Pages(self.fleet, self.configuration.identities, AppReactor())
-        assert bytes(ready(fresh.fleet_page(pool="green")).body) == bytes(ready(page).body) == before
+        assert bytes(ready(fresh.fleet_page(Selection(pool="green"))).body) == bytes(ready(page).body) == before
         self.fleet.advance()
         assert b"pod-of-mine" in bytes(ready(page).body)
 
     def test_pools_with_different_identities(self) -> None:
         """Each pool as its own exporter would; the whole fleet as one after the other; each family once."""
         whole = bytes(ready(self.pages.fleet_page()).body)
-        green = bytes(ready(self.pages.fleet_page(pool="green")).body)
-        blue = bytes(ready(self.pages.fleet_page(pool="blue")).body)
+        green = bytes(ready(self.pages.fleet_page(Selection(pool="green"))).body)
+        blue = bytes(ready(self.pages.fleet_page(Selection(pool="blue"))).body)
         assert whole == green + blue == made_alone(self.fleet, self.configuration)
         assert b"DCGM_FI_DEV_GPU_UTIL{" in green
         assert b"DCGM" not in blue
@@ -168,7 +169,7 @@ class SmallPageTests(SynchronousTestCase):
 
     def test_content_type_of_the_identity(self) -> None:
         """The page has the type that its exporter gives it."""
-        green = ready(self.pages.fleet_page(pool="green"))
+        green = ready(self.pages.fleet_page(Selection(pool="green")))
         assert green.content_type == self.configuration.identities["green"].content_type
 
     def test_a_node_page(self) -> None:
@@ -185,12 +186,12 @@ class SmallPageTests(SynchronousTestCase):
     def test_another_identity(self) -> None:
         """An endpoint may show all devices as one exporter would: its page is not that of the pools' own."""
         dcgm = self.configuration.identities["green"]
-        shown = bytes(ready(self.pages.fleet_page(identity=dcgm)).body)
+        shown = bytes(ready(self.pages.fleet_page(Selection(identity=dcgm))).body)
         assert shown.count(b"\nDCGM_FI_DEV_GPU_TEMP{") == 7
         assert shown != bytes(ready(self.pages.fleet_page()).body)
         node = self.fleet.roster.node("c")
         assert node is not None
-        assert b"DCGM" in bytes(ready(self.pages.node_page(node, dcgm)).body)
+        assert b"DCGM" in bytes(ready(self.pages.node_page(node, Selection(identity=dcgm))).body)
         assert b"DCGM" not in bytes(ready(self.pages.node_page(node)).body)
 
 

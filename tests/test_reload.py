@@ -97,6 +97,23 @@ def test_what_is_wrong_changes_nothing() -> None:
         assert float(metrics["fakedev_config_last_reload_success_timestamp_seconds"]) == app.reactor.seconds()
 
 
+def test_too_many_workloads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With those that run there would be too many: the old configuration stays, and ticks go on."""
+    monkeypatch.setattr("fakedev.sim.turnstile.MOST_WORKLOADS", 2)
+    with application() as app:
+        peer = app.connect()
+        assert peer.say("run one devices=a/1 profile=70") == ["ok w2"]
+        app.tick()
+        base = "workloads: {base: [{name: x, devices: all, profile: 10}, {name: y, devices: all, profile: 10}],"
+        answer = reload(app, SMALL.replace("workloads: {", base))
+        assert answer.status == 400
+        assert b"1 workloads are there, and 2 more would come: at most 2 can be" in answer.body
+        assert own(app)['fakedev_config_reloads_total{result="failed"}'] == "1.0"
+        app.tick(2)
+        assert app.json("/api/v1/workloads")["total"] == 1
+        assert peer.say("run two devices=a/0 profile=20")[0].startswith("ok")
+
+
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [

@@ -14,7 +14,7 @@ from fakedev.commands.streams import write_text
 from fakedev.config.files import Files
 from fakedev.config.problems import ConfigurationError
 from fakedev.tester.expectation import judge
-from fakedev.tester.report import FORMS, Report
+from fakedev.tester.report import Report
 
 _PROGRAM: Final = "fakedev-client"
 #: The exit code that says that an expectation does not hold.
@@ -60,10 +60,9 @@ def _save(report: Report, paths: Sequence[str]) -> bool:
     """Write the report to all files; whether that went well."""
     good = True
     for path in paths:
-        text = FORMS[os.path.splitext(path)[1]](report)
         try:
             with open(path, "w", encoding="utf-8") as file:
-                file.write(text)
+                file.write(report.as_file(path))
         except OSError as error:
             write_text(sys.stderr, f"{_PROGRAM}: the report {path} cannot be written: {error.strerror}\n")
             good = False

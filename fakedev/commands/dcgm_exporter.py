@@ -200,7 +200,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     for note in options.notes():
         print(f"fakedev-dcgm-exporter: {note}", file=sys.stderr)
-    from fakedev.tap import Run, record_head, run_program  # noqa: PLC0415 - a usage error need not wait for Twisted
+    from fakedev.tap import run_program  # noqa: PLC0415 - a usage error need not wait for Twisted
+    from fakedev.tap_options import Run, record_head  # noqa: PLC0415
 
     run_program(configuration, Run(record_head(configuration, files, config=_OPTIONS, text=text)))
     return 0

@@ -94,7 +94,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for problem in error.problems:
             print(f"fakedev-exporter: {problem.text}" if problem.file == _OPTIONS else problem, file=sys.stderr)
         return 2
-    from fakedev.tap import Run, record_head, run_program  # noqa: PLC0415 - a usage error need not wait for Twisted
+    from fakedev.tap import run_program  # noqa: PLC0415 - a usage error need not wait for Twisted
+    from fakedev.tap_options import Run, record_head  # noqa: PLC0415
 
     head = record_head(configuration, files, config=_OPTIONS, text=text)
     run_program(configuration, Run(head, values[options.record], drop_in=True))

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from time import time
 
+from fakedev.commands.configuration_options import add_configuration_options
 from fakedev.config.configuration import Configuration
 from fakedev.config.files import Files
 from fakedev.config.load import load
@@ -68,8 +69,7 @@ def render(arguments: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("fakedev render", description=__doc__, allow_abbrev=False)
-    parser.add_argument("--config", "-c", metavar="FILE", help="configuration; else the record's, else the demo")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a value of the configuration")
+    add_configuration_options(parser, "else the record's, else the demo")
     parser.add_argument("--events", metavar="FILE", help="a record (serve --record), whose events are run again")
     parser.add_argument("--for", dest="span", default="1m", metavar="DURATION", help="simulated time, default 1m")
     parser.add_argument("--every", default="15s", metavar="DURATION", help="a page each so often, default 15s")
@@ -128,7 +128,7 @@ def _fleet(configuration: Configuration, head: RecordHead | None) -> Fleet:
 
 
 def _pages(fleet: Fleet, configuration: Configuration, name: str) -> list[Page[RosterNode]]:
-    nodes = list(fleet.roster.nodes)
+    nodes = list(fleet.roster.shown)
     if name:
         node = fleet.roster.node(name)
         if node is None:

@@ -38,5 +38,5 @@ def sample_page(identity: str, device: str) -> tuple[Identity, str]:
     for _ in range(_TICKS):
         fleet.advance()
     shown = configuration.identities["sample"]
-    page = Page(Face(shown, DeviceSource(fleet, shown.shared_devices)), fleet.roster.nodes)
+    page = Page(Face(shown, DeviceSource(fleet, shown.shared_devices)), fleet.roster.shown)
     return shown, page.render(fleet.state).decode()

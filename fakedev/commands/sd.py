@@ -8,10 +8,11 @@ import os
 import sys
 from collections.abc import Sequence
 
+from fakedev.commands.configuration_options import add_configuration_options
 from fakedev.config.files import Files
 from fakedev.config.load import load
 from fakedev.config.problems import ConfigurationError
-from fakedev.exposition.discovery import targets_of
+from fakedev.exposition.discovery import chosen_nodes, targets_of
 from fakedev.sim.roster import Roster
 
 
@@ -26,11 +27,12 @@ def discover(arguments: Sequence[str]) -> int:
     except ConfigurationError as error:
         print(error, file=sys.stderr)
         return 2
-    pools = [pool for pool in configuration.fleet.pools if options.pool in (None, pool.name)]
-    if not pools:
+    fleet = configuration.fleet
+    if options.pool is not None and options.pool not in {pool.name for pool in fleet.pools}:
         print(f"fakedev sd: no pool {options.pool!r}", file=sys.stderr)
         return 2
-    text = json.dumps(targets_of(Roster(pools).nodes, options.target), indent=1) + "\n"
+    nodes = chosen_nodes(Roster(fleet.pools), options.pool or "", fleet.shard)
+    text = json.dumps(targets_of(nodes, options.target), indent=1) + "\n"
     if options.output is None:
         sys.stdout.write(text)
         return 0
@@ -48,8 +50,7 @@ def discover(arguments: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("fakedev sd", description=__doc__, allow_abbrev=False)
-    parser.add_argument("--config", "-c", metavar="FILE", help="configuration; without one the demo")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a value of the configuration")
+    add_configuration_options(parser, "without one the demo")
     parser.add_argument("--pool", metavar="NAME", help="this pool's nodes only")
     parser.add_argument(
         "--target", default="127.0.0.1:9400", metavar="HOST:PORT", help="where fakedev is, default 127.0.0.1:9400"

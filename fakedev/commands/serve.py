@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fakedev.tap import Options, run_program
+from fakedev.tap import run_program
+from fakedev.tap_options import Options
 
 
 def serve(arguments: Sequence[str]) -> int:

@@ -21,6 +21,7 @@ from fakedev.config.scalars import Choice, Duration, Integer, Number, Text
 from fakedev.config.schema import Key, Section
 from fakedev.config.shapes import ListOf, MapOf, OneOf
 from fakedev.sim.named_profiles import PROFILES
+from fakedev.sim.shards import parse_shard
 
 _PROFILE = Choice(tuple(PROFILES))
 _CELSIUS = Number(COLDEST_INLET, HOTTEST_INLET)
@@ -147,6 +148,13 @@ FLEET = Section(
             Text("time", epoch_seconds),
             "Wall time of tick 0: start, an ISO 8601 time, or seconds since 1970.",
             default_words="start",
+        ),
+        Key(
+            "shard",
+            Text("shard", parse_shard),
+            "Only one slice of the nodes is simulated: its number, from 0, and how many there are, as 0/3 "
+            "(large-fleets.md).",
+            default_words="all nodes",
         ),
         Key(
             "pools",

@@ -27,9 +27,11 @@ from fakedev.config.tester import own_frontend, tester_plans, tester_reports
 from fakedev.config.values import Values
 from fakedev.config.variables import Variables
 from fakedev.sim.admission import Admission
+from fakedev.sim.faults.faults import MOST_FAULTS
 from fakedev.sim.relations import Relations
 from fakedev.sim.roster import Roster
 from fakedev.sim.spec import FleetSpec
+from fakedev.sim.turnstile import MOST_WORKLOADS
 
 #: How problems name the configuration that is used when none is given.
 DEMO: Final = "demo.yaml"
@@ -112,9 +114,19 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
     if admission is not None and rules is not None:
         profiled, faulty = load_profiles(pools, admission, rules)
         base, faults = base + profiled, faults + faulty
+    if len(base) > MOST_WORKLOADS:
+        text = f"{len(base)} workloads with those of profiles are too many: at most {MOST_WORKLOADS}"
+        report.problem(workloads.place, f"workloads: {text}")
+    if len(faults) > MOST_FAULTS:
+        text = f"{len(faults)} faults with those of profiles are too many: at most {MOST_FAULTS}"
+        report.problem(values.place_of("faults"), f"faults: {text}")
+    shard = fleet["shard"]
+    if complete and shard is not None and not any(map(shard.has, nodes)):
+        text = f"shard: {shard} has none of the {len(nodes)} nodes: have fewer shards"
+        report.problem(fleet.place_of("shard"), text)
     _note_labels(pools, report)
     return Configuration(
-        fleet=FleetSpec(specs, fleet["seed"], fleet["tick"], fleet["epoch"] or 0.0, base, metrics, faults),
+        fleet=FleetSpec(specs, fleet["seed"], fleet["tick"], fleet["epoch"] or 0.0, base, metrics, faults, shard),
         epoch_is_start=fleet["epoch"] is None,
         speed=fleet["speed"],
         identities={pool.spec.name: pool.identity.identity for pool in pools},

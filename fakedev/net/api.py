@@ -14,40 +14,26 @@ from fakedev.net.api_tester import LoadCollection
 from fakedev.net.api_workloads import Workloads
 from fakedev.net.fault_hub import FaultHub
 from fakedev.net.http_resource import Folder
-from fakedev.net.live import LiveView
-from fakedev.net.pages import Pages
-from fakedev.net.queue_figures import QueueFigures
-from fakedev.net.tester_service import LoadTester
-from fakedev.net.ticker import Ticker
-from fakedev.net.workload_hub import WorkloadHub
-from fakedev.sim.history import History
+from fakedev.net.program import Program
 
 
-def make_api(
-    hub: WorkloadHub,
-    pages: Pages,
-    ticker: Ticker,
-    history: History,
-    live: LiveView,
-    queues: QueueFigures | None,
-    tester: LoadTester | None,
-) -> Folder:
+def make_api(program: Program) -> Folder:
     """The tree under /api."""
-    fleet = hub.fleet
+    fleet, pages, history = program.fleet, program.pages, program.history
     version = Folder(
         errors_as_json=True,
-        workloads=Workloads(hub),
+        workloads=Workloads(program.hub),
         faults=FaultsApi(FaultHub(fleet)),
         devices=Devices(fleet, history),
         nodes=Nodes(fleet, pages),
         identities=Identities(fleet, pages),
         journal=JournalApi(fleet),
-        clock=Clock(fleet, ticker),
-        queues=Queues(queues),
+        clock=Clock(fleet, program.ticker),
+        queues=Queues(program.queues),
         history=FleetHistory(history),
-        stream=Stream(live),
+        stream=Stream(program.live),
     )
     version.putChild(b"fault-kinds", FaultKinds())
-    if tester is not None:
-        version.putChild(b"tester", LoadCollection(tester))
+    if program.tester is not None:
+        version.putChild(b"tester", LoadCollection(program.tester))
     return Folder(errors_as_json=True, v1=version)

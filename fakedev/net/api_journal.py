@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from fakedev.net.api_base import ApiResource, page_of
+from fakedev.net.api_base import ApiResource, as_http_error, page_of
 from fakedev.net.http_request import GuardedRequest
 from fakedev.net.http_response import Response, json_response
+from fakedev.net.journal_query import find_happenings
+from fakedev.sim.errors import Refused
 from fakedev.sim.fleet import Fleet
-from fakedev.sim.happenings import MOST_KEPT
 
 
 class JournalApi(ApiResource):
@@ -19,7 +20,18 @@ class JournalApi(ApiResource):
         self._fleet = fleet
 
     def get(self, request: GuardedRequest) -> Response:
-        """What happened, the newest first; ``limit`` and ``offset`` choose some."""
-        every = self._fleet.happenings.last(MOST_KEPT)[::-1]
+        """What happened, newest first; ``kind``, ``devices``, ``node``, ``limit`` and ``offset`` choose some."""
+        kinds, devices = _words(request, b"kind"), _words(request, b"devices")
+        node = request.args.get(b"node", [b""])[0].decode("utf-8", "replace")
+        try:
+            every = find_happenings(self._fleet, kinds, devices, node)[::-1]
+        except Refused as refusal:
+            raise as_http_error(refusal) from None
         shown = [every[place].fields() for place in page_of(request, len(every))]
         return json_response({"tick": self._fleet.state.tick, "journal": shown, "total": len(every)})
+
+
+def _words(request: GuardedRequest, name: bytes) -> list[str]:
+    """The words of a query, given with commas or one by one."""
+    texts = b",".join(request.args.get(name, [])).decode("utf-8", "replace")
+    return [word.strip() for word in texts.split(",") if word.strip()]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fakedev.net.fault_hub import describe_explanations, describe_fault
+from fakedev.net.journal_query import find_happenings
 from fakedev.net.shown import cut, shortened, shown_value
 from fakedev.sim.errors import Refused
 from fakedev.sim.selectors import resolve
@@ -60,7 +61,9 @@ class FaultVerbs:
         count: Any = request.arguments.get("count", _FEW_HAPPENINGS)
         if not 1 <= count <= _MOST_HAPPENINGS:
             raise Refused("bad-argument", f"count: must be 1 to {_MOST_HAPPENINGS}", "count")
-        told = [each.fields() for each in self.factory.hub.fleet.happenings.last(count)]
+        kinds, devices = (request.arguments.get(name) or [] for name in ("kind", "devices"))
+        found = find_happenings(self.factory.hub.fleet, kinds, devices, self.factory.node if devices else "", count)
+        told = [each.fields() for each in found]
         return Reply(lines=[_happening(each) for each in told], data={"journal": told})
 
 

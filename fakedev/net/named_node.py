@@ -7,41 +7,33 @@ from ipaddress import IPv4Address, IPv4Network
 
 from twisted.web.resource import Resource
 
-from fakedev.exposition.identity import Identity
 from fakedev.net.http_request import GuardedRequest
 from fakedev.net.http_resource import GuardedResource
 from fakedev.net.metrics_page import MetricsPage
 from fakedev.net.page_statistics import PageStatistics
 from fakedev.net.pages import CachedPage, Pages
+from fakedev.net.selection import Selection
 
 
 class HostMetricsPage(MetricsPage):
     """The page of the node that the Host header names, by its whole name or up to the first dot; else of all nodes.
 
-    :param pool: the only pool that is shown.
+    :param selection: the nodes that are shown, and how.
     """
 
-    def __init__(
-        self,
-        pages: Pages,
-        statistics: PageStatistics,
-        pool: str | None,
-        identity: Identity | None,
-        hold: float | None,
-    ) -> None:
-        super().__init__(pages.fleet_page(pool, identity, hold), statistics)
+    def __init__(self, pages: Pages, statistics: PageStatistics, selection: Selection) -> None:
+        super().__init__(pages.fleet_page(selection), statistics)
         self._pages = pages
-        self._shown = pool, identity, hold
+        self._selection = selection
 
     def page(self, request: GuardedRequest) -> CachedPage:
         """The page that is asked for."""
-        pool, identity, hold = self._shown
         host = (request.header(b"host") or b"").decode("latin-1").partition(":")[0]
         roster = self._pages.fleet.roster
         node = roster.node(host) or roster.node(host.partition(".")[0])
-        if node is None or pool not in (None, node.pool.name):
+        if node is None or not self._selection.has(node):
             return super().page(request)
-        return self._pages.node_page(node, identity, hold)
+        return self._pages.node_page(node, self._selection)
 
 
 class AddressedNodes(GuardedResource):
@@ -55,21 +47,22 @@ class AddressedNodes(GuardedResource):
         pages: Pages,
         network: IPv4Network,
         exporter: Callable[[CachedPage], Resource],
-        pool: str | None,
-        identity: Identity | None,
-        hold: float | None,
+        selection: Selection,
     ) -> None:
         super().__init__()
         self._pages = pages
         self._first = int(network.network_address) + 1
         self._exporter = exporter
-        self._nodes = [node for node in pages.fleet.roster.nodes if pool in (None, node.pool.name)]
-        self._shown = identity, hold
+        roster = pages.fleet.roster
+        # A node has the same address in every shard.
+        self._nodes = [roster.node(node.name) for node in (roster.whole or roster).nodes if selection.has(node)]
+        self._selection = selection
 
     def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
         """What the exporter of the node has there to which the connection was made; nothing at any other address."""
         place = int(IPv4Address(request.host.host)) - self._first
-        if not 0 <= place < len(self._nodes):
+        node = self._nodes[place] if 0 <= place < len(self._nodes) else None
+        if node is None:
             return super().getChild(path, request)
-        page = self._pages.node_page(self._nodes[place], *self._shown)
+        page = self._pages.node_page(node, self._selection)
         return self._exporter(page).getChildWithDefault(path, request)

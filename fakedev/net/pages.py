@@ -18,6 +18,7 @@ from fakedev.exposition.workload_series import workload_pages
 from fakedev.net.http_body import Body
 from fakedev.net.http_negotiation import OPENMETRICS
 from fakedev.net.http_response import HttpError, Response
+from fakedev.net.selection import EVERYTHING, Selection
 from fakedev.sim.faults.pages import PageTrouble
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.roster import RosterNode
@@ -27,9 +28,6 @@ from fakedev.sim.state import State
 TICK_HEADER: Final = "X-Fakedev-Tick"
 #: How long a page may be worked on in one reactor turn, about: small pages are done in the first.
 _TURN_SECONDS: Final = 0.004
-#: What a page is of.
-_FLEET: Final = "fleet"
-_NODE: Final = "node"
 
 
 class LatestPages:
@@ -181,9 +179,8 @@ class Pages:
         self.identities = identities
         self._clock = clock
         self._faces: dict[Identity, Face[RosterNode]] = {}
-        #: By what it is of, the name of that, the number of the identity, and the time that it holds; the identity is
-        #: kept beside it.
-        self._kept: dict[tuple[str, str, int, float | None], tuple[CachedPage, Identity | None]] = {}
+        #: By all that a page is of; an identity by its number, since it is large. What it is of is kept beside it.
+        self._kept: dict[tuple[str, str | None, int, float | None], tuple[CachedPage, str, Selection]] = {}
         self._workloads: CachedPage | None = None
         self._latest = LatestPages()
         self._held = HeldStates(lambda: fleet.shown)
@@ -194,19 +191,16 @@ class Pages:
         """A tick was done: pages that hold their numbers may have new ones."""
         self._held.keep()
 
-    def fleet_page(
-        self, pool: str | None = None, identity: Identity | None = None, hold: float | None = None
-    ) -> CachedPage:
-        """All nodes, or a pool's; as their pools' identities say, or in another one.
+    def fleet_page(self, selection: Selection = EVERYTHING) -> CachedPage:
+        """All nodes that are selected, on one page."""
+        return self._page(None, selection)
 
-        :param hold: shows the last state at a multiple of so many seconds; None: as the identities say.
+    def node_page(self, node: RosterNode, selection: Selection = EVERYTHING) -> CachedPage:
+        """One node, as its own exporter prints it.
+
+        :param selection: how it is shown.
         """
-        nodes = [node for node in self.fleet.roster.nodes if pool is None or node.pool.name == pool]
-        return self._page(_FLEET, pool or "", nodes, identity, hold)
-
-    def node_page(self, node: RosterNode, identity: Identity | None = None, hold: float | None = None) -> CachedPage:
-        """One node, as its own exporter prints it."""
-        return self._page(_NODE, node.name, [node], identity, hold)
+        return self._page(node, selection)
 
     def workload_page(self) -> CachedPage:
         """The running workloads: our own page, the same in both formats but for its last line."""
@@ -222,15 +216,15 @@ class Pages:
         self._held.renew()
         for each in identities.values():
             self._held.every(each.hold_seconds)
-        for (of, name, _, hold), (page, identity) in before.items():
+        for page, node_name, selection in before.values():
             if not page.is_awaited and not (page.as_openmetrics and page.as_openmetrics.is_awaited):
                 continue
             successor: CachedPage | None = None
-            node = self.fleet.roster.node(name)
-            if of == _FLEET:
-                successor = self.fleet_page(name or None, identity, hold)
+            node = self.fleet.roster.node(node_name)
+            if not node_name:
+                successor = self.fleet_page(selection)
             elif node is not None:
-                successor = self.node_page(node, identity, hold)
+                successor = self.node_page(node, selection)
             page.hand_over(successor)
             if page.as_openmetrics is not None:
                 page.as_openmetrics.hand_over(successor and (successor.as_openmetrics or successor))
@@ -238,12 +232,12 @@ class Pages:
     def _cached(self, state: Callable[[], State], parts: Sequence[Page[Any]], openmetrics: bool) -> CachedPage:
         return CachedPage(state, self._clock, parts, openmetrics, self._latest)
 
-    def _page(
-        self, of: str, name: str, nodes: Sequence[RosterNode], identity: Identity | None, hold: float | None
-    ) -> CachedPage:
-        key = (of, name, id(identity), hold)
+    def _page(self, node: RosterNode | None, selection: Selection) -> CachedPage:
+        name = node.name if node is not None else ""
+        key = (name, None if name else selection.pool, id(selection.identity), selection.hold_seconds)
         if key not in self._kept:
-            self._kept[key] = self._made(nodes, identity, hold), identity
+            nodes = [node] if node is not None else [each for each in self.fleet.roster.shown if selection.has(each)]
+            self._kept[key] = self._made(nodes, selection), name, selection
         return self._kept[key][0]
 
     def _face(self, identity: Identity) -> Face[RosterNode]:
@@ -251,7 +245,8 @@ class Pages:
             self._faces[identity] = Face(identity, DeviceSource(self.fleet, identity.shared_devices))
         return self._faces[identity]
 
-    def _made(self, nodes: Sequence[RosterNode], identity: Identity | None, hold: float | None) -> CachedPage:
+    def _made(self, nodes: Sequence[RosterNode], selection: Selection) -> CachedPage:
+        identity, hold = selection.identity, selection.hold_seconds
         groups = [(identity, list(nodes))] if identity else by_identity(nodes, self.identities)
         faces = [(self._face(shown), group) for shown, group in groups]
         states = [self._held.every(shown.hold_seconds if hold is None else hold) for shown, _ in groups]

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 from twisted.application.service import Service
 from twisted.logger import Logger
 
 from fakedev.net.tester_service import LoadTester
-from fakedev.tester.report import FORMS
 from fakedev.tester.report_text import progress_text
 
 
 class ReportFiles(Service):
     """Says in the log, and in files, what came of the load when it ends.
 
-    :param paths: each ends with one of FORMS.
+    :param paths: their names say in which form.
     """
 
     log = Logger()
@@ -34,6 +32,6 @@ class ReportFiles(Service):
         for path in self._paths:
             try:
                 with open(path, "w", encoding="utf-8") as file:
-                    file.write(FORMS[os.path.splitext(path)[1]](report))
+                    file.write(report.as_file(path))
             except OSError as error:
                 self.log.error("the report {path} cannot be written: {error}", path=path, error=error.strerror)

@@ -2,64 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from html import escape
 from ipaddress import IPv4Network
 
 from twisted.web.resource import Resource
 
 from fakedev import __version__
-from fakedev.exposition.discovery import targets_of
-from fakedev.exposition.identity import Identity
+from fakedev.exposition.discovery import chosen_nodes, targets_of
 from fakedev.net.api import make_api
 from fakedev.net.http_request import GuardedRequest
 from fakedev.net.http_resource import Folder, GuardedResource
-from fakedev.net.http_response import Response, json_response
-from fakedev.net.live import LiveView
+from fakedev.net.http_response import HttpError, Response, json_response
 from fakedev.net.metrics_page import MetricsPage
 from fakedev.net.named_node import AddressedNodes, HostMetricsPage
-from fakedev.net.own_metrics import OwnMetrics, OwnMetricsResource
+from fakedev.net.own_metrics import OwnMetricsResource
 from fakedev.net.page_statistics import PageStatistics, ScrapeStatistics
 from fakedev.net.pages import CachedPage, Pages
+from fakedev.net.program import Health, Program
 from fakedev.net.queue_figures import QueueFigures
 from fakedev.net.queue_metrics import QueueMetricsPage
-from fakedev.net.reload_page import AskReload, Reload
-from fakedev.net.static_files import PageFiles
+from fakedev.net.reload_page import Reload
+from fakedev.net.selection import Selection
 from fakedev.net.tester_pages import make_tester_folder
-from fakedev.net.tester_service import LoadTester
-from fakedev.net.ticker import Ticker
-from fakedev.net.workload_hub import WorkloadHub
 from fakedev.sim.fleet import Fleet
-from fakedev.sim.history import History
-
-#: Why the service is not well; None when it is.
-Health = Callable[[], str | None]
+from fakedev.sim.shards import parse_shard
 
 
 class NodePages(GuardedResource):
     """/nodes: a page for each node, as its own exporter prints it."""
 
-    def __init__(
-        self,
-        pages: Pages,
-        statistics: PageStatistics,
-        pool: str | None,
-        identity: Identity | None,
-        hold: float | None = None,
-    ) -> None:
+    def __init__(self, pages: Pages, statistics: PageStatistics, selection: Selection) -> None:
         super().__init__()
         self._pages = pages
         self._statistics = statistics
-        self._pool = pool
-        self._identity = identity
-        self._hold = hold
+        self._selection = selection
 
     def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
         """A node by name."""
         node = self._pages.fleet.roster.node(path.decode("utf-8", "replace"))
-        if node is None or self._pool not in (None, node.pool.name):
+        if node is None or not self._selection.has(node):
             return super().getChild(path, request)
-        page = self._pages.node_page(node, self._identity, self._hold)
+        page = self._pages.node_page(node, self._selection)
         return Folder(metrics=MetricsPage(page, self._statistics))
 
 
@@ -74,14 +57,15 @@ class Discovery(GuardedResource):
         self._pool = pool
 
     def get(self, request: GuardedRequest) -> Response:
-        """All targets, or those of ``?pool=``; they are reached where this request came to."""
+        """All targets, or those of ``?pool=`` and ``?shard=``; they are reached where this request came to."""
         host = (request.header(b"host") or b"localhost").decode("latin-1")
-        wanted = self._pool or request.args.get(b"pool", [b""])[0].decode("utf-8", "replace")
+        pool, shard = (request.args.get(name, [b""])[0].decode("utf-8", "replace") for name in (b"pool", b"shard"))
         hidden = self._fleet.troubles.hidden()
-        nodes = [
-            node for node in self._fleet.roster.nodes if wanted in ("", node.pool.name) and node.name not in hidden
-        ]
-        return json_response(targets_of(nodes, host))
+        try:
+            nodes = chosen_nodes(self._fleet.roster, self._pool or pool, parse_shard(shard) if shard else None)
+        except ValueError as error:
+            raise HttpError(400, f"shard: {error}") from None
+        return json_response(targets_of([node for node in nodes if node.name not in hidden], host))
 
 
 class HealthPage(GuardedResource):
@@ -133,7 +117,7 @@ class Links(GuardedResource):
 
     def __init__(self, fleet: Fleet, has_queues: bool) -> None:
         super().__init__()
-        nodes = fleet.roster.nodes
+        nodes = fleet.roster.shown
         paths = ["/metrics", f"/nodes/{nodes[0].name}/metrics", "/sd", "/health"]
         if has_queues:
             paths.append("/queues/metrics")
@@ -152,62 +136,33 @@ class Links(GuardedResource):
         return Response(200, self._html, "text/html; charset=utf-8")
 
 
-def make_root(
-    hub: WorkloadHub,
-    pages: Pages,
-    ticker: Ticker,
-    own_metrics: OwnMetrics,
-    scrapes: ScrapeStatistics,
-    health: Health,
-    ready: Health,
-    history: History,
-    live: LiveView,
-    files: PageFiles,
-    *,
-    reload: AskReload,
-    queues: QueueFigures | None = None,
-    tester: LoadTester | None = None,
-    is_full: bool = True,
-    pool: str | None = None,
-    identity: Identity | None = None,
-    hold: float | None = None,
-) -> Resource:
+def make_root(program: Program, selection: Selection, *, is_full: bool = True) -> Resource:
     """The tree of one address.
 
-    :param health: why the simulation is not well.
-    :param ready: why no more should be asked of the service, for that or another reason.
-    :param history: the last ticks of all devices.
-    :param live: what viewers of the web page see.
-    :param files: the web page.
-    :param reload: reads the configuration again.
-    :param queues: the work queues; None when there are none.
-    :param tester: puts load on queues; None when there are no plans.
+    :param selection: what /metrics and the nodes' pages show there.
     :param is_full: with what changes the simulation, and with what tells of fakedev itself.
-    :param pool: the only pool that is shown.
-    :param identity: how all devices are shown.
-    :param hold: pages show the last state at a multiple of so many seconds; None: as their identities say.
     """
-    fleet = hub.fleet
-    root = Start(files.start() if is_full else Links(fleet, queues is not None))
-    root.putChild(b"metrics", HostMetricsPage(pages, scrapes.page("/metrics"), pool, identity, hold))
-    root.putChild(b"nodes", NodePages(pages, scrapes.page("/nodes/NODE/metrics"), pool, identity, hold))
-    root.putChild(b"sd", Discovery(fleet, pool))
+    pages, scrapes, queues = program.pages, program.scrapes, program.queues
+    root = Start(program.files.start() if is_full else Links(program.fleet, queues is not None))
+    root.putChild(b"metrics", HostMetricsPage(pages, scrapes.page("/metrics"), selection))
+    root.putChild(b"nodes", NodePages(pages, scrapes.page("/nodes/NODE/metrics"), selection))
+    root.putChild(b"sd", Discovery(program.fleet, selection.pool))
     for name in (b"health", b"healthz", b"livez"):
-        root.putChild(name, HealthPage(health))
-    root.putChild(b"readyz", HealthPage(ready))
-    ours = Folder(healthy=HealthPage(health), ready=HealthPage(ready))
+        root.putChild(name, HealthPage(program.health))
+    root.putChild(b"readyz", HealthPage(program.ready))
+    ours = Folder(healthy=HealthPage(program.health), ready=HealthPage(program.ready))
     root.putChild(b"-", ours)
     if queues is not None:
         root.putChild(b"queues", Folder(metrics=QueueMetricsPage(queues, scrapes.page("/queues/metrics"))))
     if is_full:
-        ours.putChild(b"metrics", OwnMetricsResource(own_metrics))
-        ours.putChild(b"reload", Reload(reload))
+        ours.putChild(b"metrics", OwnMetricsResource(program.own_metrics))
+        ours.putChild(b"reload", Reload(program.reload))
         workloads = MetricsPage(pages.workload_page(), scrapes.page("/workloads/metrics"))
         root.putChild(b"workloads", Folder(metrics=workloads))
-        root.putChild(b"api", make_api(hub, pages, ticker, history, live, queues, tester))
-        root.putChild(b"page", files.folder())
-        if tester is not None:
-            root.putChild(b"tester", make_tester_folder(tester))
+        root.putChild(b"api", make_api(program))
+        root.putChild(b"page", program.files.folder())
+        if program.tester is not None:
+            root.putChild(b"tester", make_tester_folder(program.tester))
     return root
 
 
@@ -233,9 +188,7 @@ def make_vendor_root(
     pages: Pages,
     scrapes: ScrapeStatistics,
     health: Health,
-    pool: str | None = None,
-    identity: Identity | None = None,
-    hold: float | None = None,
+    selection: Selection,
     *,
     per_node: IPv4Network | None = None,
 ) -> Resource:
@@ -243,7 +196,8 @@ def make_vendor_root(
 
     :param per_node: each node has one of its addresses, with its own exporter.
     """
-    words = {shown.health for shown in ([identity] if identity else pages.identities.values())}
+    identities = [selection.identity] if selection.identity else pages.identities.values()
+    words = {shown.health for shown in identities}
     word = words.pop() if len(words) == 1 else ""
     statistics = scrapes.page("/metrics")
 
@@ -251,8 +205,8 @@ def make_vendor_root(
         return Folder(metrics=metrics, health=VendorHealth(word, health) if word else HealthPage(health))
 
     if per_node is None:
-        return exporter(HostMetricsPage(pages, statistics, pool, identity, hold))
-    return AddressedNodes(pages, per_node, lambda page: exporter(MetricsPage(page, statistics)), pool, identity, hold)
+        return exporter(HostMetricsPage(pages, statistics, selection))
+    return AddressedNodes(pages, per_node, lambda page: exporter(MetricsPage(page, statistics)), selection)
 
 
 def make_frontend_root(queues: QueueFigures, scrapes: ScrapeStatistics) -> Resource:

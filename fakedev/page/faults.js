@@ -7,7 +7,10 @@ import { Table } from "./table.js";
 
 const MOST = 200;
 const MOST_ENTRIES = 60;
-const OF_WORKLOADS = new Set(["start", "stop", "drop", "ended"]);
+const OF_WORKLOADS = ["start", "stop", "drop", "ended"];
+const OF_FAULTS = ["fault", "clear", "began", "struck", "eased", "over"];
+const OF_ALL = ["clock", "reload"];
+const OF_DEVICES = ["throttled_thermal", "throttled_power", "throttled_hardware", "hung", "lost", "xid"];
 const NOT_VALUES = new Set([
   "id",
   "state",
@@ -96,7 +99,19 @@ export class FaultsTab {
       (row) => row.key,
       "Nothing has happened yet.",
     );
-    this.withWorkloads = make("input", { type: "checkbox", onchange: () => this.happened.ask(true) });
+    this.entries = select(
+      "entries",
+      [
+        [[...OF_FAULTS, ...OF_DEVICES, ...OF_ALL].join(), "All but workloads"],
+        [OF_FAULTS.join(), "Faults"],
+        [OF_DEVICES.join(), "Devices"],
+        [OF_WORKLOADS.join(), "Workloads"],
+        ["", "All"],
+      ],
+      "",
+    );
+    this.entries.selectedIndex = 0;
+    this.entries.addEventListener("change", () => this._tellOf());
     const all = make("button", { type: "button", class: "small", onclick: () => this._clearAll() }, "Clear all");
     this.element = make(
       "div",
@@ -106,14 +121,14 @@ export class FaultsTab {
       card(
         "Journal",
         [
-          make("label", { class: "check" }, this.withWorkloads, "Workloads too"),
+          make("label", { class: "check" }, "Of", this.entries),
           make("span", { class: "note" }, "newest first"),
         ],
         this.journal.element,
       ),
     );
     this.polling = new Polling(`/api/v1/faults?limit=${MOST}`, (value) => value && this.table.show(value.faults));
-    this.happened = new Polling("/api/v1/journal?limit=500", (value) => value && this._tell(value));
+    this.happened = new Polling(this._journalPath(), (value) => value && this._tell(value));
   }
 
   async outline() {
@@ -168,9 +183,17 @@ export class FaultsTab {
   _tell({ journal, total }) {
     // A key that stays when newer entries come before it.
     const entries = journal.map((entry, place) => ({ ...entry, key: total - place }));
-    this.journal.show(
-      entries.filter(({ kind }) => this.withWorkloads.checked || !OF_WORKLOADS.has(kind)).slice(0, MOST_ENTRIES),
-    );
+    this.journal.show(entries);
+  }
+
+  _tellOf() {
+    this.happened.path = this._journalPath();
+    this.happened.ask(true);
+  }
+
+  _journalPath() {
+    const kinds = this.entries.value ? `&kind=${this.entries.value}` : "";
+    return `/api/v1/journal?limit=${MOST_ENTRIES}${kinds}`;
   }
 
   async _inject() {

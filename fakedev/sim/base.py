@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.spec import FaultSpec
-from fakedev.sim.spec import WorkloadSpec
+from fakedev.sim.spec import FleetSpec, WorkloadSpec
 from fakedev.sim.turnstile import Turnstile
 
 #: What the configuration says of a workload or fault.
@@ -57,8 +57,10 @@ class Base:
     def _come_here(self) -> None:
         """Workloads begin that this shard had no devices of; those of a whole fleet begin at once."""
         for workload_id, spec in self._workloads:
-            if workload_id in self._elsewhere and self._turnstile.accept(workload_id, spec, of_configuration=True):
-                self._elsewhere.remove(workload_id)
+            if workload_id in self._elsewhere:
+                workload = self._turnstile.accept(workload_id, spec, of_configuration=True)
+                if len(workload.devices):
+                    self._elsewhere.remove(workload_id)
 
     def left(self, workload_ids: Iterable[str]) -> None:
         """This shard has no devices any more of some workloads."""
@@ -81,6 +83,22 @@ class Base:
             self._faults.append((fault_id, spec))
             taken.add(fault_id)
 
+    def check_room(self, coming: FleetSpec) -> tuple[int, int]:
+        """How many workloads and faults will begin with another configuration.
+
+        :raises Refused: when there would be too many.
+        """
+        workloads = len(_kept(self._workloads, coming.base)[2])
+        faults = len(_kept(self._faults, coming.faults)[2])
+        self._turnstile.check_room(workloads)
+        self._all_faults.check_room(faults)
+        return workloads, faults
+
+    def reserve(self, workloads: int, faults: int) -> None:
+        """Keep room for workloads and faults that will begin; 0: they have."""
+        self._turnstile.reserve(workloads)
+        self._all_faults.reserve(faults)
+
     def keep_workloads(self, specs: Sequence[WorkloadSpec]) -> tuple[list[str], list[WorkloadSpec]]:
         """The configuration is another: the ids of the workloads that it has no longer, and those that are to begin."""
         self._workloads, gone, begins = _kept(self._workloads, specs)
@@ -97,14 +115,18 @@ def _kept(
     before: Sequence[tuple[str, Spec]], after: Sequence[Spec]
 ) -> tuple[list[tuple[str, Spec]], list[str], list[Spec]]:
     """The workloads or faults that live on, with their ids; the ids of those that do not; and those that begin."""
-    left = list(before)
+    left: dict[object, list[tuple[str, Spec]]] = {}
+    for each_id, spec in before:
+        left.setdefault((spec.devices, spec.node), []).append((each_id, spec))
     stays = []
     begins = []
     for spec in after:
-        same = next((each for each in left if each[1] == spec), None)
+        alike = left.get((spec.devices, spec.node), [])
+        same = next((each for each in alike if each[1] == spec), None)
         if same is None:
             begins.append(spec)
         else:
-            left.remove(same)
+            alike.remove(same)
             stays.append(same)
-    return stays, [each_id for each_id, _ in left], begins
+    ids = {each_id for each_id, _ in stays}
+    return stays, [each_id for each_id, _ in before if each_id not in ids], begins

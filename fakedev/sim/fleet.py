@@ -32,9 +32,9 @@ from fakedev.sim.faults.disguises import Disguises
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.pages import NodeTroubles
 from fakedev.sim.going_over import check_can_go_over, find_devices, without_base, without_devices, without_places
-from fakedev.sim.happenings import Happening, Happenings, ending, happening_of, tell_nobody
-from fakedev.sim.likes import Likes
+from fakedev.sim.happenings import NOBODY, Happening, Happenings, ending, happening_of, tell_nobody
 from fakedev.sim.levels import DEVICE, Levels, first_levels, moved_levels, next_levels
+from fakedev.sim.likes import Likes
 from fakedev.sim.machinery import Machinery
 from fakedev.sim.moves import Moves
 from fakedev.sim.randomness import Floats
@@ -126,30 +126,41 @@ class Fleet:
         :raises Refused: when it cannot be; nothing is changed or recorded then.
         """
         sequence, key = self._sequence + 1, ""
+        concerned = NOBODY
         match event:
             case StartWorkload(workload):
                 key = self._likes.key(self.state.tick, workload.name, workload.node, *workload.devices)
-                self.turnstile.accept(workload_id_of(sequence), workload, key)
+                concerned = self.turnstile.accept(workload_id_of(sequence), workload, key).devices
             case StopWorkload(workload_id, reason):
                 self.turnstile.stop(workload_id, reason)
             case DropWorkload(workload_id):
                 self.turnstile.drop(workload_id)
             case InjectFault(fault):
                 key = self._likes.key(self.state.tick, fault.kind, fault.node, *fault.devices)
-                self.faults.add(self.faults.made(fault_id_of(sequence), fault, key))
+                made = self.faults.made(fault_id_of(sequence), fault, key)
+                self.faults.add(made)
+                concerned = made.devices
             case ClearFault(fault_id):
                 self.faults.clear(fault_id)
             case ChangeClock():
                 self._clock, self._clock_tick = event, self.state.tick
             case Reload(machinery):
-                check_can_go_over(self.spec, machinery)
+                self._base.reserve(*self.check_can_go_over(machinery))
                 self._coming = machinery
         self._sequence = sequence
         self._likes.took(key)
         stamped = Stamped(self.state.tick, sequence, event)
         self._journal(stamped)
-        self.happenings.note(happening_of(stamped, self.state.seconds))
+        self.happenings.note(happening_of(stamped, self.state.seconds), concerned)
         return stamped
+
+    def check_can_go_over(self, coming: Machinery) -> tuple[int, int]:
+        """Whether the fleet can become another: how many workloads and faults of the configuration begin with it.
+
+        :raises Refused: when it cannot.
+        """
+        check_can_go_over(self.spec, coming)
+        return self._base.check_room(coming.spec)
 
     # -- the tick ---------------------------------------------------------------------------------
 
@@ -192,17 +203,20 @@ class Fleet:
         self.happenings.note_faults(tick, seconds, self.faults.changes)
         self.happenings.note_devices(tick, seconds, past, self.state.levels[DEVICE], self.faults.behind)
         for verdict in verdicts:
-            self.happenings.note(ending(tick, seconds, verdict, self._endings.causes.get(verdict.workload_id, "")))
+            cause = self._endings.causes.get(verdict.workload_id, "")
+            self.happenings.note(ending(tick, seconds, verdict, cause), verdict.devices)
 
     def _go_over(self, coming: Machinery, now_seconds: float) -> None:
         """From here on the fleet is made by another configuration; everything that lives on is found by its name."""
         self._coming = None
+        self._base.reserve(0, 0)
         self.moves = moves = Moves(self.roster, coming.roster)
         all_base = self._base.workload_ids
         gone, new_base = self._base.keep_workloads(coming.spec.base)
         moved_out = without_places(self.workloads, coming, self._base.workload_ids)
         self._base.left(moved_out)
-        over = without_base(self.workloads, [*gone, *moved_out])
+        over = without_base(self.workloads, gone)
+        over += without_base(self.workloads, moved_out, "this shard has none of its devices any more")
         self.turnstile.end_and_tell(over + without_devices(self.workloads, self.roster, moves.gone, all_base))
         self.turnstile.let_through(self.state.tick, now_seconds)
         past, before = self.state.levels, self.machinery
@@ -213,7 +227,7 @@ class Fleet:
         self.workloads.move(moves, coming.keys, coming.capacity, self.state.tick)
         self._endings = Endings(self.roster, self.workloads, coming.device_limits)
         self._labels = self._labels.moved(self.roster, moves, running)
-        self.turnstile.use(self._labels.attribution, coming.admission)
+        self.turnstile.move(moves, self._labels.attribution, coming.admission)
         self._relations.change_conditions(moves.conditions(before.relations.conditions))
         levels = moved_levels(coming, past, before, moves, self.spec.epoch_seconds + now_seconds)
         self._go_over_with_faults(moves)
@@ -226,7 +240,7 @@ class Fleet:
     def _go_over_with_faults(self, moves: Moves) -> None:
         gone, begins = self._base.keep_faults(self.spec.faults)
         for fault_id in gone:
-            if fault_id in self.faults.by_id:
+            if fault_id in self.faults.by_id and not self.faults.by_id[fault_id].is_cleared:
                 self.faults.clear(fault_id)
         machinery, named_anew = self.machinery, self._base.fault_ids
         self.faults.move(

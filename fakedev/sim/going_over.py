@@ -34,10 +34,12 @@ def check_can_go_over(now: FleetSpec, coming: Machinery) -> None:
         coming.admission.check(workload, of_configuration=True)
 
 
-def without_base(workloads: Workloads, ids: Collection[str]) -> list[Verdict]:
-    """Verdicts on the workloads that the configuration has no longer."""
+def without_base(
+    workloads: Workloads, ids: Collection[str], reason: str = "no longer in the configuration"
+) -> list[Verdict]:
+    """Verdicts on workloads of the configuration that end with it."""
     running = [workloads.by_id[each] for each in ids if each in workloads.by_id]
-    return [workload.verdict(0, "no longer in the configuration") for workload in running]
+    return [workload.verdict(0, reason) for workload in running]
 
 
 def without_places(workloads: Workloads, coming: Machinery, ids: Collection[str]) -> list[str]:

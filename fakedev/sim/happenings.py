@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,12 +22,16 @@ from fakedev.sim.events import (
 from fakedev.sim.faults.faults import Change, Fault
 from fakedev.sim.moves import Moves
 from fakedev.sim.randomness import Floats
+from fakedev.sim.recent import Recent
 from fakedev.sim.roster import Roster
-from fakedev.sim.state import Level
+from fakedev.sim.schedule import Positions
+from fakedev.sim.state import Level, Mask
 from fakedev.sim.workload import Verdict
 
 #: The last things that happened are kept for those who ask.
 MOST_KEPT: Final = 10_000
+#: Devices that these concern, all together: beyond that the oldest are not found by device.
+_MOST_DEVICES: Final = 2_000_000
 #: Devices that are named; of more it is said how many there are.
 _MOST_NAMED: Final = 8
 #: What is told of a quantity that leaves 0, or comes back to it.
@@ -42,15 +45,21 @@ _FLAGS: Final = {
 _LONGEST_TEXT: Final = 400
 #: What is told of another value.
 _VALUES: Final = {"xid": "XID"}
+#: Every kind of happening.
+HAPPENING_KINDS: Final = (
+    "start", "stop", "drop", "clock", "reload", "fault", "clear", "began", "struck", "eased", "over", *_FLAGS, *_VALUES,
+    "ended",
+)  # fmt: skip
+#: Something that concerns no device.
+NOBODY: Final = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
 class Happening:
     """Something that happened.
 
-    :param kind: ``start``, ``stop``, ``drop``, ``clock``, ``reload``, ``fault``, ``clear`` (events, as in the
-        record), ``ended`` (a workload), ``began``, ``struck``, ``eased``, ``over`` (a fault), or the quantity of a
-        device that changed.
+    :param kind: one of HAPPENING_KINDS: an event, as in the record, what became of a fault, the quantity of a device
+        that changed, or the end of a workload.
     :param scope: whom it concerns: devices, a workload, a fault.
     :param cause: the event, fault or quantity that it follows from; empty where that is not known.
     """
@@ -87,35 +96,43 @@ class Happenings:
     def __init__(self, roster: Roster, tell: Callable[[Happening], None] = tell_nobody) -> None:
         self._roster = roster
         self._tell = tell
-        self._kept: deque[Happening] = deque(maxlen=MOST_KEPT)
+        self._recent: Recent[Happening] = Recent(MOST_KEPT, _MOST_DEVICES)
         self._since = {name: np.zeros(roster.device_count, dtype=np.int64) for name in (*_FLAGS, *_VALUES)}
 
     def move(self, roster: Roster, moves: Moves, tick: int) -> None:
         """The devices have new places; those that have come are as they are since ``tick``."""
         self._roster = roster
+        self._recent.move(moves)
         came = np.full(roster.device_count, float(tick))
         self._since = {
             name: moves.carried(since.astype(np.float64), came).astype(np.int64) for name, since in self._since.items()
         }
 
-    def last(self, count: int) -> list[Happening]:
-        """The last things that happened, oldest first."""
-        return list(self._kept)[-count:] if count else []
+    def last(self, count: int, kinds: Collection[str] = (), on: Mask | None = None) -> list[Happening]:
+        """The last things that happened, oldest first.
+
+        :param kinds: those of these kinds; of all, when there are none.
+        :param on: those that concern one of these devices, shape (devices,); None: all.
+        """
+        return self._recent.last(count, kinds, on)
 
     def since(self, name: str, device: int) -> int:
         """The tick in which a flag of a device, or a code that it reports, became what it is."""
         return int(self._since[name][device])
 
-    def note(self, happening: Happening) -> None:
-        """Something has happened."""
-        self._kept.append(happening)
+    def note(self, happening: Happening, devices: Positions = NOBODY) -> None:
+        """Something has happened.
+
+        :param devices: positions of the devices that it concerns.
+        """
+        self._recent.add(happening, devices)
         self._tell(happening)
 
     def note_faults(self, tick: int, seconds: float, changes: Sequence[Change]) -> None:
         """What became of faults in a tick."""
         for fault, what, devices in changes:
             text = f"{fault.spec.kind} {what}"
-            self.note(Happening(tick, seconds, what, self.names(devices), fault.fault_id, text))
+            self.note(Happening(tick, seconds, what, self.names(devices), fault.fault_id, text), devices)
 
     def note_devices(
         self, tick: int, seconds: float, before: Level, after: Level, behind: Callable[[str, int], list[Fault]]
@@ -139,7 +156,7 @@ class Happenings:
             for text, devices in ((began, changed[now[changed] > 0]), (ended, changed[now[changed] <= 0])):
                 if len(devices):
                     cause = cause_of(name, int(devices[0]))
-                    self.note(Happening(tick, seconds, name, self.names(devices), cause, text))
+                    self.note(Happening(tick, seconds, name, self.names(devices), cause, text), devices)
         for name, noun in _VALUES.items():
             now, past = _shown(after, name), _shown(before, name)
             if now is past or now is None or past is None:
@@ -149,7 +166,8 @@ class Happenings:
             for value in np.unique(now[changed]).tolist():
                 devices = changed[now[changed] == value]
                 cause = cause_of(name, int(devices[0]))
-                self.note(Happening(tick, seconds, name, self.names(devices), cause, f"{noun} {value:g}"))
+                happening = Happening(tick, seconds, name, self.names(devices), cause, f"{noun} {value:g}")
+                self.note(happening, devices)
 
     def names(self, devices: NDArray[np.int64]) -> str:
         """The names of devices; of many the first, and how many more there are."""

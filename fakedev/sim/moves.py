@@ -46,6 +46,11 @@ class Moves:
         """The old devices that are gone, shape (old devices,)."""
         return self.new_of < 0
 
+    def followed(self, devices: Positions) -> Positions:
+        """The new positions of some old devices that live on."""
+        places = self.new_of[devices]
+        return places[places >= 0]
+
     def carried(self, old: NDArray[Number], new: NDArray[Number]) -> NDArray[Number]:
         """The old values of the devices that live on, the new ones of those that have come: shape (new devices,)."""
         return np.where(self.old_of >= 0, old[self.old_of], new) if len(old) else new

@@ -10,8 +10,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from fakedev.sim.entity_keys import entity_key
 from fakedev.sim.naming import device_facts
-from fakedev.sim.randomness import Floats, Keys, entity_key
+from fakedev.sim.randomness import Floats, Keys
 from fakedev.sim.shards import Shard
 from fakedev.sim.spec import NodeSpec, PoolSpec
 

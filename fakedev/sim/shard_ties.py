@@ -83,7 +83,8 @@ def _dangerous(spec: FleetSpec, whole: Roster, found: Sequence[tuple[WorkloadSpe
             places |= nodes
     for place, node in enumerate(whole.nodes):
         dynamics = node.pool.device_type.dynamics
-        given = (node.pool.inlet_celsius, node.spec.inlet_celsius, *(d.inlet_celsius for d in node.pool.devices.values()))
+        of_devices = [device.inlet_celsius for device in node.pool.devices.values()]
+        given = (node.pool.inlet_celsius, node.spec.inlet_celsius, *of_devices)
         is_hot = any(each is not None for each in given) and dynamics is not None
         if node.pool.device_type.limits or is_hot:
             places.add(place)

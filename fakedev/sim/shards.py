@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from fakedev.sim.randomness import entity_key
+from fakedev.sim.entity_keys import entity_key
 
 #: Shards that a fleet may have.
 MOST_SHARDS: Final = 10_000

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from fakedev.sim.admission import Admission
 from fakedev.sim.attribution import Attribution
 from fakedev.sim.errors import Refused
 from fakedev.sim.faults.faults import Faults
+from fakedev.sim.moves import Moves
 from fakedev.sim.spec import WorkloadSpec
 from fakedev.sim.workload import Verdict, Workload
 from fakedev.sim.workloads import Workloads
@@ -30,28 +32,44 @@ class Turnstile:
         self._starting: dict[str, Workload] = {}
         self._ending: set[str] = set()
         self._told: list[Verdict] = []
-        self.use(attribution, admission)
-
-    def use(self, attribution: Attribution, admission: Admission) -> None:
-        """From here on whoever comes gets in by these."""
+        self._reserved = 0
         self._attribution, self._admission = attribution, admission
 
-    def accept(self, workload_id: str, spec: WorkloadSpec, key: str = "", *, of_configuration: bool = False) -> bool:
+    def move(self, moves: Moves, attribution: Attribution, admission: Admission) -> None:
+        """The devices have new places: from here on whoever comes gets in by these."""
+        self._attribution, self._admission = attribution, admission
+        self._told = [replace(each, devices=moves.followed(each.devices)) for each in self._told]
+
+    def accept(
+        self, workload_id: str, spec: WorkloadSpec, key: str = "", *, of_configuration: bool = False
+    ) -> Workload:
         """Take a workload; it begins when :meth:`let_through` is called.
 
         :param key: what its randomness is keyed by; empty: its id.
-        :param of_configuration: there may be none of its devices in this shard; then nothing comes of it.
-        :returns: whether it comes.
+        :param of_configuration: there may be none of its devices in this shard; then it does not come.
         :raises Refused: when the fleet cannot take it.
         """
-        if len(self._workloads.by_id) + len(self._told) >= MOST_WORKLOADS:
-            raise Refused("full", f"there are {MOST_WORKLOADS} workloads already")
+        self.check_room(1)
         devices = self._admission.check(spec, of_configuration=of_configuration)
+        workload = Workload(workload_id, spec, devices, self._admission.limits(spec), key=key)
         if len(devices):
-            workload = Workload(workload_id, spec, devices, self._admission.limits(spec), key=key)
             self._workloads.accept(workload)
             self._starting[workload_id] = workload
-        return len(devices) > 0
+        return workload
+
+    def check_room(self, count: int) -> None:
+        """Whether so many workloads more may come.
+
+        :raises Refused: when they may not.
+        """
+        taken = len(self._workloads.by_id) + len(self._told) + self._reserved
+        if taken + count > MOST_WORKLOADS:
+            text = f"{taken} workloads are there, and {count} more would come: at most {MOST_WORKLOADS} can be"
+            raise Refused("full", f"there are {MOST_WORKLOADS} workloads already" if count == 1 else text)
+
+    def reserve(self, count: int) -> None:
+        """Keep room for workloads that will come with another configuration; 0: they have come."""
+        self._reserved = count
 
     def stop(self, workload_id: str, reason: str) -> None:
         """A workload is to leave, with a verdict.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import numpy as np
 
 from fakedev.sim.schedule import Positions
 from fakedev.sim.spec import FOREVER, WorkloadSpec
@@ -11,12 +13,16 @@ from fakedev.sim.spec import FOREVER, WorkloadSpec
 
 @dataclass(frozen=True)
 class Verdict:
-    """A workload is over: what its peer is told."""
+    """A workload is over: what its peer is told.
+
+    :ivar devices: positions of the devices that it was on.
+    """
 
     workload_id: str
     name: str
     code: int
     text: str
+    devices: Positions = field(default_factory=lambda: np.zeros(0, dtype=np.int64), compare=False, repr=False)
 
 
 class Ending(NamedTuple):
@@ -80,4 +86,4 @@ class Workload:
 
     def verdict(self, code: int, text: str) -> Verdict:
         """What is told when it ends so."""
-        return Verdict(self.workload_id, self.spec.name, code, text)
+        return Verdict(self.workload_id, self.spec.name, code, text, self.devices)

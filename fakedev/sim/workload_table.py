@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from fakedev.sim.capacity import Capacity
 from fakedev.sim.columns import column, joined_columns, kept_columns
+from fakedev.sim.entity_keys import entity_key
 from fakedev.sim.limit_rows import LimitRows
 from fakedev.sim.metric_uses import MetricUses
-from fakedev.sim.randomness import Floats, Keys, entity_key
+from fakedev.sim.randomness import Floats, Keys
 from fakedev.sim.schedule import Positions, Profiles
 from fakedev.sim.spec import MetricUse, WorkloadSpec
 from fakedev.sim.value_functions import highest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -63,6 +64,10 @@ class Report:
         for name, each in self._parts():
             body += [f"<h1>Plan {escape(name)}</h1>", *statistics_html(each, self.now)]
         return page(self.title, body)
+
+    def as_file(self, path: str) -> str:
+        """As the end of a file's name asks for: one of FORMS."""
+        return FORMS[os.path.splitext(path)[1]](self)
 
     def _parts(self) -> Sequence[tuple[str, Statistics]]:
         """The plans, when there are several."""

@@ -68,6 +68,10 @@ FAULT_VERBS: Final = (
         "journal",
         "What happened last.",
         positionals=[Argument("count", Kind.WHOLE, "N", "how many lines, 1 to 1000; 20 when not given")],
+        options=[
+            Argument("kind", Kind.LIST, "KIND,...", "of these kinds only, as xid,lost,ended"),
+            Argument("devices", Kind.LIST, "WORD,...", "that concern these devices, as in run"),
+        ],
         answers=["ok N lines"],
     ),
 )

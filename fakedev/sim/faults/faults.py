@@ -9,12 +9,13 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fakedev.sim.entity_keys import entity_key
 from fakedev.sim.errors import Refused
 from fakedev.sim.faults.effects import Act, Effect, Touched
 from fakedev.sim.faults.fault_tick import FaultTick
 from fakedev.sim.faults.kinds import KINDS, FaultKind, Scope
 from fakedev.sim.faults.spec import FaultSpec
-from fakedev.sim.randomness import Keys, entity_key, uniform
+from fakedev.sim.randomness import Keys, uniform
 from fakedev.sim.roster import Roster
 from fakedev.sim.schedule import Positions
 from fakedev.sim.selectors import resolve_here
@@ -115,6 +116,7 @@ class Faults:
         self.changes: list[Change] = []
         self.has_moved = False
         self._devices_moved = False
+        self._reserved = 0
 
     # -- the door ---------------------------------------------------------------------------------
 
@@ -126,8 +128,8 @@ class Faults:
         :raises Refused: when it cannot be; ``where`` is the field at fault.
         """
         kind = KINDS[spec.kind]
-        if len(self.by_id) >= MOST_FAULTS and fault_id not in self.by_id:
-            raise Refused("full", f"there are {MOST_FAULTS} faults already")
+        if fault_id not in self.by_id:
+            self.check_room(1)
         devices = resolve_here(spec.devices, self._roster, spec.node, of_configuration=of_configuration)
         may_lack = of_configuration and self._roster.whole is not None
         if kind.scope in (Scope.PAGE, Scope.NODE) and len(devices):
@@ -154,6 +156,20 @@ class Faults:
         keys = self._keys[first] ^ np.uint64(entity_key("fault", key or fault_id))
         off = np.zeros(len(devices), np.bool_)
         return Fault(fault_id, spec, kind, kind.effect_of(values), devices, keys, values, metric, off)
+
+    def check_room(self, count: int) -> None:
+        """Whether so many faults more may be there.
+
+        :raises Refused: when they may not.
+        """
+        taken = len(self.by_id) + self._reserved
+        if taken + count > MOST_FAULTS:
+            text = f"{taken} faults are there, and {count} more would come: at most {MOST_FAULTS} can be"
+            raise Refused("full", f"there are {MOST_FAULTS} faults already" if count == 1 else text)
+
+    def reserve(self, count: int) -> None:
+        """Keep room for faults that will come with another configuration; 0: they have come."""
+        self._reserved = count
 
     def add(self, fault: Fault) -> None:
         """Take a fault in: it begins, or waits for its start, with the next tick."""
