@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev.sim.errors import Refused
-from fakedev.sim.events import InjectFault, Reload, StartWorkload
+from fakedev.sim.events import Event, InjectFault, Reload, StartWorkload
 from fakedev.sim.faults.fields import fault_from_fields
 from fakedev.sim.faults.kinds import KINDS
 from fakedev.sim.faults.spec import FaultSpec
@@ -24,14 +23,14 @@ from fakedev.sim.shards import Shard, parse_shard, shard_number, shard_of_host
 from fakedev.sim.spec import FleetSpec, PoolSpec, WorkloadSpec
 from fakedev.sim.workload_fields import workload_from_fields
 from tests.calibration import catalog_type
-from tests.fleets import BOARD, advance, make_fleet, pool_of, start, workload
+from tests.faulty import boards_of, inject
+from tests.fleets import BOARD, advance, loads, make_fleet, pool_of, start, workload
 from tests.shards import families, node_pages, page, shards_of
 
 _TITLE = "dcgm@4.8.2"
 _TYPES = {name: catalog_type(name) for name in ("h100", "t4", "intel-dg1")} | {
     "odd": replace(BOARD, memory_total_bytes=0, memory_page_bytes=1, limits={"power_watts": 240.0})
 }
-_SOURCE = RecordHead("1", 0.0)
 
 
 class ShardTests(SynchronousTestCase):
@@ -169,7 +168,7 @@ def _fleets(draw: st.DrawFn) -> FleetSpec:
 class WholeTests(SynchronousTestCase):
     """The pages of all shards together are those of the whole fleet."""
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=25, deadline=None)
     @given(spec=_fleets(), count=st.integers(1, 5))
     def test_any_configuration(self, spec: FleetSpec, count: int) -> None:
         """Byte for byte, in each tick, whatever works and goes wrong there."""
@@ -179,3 +178,145 @@ class WholeTests(SynchronousTestCase):
             for fleet in (whole, *shards):
                 fleet.advance()
             _same(whole, shards)
+
+    @settings(max_examples=15, deadline=None)
+    @given(data=st.data(), count=st.integers(2, 4))
+    def test_any_events(self, data: st.DataObject, count: int) -> None:
+        """Workloads and faults that come later, each sent to the shards that have devices of it."""
+        pools = data.draw(_pools())
+        spec = FleetSpec(pools, data.draw(st.integers(0, 99)))
+        whole, shards = Fleet(spec), shards_of(spec, count)
+        for _ in range(8):
+            for event in data.draw(st.lists(_event(pools), max_size=2)):
+                if self._apply(whole, event):
+                    taken = [self._apply(shard, event) for shard in shards]
+                    self.assertTrue(any(taken), event)
+            for fleet in (whole, *shards):
+                fleet.advance()
+            _same(whole, shards)
+
+    @staticmethod
+    def _apply(fleet: Fleet, event: Event) -> bool:
+        try:
+            fleet.apply(event)
+        except Refused:
+            return False
+        return True
+
+    def test_order_of_arrival(self) -> None:
+        """Two alike that come in one tick are told apart in the same way everywhere."""
+        spec = FleetSpec((pool_of(nodes=2, devices_per_node=1),))
+        whole, shards = Fleet(spec), shards_of(spec, 2)
+        for fleet in (whole, *shards):
+            start(fleet, "all", "20:20:0")
+            start(fleet, "all", "20:20:0")
+        start(whole, "dgx-0/0", "20:10:0")
+        next(start(shard, "dgx-0/0", "20:10:0") for shard in shards if shard.roster.node("dgx-0"))
+        for fleet in (whole, *shards):
+            start(fleet, "all", "20:20:0")
+            advance(fleet, 3)
+        _same(whole, shards)
+
+    def test_mixed_identities(self) -> None:
+        """Each identity of the catalog that can show the boards."""
+        spec = FleetSpec((boards_of("h100", nodes=3),), base=(workload("all", "50:20:0", pod="p", namespace="n"),))
+        whole, shards = Fleet(spec), shards_of(spec, 2)
+        for fleet in (whole, *shards):
+            advance(fleet, 2)
+        for title in ("dcgm@3.0", "dcgm@4.8.3", "nvidia-gpu-exporter@1", "run-ai@0.2", "dcgm-fake@1"):
+            _same(whole, shards, title)
+
+
+@st.composite
+def _event(draw: st.DrawFn, pools: Sequence[PoolSpec]) -> Event:
+    """A workload on one node, or a plain one on several; a fault that ends no work of several."""
+    if draw(st.booleans()):
+        workload = draw(_workload(pools))
+        node = draw(st.sampled_from([node.name for pool in pools for node in pool.nodes]))
+        if draw(st.booleans()):
+            return StartWorkload(replace(workload, devices=(f"{node}/0",)))
+        plain = replace(workload, limits=(), uses=(), is_work=False, devices=("all", "p0-*/even"))
+        return StartWorkload(plain)
+    names = ("inlet", "power-brake", "ecc-single", "absent", "frozen", "pcie-replays")
+    return InjectFault(replace(draw(_fault(pools)), kind=draw(st.sampled_from(names)), values={}, devices=("*/0",)))
+
+
+class OneShardTests(SynchronousTestCase):
+    """What a shard tells those who speak of other nodes, and what becomes of it when nodes come and go."""
+
+    def setUp(self) -> None:
+        """Four nodes in two shards, of which dgx-0 and dgx-2 are here."""
+        self.spec = FleetSpec((pool_of(nodes=4, devices_per_node=2),))
+        self.fleet = next(each for each in shards_of(self.spec, 2) if each.roster.node("dgx-0"))
+        assert self.fleet.spec.shard is not None
+        self.here, self.other = str(self.fleet.spec.shard), self.fleet.spec.shard.other("dgx-1").number
+
+    def test_devices_of_others(self) -> None:
+        """They are refused with the shard that has them; patterns take what is here."""
+        is_elsewhere = f"is in shard {self.other} of 2, and this is shard {self.here}"
+        for words, what in (
+            ("dgx-1/0", "node 'dgx-1'"),
+            ("dgx-0/0,dgx-3/1", "node 'dgx-3'"),
+            ("dgx-[1-1]/*", "dgx-[1-1]/*: all that this names"),
+        ):
+            with self.assertRaises(Refused) as caught:
+                start(self.fleet, words)
+            self.assertEqual(caught.exception.text, f"{what} {is_elsewhere}")
+            with self.assertRaises(Refused) as caught:
+                inject(self.fleet, kind="lost", devices=words.split(","))
+            self.assertEqual(caught.exception.text, f"{what} {is_elsewhere}")
+        with self.assertRaises(Refused) as caught:
+            start(self.fleet, "card0", node="dgx-1")
+        self.assertEqual((caught.exception.where, caught.exception.text), ("node", f"node 'dgx-1' {is_elsewhere}"))
+        with self.assertRaisesRegex(Refused, "no node 'dgx-9'"):
+            start(self.fleet, "dgx-9/0")
+        with self.assertRaisesRegex(Refused, "is on 4 nodes"):
+            start(self.fleet, "card0")
+        start(self.fleet, "dgx-*/1")
+        self.fleet.advance()
+        self.assertEqual(loads(self.fleet), [0, 50, 0, 50])
+
+    def test_ids(self) -> None:
+        """Workloads and faults of the configuration have the same ids in every shard."""
+        base = tuple(workload(f"dgx-{node}/0") for node in range(4))
+        faults = tuple(FaultSpec("lost", (f"dgx-{node}/1",)) for node in range(4))
+        shards = shards_of(replace(self.spec, base=base, faults=faults), 2)
+        ids = [sorted([*shard.workloads.by_id, *shard.faults.by_id]) for shard in shards]
+        even = ["base-work", "base-work-3", "config-1", "config-3"]
+        odd = ["base-work-2", "base-work-4", "config-2", "config-4"]
+        self.assertEqual(sorted(ids), [even, odd])
+
+    def test_only_what_is_needed(self) -> None:
+        """Nodes of others are simulated when work of ours depends on them, and shown nowhere."""
+        for base, faults, tied in (
+            ((workload("all"),), (), set()),
+            ((workload("all"),), (FaultSpec("lost", ("dgx-1/0",)),), {"dgx-1"}),
+            ((workload("all"),), (FaultSpec("nan", ("dgx-1/0",)),), set()),
+            ((workload("dgx-2/0"),), (FaultSpec("lost", ("dgx-1/0",)),), set()),
+            ((workload("dgx-[1-2]/*", limits={"power": 200}),), (), {"dgx-1"}),
+            ((workload("dgx-[2-3]/*"), workload("dgx-1/0,dgx-3/0", seconds_of="work")), (), set()),
+            ((workload("dgx-[2-3]/*", seconds_of="work"),), (), {"dgx-3"}),
+        ):
+            fleet = Fleet(replace(self.spec, base=base, faults=faults, shard=self.fleet.spec.shard))
+            self.assertEqual({node.name for node in fleet.roster.nodes} - {"dgx-0", "dgx-2"}, tied, (base, faults))
+            self.assertEqual([node.name for node in fleet.roster.shown], ["dgx-0", "dgx-2"])
+            self.assertEqual([fleet.roster.node(name) for name in tied], [None] * len(tied))
+            self.assertEqual(fleet.roster.summary, f"4 devices on 2 nodes (shard {self.here})")
+
+    def test_nodes_come_and_go(self) -> None:
+        """A reload: those that stay do not notice, workloads follow their words."""
+        base = (workload("all", "50:20:0"), workload("dgx-[3-5]/*", "30:10:0"))
+        specs = [
+            replace(self.spec, base=base, pools=(pool_of(nodes=nodes, devices_per_node=2),)) for nodes in (6, 4, 6)
+        ]
+        whole, shards = Fleet(specs[0]), shards_of(specs[0], 2)
+        for spec in specs[1:]:
+            for fleet in (whole, *shards):
+                advance(fleet, 2)
+                fleet.apply(Reload(Machinery(replace(spec, shard=fleet.spec.shard)), RecordHead("1", 0.0)))
+                fleet.advance()
+            _same(whole, shards)
+            counts = sorted(len(shard.workloads.by_id) for shard in shards)
+            self.assertEqual(counts, [1, 2] if len(spec.pools[0].nodes) == 4 else [2, 2])
+        with self.assertRaisesRegex(Refused, "fleet.shard cannot be changed"):
+            whole.apply(Reload(shards[0].machinery, RecordHead("1", 0.0)))

@@ -248,6 +248,9 @@ class Pages:
     def _made(self, nodes: Sequence[RosterNode], selection: Selection) -> CachedPage:
         identity, hold = selection.identity, selection.hold_seconds
         groups = [(identity, list(nodes))] if identity else by_identity(nodes, self.identities)
+        if not groups:  # a shard without nodes of that pool: an empty page
+            pools = self.fleet.roster.pools
+            groups = [(self.identities[selection.pool or pools[0].name], [])]
         faces = [(self._face(shown), group) for shown, group in groups]
         states = [self._held.every(shown.hold_seconds if hold is None else hold) for shown, _ in groups]
 
