@@ -64,7 +64,7 @@ POOL = Section(
                 )
             ),
             "The nodes: a number of them, their names, or a CSV file with the columns name and, if wanted, "
-            "labels (as k=v;k=v) and inlet.",
+            "device, count, labels (as k=v;k=v), label:NAME and inlet.",
             default=1,
         ),
         Key(

@@ -89,7 +89,7 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
     catalog = Catalog(files, report, folder, os.path.dirname(path or ""))
     fleet: Values = values["fleet"]
     pools = Pools(catalog, report).load(fleet["pools"] or ())
-    complete = len(pools) == len(fleet["pools"] or ()) and bool(pools)
+    complete = len({pool.spec.name for pool in pools}) == len(fleet["pools"] or ()) and bool(pools)
     for pool in pools:
         check_identity(pool.identity, pool.spec, pool.values.place_of("identity"), report)
     specs = tuple(pool.spec for pool in pools)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,8 +50,8 @@ class Roster:
         self.shard = shard
         nodes = []
         first = 0
-        for pool in self.pools:
-            for spec in pool.nodes:
+        for _, parts in groupby(self.pools, key=lambda pool: pool.name):
+            for spec, pool in sorted([(s, p) for p in parts for s in p.nodes], key=lambda each: each[0].row):
                 if shard is None or spec.name in tied or shard.has(spec.name):
                     nodes.append(RosterNode(spec.name, spec, pool, first))
                     first += pool.devices_per_node

@@ -31,16 +31,18 @@ class NodeSpec:
     """A host with devices.
 
     :param inlet_celsius: the temperature of the air that cools them; None: that of its pool.
+    :param row: its place among the nodes of its pool, where these have different devices.
     """
 
     name: str
     facts: Mapping[str, str] = field(default_factory=dict)
     inlet_celsius: float | None = None
+    row: int = 0
 
 
 @dataclass(frozen=True)
 class PoolSpec:
-    """Nodes with the same devices.
+    """Nodes with the same devices; where those of a pool differ, it is several of these with one name, in a row.
 
     :param devices: specifications of single devices, by index; the others have their type's facts.
     :param inlet_celsius: the temperature of the air that cools the devices; None: that of their type.
