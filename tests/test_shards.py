@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -20,7 +20,7 @@ from fakedev.sim.fleet import Fleet
 from fakedev.sim.machinery import Machinery
 from fakedev.sim.record_head import RecordHead
 from fakedev.sim.shards import Shard, parse_shard, shard_number, shard_of_host
-from fakedev.sim.spec import FleetSpec, PoolSpec, WorkloadSpec
+from fakedev.sim.spec import ChurnKind, ChurnSpec, FleetSpec, PoolSpec, WorkloadSpec
 from fakedev.sim.workload_fields import workload_from_fields
 from tests.calibration import catalog_type
 from tests.faulty import boards_of, inject
@@ -31,6 +31,7 @@ _TITLE = "dcgm@4.8.2"
 _TYPES = {name: catalog_type(name) for name in ("h100", "t4", "intel-dg1")} | {
     "odd": replace(BOARD, memory_total_bytes=0, memory_page_bytes=1, limits={"power_watts": 240.0})
 }
+_CHURN = ChurnSpec(0.3, (ChurnKind(workload(name="come", profile="80:20", repeat=0), 2.0, 9.0, counts=(1, 2)),))
 
 
 class ShardTests(SynchronousTestCase):
@@ -93,6 +94,7 @@ def _pools(draw: st.DrawFn) -> tuple[PoolSpec, ...]:
             device_type=_TYPES[draw(st.sampled_from(sorted(_TYPES)))],
             devices_per_node=draw(st.integers(1, 3)),
             inlet_celsius=draw(st.sampled_from((None, None, 30.0, 70.0))),
+            churn=draw(st.sampled_from((None, _CHURN))),
         )
         for number in range(count)
     )
@@ -165,10 +167,14 @@ def _fleets(draw: st.DrawFn) -> FleetSpec:
     return _taken(pools, draw(st.integers(0, 2**40)), base, draw(st.lists(_fault(pools), max_size=3)))
 
 
+#: Making a failing fleet smaller takes minutes.
+_PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
+
+
 class WholeTests(SynchronousTestCase):
     """The pages of all shards together are those of the whole fleet."""
 
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=25, deadline=None, phases=_PHASES)
     @given(spec=_fleets(), count=st.integers(1, 5))
     def test_any_configuration(self, spec: FleetSpec, count: int) -> None:
         """Byte for byte, in each tick, whatever works and goes wrong there."""
@@ -179,11 +185,12 @@ class WholeTests(SynchronousTestCase):
                 fleet.advance()
             _same(whole, shards)
 
-    @settings(max_examples=15, deadline=None)
+    @settings(max_examples=15, deadline=None, phases=_PHASES)
     @given(data=st.data(), count=st.integers(2, 4))
     def test_any_events(self, data: st.DataObject, count: int) -> None:
         """Workloads and faults that come later, each sent to the shards that have devices of it."""
-        pools = data.draw(_pools())
+        # Boards that are lost by heat would end work that lies on several shards in their own alone.
+        pools = tuple(replace(pool, inlet_celsius=None) for pool in data.draw(_pools()))
         spec = FleetSpec(pools, data.draw(st.integers(0, 99)))
         whole, shards = Fleet(spec), shards_of(spec, count)
         for _ in range(8):

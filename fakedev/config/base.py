@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 
 from fakedev.config.catalog import Catalog, Fields
@@ -27,23 +27,33 @@ def load_base(
     workloads = []
     series = Series(catalog, report)
     for values in entries:
-        workload = _workload(values, catalog, series, admission, report)
+        workload = read_workload(values, catalog, series, report, admission)
         if workload is not None:
             workloads.append(workload)
     return tuple(workloads)
 
 
-def _workload(
-    values: Values, catalog: Catalog, series: Series, admission: Admission | None, report: Report
+def read_workload(
+    values: Values,
+    catalog: Catalog,
+    series: Series,
+    report: Report,
+    admission: Admission | None = None,
+    besides: Collection[str] = (),
 ) -> WorkloadSpec | None:
+    """A workload as the configuration says it; None when it is wrong, which was reported.
+
+    :param admission: which workloads the fleet takes; None when that is not asked.
+    :param besides: keys that are no fields of a workload.
+    """
     fields: Fields = {"repeat": (0, values.place), "devices": ("all", values.place)}
-    if values["file"] is not None:
+    if values.get("file") is not None:
         said = catalog.workload(values["file"], values.place_of("file"))
         if said is None:
             return None
         fields |= said
     for key in values:
-        if key not in ("file", "profile", "metrics") and values.given(key) and values[key] is not None:
+        if key not in ("file", "profile", "metrics", *besides) and values.given(key) and values[key] is not None:
             fields[key] = (_plain(values[key]), values.place_of(key))
     if values.given("profile"):
         if not _is_whole(values):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fakedev.config.attribution import ATTRIBUTION
+from fakedev.config.churn_keys import CHURN
 from fakedev.config.dynamics_keys import DYNAMICS
 from fakedev.config.names import (
     COLDEST_INLET,
@@ -92,6 +93,13 @@ POOL = Section(
             OneOf((ListOf(_PROFILE, 1, words="list of profiles"), _PROFILE)),
             "What the devices do: a profile by name (doc/simulation.md), or several, dealt round.",
             default_words="nothing",
+        ),
+        Key(
+            "churn",
+            CHURN,
+            "Workloads that come to each node by themselves, and go again.",
+            default=None,
+            default_words="none",
         ),
         Key(
             "devices-per-node",

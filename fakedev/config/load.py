@@ -10,6 +10,7 @@ from typing import Final
 from fakedev.config.base import load_base
 from fakedev.config.catalog import Catalog
 from fakedev.config.checks import check_identity, note_unused_labels
+from fakedev.config.churn import check_churn
 from fakedev.config.configuration import Configuration, Journal, Logging, WorkloadPorts
 from fakedev.config.definitions import CONFIGURATION
 from fakedev.config.documents import read_document
@@ -114,6 +115,7 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
     if admission is not None and rules is not None:
         profiled, faulty = load_profiles(pools, admission, rules)
         base, faults = base + profiled, faults + faulty
+        check_churn(pools, fleet["tick"], admission, report)
     if len(base) > MOST_WORKLOADS:
         text = f"{len(base)} workloads with those of profiles are too many: at most {MOST_WORKLOADS}"
         report.problem(workloads.place, f"workloads: {text}")

@@ -8,6 +8,7 @@ from typing import Final
 
 from fakedev.config.attribution import attributed
 from fakedev.config.catalog import Catalog
+from fakedev.config.churn import read_churn
 from fakedev.config.dynamics import read_dynamics
 from fakedev.config.models import LoadedDevice, LoadedDeviceList, LoadedIdentity
 from fakedev.config.node_lists import ListedNode
@@ -78,6 +79,7 @@ class Pools:
                     f"labels: {label!r} differs from device to device: give it under devices, for one index",
                 )
         shown_as = {metric.quantity: name for name, metric in reversed(identity.identity.metric_names().items())}
+        churn = read_churn(values["churn"], self._catalog, self._report) if values["churn"] is not None else None
         pools = []
         for (word, count), alike in kinds.items():
             device = types[word]
@@ -85,7 +87,9 @@ class Pools:
             own = {index: each for index, each in devices.items() if index < count}
             specs = tuple(node.spec for node in alike)
             device_type = self._with_dynamics(device.type, values)
-            spec = PoolSpec(name, specs, device_type, count, own, dict(values["labels"]), shown_as, values["inlet"])
+            spec = PoolSpec(
+                name, specs, device_type, count, own, dict(values["labels"]), shown_as, values["inlet"], churn
+            )
             self._check_inlets(spec, values)
             pools.append(LoadedPool(spec, values, device, identity, listed))
         return pools

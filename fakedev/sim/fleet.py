@@ -32,7 +32,7 @@ from fakedev.sim.faults.disguises import Disguises
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.pages import NodeTroubles
 from fakedev.sim.going_over import check_can_go_over, find_devices, without_base, without_devices, without_places
-from fakedev.sim.happenings import NOBODY, Happening, Happenings, ending, happening_of, tell_nobody
+from fakedev.sim.happenings import NOBODY, Happening, Happenings, coming_by_itself, ending, happening_of, tell_nobody
 from fakedev.sim.levels import DEVICE, Levels, first_levels, moved_levels, next_levels
 from fakedev.sim.likes import Likes
 from fakedev.sim.machinery import Machinery
@@ -175,6 +175,7 @@ class Fleet:
         if self._coming is not None:
             self._go_over(self._coming, start)
         past = self.state.levels
+        self._let_churn_in(start)
         pace = self._relations.pace(past[DEVICE]) if self.workloads.count_work else {}
         demand = self.workloads.demand(self.state.tick + 1, start, end, pace)
         faults = self.faults.advance(start, end)
@@ -196,6 +197,23 @@ class Fleet:
         verdicts = self.turnstile.told() + list(over.values())
         self._note(past[DEVICE], verdicts)
         return verdicts
+
+    def _let_churn_in(self, now_seconds: float) -> None:
+        """Workloads come by themselves, to devices that are there and that no pod has."""
+        level, attribution = self.state.levels[DEVICE], self._labels.attribution
+
+        def is_free(device: int) -> bool:
+            is_lost = "lost" in level.arrays and level.arrays["lost"][device] > 0
+            return not is_lost and attribution.is_free(device)
+
+        arrivals = self.machinery.churn.of_tick(self.state.tick + 1, is_free)
+        for arrival in arrivals:
+            if self.turnstile.has_room:
+                workload = self.turnstile.accept(arrival.workload_id, arrival.workload, of_configuration=True)
+                started = coming_by_itself(workload, self.state.tick, now_seconds)
+                self.happenings.note(started, workload.devices)
+        if arrivals:
+            self.turnstile.let_through(self.state.tick, now_seconds)
 
     def _note(self, past: Level, verdicts: Sequence[Verdict]) -> None:
         """What happened in the tick that is over."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fakedev.sim.admission import Admission
+from fakedev.sim.churn import Churn
 from fakedev.sim.limits import DeviceLimits
 from fakedev.sim.relations import Relations
 from fakedev.sim.roster import Roster
@@ -28,3 +29,4 @@ class Machinery:
         self.quantities = self.relations.quantities
         self.admission = Admission(self.roster, self.capacity, self.quantities, spec.metric_names, spec.tick_seconds)
         self.device_limits = DeviceLimits(self.roster, self.capacity)
+        self.churn = Churn(spec.seed, spec.tick_seconds, self.roster.nodes)

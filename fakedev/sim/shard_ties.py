@@ -79,16 +79,22 @@ def _dangerous(spec: FleetSpec, whole: Roster, found: Sequence[tuple[WorkloadSpe
         if KINDS[fault.kind].scope in (Scope.BOARD, Scope.NODE):
             places |= _nodes(fault.devices, whole, fault.node)
     for workload, nodes in found:
-        if any(use.metric == MEMORY for use in workload.uses):
+        if _asks_memory(workload):
             places |= nodes
     for place, node in enumerate(whole.nodes):
         dynamics = node.pool.device_type.dynamics
         of_devices = [device.inlet_celsius for device in node.pool.devices.values()]
         given = (node.pool.inlet_celsius, node.spec.inlet_celsius, *of_devices)
         is_hot = any(each is not None for each in given) and dynamics is not None
-        if node.pool.device_type.limits or is_hot:
+        churn = node.pool.churn
+        fills_memory = churn is not None and any(_asks_memory(kind.workload) for kind in churn.kinds)
+        if node.pool.device_type.limits or is_hot or fills_memory:
             places.add(place)
     return frozenset(places)
+
+
+def _asks_memory(workload: WorkloadSpec) -> bool:
+    return any(use.metric == MEMORY for use in workload.uses)
 
 
 def _nodes(words: Sequence[str], whole: Roster, node: str) -> Nodes:

@@ -47,6 +47,7 @@ class PoolSpec:
     :param devices: specifications of single devices, by index; the others have their type's facts.
     :param inlet_celsius: the temperature of the air that cools the devices; None: that of their type.
     :param shown_as: what its users call quantities: the metric of its identity that shows each.
+    :param churn: workloads that come to its nodes by themselves; None: none do.
     """
 
     name: str
@@ -57,6 +58,7 @@ class PoolSpec:
     facts: Mapping[str, str] = field(default_factory=dict)
     shown_as: Mapping[str, str] = field(default_factory=dict)
     inlet_celsius: float | None = None
+    churn: ChurnSpec | None = None
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,36 @@ class WorkloadSpec:
     uses: tuple[MetricUse, ...] = ()
     measured_frequency_mhz: float = 0.0
     measured_capability: float = 0.0
+
+
+@dataclass(frozen=True)
+class ChurnKind:
+    """One kind of the workloads that come to nodes by themselves, and go again.
+
+    :param workload: what they all are, but for devices, pod and how long they last.
+    :param weight: how often it comes, beside the other kinds.
+    :param counts: how many devices it wants: one of these.
+    :param least_seconds, most_seconds: how long it lasts; as often under as over the geometric mean of the two.
+    :param is_job: pods are named as those of a job, each of its own; else as those of one deployment.
+    """
+
+    workload: WorkloadSpec
+    least_seconds: float
+    most_seconds: float
+    weight: float = 1.0
+    counts: tuple[int, ...] = (1,)
+    is_job: bool = False
+
+
+@dataclass(frozen=True)
+class ChurnSpec:
+    """Workloads that come to each node of a pool by themselves, and go again.
+
+    :param per_second: how many come to a node in a simulated second, on the average.
+    """
+
+    per_second: float
+    kinds: tuple[ChurnKind, ...]
 
 
 @dataclass(frozen=True)

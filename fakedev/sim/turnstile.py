@@ -67,6 +67,11 @@ class Turnstile:
             text = f"{taken} workloads are there, and {count} more would come: at most {MOST_WORKLOADS} can be"
             raise Refused("full", f"there are {MOST_WORKLOADS} workloads already" if count == 1 else text)
 
+    @property
+    def has_room(self) -> bool:
+        """Whether one more may come."""
+        return len(self._workloads.by_id) + len(self._told) + self._reserved < MOST_WORKLOADS
+
     def reserve(self, count: int) -> None:
         """Keep room for workloads that will come with another configuration; 0: they have come."""
         self._reserved = count
