@@ -52,7 +52,8 @@ def test_post(app: MemoryApplication) -> None:
     assert (answer.status, answer.headers["location"]) == (201, "/api/v1/workloads/w2")
     described = json.loads(answer.body)
     assert described == {
-        "id": "w2", "state": "starting", "origin": "request", "name": "night", "devices": ["a/0"], "profile": "60:5:10", "repeat": 1,
+        "id": "w2", "state": "starting", "origin": "request",
+        "name": "night", "devices": ["a/0"], "profile": "60:5:10", "repeat": 1,
         "device-count": 1, "load-percent": 0.0, "run-seconds": 0.0, "remaining-seconds": 10.0,
     }  # fmt: skip
     assert app.json(answer.headers["location"]) == described

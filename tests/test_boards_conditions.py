@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from fakedev.sim.boards.conditions import Conditions
 from fakedev.sim.demand import Demand
+from fakedev.sim.device_types import DeviceType
 from fakedev.sim.relations import Relations
 from fakedev.sim.roster import Roster
 from fakedev.sim.state import Level
@@ -22,10 +24,10 @@ class Devices:
     :param load: a share of 1, of plain work.
     """
 
-    def __init__(self, load: float = 1.0) -> None:
+    def __init__(self, load: float = 1.0, board: DeviceType = FULL) -> None:
         pools = (
             pool_of("a", device_type=BOARD, devices_per_node=2),
-            pool_of("b", device_type=FULL, devices_per_node=2),
+            pool_of("b", device_type=board, devices_per_node=2),
         )
         self.relations = Relations(Roster(pools), 0.0, 1)
         self._demand = Demand({"compute": np.full(4, load)}, np.zeros(4))
@@ -69,6 +71,18 @@ def test_a_condition(name: str, value: float, expected: dict[str, float]) -> Non
     devices.set(**{name: math.nan})
     assert devices.relations.conditions == Conditions()
     assert devices.after(2000, *expected) == [pytest.approx(values, abs=1e-3) for values in usual]
+
+
+def test_how_long_the_hardware_slowed_down_and_why() -> None:
+    """By the brake 10 s; by heat, once it is over its own limit, some time; both count as the hardware's."""
+    assert FULL.dynamics is not None
+    devices = Devices(board=replace(FULL, dynamics=replace(FULL.dynamics, hardware_slowdown_celsius=94.0)))
+    names = tuple(f"throttled_hardware_{why}seconds" for why in ("", "brake_", "heat_"))
+    devices.set(braked=1)
+    assert devices.after(10, *names) == [[10, 0], [10, 0], [0, 0]]
+    devices.set(braked=math.nan, inlet_celsius=95)
+    (both, _), (brake, _), (heat, _) = devices.after(300, *names)
+    assert both == brake + heat > brake == 10
 
 
 def test_hot_air_throttles() -> None:

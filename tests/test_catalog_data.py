@@ -18,8 +18,8 @@ CATALOG = Path(fakedev.catalog.__file__).parent
 DEVICES = sorted((CATALOG / "devices").glob("*.yaml"))
 IDENTITIES = sorted((CATALOG / "identities").glob("*.yaml"))
 
-DEVICE_KEYS = {"name", "aliases", "facts", "memory", "capability", "ranges", "dynamics", "sources"}
-OPTIONAL_DEVICE_KEYS = {"lacks"}
+DEVICE_KEYS = {"name", "aliases", "facts", "memory", "capability", "connections", "ranges", "dynamics", "sources"}
+OPTIONAL_DEVICE_KEYS = {"lacks", "mig", "tiles"}
 #: What every device type says of its dynamics, and the columns of the table in doc/devices.md, in this order.
 DYNAMICS = {
     "power-limit-watts", "clock-step-mhz", "inlet-celsius", "slowdown-celsius", "resume-celsius",
@@ -187,10 +187,26 @@ class TestDevices:
         generation, lanes = int(match[1]), int(match[2])
         computed = 8e9 * 2 ** (generation - 3) * lanes * 128 / 130 / 8
         assert device["dynamics"]["pcie-bytes-per-second"] == pytest.approx(computed, rel=0.005)
+        pcie = device["connections"]["pcie"]
+        assert (pcie["generation"], pcie["width"]) == (generation, lanes)
+
+    def test_links_are_told_apart(self, device: dict[str, Any]) -> None:
+        """A board with links says how many; they carry together what its links do."""
+        links = device["connections"].get("links")
+        assert (links is not None) == ("fabric-bytes-per-second" in device["dynamics"])
+        if links is not None:
+            match = re.search(r"(\d+) (?:NVLink|Xe Link|xGMI link)s? of ([\d.]+) GB/s each way|(\d+) links of ([\d.]+)",
+                              device["sources"]["fabric-bytes-per-second"])  # fmt: skip
+            assert match is not None
+            count, speed = match[1] or match[3], match[2] or match[4]
+            assert int(count) == links["count"]
+            assert device["dynamics"]["fabric-bytes-per-second"] == pytest.approx(float(speed) * 1e9 * links["count"])
 
     def test_sources(self, device: dict[str, Any]) -> None:
         """Each fact, size, range and value of the dynamics says where it is from, and no source is of nothing."""
-        values = {"capability", *device["facts"], *device["memory"], *device["ranges"], *device["dynamics"]}
+        parts = ("facts", "memory", "connections", "ranges", "dynamics")
+        values = {"capability", *(key for part in parts for key in device[part])}
+        values |= {"mig", "tiles"} & set(device)
         assert set(device["sources"]) == values
         for name, text in device["sources"].items():
             assert SOURCE.search(text), f"{name}: {text}"

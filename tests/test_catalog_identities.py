@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import combinations
 
 import pytest
 
@@ -44,9 +45,9 @@ def test_rows(identity: Identity) -> None:
             assert set(row.named) <= set(KNOWN_QUANTITIES), family.name
             assert row.quantity or not (row.plus or row.per)
             assert row.unit in UNITS
-            assert row.level == "device"
-        told_apart = [tuple((label.name, label.value) for label in row.labels) for row in family.rows]
-        assert len(told_apart) == len(set(told_apart)), family.name
+            assert row.level in ("device", "part", "unit", "whole", "tile", "tiled", "single")
+        for row, other in combinations(family.rows, 2):
+            assert row.excludes(other) or row.labels != other.labels, family.name
 
 
 def test_labels(identity: Identity) -> None:
@@ -58,10 +59,11 @@ def test_labels(identity: Identity) -> None:
     for label in (*identity.labels, *of_rows):
         assert LABEL_NAME.fullmatch(label.name)
         assert not label.name.startswith("__")
-        assert label.optional or set(Template.parse(label.value).facts) <= FACTS, label
+        assert label.optional or set(Template.parse(label.value).facts) <= {*FACTS, "tile"}, label
     for family in identity.families:
         for row in family.rows:
             assert not {label.name for label in row.labels} & set(common), family.name
+            assert row.level == "tile" or not any("{tile}" in label.value for label in row.labels), family.name
 
 
 def test_not_covered(identity: Identity) -> None:

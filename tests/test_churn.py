@@ -51,7 +51,7 @@ class ArrivalTests(SynchronousTestCase):
     def drawn(self, per_second: float, seed: int = 1, ticks: int = 3600) -> list[Arrival]:
         """All that come in some ticks of a second."""
         roster = Roster([pool_of(nodes=50, devices_per_node=32, churn=ChurnSpec(per_second, self.kinds))])
-        churn = Churn(seed, 1.0, roster.nodes)
+        churn = Churn(seed, 1.0, roster)
         return [arrival for tick in range(1, ticks + 1) for arrival in churn.of_tick(tick, lambda device: True)]
 
     def assert_about(self, found: float, expected: float, deviation: float) -> None:
@@ -99,7 +99,7 @@ class ArrivalTests(SynchronousTestCase):
         self.assertNotEqual(self.drawn(0.05, seed=2), self.arrivals)
         more = pool_of("other", nodes=3, churn=ChurnSpec(0.05, self.kinds))
         roster = Roster([more, pool_of(nodes=60, devices_per_node=32, churn=ChurnSpec(0.05, self.kinds))])
-        churn = Churn(1, 1.0, roster.nodes)
+        churn = Churn(1, 1.0, roster)
         found = [each for tick in range(1, 601) for each in churn.of_tick(tick, lambda device: True)]
         ours = [each for each in found if each in self.arrivals]
         self.assertEqual(ours, [each for each in self.arrivals if int(each.workload_id.split("-")[3]) <= 600])

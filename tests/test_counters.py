@@ -55,8 +55,8 @@ def test_families_and_labels(tmp_path: Path) -> None:
         ("DCGM_FI_PROF_NVLINK_TX_BYTES", "counter", "Sent, headers included."),
     ]
     names = [label.name for label in identity.labels]
-    assert names[5:8] == ["Hostname", "DCGM_FI_DEV_SERIAL", "container"]
-    assert identity.leading_labels == 7
+    assert names[7:10] == ["Hostname", "DCGM_FI_DEV_SERIAL", "container"]
+    assert identity.leading_labels == 9
 
 
 def test_the_base_says_how(tmp_path: Path) -> None:
@@ -127,4 +127,4 @@ def test_versions_differ_as_they_should() -> None:
     names = {version: [label.name for label in each.labels] for version, each in by_version.items()}
     assert ["hostname" in each for each in names.values()] == [False, False, True]
     assert ["pci_bus_id" in each for each in names.values()] == [False, True, True]
-    assert [label.optional for label in by_version["3.0"].labels] == [False] * 9
+    assert [label.name for label in by_version["3.0"].labels if label.optional] == ["GPU_I_PROFILE", "GPU_I_ID"]

@@ -1,4 +1,4 @@
-"""The sessions of doc/simulation.md, typed in again: a machine answers as it did when they were pasted."""
+"""The sessions of doc/simulation.md and doc/parts.md, typed in again: they answer as when they were pasted."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import pytest
 from tests.application import application
 from tests.source_tree import ROOT
 
-PAGE = (ROOT / "doc" / "simulation.md").read_text(encoding="utf-8")
 _PROMPT = "    $ nc localhost 4499\n"
 
 
-def blocks() -> list[str]:
-    """The indented blocks of the page that are sessions or a whole configuration, without their indent."""
-    paragraphs = PAGE.split("\n\n")
-    return [textwrap.dedent(each) for each in paragraphs if each.startswith((_PROMPT, "    version: 1"))]
+def sessions(page: str) -> list[tuple[str, str]]:
+    """The sessions of a page with its configuration: its indented blocks that are such, without their indent."""
+    paragraphs = (ROOT / "doc" / page).read_text(encoding="utf-8").split("\n\n")
+    blocks = [textwrap.dedent(each) for each in paragraphs if each.startswith((_PROMPT, "    version: 1"))]
+    (configuration,) = [each for each in blocks if not each.startswith("$")]
+    return [(configuration, each) for each in blocks if each.startswith("$")]
 
 
-SESSIONS, CONFIGURATIONS = ([each for each in blocks() if each.startswith("$") is kind] for kind in (True, False))
+SESSIONS = [*sessions("simulation.md"), *sessions("parts.md")]
 
 
-@pytest.mark.parametrize("session", SESSIONS, ids=lambda session: session.split()[5])
-def test_a_session(session: str) -> None:
+@pytest.mark.parametrize(("configuration", "session"), SESSIONS, ids=[each.split()[5] for _, each in SESSIONS])
+def test_a_session(configuration: str, session: str) -> None:
     """Each line that a person typed is answered with the lines that follow it."""
-    (configuration,) = CONFIGURATIONS
     board = str(ROOT / "doc" / "plots" / "blocked-h100.yaml")
     lines = session.splitlines()[1:]
     with application(configuration.replace("blocked-h100.yaml", board)) as app:
@@ -41,5 +41,5 @@ def test_a_session(session: str) -> None:
 
 
 def test_all_are_there() -> None:
-    """A limit of its own, one of its device, and work on a throttled board."""
-    assert len(SESSIONS) == 3
+    """A limit of its own, one of its device, and work on a throttled board; parts of a device."""
+    assert len(SESSIONS) == 4

@@ -18,14 +18,18 @@ from fakedev.sim.journal import Replay
 from fakedev.sim.quantities import COUNTERS, INTEGRALS
 from fakedev.sim.state import Level
 from tests.calibration import catalog_type
+from tests.divided import check_parts, divided_pool, parts_of
 from tests.fleets import make_fleet, pool_of, start, stop
 
 _POOLS = (
     pool_of("h", nodes=2, device_type=catalog_type("h100"), devices_per_node=2),
     pool_of("g", device_type=catalog_type("intel-dg1"), devices_per_node=2),
     pool_of("o", devices_per_node=2),
+    divided_pool(
+        "m", parts_of("3g.20gb", "2g.10gb", "1g.5gb"), device_type=catalog_type("a100"), devices_per_node=2
+    ),
 )
-_DEVICES = ("all", "h-0/0", "h-0/*", "*/1", "g-0/0", "o-0/*")
+_DEVICES = ("all", "h-0/0", "h-0/*", "*/1", "g-0/0", "o-0/*", "m-0/1", "m-0/1/0", "m-0/1/*", "*/*/2")
 
 
 @st.composite
@@ -37,7 +41,9 @@ def fault_fields(draw: st.DrawFn) -> dict[str, Any]:
         values = st.integers(int(each.low), int(min(each.high, 1000))).map(float)
         if not each.whole:
             values = st.floats(each.low, min(each.high, 1000))
-        fields[each.name] = draw(values)
+        if not each.instead_of or draw(st.booleans()):
+            fields[each.name] = draw(values)
+            fields.pop(each.instead_of, None)
     if kind.takes_metric and draw(st.booleans()):
         fields["metric"] = draw(st.sampled_from(("power", "memory", "energy_joules", "DCGM_FI_DEV_GPU_TEMP")))
     for name, times in (("start", (0, 0, 3)), ("duration", (0, 4, 15)), ("every", (0, 0, 1, 5))):
@@ -51,7 +57,7 @@ class AnyFaults(RuleBasedStateMachine):
 
     @initialize(seed=st.integers(0, 2**40))
     def begin(self, seed: int) -> None:
-        """Eight devices."""
+        """Ten devices, one of them divided."""
         self.seed = seed
         self.events: list[Stamped] = []
         self.fleet = self._made(self.events.append)
@@ -113,6 +119,11 @@ class AnyFaults(RuleBasedStateMachine):
             assert np.allclose(grown, np.where(gone, 0.0, after.arrays[reason])), reason
 
     @invariant()
+    def parts_are_within_their_devices(self) -> None:
+        """No part shows more than its device has for it, whatever has gone wrong."""
+        check_parts(self.fleet, self.fleet.state)
+
+    @invariant()
     def values_are_possible(self) -> None:
         """Finite numbers; no board is idle and over its limit, none shows memory that it has not."""
         level = self.fleet.state.levels["device"]
@@ -130,8 +141,8 @@ class AnyFaults(RuleBasedStateMachine):
 
     @invariant()
     def what_is_lost_is_lost(self) -> None:
-        """A board that is gone shows nothing else, and nobody works on it."""
-        level = self.fleet.state.levels["device"]
+        """A board or part that is gone shows nothing else, and nobody works on it."""
+        level = self.fleet.state.levels["unit"]
         for device in np.flatnonzero(level.arrays["lost"]).tolist():
             assert {name for name in level.arrays if level.has(name, device)} <= {"lost"}
         if self.fleet.state.tick:
@@ -141,9 +152,10 @@ class AnyFaults(RuleBasedStateMachine):
     @invariant()
     def what_is_shown_is_a_level(self) -> None:
         """Whatever exporters do, there are the same quantities, of the same devices."""
-        shown, true = self.fleet.shown.levels["device"], self.fleet.state.levels["device"]
-        assert shown.arrays.keys() == true.arrays.keys()
-        assert all(values.shape == (true.count,) for values in shown.arrays.values())
+        for name, true in self.fleet.state.levels.items():
+            shown = self.fleet.shown.levels[name]
+            assert shown.arrays.keys() == true.arrays.keys()
+            assert all(values.shape == (true.count,) for values in shown.arrays.values())
 
     def teardown(self) -> None:
         """All faults cleared: conditions are the usual ones. And the record gives the same again."""
@@ -162,7 +174,7 @@ class AnyFaults(RuleBasedStateMachine):
         replay = Replay([event_from_fields(event_to_fields(each)) for each in self.events])
         while again.state.tick < self.fleet.state.tick:
             replay.advance(again)
-        mine, its = self.fleet.shown.levels["device"], again.shown.levels["device"]
+        mine, its = self.fleet.shown.levels["unit"], again.shown.levels["unit"]
         assert all(np.array_equal(mine.arrays[name], its.arrays[name], equal_nan=True) for name in mine.arrays)
 
 

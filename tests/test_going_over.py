@@ -49,7 +49,7 @@ def shown(fleet: Fleet, pool_name: str = "") -> dict[str, list[str]]:
         if pool_name in ("", node.pool.name):
             for place in node.devices:
                 values = [(each, level.arrays[each][place], level.has(each, place)) for each in sorted(level.arrays)]
-                found[fleet.roster.device_name(place)] = [f"{name} {value!r} {has}" for name, value, has in values]
+                found[fleet.roster.unit_name(place)] = [f"{name} {value!r} {has}" for name, value, has in values]
     return found
 
 
@@ -261,7 +261,7 @@ class FaultTests(SynchronousTestCase):
         """A device under a fault shows what it would have shown without any reload; so does the page of its node."""
         for kind in KINDS.values():
             with self.subTest(kind=kind.name):
-                values = {each.name: each.default or each.high for each in kind.parameters}
+                values = {each.name: each.default or each.high for each in kind.parameters if not each.instead_of}
                 if kind.name == "xid":
                     values = {"code": 79}
                 moving, still = (make_fleet(boards_of("h100", nodes=2), seed=4) for _ in range(2))

@@ -6,9 +6,12 @@ are no part of the project: they lie in a folder beside it on the developers' ma
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -17,11 +20,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from fakedev.config.files import Files
 from fakedev.config.load import load
 from fakedev.exposition.face import Face
-from fakedev.exposition.identity import UNITS, Identity, Layout, RowSpec
+from fakedev.exposition.identity import UNITS, FamilySpec, Identity, Layout, RowSpec
+from fakedev.exposition.labels import Template
+from fakedev.exposition.numbers import number_of
 from fakedev.exposition.page import Page
-from fakedev.exposition.sources import DeviceSource
+from fakedev.exposition.sources import DeviceSource, Entity
 from fakedev.sim.events import StartWorkload
 from fakedev.sim.fleet import Fleet
+from fakedev.sim.roster import RosterNode
 from fakedev.sim.state import Level
 from fakedev.sim.workload_fields import workload_from_fields
 
@@ -65,19 +71,39 @@ def value_of(level: Level, quantity: str, device: int) -> float:
     return float(level.arrays[quantity][device]) if level.has(quantity, device) else 0.0
 
 
-def has_row(row: RowSpec, level: Level, device: int) -> bool:
-    """Whether a device has what the row shows, and the row is not left out for what is 0."""
+def fact_of(row: RowSpec, facts: Mapping[str, str]) -> float:
+    """The number that a row makes of facts."""
+    return number_of(Template.parse(row.fact).value(facts))
+
+
+def has_row(row: RowSpec, level: Level, device: int, facts: Mapping[str, str]) -> bool:
+    """Whether a device has what the row shows, and the row is not left out for what is 0 or no number."""
     is_left_out = row.where and not any(value_of(level, name, device) for name in row.where)
     is_left_out = is_left_out or any(value_of(level, name, device) for name in row.unless)
+    is_left_out = is_left_out or (bool(row.fact) and math.isnan(fact_of(row, facts)))
     return all(level.has(name, device) for name in row.needed) and not is_left_out
 
 
-def shown(row: RowSpec, level: Level, device: int) -> float:
+def shown(row: RowSpec, level: Level, device: int, facts: Mapping[str, str]) -> float:
     """What a row shows of a device."""
+    if row.fact:
+        return fact_of(row, facts)
     if not row.quantity:
         return row.constant
     value = sum(value_of(level, name, device) for name in (row.quantity, *row.plus))
+    if row.bits:
+        return float(int(value) & row.bits != 0)
     return value / (value_of(level, row.per, device) if row.per else 1.0) * UNITS[row.unit]
+
+
+def sorted_rows(family: FamilySpec, source: DeviceSource, node: RosterNode) -> list[tuple[RowSpec, Entity]]:
+    """The rows of a family that a node's entities may have: entity by entity, row by row."""
+    found = [
+        (place, number, row, entity)
+        for number, row in enumerate(family.rows)
+        for place, entity in enumerate(source.entities(row.level, node))
+    ]
+    return [(row, entity) for _, _, row, entity in sorted(found, key=itemgetter(0, 1))]
 
 
 def page_of(fleet: Fleet, identity: Identity) -> str:
@@ -105,16 +131,19 @@ class TestEveryDevice:
                 assert len(names) == len(set(names))
 
     def test_the_numbers_are_the_arrays(self, title: str) -> None:
-        """Each row shows its quantity of its device, in its unit, to the digits of its format; there are no others."""
+        """Each row shows its quantity of its entity, in its unit, to the digits of its format; there are no others.
+
+        The rows of a node are in the order of its entities, of a level each.
+        """
         fleet, identity = every_device(title)
-        level = fleet.state.levels["device"]
+        levels, source = fleet.state.levels, DeviceSource(fleet)
         lines = iter(page_of(fleet, replace(identity, layout=Layout.FAMILIES)).splitlines())
         for family in identity.families:
             expected = [
-                shown(row, level, device)
-                for device in range(level.count)
-                for row in family.rows
-                if has_row(row, level, device)
+                shown(row, levels[row.level], at, facts)
+                for node in fleet.roster.nodes
+                for row, (at, facts) in sorted_rows(family, source, node)
+                if has_row(row, levels[row.level], at, facts)
             ]
             if not expected:
                 continue
@@ -191,6 +220,37 @@ class TestDcgm:
 
 
 @needs_golden
+class TestNvidiaGpuExporter:
+    """nvidia-gpu-exporter@1 over an H100, beside captures of one."""
+
+    @pytest.mark.parametrize("state", ["idle", "load"])
+    def test_settings_and_facts(self, state: str) -> None:
+        """They are the captured board's, but for those that tell boards and drivers apart."""
+        name = f"nvidia_gpu_exporter.linux-x86_64__nvidia-h100-80gb-hbm3__590.48.01__{state}.prom"
+        capture = (GOLDEN / name).read_text(encoding="utf-8")
+        pool = "{name: p, nodes: 1, device: h100, devices-per-node: 1, identity: nvidia-gpu-exporter}"
+        fleet, identity = made(pool, "all")
+        own = {f"nvidia_smi_{each}" for each in ("pci_device", "pci_bus", "serial")}
+        facts = {family.name for family in identity.families if family.rows[0].fact} - own
+        assert len(facts) > 25
+        ours, theirs = (
+            {name: float(value) for name, value in re.findall(r"^(\w+)\{.*\} (\S+)$", page, re.MULTILINE)}
+            for page in (page_of(fleet, identity), capture)
+        )
+        assert {name: ours[name] for name in facts} == {name: theirs[name] for name in facts}
+
+    def test_what_a_pool_says(self) -> None:
+        """It takes the place of the type's; what is no number has no row."""
+        labels = 'labels: {persistence_mode: "0", vbios_version: "1.2.3", ecc_mode: "[N/A]"}'
+        page = page_of(*made(
+            "{name: p, nodes: 1, device: h100, devices-per-node: 2, identity: nvidia-gpu-exporter, " + labels + "}"
+        ))  # fmt: skip
+        assert re.findall(r"^nvidia_smi_persistence_mode\{.*\} (\S+)$", page, re.MULTILINE) == ["0", "0"]
+        assert page.count('vbios_version="1.2.3"') == 2
+        assert "ecc_mode" not in page
+
+
+@needs_golden
 class TestCollectd:
     """collectd@6 over the DG1 of the reference page."""
 
@@ -228,18 +288,12 @@ class TestXpumanager:
     """xpumanager@1.3 over the Max 1550 of the reference page, which shows its two tiles one by one."""
 
     def series(self, page: str, names: set[str]) -> set[tuple[str, ...]]:
-        """Names with their labels, but for what tells tiles from the whole (and the random UUID)."""
-        found = set()
-        for line in lines_of(page, names):
-            if not line.startswith("#"):
-                name, _, labels = line.rpartition("} ")[0].partition("{")
-                labels = re.sub(r'sub_dev="\d",', "", labels)
-                labels = re.sub(r'src="\w+"', 'src="direct"', labels)
-                found.add((name, labels))
-        return found
+        """Names with their labels."""
+        lines = [line for line in lines_of(page, names) if not line.startswith("#")]
+        return {line.rpartition("} ")[0].partition("{")[::2] for line in lines}
 
     def test_series(self) -> None:
-        """Those of the exporter, in the families that we cover, but two that the identity says it lacks."""
+        """Those of the exporter, but for an engine that the board of the catalog has not."""
         ours = page_of(*made(
             "{name: p, nodes: [node-1], device: max-1550, identity: xpumanager@1.3, devices-per-node: 2, devices: ["
             "{index: 1, pci: '0000:4d:00.0', uuid: 01000000-0000-0000-0000-004d00000000}]}",
@@ -250,8 +304,9 @@ class TestXpumanager:
         names = declared(ours) & declared(theirs)
         assert len(names) > 15
         lacking = self.series(theirs, names) - self.series(ours, names)
-        missing = {(name, re.findall(r'type="\w+"', labels)[0]) for name, labels in lacking}
-        assert missing == {("xpum_frequency_mhz", 'type="request"'), ("xpum_engine_group_ratio", 'type="media"')}
+        assert {(name, re.findall(r'type="\w+"', labels)[0]) for name, labels in lacking} == {
+            ("xpum_engine_group_ratio", 'type="media"')
+        }
         more = self.series(ours, names) - self.series(theirs, names)
         assert all('location="mem"' in labels or 'type="copy"' in labels for _, labels in more), more
         declarations = [line for line in lines_of(ours, names) if line.startswith("#")]

@@ -18,7 +18,10 @@ def test_ratings() -> None:
         shown = {name: [level.arrays[name][device] for device in (0, 1) if level.has(name, device)] for name in RATINGS}
         assert shown == {
             "core_frequency_max_mhz": [1980, 2100],
+            "core_frequency_min_mhz": [345, 132],
             "memory_frequency_max_mhz": [2619, 1300],
+            "memory_frequency_min_mhz": [2619, 900],
+            "memory_max_bytes_per_second": [3.35e12, 5.3e12],
             "power_limit_default_watts": [700, 750],
             "slowdown_temperature_celsius": [87, 100],
             "hardware_slowdown_temperature_celsius": [89],

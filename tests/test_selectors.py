@@ -26,7 +26,7 @@ ALONE = Roster([pool_of("dgx")])
 
 def named(*words: str, node: str = "", roster: Roster = ROSTER) -> list[str]:
     """The devices that some words name, as ``node/index``."""
-    return [roster.device_name(position) for position in resolve(words, roster, node).tolist()]
+    return [roster.unit_name(position) for position in resolve(words, roster, node).tolist()]
 
 
 def fault(*words: str, node: str = "", roster: Roster = ROSTER) -> tuple[str, str, str]:
@@ -185,5 +185,5 @@ def test_any_words_name_devices_or_are_refused(words: list[str], node: str) -> N
 @given(st.sets(st.integers(0, 9), min_size=1))
 def test_names_of_devices_are_words_for_them(positions: set[int]) -> None:
     """What is shown as a device's name can be typed again."""
-    words = [ROSTER.device_name(position) for position in positions]
+    words = [ROSTER.unit_name(position) for position in positions]
     assert resolve(words, ROSTER).tolist() == sorted(positions)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
@@ -63,7 +64,7 @@ class PageCase(SynchronousTestCase):
         for _ in range(count):
             self.clock.advance(0.5)
             way.answer(1, answer)
-        way.answer(1, answer._replace(outcome=Outcome.FAILURE, exit_code=1, error=MARKUP))
+        way.answer(1, replace(answer, outcome=Outcome.FAILURE, exit_code=1, error=MARKUP))
 
     def ask(self, site: GuardedSite, text: str, body: bytes = b"") -> HttpAnswer:
         """The answer to a request: METHOD PATH."""

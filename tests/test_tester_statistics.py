@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -24,7 +25,7 @@ GOOD = Answer(Outcome.SUCCESS, 0, run_seconds=0.5, wait_seconds=0.25, node="n", 
 
 def bad(outcome: Outcome = Outcome.FAILURE, error: str = "no such file") -> Answer:
     """An answer that is no success."""
-    return GOOD._replace(outcome=outcome, exit_code=1, error=error)
+    return replace(GOOD, outcome=outcome, exit_code=1, error=error)
 
 
 def test_the_parts_of_a_request_add_up() -> None:
@@ -66,7 +67,7 @@ def test_nodes_devices_and_pods_are_told_apart() -> None:
     statistics = Statistics(0.0)
     for node, device, answer in (("a", "card0", GOOD), ("b", "card0", GOOD), ("b", "card1", bad())):
         ticket = statistics.started(0.0, 0.0)
-        statistics.answered(ticket, answer._replace(node=node, device=device), 1.0)
+        statistics.answered(ticket, replace(answer, node=node, device=device), 1.0)
     assert {name: tally.answers for name, tally in statistics.nodes.items()} == {"a": 1, "b": 2}
     assert {name: tally.failures for name, tally in statistics.devices.items()} == {
         "a/card0": 0, "b/card0": 0, "b/card1": 1,
@@ -181,7 +182,7 @@ def drive(
             for intended in pacer.due(now, len(under_way), True)[: len(runs) - number]:
                 ticket = statistics.started(intended, now)
                 ended, wait = queue.serve(now, runs[number])
-                answer = GOOD._replace(run_seconds=runs[number], wait_seconds=wait)
+                answer = replace(GOOD, run_seconds=runs[number], wait_seconds=wait)
                 heapq.heappush(under_way, (ended, number, ticket, answer))
                 number += 1
         moments = [under_way[0][0]] if under_way else []

@@ -12,7 +12,7 @@ from fakedev.commands.sample_page import sample_page
 from fakedev.commands.streams import write_text
 from fakedev.config.catalog import Catalog
 from fakedev.config.files import Files
-from fakedev.config.identity_choice import likely_identities, told_device
+from fakedev.config.identity_choice import likely_identities, told_device, told_instances
 from fakedev.config.problems import ConfigurationError, Report
 from fakedev.exposition.captured import CapturedPage, read_page
 from fakedev.exposition.conformity import Conformity, compared
@@ -82,9 +82,10 @@ def _best(capture: CapturedPage, options: argparse.Namespace) -> tuple[str, Conf
     if not names:
         raise ValueError(f"{options.against}: no identity has any of its families; name one with --identity")
     device = options.device or told_device(capture.label_values(), catalog)
+    instances = told_instances(capture, device, catalog)
     results = []
     for name in names:
-        identity, text = sample_page(name, device)
+        identity, text = sample_page(name, device, instances)
         result = compared(capture, read_page(text), is_fragment=options.fragment)
         results.append((f"{identity.title} on {device}", result))
     return max(results, key=lambda each: each[1].percent)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from typing import Final
 
 from fakedev.config.files import Files
@@ -20,14 +21,17 @@ _TICKS: Final = 120
 _EPOCH_SECONDS: Final = 1_700_000_000
 
 
-def sample_page(identity: str, device: str) -> tuple[Identity, str]:
+def sample_page(identity: str, device: str, instances: Sequence[str] = ()) -> tuple[Identity, str]:
     """The page of a node of two boards, one idle and one fully busy for two minutes.
 
     :param identity: name in the catalog, or path.
     :param device: name in the catalog, or path.
+    :param instances: the profiles of the instances that each board is divided into; empty for none.
     :raises ConfigurationError: when there is no such identity or device, or one cannot show the other.
     """
+    pool: dict[str, object]
     pool = {"name": "sample", "nodes": ["node-1"], "device": device, "devices-per-node": 2, "identity": identity}
+    pool |= {"mig": list(instances)} if instances else {}
     tree = {
         "fleet": {"epoch": str(_EPOCH_SECONDS), "pools": [pool]},
         "web": [],

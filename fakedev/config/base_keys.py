@@ -106,7 +106,7 @@ BASE = Section(
         Key(
             "devices",
             OneOf((ListOf(Text(), 1, words="list of device words"), Text("device words with commas"))),
-            "Devices: all, even, odd, card0, dgx-0/3, dgx-[0-3]/*.",
+            "Devices: all, even, odd, card0, dgx-0/3, dgx-[0-3]/*, dgx-0/3/1.",
             default="all",
         ),
         Key(

@@ -23,6 +23,9 @@ from fakedev.sim.spec import NodeSpec, PoolSpec
 _OF_A_DEVICE: Final = ("index", "uuid", "serial", "pci_address", "device_file")
 _OF_A_NODE: Final = ("node", "uuid", "serial")
 
+#: Levels of rows that devices have.
+_OF_DEVICES: Final = ("device", "unit", "whole", "tiled", "single")
+
 
 def check_identity(loaded: LoadedIdentity, pool: PoolSpec, place: Place, report: Report) -> None:
     """Reports what of an identity the devices of a pool cannot fill, and rows that would be the same."""
@@ -60,6 +63,7 @@ def note_unused_labels(labels: Mapping[str, Place], identities: Iterable[Identit
     shown: set[str] = set()
     for identity in identities:
         shown |= facts_shown(_all_labels(identity))
+        shown |= facts_shown(LabelSpec("", row.fact) for family in identity.families for row in family.rows)
     for label, place in labels.items():
         if label not in shown:
             report.note(place, f"the label {label!r} is left out: {names} does not show it")
@@ -95,8 +99,9 @@ def _lacks_fact(identity: Identity, label: LabelSpec, fact: str, pool: PoolSpec)
 
 def _check_quantities(loaded: LoadedIdentity, pool: PoolSpec, place: Place, report: Report) -> None:
     has = quantities_of(pool)
-    rows = [(family.name, row) for family in loaded.identity.families for row in family.rows if row.level == "device"]
-    missing = [(family, quantity) for family, row in rows for quantity in row.named if quantity not in has]
+    rows = [(family.name, row) for family in loaded.identity.families for row in family.rows]
+    shown = [(family, row.named) for family, row in rows if row.level in (*_OF_DEVICES, "tile")]
+    missing = [(family, quantity) for family, named in shown for quantity in named if quantity not in has]
     for family, quantity in dict.fromkeys(missing):
         at = loaded.quantity_places.get(quantity, place)
         if loaded.strict:
@@ -168,7 +173,7 @@ def _all_labels(identity: Identity) -> Iterable[LabelSpec]:
     yield from identity.labels
     for family in identity.families:
         for row in family.rows:
-            if row.level == "device":
+            if row.level in _OF_DEVICES:
                 yield from row.labels
 
 

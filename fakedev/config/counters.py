@@ -28,10 +28,12 @@ class FieldTable:
 
     :param fields: what each shows, by its name and its other name.
     :param others: names of fields that there are, and that cannot be shown.
+    :param level: of entities that have a row, of fields that say nothing else.
     """
 
     fields: Mapping[str, Values]
     others: frozenset[str]
+    level: str = "device"
 
     @classmethod
     def read(cls, node: Node, report: Report) -> FieldTable | None:
@@ -43,7 +45,7 @@ class FieldTable:
         for row in values["fields"].values():
             if row["alias"]:
                 fields[row["alias"]] = row
-        return cls(fields, frozenset(values["not-simulated"]))
+        return cls(fields, frozenset(values["not-simulated"]), values["level"])
 
 
 @dataclass(frozen=True)

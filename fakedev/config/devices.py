@@ -6,15 +6,18 @@ import re
 from dataclasses import replace
 from typing import Final
 
+from fakedev.config.connections import read_connections
 from fakedev.config.device_limits import read_limits
 from fakedev.config.dynamics import read_dynamics
 from fakedev.config.formats import DEVICE_TYPE
+from fakedev.config.mig import read_mig
 from fakedev.config.models import LoadedDevice
 from fakedev.config.nodes import Node, Table
 from fakedev.config.problems import Place, Report
 from fakedev.config.schema import INVALID, nearest_name
 from fakedev.config.values import Values
 from fakedev.sim.device_types import DeviceType, Range
+from fakedev.sim.parts.tiles import tiles_of
 from fakedev.sim.quantities import DIRECT_QUANTITIES, FILE_ALIASES, KNOWN_QUANTITIES, quantity_in_file
 
 _QUANTITY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -47,8 +50,11 @@ def load_device(node: Node, report: Report) -> LoadedDevice | None:
         lacks=values["lacks"],
         capability=values["capability"],
         dynamics=read_dynamics(values["dynamics"] if values.given("dynamics") else None, ranges, report),
+        connections=read_connections(values["connections"] if values.given("connections") else None, report),
+        tiles=tiles_of(values["tiles"], memory["total"]),
     )
-    return LoadedDevice(replace(device, limits=read_limits(values, device, report)), values.place)
+    device = replace(device, limits=read_limits(values, device, report))
+    return LoadedDevice(device, values.place, mig=read_mig(values, report))
 
 
 def checked_range(name: str, low: float, high: float) -> Range:

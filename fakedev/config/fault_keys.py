@@ -33,7 +33,7 @@ FAULT = Section(
         Key(
             "devices",
             OneOf((ListOf(Text(), 1, words="list of device words"), Text("device words with commas"))),
-            "Devices: all, even, odd, card0, dgx-0/3, dgx-[0-3]/*. It or node must be given.",
+            "Devices: all, even, odd, card0, dgx-0/3, dgx-[0-3]/*, dgx-0/3/1. It or node must be given.",
             default_words="all of the node",
         ),
         Key("node", Text(), "The node whose devices are meant by bare names.", default_words="none"),

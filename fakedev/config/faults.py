@@ -19,7 +19,8 @@ from fakedev.sim.spec import FleetSpec
 def fault_rules(fleet: FleetSpec, relations: Relations, admission: Admission) -> Faults:
     """Which faults the fleet can have."""
     roster = Roster(fleet.pools)
-    return Faults(fleet.seed, roster, roster.keys(), relations.quantities, admission.metric, fleet.tick_seconds)
+    present = {name: roster.parts.units(has) for name, has in relations.quantities.items()}
+    return Faults(fleet.seed, roster, roster.unit_keys(), present, admission.metric, fleet.tick_seconds)
 
 
 def load_faults(entries: Iterable[Values], rules: Faults | None, report: Report) -> tuple[FaultSpec, ...]:

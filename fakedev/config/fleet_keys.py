@@ -5,6 +5,7 @@ from __future__ import annotations
 from fakedev.config.attribution import ATTRIBUTION
 from fakedev.config.churn_keys import CHURN
 from fakedev.config.dynamics_keys import DYNAMICS
+from fakedev.config.mig_keys import INSTANCES
 from fakedev.config.names import (
     COLDEST_INLET,
     HOTTEST_INLET,
@@ -45,6 +46,7 @@ DEVICE = Section(
         Key("pci", Text("PCI address", pci_address), "Its PCI address.", default_words="from seed, node and index"),
         Key("file", Text(), "Its device file, by which workloads name it.", default_words="card and the index"),
         Key("inlet", _CELSIUS, "Inlet temperature.", default_words="the node's", unit=_DEGREES),
+        Key("mig", INSTANCES, "Its instances; none for an undivided GPU.", default=None, default_words="the pool's"),
         Key("profile", _PROFILE, "What it does: a profile by name.", default_words="the pool's"),
         Key("labels", _LABELS, "Facts of this device, for the identity's labels.", default={}),
     ),
@@ -88,6 +90,13 @@ POOL = Section(
             default_words="the device type's",
         ),
         Key("inlet", _CELSIUS, "Inlet temperature of the devices.", default_words="the device type's", unit=_DEGREES),
+        Key(
+            "mig",
+            INSTANCES,
+            "The instances that each GPU is divided into, by their profiles (doc/parts.md).",
+            default=(),
+            default_words="none",
+        ),
         Key(
             "profile",
             OneOf((ListOf(_PROFILE, 1, words="list of profiles"), _PROFILE)),

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from fakedev.config.connections_keys import CONNECTIONS
 from fakedev.config.dynamics_keys import DYNAMICS
+from fakedev.config.mig_keys import MIG
 from fakedev.config.names import fact_name
 from fakedev.config.nodes import Node, Scalar
 from fakedev.config.problems import Report
-from fakedev.config.scalars import Boolean, Choice, Number, Size, Text
+from fakedev.config.scalars import Boolean, Choice, Integer, Number, Size, Text
 from fakedev.config.schema import INVALID, Key, Section, Type
 from fakedev.config.shapes import ListOf, MapOf
 from fakedev.sim.quantities import ERROR_COUNTERS
@@ -107,6 +109,9 @@ DEVICE_TYPE = Section(
             required=True,
         ),
         Key("dynamics", DYNAMICS, "How clocks, power and heat act on each other.", default=None, default_words="none"),
+        Key("connections", CONNECTIONS, "How the board is connected.", default=None, default_words="not known"),
+        Key("tiles", Integer(1, 16), "Of how many tiles it is made.", default=1),
+        Key("mig", MIG, "How it can be divided into instances.", default=None, default_words="not at all"),
         Key(
             "limits",
             MapOf(Amount(), words="mapping of quantities to numbers"),

@@ -52,6 +52,10 @@ def load_identity(node: Node, report: Report, library: Library) -> LoadedIdentit
         version=values["version"],
         families=families,
         labels=read_labels(values["labels"], "labels", report),
+        labels_of_levels=tuple(
+            (level, read_labels(labels, f"labels-of-levels: {level}", report))
+            for level, labels in values["labels-of-levels"].items()
+        ),
         content_type=values["content-type"],
         layout=Layout(values["layout"]),
         sort_labels=values["sort-labels"],
@@ -84,7 +88,7 @@ def load_identity(node: Node, report: Report, library: Library) -> LoadedIdentit
             identity = quirk.shown_by(identity)
     places = {family["name"]: family.place for family in (*values["families"], *values["also"])}
     for family in identity.families:
-        check_rows(family, identity.labels, places.get(family.name, values.place), report)
+        check_rows(family, identity, places.get(family.name, values.place), report)
     if identity.leading_labels > len(identity.labels):
         place = values.place_of("leading-labels")
         report.problem(place, f"leading-labels: there are only {len(identity.labels)} labels")

@@ -7,6 +7,7 @@ from typing import Final
 
 from fakedev.config.catalog import Catalog
 from fakedev.config.problems import Place, Report
+from fakedev.exposition.captured import CapturedPage
 from fakedev.exposition.identity import Identity
 
 #: The device of a page that does not tell which it shows.
@@ -47,3 +48,19 @@ def told_device(values: Collection[str], catalog: Catalog) -> str:
         if loaded and any(loaded.type.facts.get(fact) in values for fact in _TELLING):
             return loaded.type.name
     return DEFAULT_DEVICE
+
+
+def told_instances(page: CapturedPage, device: str, catalog: Catalog) -> tuple[str, ...]:
+    """The profiles of the instances of the first board that a page tells of as divided; empty for none.
+
+    :param device: the type of its boards; profiles that it has not are left out.
+    """
+    loaded = catalog.device(device, Place("device"))
+    known = [each.name for each in loaded.mig.profiles] if loaded and loaded.mig else []
+    boards: dict[str | None, dict[str | None, str]] = {}
+    for family in page.families.values():
+        for sample in family.samples:
+            labels = dict(sample.labels)
+            if labels.get("GPU_I_PROFILE") in known:
+                boards.setdefault(labels.get("gpu"), {})[labels.get("GPU_I_ID")] = labels["GPU_I_PROFILE"]
+    return tuple(next(iter(boards.values()), {}).values())

@@ -84,7 +84,7 @@ def shown_by_counters(values: Values, making: Making, library: Library, report: 
         if counter.kind == "label":
             labels.append(LabelSpec(counter.name, counter.shows["label"]))
             continue
-        row = read_row(counter.shows, {}, report)
+        row = read_row(counter.shows, {}, report, table.level)
         for name in row.needed:
             quantities.setdefault(name, counter.place)
         number = NumberFormat(counter.shows["format"])

@@ -45,12 +45,28 @@ _UNIT: Final = Key("unit", Choice(tuple(UNITS)), "Unit in which it is shown.", d
 _CONSTANT: Final = Key(
     "constant", Number(), "What it shows in place of a quantity: of things that never change.", default_words="none"
 )
+_FACT: Final = Key(
+    "fact",
+    Text(),
+    "In place of a quantity a text with {facts} in it that is a number, decimal or 0x...; no row where it is none.",
+    default="",
+    default_words="none",
+)
+_BITS: Final = Key(
+    "bits",
+    Integer(0, 2**31 - 1),
+    "Of a quantity that is a mask: it shows 1 where any of these bits is set, else 0.",
+    default=0,
+    default_words="the quantity itself",
+)
 
 ROW = Section(
     "identity.families.rows",
     (
         Key("quantity", Text(), _QUANTITY_DOC, default="", default_words="see constant"),
         _CONSTANT,
+        _FACT,
+        _BITS,
         _PLUS,
         _PER,
         _UNIT,
@@ -73,7 +89,10 @@ FAMILY = Section(
         Key(
             "quantity", Text(), "The quantity it shows, when it has one row for each device.", default_words="see rows"
         ),
+        Key("level", Text(), "The level of entities that have that row.", default="device"),
         _CONSTANT,
+        _FACT,
+        _BITS,
         _PLUS,
         _PER,
         _UNIT,
@@ -120,8 +139,11 @@ FIELD = Section(
         Key("number", Integer(1, 9999), "The field's number, by which families may be ordered.", required=True),
         Key("alias", Text(), "Another name that a counters file may use.", default="", default_words="none"),
         Key("label", Text(), "Its text, as of a label, where it can be one.", default="", default_words="none"),
+        Key("level", Text(), "The level of entities that have a row.", default="", default_words="that of all fields"),
         Key("quantity", Text(), _QUANTITY_DOC, default="", default_words="none"),
         _CONSTANT,
+        _FACT,
+        _BITS,
         _PLUS,
         _PER,
         _UNIT,
@@ -138,6 +160,7 @@ COUNTER_FIELDS = Section(
     "counter fields",
     (
         Key("fields", MapOf(FIELD, words="mapping of field names"), "Fields by name.", required=True),
+        Key("level", Text(), "The level of entities of fields that say nothing else.", default="device"),
         Key("not-simulated", ListOf(Text()), "Names of the other fields that there are.", default=()),
     ),
     doc="The fields that a counters file may name.",
@@ -185,6 +208,10 @@ IDENTITY = Section(
         Key("known-quirks", ListOf(QUIRK), "Quirks that can be named.", default=(), default_words="those of based-on"),
         Key("health", Text(), "What /health answers.", default="", default_words="fakedev's own"),
         Key("labels", _LABELS, "Labels of every row.", default=(), default_words="none"),
+        Key(
+            "labels-of-levels", MapOf(_LABELS, words="mapping of levels to lists of labels"),
+            "In their place, labels of the rows of some levels.", default={}, default_words="none",
+        ),
         Key(
             "families",
             ListOf(FAMILY, 1, words="list of families"),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
 from fakedev.config.problems import Place, Report
 from fakedev.config.values import Values
-from fakedev.exposition.identity import FamilySpec, LabelSpec, NumberFormat, RowSpec
+from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, NumberFormat, RowSpec
 from fakedev.exposition.labels import Template
 from fakedev.sim.quantities import quantity_in_file
 
@@ -17,7 +17,11 @@ _METRIC: Final = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 
 _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
-_LEVELS: Final = ("device", "node", "part", "link", "workload")
+_LEVELS: Final = (
+    "device", "part", "unit", "whole", "tile", "tiled", "single", "node", "link", "port", "switch", "workload",
+)  # fmt: skip
+#: The links of one number of all devices.
+_NUMBERED: Final = re.compile(r"link/\d{1,2}")
 
 
 def checked_metric(name: str) -> str:
@@ -40,18 +44,19 @@ def checked_label(name: str) -> str:
     return name
 
 
-def check_rows(family: FamilySpec, labels: Sequence[LabelSpec], place: Place, report: Report) -> None:
+def check_rows(family: FamilySpec, identity: Identity, place: Place, report: Report) -> None:
     """Reports labels given twice on a line, and rows that would be the same series."""
-    seen: set[tuple[str, frozenset[tuple[str, str]]]] = set()
+    seen: dict[tuple[str, frozenset[tuple[str, str]]], list[RowSpec]] = {}
     for row in family.rows:
-        names = Counter(label.name for label in (*labels, *row.labels))
+        names = Counter(label.name for label in (*identity.labels_on(row.level), *row.labels))
         for name, times in names.items():
             if times > 1:
                 report.problem(place, f"{family.name}: the label {name!r} is given {times} times on a line: remove one")
         series = (row.level, frozenset((label.name, label.value) for label in row.labels))
-        if series in seen:
+        alike = seen.setdefault(series, [])
+        if not all(row.excludes(other) for other in alike):
             report.problem(place, f"{family.name}: two rows have the same labels: give them a label that differs")
-        seen.add(series)
+        alike.append(row)
 
 
 def read_family(values: Values, quantities: dict[str, Place], report: Report) -> FamilySpec:
@@ -61,10 +66,10 @@ def read_family(values: Values, quantities: dict[str, Place], report: Report) ->
     """
     name = values["name"] or ""
     reported(checked_metric, name, values.place_of("name"), report)
-    if sum((bool(values["rows"]), values.given("quantity"), values.given("constant"))) != 1:
-        report.problem(values.place, f"{name}: give either quantity, or constant, or rows")
+    if sum((bool(values["rows"]), *(values.given(key) for key in ("quantity", "constant", "fact")))) != 1:
+        report.problem(values.place, f"{name}: give either quantity, or constant, or fact, or rows")
     rows = tuple(read_row(row, quantities, report) for row in values["rows"])
-    if not rows and (values["quantity"] or values["constant"] is not None):
+    if not rows and (values["quantity"] or values["fact"] or values["constant"] is not None):
         rows = (read_row(values, quantities, report),)
     return FamilySpec(
         name=name,
@@ -75,19 +80,26 @@ def read_family(values: Values, quantities: dict[str, Place], report: Report) ->
     )
 
 
-def read_row(values: Values, quantities: dict[str, Place], report: Report) -> RowSpec:
+def read_row(
+    values: Values, quantities: dict[str, Place], report: Report, usual_level: str = "device"
+) -> RowSpec:
     """A row, or the one row of a family in its short form.
 
     :param quantities: gathers the quantities that it names, with their places.
+    :param usual_level: its level when it says nothing else.
     """
     quantity = quantity_in_file(values["quantity"] or "")
-    if bool(quantity) == (values["constant"] is not None):
-        report.problem(values.place, "a row shows either a quantity or a constant")
+    fact = values["fact"]
+    if sum((bool(quantity), bool(fact), values["constant"] is not None)) != 1:
+        report.problem(values.place, "a row shows either a quantity, or a constant, or a fact")
+    reported(Template.parse, fact, values.place_of("fact"), report)
+    if values["bits"] and not quantity:
+        report.problem(values.place_of("bits"), "bits are those of a quantity")
     if quantity:
         quantities.setdefault(quantity, values.place_of("quantity"))
     plus, where, unless = (_named(values, key, quantities) for key in ("plus", "where", "unless"))
-    level = values.get("level", "device")
-    if level not in _LEVELS:
+    level = values["level"] or usual_level
+    if level not in _LEVELS and not _NUMBERED.fullmatch(level):
         report.problem(values.place_of("level"), f"level: {level!r} is none of {', '.join(_LEVELS)}")
     per, requires = (quantity_in_file(values[key]) for key in ("per", "requires"))
     for name, key in ((per, "per"), (requires, "requires")):
@@ -95,7 +107,9 @@ def read_row(values: Values, quantities: dict[str, Place], report: Report) -> Ro
             quantities.setdefault(name, values.place_of(key))
     labels = read_labels(values["labels"], "labels", report)
     constant = 0.0 if values["constant"] is None else float(values["constant"])
-    return RowSpec(quantity, values["unit"], labels, level, requires, plus, per, where, unless, constant)
+    return RowSpec(
+        quantity, values["unit"], labels, level, requires, plus, per, where, unless, constant, fact, values["bits"]
+    )
 
 
 def _named(values: Values, key: str, quantities: dict[str, Place]) -> tuple[str, ...]:

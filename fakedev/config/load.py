@@ -29,6 +29,7 @@ from fakedev.config.values import Values
 from fakedev.config.variables import Variables
 from fakedev.sim.admission import Admission
 from fakedev.sim.faults.faults import MOST_FAULTS
+from fakedev.sim.parts.demand import unit_capacity
 from fakedev.sim.relations import Relations
 from fakedev.sim.roster import Roster
 from fakedev.sim.spec import FleetSpec
@@ -108,7 +109,8 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
     if complete:
         roster = Roster(specs)
         relations = Relations(roster, 0.0, fleet["seed"])
-        admission = Admission(roster, relations.capacity(), relations.quantities, metrics, fleet["tick"])
+        capacity = unit_capacity(relations.capacity(), roster.parts)
+        admission = Admission(roster, capacity, relations.quantities, metrics, fleet["tick"])
         rules = fault_rules(FleetSpec(specs, fleet["seed"], fleet["tick"]), relations, admission)
     base = load_base(workloads["base"], catalog, admission, report)
     faults = load_faults(values["faults"], rules, report)

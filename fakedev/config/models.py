@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from fakedev.config.problems import Place
 from fakedev.exposition.identity import Identity, LabelSpec, NumberFormat
 from fakedev.sim.device_types import DeviceType
+from fakedev.sim.parts.mig import Mig
 from fakedev.sim.spec import DeviceSpec
 
 
@@ -16,11 +17,13 @@ class LoadedDevice:
     """A device type.
 
     :param labels: of the original's JSON: label to its place, so that unused ones can be told.
+    :param mig: how it can be divided into instances; None: not at all.
     """
 
     type: DeviceType
     place: Place
     labels: Mapping[str, Place] = field(default_factory=dict)
+    mig: Mig | None = None
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,10 @@ _TEMPLATE: Final = re.compile(r"[^{}]*(\{(0[1-9])?\})?[^{}]*")
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _PCI: Final = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
 #: Facts that only the simulation knows.
-COMPUTED_FACTS: Final = ("index", "node", "pool", "pod", "namespace", "container", "xid")
+COMPUTED_FACTS: Final = (
+    "index", "node", "pool", "pod", "namespace", "container", "xid",
+    "device_count", "pci_domain", "pci_bus", "pci_device",
+)  # fmt: skip
 LONGEST_NODE_NAME: Final = 253
 LONGEST_POOL_NAME: Final = 63
 LONGEST_QUEUE_NAME: Final = 100

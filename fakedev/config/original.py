@@ -137,9 +137,9 @@ def load_original_identity(node: Node, report: Report, find_family: FindFamily) 
             report.problem(metric_places[metric], f"MetricMap.{metric}: {error}")
         rows.setdefault(family, []).append(RowSpec(quantity_in_file(metric), labels=extra.get(metric, ())))
     families = tuple(_family(name, tuple(found), find_family(name)) for name, found in rows.items())
-    for family in families:
-        check_rows(family, labels, values.place_of("MetricMap"), report)
     identity = Identity(name=PurePath(values.place.file).stem, version="", families=families, labels=labels)
+    for family in families:
+        check_rows(family, identity, values.place_of("MetricMap"), report)
     quantities = {quantity_in_file(metric): place for metric, place in metric_places.items()}
     facts = {fact_key(name): place for name, place in label_places.items()}
     return LoadedIdentity(identity, values.place, True, facts, quantities)

@@ -10,6 +10,7 @@ from fakedev.config.attribution import attributed
 from fakedev.config.catalog import Catalog
 from fakedev.config.churn import read_churn
 from fakedev.config.dynamics import read_dynamics
+from fakedev.config.mig import divided
 from fakedev.config.models import LoadedDevice, LoadedDeviceList, LoadedIdentity
 from fakedev.config.node_lists import ListedNode
 from fakedev.config.nodes import Table
@@ -85,11 +86,12 @@ class Pools:
             device = types[word]
             assert device is not None, word
             own = {index: each for index, each in devices.items() if index < count}
-            specs = tuple(node.spec for node in alike)
-            device_type = self._with_dynamics(device.type, values)
+            parts = divided(values["mig"], _places(values, "mig"), device, self._report)
             spec = PoolSpec(
-                name, specs, device_type, count, own, dict(values["labels"]), shown_as, values["inlet"], churn
-            )
+                name, tuple(node.spec for node in alike), self._with_dynamics(device.type, values), count,
+                self._with_instances(values, own, device), dict(values["labels"]), shown_as, values["inlet"], parts,
+                churn,
+            )  # fmt: skip
             self._check_inlets(spec, values)
             pools.append(LoadedPool(spec, values, device, identity, listed))
         return pools
@@ -101,6 +103,16 @@ class Pools:
         if not word:
             return self._catalog.device(values["device"], values.place_of("device"))
         return self._catalog.device(word, next(nodes[0].place for (each, _), nodes in kinds.items() if each == word))
+
+    def _with_instances(
+        self, values: Values, devices: dict[int, DeviceSpec], device: LoadedDevice
+    ) -> dict[int, DeviceSpec]:
+        """The devices of a pool with the instances of those that say which they have."""
+        for each in values["devices"] if not isinstance(values["devices"], str) else ():
+            if each["index"] in devices and each["mig"] is not None:
+                parts = divided(each["mig"], _places(each, "mig"), device, self._report)
+                devices[each["index"]] = replace(devices[each["index"]], parts=parts)
+        return devices
 
     def _with_dynamics(self, device_type: DeviceType, values: Values) -> DeviceType:
         """The device type with the pool's dynamics, where it gives some."""
@@ -170,6 +182,11 @@ class Pools:
         if before <= MOST_DEVICES < self._devices:
             self._report.problem(place, f"the fleet has {self._devices} devices so far: at most {MOST_DEVICES}")
         return self._devices <= MOST_DEVICES
+
+
+def _places(values: Values, key: str) -> list[Place]:
+    """The places of the entries of a list."""
+    return [node.place for node in values.items_of(key)]
 
 
 def _label_place(values: Values, label: str) -> Place:

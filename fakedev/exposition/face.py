@@ -13,8 +13,9 @@ import numpy as np
 
 from fakedev.exposition.family import Family
 from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec
-from fakedev.exposition.labels import Labels
+from fakedev.exposition.labels import Labels, Template
 from fakedev.exposition.lines import GroupTexts, Labelled, RowKinds
+from fakedev.exposition.numbers import number_of
 from fakedev.exposition.sources import Source
 
 Group = TypeVar("Group")
@@ -26,15 +27,18 @@ class Face(Generic[Group]):
     def __init__(self, identity: Identity, source: Source[Group]) -> None:
         self.identity = identity
         self._source = source
-        rows = [(row.level, row.labels) for family in identity.families for row in family.rows]
-        #: Each kind of row, its level and its own labels, with its number.
-        self._numbers = {kind: number for number, kind in enumerate(dict.fromkeys(rows))}
-        self._own: dict[str, list[tuple[LabelSpec, ...]]] = {}
-        for level, own in self._numbers:
-            self._own.setdefault(level, []).append(own)
+        rows = [(row.level, row.labels, row.fact) for family in identity.families for row in family.rows]
+        #: Each kind of row, its level, its own labels and the fact that it shows, with its place.
+        self._places = {kind: place for place, kind in enumerate(dict.fromkeys(rows))}
+        own: dict[str, list[tuple[LabelSpec, ...]]] = {}
+        #: Of each level, for each kind of its rows, the fact that it shows; None where it shows a quantity.
+        self._shown: dict[str, list[Template | None]] = {}
+        for level, labels, fact in self._places:
+            own.setdefault(level, []).append(labels)
+            self._shown.setdefault(level, []).append(Template.parse(fact) if fact else None)
         self._labels = {
-            level: Labels(identity.labels, kinds, identity.sort_labels, identity.leading_labels)
-            for level, kinds in self._own.items()
+            level: Labels(identity.labels_on(level), kinds, identity.sort_labels, identity.leading_on(level))
+            for level, kinds in own.items()
         }
         self._families: dict[bool, list[Family]] = {}
         self._kept: dict[Group, tuple[object, GroupTexts]] = {}
@@ -47,7 +51,7 @@ class Face(Generic[Group]):
         return self._families[openmetrics]
 
     def _kinds_of(self, family: FamilySpec) -> RowKinds:
-        numbers = tuple([self._numbers[row.level, row.labels] for row in family.rows])
+        numbers = tuple([self._places[row.level, row.labels, row.fact] for row in family.rows])
         return RowKinds(numbers, len({row.level for row in family.rows}) == 1)
 
     def texts(self, group: Group) -> GroupTexts:
@@ -57,17 +61,19 @@ class Face(Generic[Group]):
         if kept is not None and kept[0] == version:
             return kept[1]
         of_level = {level: self._of_level(level, group) for level in self._labels}
-        texts = [next(of_level[level]) for level, _ in self._numbers]
+        texts = [next(of_level[level]) for level, _, _ in self._places]
         self._kept[group] = version, texts
         return texts
 
     def _of_level(self, level: str, group: Group) -> Iterator[Labelled]:
-        """The entities of a level with the texts of each kind of row, in the order of their numbers."""
+        """The entities of a level with the texts of each kind of row, in the order of their places."""
         entities = list(self._source.entities(level, group))
         positions = np.array([position for position, _ in entities], dtype=np.int64)
         written = [self._labels[level].texts(facts) for _, facts in entities]
-        for number in range(len(self._own[level])):
-            yield Labelled(positions, tuple([_before_number(each[number]) for each in written]))
+        for place, shown in enumerate(self._shown[level]):
+            texts = tuple([_before_number(each[place]) for each in written])
+            numbers = None if shown is None else np.array([number_of(shown.value(facts)) for _, facts in entities])
+            yield Labelled(positions, texts, numbers)
 
 
 def _before_number(labels: str) -> bytes:

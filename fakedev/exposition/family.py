@@ -46,12 +46,15 @@ class Family:
         """The lines whose entities have their quantity in this state."""
         found: list[tuple[int, NDArray[np.bool_] | bool]] = []
         for number, (row, needed) in enumerate(zip(self._rows, self._needed, strict=True)):
-            level = state.levels.get(row.level)
+            level = state.levels.get(row.state_level)
             if level is None or not needed <= level.arrays.keys():
                 found.append((number, False))
             elif row.is_conditional or needed & level.present.keys():
-                positions = lines.positions if lines.rows is None else lines.positions[lines.rows == number]
-                found.append((number, np.logical_and.reduce(_conditions(level, row, needed, positions))))
+                where = slice(None) if lines.rows is None else lines.rows == number
+                conditions = _conditions(level, row, needed, lines.positions[where])
+                if row.fact and lines.numbers is not None:
+                    conditions.append(~np.isnan(lines.numbers[where]))
+                found.append((number, np.logical_and.reduce(conditions)))
         if not found:
             return lines
         if len(found) == len(self._rows) and all(is_there is False for _, is_there in found):
@@ -83,14 +86,16 @@ class Family:
     def _values(self, lines: Lines, some: slice, state: State) -> Floats:
         """What some lines show, in the unit that it is shown in: an array as long as they are many."""
         positions = lines.positions[some]
+        of_facts = None if lines.numbers is None else lines.numbers[some]
         if lines.rows is None:
-            return _shown(state.levels[self._rows[0].level], self._rows[0], positions)
+            return _shown(state.levels[self._rows[0].state_level], self._rows[0], positions, of_facts)
         rows = lines.rows[some]
         values = np.empty(len(rows))
         for number in np.unique(rows).tolist():
             row = self._rows[number]
             chosen = np.flatnonzero(rows == number)
-            values[chosen] = _shown(state.levels[row.level], row, positions[chosen])
+            numbers = None if of_facts is None else of_facts[chosen]
+            values[chosen] = _shown(state.levels[row.state_level], row, positions[chosen], numbers)
         return values
 
 
@@ -116,8 +121,13 @@ def _is_any(level: Level, names: Sequence[str], positions: NDArray[np.int64]) ->
     return found
 
 
-def _shown(level: Level, row: RowSpec, positions: NDArray[np.int64]) -> Floats:
-    """What a row shows of some entities, in the unit that it is shown in: shape as ``positions``."""
+def _shown(level: Level, row: RowSpec, positions: NDArray[np.int64], of_facts: Floats | None) -> Floats:
+    """What a row shows of some entities, in the unit that it is shown in: shape as ``positions``.
+
+    :param of_facts: the numbers of their facts, where the row shows such.
+    """
+    if row.fact and of_facts is not None:
+        return of_facts * UNITS[row.unit]
     if not row.quantity:
         return np.full(len(positions), row.constant)
     values: Floats = level.arrays[row.quantity][positions]
@@ -126,6 +136,8 @@ def _shown(level: Level, row: RowSpec, positions: NDArray[np.int64]) -> Floats:
     if row.per:
         whole = level.arrays[row.per][positions]
         values = np.divide(values, whole, out=np.zeros(len(values)), where=whole != 0)
+    if row.bits:
+        values = ((values.astype(np.int64) & row.bits) != 0).astype(np.float64)
     return values * UNITS[row.unit]
 
 

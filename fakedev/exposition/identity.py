@@ -86,6 +86,9 @@ class RowSpec:
     :param where: quantities of which one at least must not be 0; empty for no such condition.
     :param unless: quantities that must all be 0, or absent.
     :param constant: is shown where ``quantity`` is empty.
+    :param fact: a template whose text is the number that is shown where ``quantity`` is empty; an entity whose text
+        is none has no row.
+    :param bits: 1 is shown where the quantity, a mask, has any of these bits, else 0; 0: the quantity itself.
     """
 
     quantity: str
@@ -98,12 +101,19 @@ class RowSpec:
     where: tuple[str, ...] = ()
     unless: tuple[str, ...] = ()
     constant: float = 0.0
+    fact: str = ""
+    bits: int = 0
 
     @property
     def needed(self) -> tuple[str, ...]:
         """The quantities that an entity must have to be shown."""
         names = (self.quantity, *self.plus, self.per, self.requires)
         return tuple(dict.fromkeys(name for name in names if name))
+
+    @property
+    def state_level(self) -> str:
+        """The level of the state that it shows: ``link/5``, the fifth links of all devices, are some of ``link``."""
+        return self.level.partition("/")[0]
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -113,12 +123,17 @@ class RowSpec:
     @property
     def is_conditional(self) -> bool:
         """Whether an entity that has all that is needed may still have no row."""
-        return bool(self.where or self.unless)
+        return bool(self.where or self.unless or self.fact)
+
+    def excludes(self, other: RowSpec) -> bool:
+        """Whether no entity can have both rows at once: one is left out for what the other needs."""
+        pairs = ((self.where, other.unless), (other.where, self.unless))
+        return any(where and set(where) <= set(unless) for where, unless in pairs)
 
     @property
     def is_plain(self) -> bool:
         """Whether it shows its quantity alone."""
-        return bool(self.quantity) and not self.plus and not self.per
+        return bool(self.quantity) and not self.plus and not self.per and not self.bits
 
 
 @dataclass(frozen=True)
@@ -137,6 +152,7 @@ class Identity:
     """A vendor's exporter in one version.
 
     :param labels: on every row, before the row's own unless ``sort_labels``.
+    :param labels_of_levels: in place of ``labels`` on rows of some levels: (level, labels) each.
     :param leading_labels: how many of ``labels`` stay in front when the others are sorted.
     :param sort_labels: labels are in alphabetical order of their names.
     :param timestamps: every row ends with the tick's wall time in milliseconds.
@@ -155,12 +171,22 @@ class Identity:
     layout: Layout = Layout.FAMILIES
     sort_labels: bool = False
     leading_labels: int = 0
+    labels_of_levels: tuple[tuple[str, tuple[LabelSpec, ...]], ...] = ()
     timestamps: bool = False
     openmetrics: bool = False
     shared_devices: SharedDevices = SharedDevices.FIRST
     hold_seconds: float = 0.0
     health: str = ""
     not_covered: tuple[str, ...] = ()
+
+    def labels_on(self, level: str) -> tuple[LabelSpec, ...]:
+        """The labels of every row of a level."""
+        return dict(self.labels_of_levels).get(level, self.labels)
+
+    def leading_on(self, level: str) -> int:
+        """How many of them stay in front: all of those that a level has for itself."""
+        own = dict(self.labels_of_levels).get(level)
+        return self.leading_labels if own is None else len(own)
 
     def metric_names(self) -> dict[str, MetricName]:
         """What each family shows first, for limits that users give by the names that they see."""
@@ -176,7 +202,7 @@ class Identity:
         return f"{self.name}@{self.version}" if self.version else self.name
 
     def conditional_families(self) -> list[str]:
-        """Families that are on the page at times: all their rows depend on what is 0."""
+        """Families that are there at times, or of some boards: all their rows depend on what is 0, or on facts."""
         return [family.name for family in self.families if all(row.is_conditional for row in family.rows)]
 
     def absent_families(self, quantities: Collection[str]) -> list[str]:

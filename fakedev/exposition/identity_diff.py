@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, RowSpec
+
+#: Levels of devices.
+_OF_DEVICES: Final = ("device", "unit", "whole", "single", "tiled")
 
 
 class _Series(NamedTuple):
@@ -52,9 +55,13 @@ def _series(identity: Identity) -> dict[str, _Series]:
 def _is_the_same(old: _Series, new: _Series) -> bool:
     """Whether two series show the same quantity of the same thing, in whatever unit."""
     before, after = old.row, new.row
-    return bool(before.quantity) and (before.level, before.quantity, before.plus, before.per) == (
-        after.level, after.quantity, after.plus, after.per
-    )  # fmt: skip
+    return bool(before.quantity or before.fact) and _source(before) == _source(after)
+
+
+def _source(row: RowSpec) -> tuple[object, ...]:
+    """What a row shows, in whatever unit; devices are the same whatever they are divided into."""
+    level = "device" if row.level in _OF_DEVICES else row.level
+    return level, row.quantity, row.fact, row.bits, row.plus, row.per
 
 
 def _in_words(old: _Series, new: _Series) -> str:

@@ -10,6 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fakedev.sim.randomness import Floats
+
 
 @dataclass(frozen=True)
 class Labelled:
@@ -17,10 +19,12 @@ class Labelled:
 
     :ivar positions: their indices into the arrays of their level, shape (N,).
     :ivar texts: what stands between name and number, the space before the number included.
+    :ivar numbers: of rows that show a number of the entities' facts that number, NaN where there is none, shape (N,).
     """
 
     positions: NDArray[np.int64]
     texts: tuple[bytes, ...]
+    numbers: Floats | None = None
 
 
 #: The entities of a group, for each kind of row by its number.
@@ -45,11 +49,14 @@ class Lines:
     :ivar texts: of each line what stands between name and number, the space before the number included.
     :ivar positions: each line's index into the arrays of its level, shape (N,).
     :ivar rows: which of a family's rows each line shows, shape (N,); None where there is only one.
+    :ivar numbers: what lines of rows that show a number of the entities' facts show, NaN where there is none and on
+        lines of other rows, shape (N,); None where there are no such rows.
     """
 
     texts: Sequence[bytes]
     positions: NDArray[np.int64]
     rows: NDArray[np.int64] | None = None
+    numbers: Floats | None = None
 
     @classmethod
     def of(cls, groups: Sequence[GroupTexts], kinds: RowKinds) -> Lines:
@@ -71,9 +78,11 @@ class Lines:
 
     @classmethod
     def _of_one_kind(cls, groups: Sequence[Labelled]) -> Lines:
+        numbers = _numbers(groups)
         if len(groups) == 1:
-            return cls(groups[0].texts, groups[0].positions)
-        return cls([text for each in groups for text in each.texts], _joined([each.positions for each in groups]))
+            return cls(groups[0].texts, groups[0].positions, None, numbers)
+        texts = [text for each in groups for text in each.texts]
+        return cls(texts, _joined([each.positions for each in groups]), None, numbers)
 
     @classmethod
     def _of_one_level(cls, columns: Sequence[Sequence[Labelled]]) -> Lines:
@@ -83,7 +92,13 @@ class Lines:
         for number, lines in enumerate(each_kind):
             texts[number :: len(columns)] = lines.texts
         positions = each_kind[0].positions
-        return cls(texts, np.repeat(positions, len(columns)), np.tile(np.arange(len(columns)), len(positions)))
+        numbers = None
+        if any(lines.numbers is not None for lines in each_kind):
+            numbers = np.full(len(texts), np.nan)
+            for number, lines in enumerate(each_kind):
+                numbers[number :: len(columns)] = np.nan if lines.numbers is None else lines.numbers
+        rows = np.tile(np.arange(len(columns)), len(positions))
+        return cls(texts, np.repeat(positions, len(columns)), rows, numbers)
 
     @classmethod
     def _of_kinds(cls, columns: Sequence[Sequence[Labelled]]) -> Lines:
@@ -96,18 +111,30 @@ class Lines:
             [text for groups in columns for each in groups for text in each.texts],
             _joined([each.positions for groups in columns for each in groups]),
             rows,
+            _numbers([each for groups in columns for each in groups]),
         )
         return every.in_order(np.lexsort((rows, place, group)))
 
     def in_order(self, order: NDArray[np.int64]) -> Lines:
         """The lines at some places, in their order, shape (N,)."""
         rows = None if self.rows is None else self.rows[order]
-        return Lines([self.texts[place] for place in order.tolist()], self.positions[order], rows)
+        numbers = None if self.numbers is None else self.numbers[order]
+        return Lines([self.texts[place] for place in order.tolist()], self.positions[order], rows, numbers)
 
     def only(self, chosen: NDArray[np.bool_]) -> Lines:
         """Those that are chosen, shape (N,), in the same order."""
         rows = None if self.rows is None else self.rows[chosen]
-        return Lines(list(compress(self.texts, chosen.tolist())), self.positions[chosen], rows)
+        numbers = None if self.numbers is None else self.numbers[chosen]
+        return Lines(list(compress(self.texts, chosen.tolist())), self.positions[chosen], rows, numbers)
+
+
+def _numbers(groups: Sequence[Labelled]) -> Floats | None:
+    """The numbers of the entities' facts of some groups; None where none has such."""
+    if all(each.numbers is None for each in groups):
+        return None
+    return np.concatenate(
+        [np.full(len(each.texts), np.nan) if each.numbers is None else each.numbers for each in groups]
+    )
 
 
 def _joined(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from typing import Final
 
 import numpy as np
@@ -30,6 +32,17 @@ _DECIMALS: Final = {
 }
 #: For whole numbers from 1e6 on: powers of ten above it.
 _POWERS: Final = 10.0 ** np.arange(7, 16)
+
+#: Texts that are numbers; of what Python takes for one beside these no vendor writes any.
+_WHOLE: Final = re.compile(r"0[xX][0-9a-fA-F]+")
+_DECIMAL: Final = re.compile(r"-?\d+(\.\d+)?")
+
+
+def number_of(text: str) -> float:
+    """The number that a text is, decimal or as ``0x1f``; NaN where it is none."""
+    if _WHOLE.fullmatch(text):
+        return float(int(text, 16))
+    return float(text) if _DECIMAL.fullmatch(text) else math.nan
 
 
 def formatted(values: Floats, number: NumberFormat) -> list[bytes]:

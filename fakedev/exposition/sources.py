@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar
 
 from fakedev.exposition.identity import Identity, SharedDevices
 from fakedev.sim.fleet import Fleet
+from fakedev.sim.links.facts import link_facts, port_facts, switch_facts
 from fakedev.sim.roster import RosterNode
 
 Entity = tuple[int, Mapping[str, str]]
@@ -42,6 +43,13 @@ def by_identity(
 class DeviceSource:
     """The devices of a fleet, a group a node.
 
+    Levels: ``device``; ``part``, the instances of divided ones; ``whole``, the devices that are not divided; ``unit``:
+    these, and the instances of the others in their place; ``tile``; ``tiled`` and ``single``, the devices with tiles
+    and those of one piece.
+
+    ``link``; ``link/5``, the links of that number, with facts of their devices; ``port``, links as switches see them;
+    ``switch``.
+
     :param shared: the rows of devices that several pods share.
     """
 
@@ -51,15 +59,60 @@ class DeviceSource:
         self._is_shared = shared is not SharedDevices.FIRST
 
     def entities(self, level: str, group: RosterNode) -> Sequence[Entity]:
-        """The node's devices by index."""
-        if level != "device":
+        """The node's devices by index, its parts, or both."""
+        parts = self._fleet.roster.parts
+        match level:
+            case "device":
+                return self._devices(group)
+            case "whole":
+                return [each for each in self._devices(group) if parts.is_undivided[each[0]]]
+            case "part":
+                return [(unit - parts.device_count, facts) for unit, facts in self._parts(group, are_tiles=False)]
+            case "unit":
+                whole = [each for each in self._devices(group) if parts.is_undivided[each[0]]]
+                instances = self._parts(group, are_tiles=False)
+                return sorted([*whole, *instances], key=lambda each: (parts.owner(each[0]), each[0]))
+            case "tile":
+                return [(unit - parts.device_count, facts) for unit, facts in self._parts(group, are_tiles=True)]
+            case "tiled":
+                return [each for each in self._devices(group) if parts.is_tiled[each[0]]]
+            case "single":
+                return [each for each in self._devices(group) if not parts.is_tiled[each[0]]]
+            case "link":
+                return link_facts(self._fleet.roster, group, self._fleet.facts(group))
+            case "port":
+                return port_facts(self._fleet.roster, group, self._fleet.facts(group))
+            case "switch":
+                return switch_facts(self._fleet.roster, group)
+        return self._numbered_links(level, group)
+
+    def _numbered_links(self, level: str, node: RosterNode) -> list[Entity]:
+        """Of ``link/5`` the links of that number, with the facts of their devices."""
+        level, _, number = level.partition("/")
+        if level != "link" or not number:
             return []
+        links = self._fleet.roster.links
+        devices = [each for each in self.entities("whole", node) if links.counts[each[0]] > int(number)]
+        return [(int(links.firsts[device]) + int(number), facts) for device, facts in devices]
+
+    def _devices(self, node: RosterNode) -> list[Entity]:
         if not self._is_shared:
-            return list(zip(group.devices, self._fleet.facts(group), strict=True))
-        holders = zip(group.devices, self._fleet.shared_facts(group), strict=True)
+            return list(zip(node.devices, self._fleet.facts(node), strict=True))
+        return self._with_holders(zip(node.devices, self._fleet.shared_facts(node), strict=True))
+
+    def _parts(self, node: RosterNode, *, are_tiles: bool) -> list[Entity]:
+        """The parts as units: tiles, or the others."""
+        if not self._is_shared:
+            every = list[Entity](self._fleet.part_facts(node))
+        else:
+            every = self._with_holders(self._fleet.shared_part_facts(node))
+        parts = self._fleet.roster.parts
+        return [each for each in every if parts.is_tile[each[0] - parts.device_count] == are_tiles]
+
+    def _with_holders(self, held: Iterable[tuple[int, Sequence[Mapping[str, str]]]]) -> list[Entity]:
         if self._shared is SharedDevices.NOBODY:
-            return [(position, _of_all(every)) for position, every in holders]
-        return [(position, facts) for position, every in holders for facts in every]
+            return [(position, _of_all(every)) for position, every in held]
+        return [(position, facts) for position, every in held for facts in every]
 
     def version(self, group: RosterNode) -> int:
         """The version of the node's labels."""

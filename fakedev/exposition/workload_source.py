@@ -61,7 +61,7 @@ class WorkloadSource:
         nodes = [roster.nodes[place] for place in roster.node_positions(devices).tolist()]
         facts = {owner: _facts(self._running[owner]) for owner in set(owners)}
         return [
-            (position, {**facts[owner], "node": node.name, "device": str(device - node.first)})
+            (position, {**facts[owner], "node": node.name, "device": roster.unit_name(device).partition("/")[2]})
             for position, (owner, device, node) in enumerate(zip(owners, devices.tolist(), nodes, strict=True), first)
         ]
 

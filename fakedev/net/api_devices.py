@@ -8,7 +8,7 @@ from twisted.web.resource import Resource
 
 from fakedev.net.api_base import ApiResource, page_of
 from fakedev.net.api_history import DeviceHistory
-from fakedev.net.descriptions import describe_device
+from fakedev.net.descriptions import describe_device, describe_part
 from fakedev.net.fault_hub import describe_explanations
 from fakedev.net.http_request import GuardedRequest
 from fakedev.net.http_response import HttpError, Response, json_response
@@ -68,15 +68,39 @@ class NodeDevices(ApiResource):
 
 
 class DeviceItem(ApiResource):
-    """One device; its last ticks are below it."""
+    """One device; its last ticks and its parts are below it."""
 
     def __init__(self, fleet: Fleet, history: History, node: RosterNode, index: int) -> None:
         super().__init__()
         self.putChild(b"history", DeviceHistory(history, node.first + index, f"{node.name}/{index}"))
         self._of = fleet, node, index
 
+    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
+        """The part of that number."""
+        fleet, node, index = self._of
+        text = path.decode("utf-8", "replace")
+        parts = fleet.roster.parts.of(node.first + index)
+        if re.fullmatch(r"[0-9]{1,6}", text) and int(text) < len(parts):
+            return PartItem(fleet, node, parts[int(text)])
+        return super().getChild(path, request)
+
     def get(self, request: GuardedRequest) -> Response:
         """The device with all its quantities, and why the most important are what they are."""
         fleet, node, index = self._of
         explained = describe_explanations(fleet, node.first + index)["explanations"]
         return json_response({**describe_device(fleet, node, index, fleet.facts(node)[index]), "explained": explained})
+
+
+class PartItem(ApiResource):
+    """One part of a device."""
+
+    def __init__(self, fleet: Fleet, node: RosterNode, unit: int) -> None:
+        super().__init__()
+        self._of = fleet, node, unit
+
+    def get(self, request: GuardedRequest) -> Response:
+        """The part with all its quantities, and why the most important are what they are."""
+        fleet, node, unit = self._of
+        explained = describe_explanations(fleet, unit)["explanations"]
+        facts = dict(fleet.part_facts(node))[unit]
+        return json_response({**describe_part(fleet, unit, facts), "explained": explained})

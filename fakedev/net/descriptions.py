@@ -8,6 +8,7 @@ from typing import Any
 from fakedev.sim.churn import origin_of
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.roster import RosterNode
+from fakedev.sim.state import Level
 from fakedev.sim.workload import Workload
 from fakedev.sim.workload_fields import fields_of_workload
 
@@ -44,18 +45,36 @@ def describe_device(fleet: Fleet, node: RosterNode, index: int, facts: dict[str,
 
     :param facts: the device's own, from ``fleet.facts(node)``.
     """
-    level = fleet.state.levels["device"]
-    position = node.first + index
-    quantities = {
-        name: array[position].item()
-        for name, array in sorted(level.arrays.items())
-        if level.has(name, position)
-    }
+    parts = [fleet.roster.unit_name(unit) for unit in fleet.roster.parts.of(node.first + index)]
     return {
         "device": f"{node.name}/{index}",
         "type": node.pool.device_type.name,
         "facts": facts,
-        "quantities": quantities,
+        "quantities": _quantities(fleet.state.levels["device"], node.first + index),
+        **({"parts": parts} if parts else {}),
+    }
+
+
+def describe_part(fleet: Fleet, unit: int, facts: Mapping[str, str]) -> dict[str, Any]:
+    """A part of a device: names, labels and all its quantities at the present tick.
+
+    :param unit: the part.
+    :param facts: its own, from ``fleet.part_facts(node)``.
+    """
+    roster = fleet.roster
+    return {
+        "part": roster.unit_name(unit),
+        "device": roster.unit_name(roster.parts.owner(unit)),
+        "type": roster.nodes[roster.node_position(unit)].pool.device_type.name,
+        "facts": dict(facts),
+        "quantities": _quantities(fleet.state.levels["part"], unit - roster.device_count),
+    }
+
+
+def _quantities(level: Level, position: int) -> dict[str, float]:
+    """What an entity of a level has."""
+    return {
+        name: array[position].item() for name, array in sorted(level.arrays.items()) if level.has(name, position)
     }
 
 

@@ -105,4 +105,4 @@ def describe_explanations(fleet: Fleet, position: int, metric: str = "") -> dict
         {"metric": each.metric, "value": each.value, "text": each.text, "faults": list(each.faults)}
         for each in explain(fleet, position, quantity)
     ]
-    return {"device": fleet.roster.device_name(position), "tick": fleet.state.tick, "explanations": told}
+    return {"device": fleet.roster.unit_name(position), "tick": fleet.state.tick, "explanations": told}

@@ -19,7 +19,7 @@ def find_happenings(
     """The last things that happened, oldest first.
 
     :param kinds: of these kinds; of all, when there are none.
-    :param devices: that concern one of these devices, as a workload names them.
+    :param devices: that concern one of these devices, or a part of one, as a workload names them.
     :param node: that concern this node, where no devices are given; else what device words without a node speak of.
     :raises Refused: when there is no such kind, device or node.
     """
@@ -30,6 +30,7 @@ def find_happenings(
             raise Refused("unknown-name", f"nothing of the kind {kind[:100]!r} happens{hint}", "kind")
     on = None
     if devices or node:
-        on = np.zeros(fleet.roster.device_count, dtype=np.bool_)
-        on[resolve(devices or ["all"], fleet.roster, node)] = True
+        parts = fleet.roster.parts
+        on = np.zeros(parts.unit_count, dtype=np.bool_)
+        on[parts.with_parts(resolve(devices or ["all"], fleet.roster, node))] = True
     return fleet.happenings.last(count, frozenset(kinds), on)

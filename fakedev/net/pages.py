@@ -13,6 +13,7 @@ from fakedev.exposition.face import Face
 from fakedev.exposition.held_states import HeldStates
 from fakedev.exposition.identity import Identity
 from fakedev.exposition.page import Page
+from fakedev.exposition.simplified import without_parts
 from fakedev.exposition.sources import DeviceSource, by_identity
 from fakedev.exposition.workload_series import workload_pages
 from fakedev.net.http_body import Body
@@ -242,7 +243,8 @@ class Pages:
 
     def _face(self, identity: Identity) -> Face[RosterNode]:
         if identity not in self._faces:
-            self._faces[identity] = Face(identity, DeviceSource(self.fleet, identity.shared_devices))
+            shown = identity if self.fleet.roster.parts.count else without_parts(identity)
+            self._faces[identity] = Face(shown, DeviceSource(self.fleet, identity.shared_devices))
         return self._faces[identity]
 
     def _made(self, nodes: Sequence[RosterNode], selection: Selection) -> CachedPage:

@@ -95,7 +95,7 @@ class QueueClientPeer(QueuePeer):
         self, queue: str, arguments: tuple[str, ...], limit_seconds: float, ticket: Request | None = None
     ) -> Job:
         hub = self.factory.hub
-        size_bytes = sum(map(len, map(str.encode, arguments)))
+        size_bytes = len("".join(arguments).encode())
         is_large = not fits_bare_work(arguments, limit_seconds or self.factory.run_time_limits.get(queue, 0.0))
         job = hub.broker.put(
             self, queue, arguments, limit_seconds, size_bytes, hub.now(), is_large=is_large, ticket=ticket

@@ -10,8 +10,6 @@ from fakedev.workqueue.broker import Broker
 from fakedev.workqueue.job import Job, JobState
 from fakedev.workqueue.outcome import Answer, Outcome
 
-#: Digits after the point of seconds that are told.
-_DIGITS = 6
 #: Of the arguments of a job that is only shown: a list tells of many jobs, and each may have 64 KiB of them.
 _SHOWN_CHARACTERS: Final = 100
 _DOTS: Final = "..."
@@ -31,7 +29,7 @@ def describe_queue(broker: Broker, queue: str, now: float) -> dict[str, Any]:
         "running": snapshot.running,
         "buried": snapshot.buried,
         "waiting-bytes": snapshot.waiting_bytes,
-        "oldest-seconds": round(snapshot.oldest_seconds, _DIGITS),
+        "oldest-seconds": _to_microseconds(snapshot.oldest_seconds),
         "workers-idle": snapshot.workers_idle,
         "workers-busy": snapshot.workers_busy,
         "put": counted.puts,
@@ -46,7 +44,7 @@ def describe_job(job: Job, now: float) -> dict[str, Any]:
     described: dict[str, Any] = {
         "job": job.id,
         "state": job.state.value,
-        "age-seconds": round(now - job.put_seconds, _DIGITS),
+        "age-seconds": _to_microseconds(now - job.put_seconds),
         "attempt": job.attempts,
     }
     if job.worker is not None:
@@ -64,7 +62,7 @@ def describe_work(job: Job) -> dict[str, Any]:
         "args": job.arguments,
         "limit-seconds": job.limit_seconds,
         "attempt": job.attempts,
-        "wait-seconds": round(job.wait_seconds, _DIGITS),
+        "wait-seconds": _to_microseconds(job.wait_seconds),
     }
 
 
@@ -82,8 +80,8 @@ def describe_result(job_id: int, answer: Answer) -> dict[str, Any]:
         "exit-code": answer.exit_code,
         "error": answer.error,
         "timeout-seconds": answer.timeout_seconds,
-        "run-seconds": round(answer.run_seconds, _DIGITS),
-        "wait-seconds": round(answer.wait_seconds, _DIGITS),
+        "run-seconds": _to_microseconds(answer.run_seconds),
+        "wait-seconds": _to_microseconds(answer.wait_seconds),
         "pod": answer.pod,
         "node": answer.node,
         "device": answer.device,
@@ -110,6 +108,11 @@ def _beginning(arguments: Sequence[str]) -> list[str]:
             return [*arguments[:place], argument[:room] + _DOTS]
         room = max(0, room - len(argument))
     return list(arguments)
+
+
+def _to_microseconds(seconds: float) -> float:
+    """Seconds as they are told; round() takes three times as long."""
+    return int(seconds * 1e6 + 0.5) / 1e6
 
 
 def _shown(value: object) -> str:

@@ -36,8 +36,6 @@ class QueuePeer(LinePeer):
             return act(request)
         except Refused as refused:
             raise ProtocolError(refused.code, refused.text) from None
-        finally:
-            self.factory.turns.afterwards(self.factory.hub)
 
     def bareReceived(self, message: bytes) -> None:
         """Do what a program of the original asks."""
@@ -45,8 +43,12 @@ class QueuePeer(LinePeer):
             self.bare_asked(message)
         except Refused as refused:
             raise ProtocolError(refused.code, refused.text) from None
-        finally:
-            self.factory.turns.afterwards(self.factory.hub)
+
+    def take_turn(self) -> bool:
+        """Do a slice of what has come; whether there is more to do now."""
+        more = super().take_turn()
+        self.factory.turns.afterwards(self.factory.hub)
+        return more
 
     @abstractmethod
     def bare_asked(self, message: bytes) -> None:

@@ -108,11 +108,11 @@ class WorkloadPeer(FaultVerbs, LinePeer):
         fleet = self.factory.hub.fleet
         words = request.arguments.get("devices") or ["all"]
         places = resolve([str(word) for word in _as_list(words)], fleet.roster, self.factory.node).tolist()
-        level = fleet.state.levels["device"]
+        level = fleet.state.levels["unit"]
         shown = []
         for place in places[:MOST_LINES]:
             node = fleet.roster.nodes[fleet.roster.node_position(place)]
-            device: dict[str, Any] = {"device": fleet.roster.device_name(place), "type": node.pool.device_type.name}
+            device: dict[str, Any] = {"device": fleet.roster.unit_name(place), "type": node.pool.device_type.name}
             for quantity in _DEVICE_QUANTITIES:
                 if level.has(quantity, place):
                     device[quantity] = round(level.arrays[quantity][place].item(), 6)

@@ -49,12 +49,13 @@ class Admission:
         self._kinds = sorted({*WORK_KINDS, *(kind for each in dynamics if each for kind in each.kinds)})
 
     def check(self, workload: WorkloadSpec, *, of_configuration: bool = False) -> NDArray[np.int64]:
-        """The positions of the workload's devices, ascending.
+        """The workload's units, ascending: devices, and in place of devices that have parts these.
 
         :param of_configuration: every shard is told of it: there may be none of its devices here.
         :raises Refused: when it cannot run; ``where`` is the field at fault.
         """
-        devices = resolve_here(workload.devices, self._roster, workload.node, of_configuration=of_configuration)
+        found = resolve_here(workload.devices, self._roster, workload.node, of_configuration=of_configuration)
+        devices = self._roster.parts.with_work(found)
         if of_configuration and self._roster.whole is not None:
             return devices  # whether the whole fleet can have it is no question of this shard
         for metric, _ in workload.limits:
@@ -97,7 +98,7 @@ class Admission:
             if len(lacking):
                 device = int(lacking[0])
                 kind = self._roster.nodes[self._roster.node_position(device)].pool.device_type.name
-                name = self._roster.device_name(device)
+                name = self._roster.unit_name(device)
                 text = f"the {what} of {name} ({kind}) is not known: nothing can be scaled by it"
                 raise Refused("bad-argument", text, field)
 

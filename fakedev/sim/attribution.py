@@ -32,10 +32,10 @@ class Attribution:
         self._lingering: dict[int, list[Workload]] = {}
 
     def add(self, workload: Workload) -> None:
-        """A workload begins: it holds its devices if it has a pod."""
+        """A workload begins: it holds its devices, and those of its tiles, if it has a pod."""
         if not workload.spec.pod:
             return
-        for device in workload.devices.tolist():
+        for device in self._roster.parts.held(workload.devices):
             holders = self._holders.setdefault(device, {})
             holders[workload.workload_id] = workload
             self._changed(device, is_first=len(holders) == 1)
@@ -47,7 +47,7 @@ class Attribution:
         """
         if not workload.spec.pod:
             return
-        for device in workload.devices.tolist():
+        for device in self._roster.parts.held(workload.devices):
             if device in stale:
                 self._lingering.setdefault(device, []).append(workload)
             else:
@@ -70,7 +70,12 @@ class Attribution:
             place = int(new_of[device])
             if place >= 0:
                 lingering = self._lingering.get(device, [])
-                stay = {name: each for name, each in holders.items() if each in lingering or place in each.devices}
+                parts = other._roster.parts
+                stay = {
+                    name: each
+                    for name, each in holders.items()
+                    if each in lingering or place in each.devices or place in parts.held(each.devices)
+                }
                 if stay:
                     other._holders[place] = stay
                 if lingering:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fakedev.sim.randomness import Floats
+from fakedev.sim.schedule import Positions
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,8 @@ class Capacity:
     :ivar clock_mhz: the highest core clock; 0 where it is not known.
     :ivar capability: the device type's; 0 where it is not known.
     :ivar brought: kind of work to what a full load of it brings, by quantity.
+    :ivar amount_shares: of an amount that is asked of each of some devices, what it is asked for there: 1 but for what
+        together is one device.
     """
 
     maxima: Mapping[str, Floats]
@@ -31,6 +34,7 @@ class Capacity:
     clock_mhz: Floats
     capability: Floats
     brought: Callable[[str], Mapping[str, Floats]] = field(repr=False)
+    amount_shares: Callable[[Positions], Floats] = field(default=lambda devices: np.ones(len(devices)), repr=False)
 
     @property
     def count(self) -> int:

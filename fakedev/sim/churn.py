@@ -8,7 +8,7 @@ give it to a node; where there are too few it goes elsewhere, and nothing comes 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fakedev.sim.entity_keys import entity_key
 from fakedev.sim.randomness import Floats, Keys, sub_keys, uniform
-from fakedev.sim.roster import RosterNode
+from fakedev.sim.roster import Roster, RosterNode
 from fakedev.sim.spec import ChurnKind, ChurnSpec, WorkloadSpec
 
 #: Arrivals that a fleet may expect in a tick: each costs some tenths of a millisecond.
@@ -53,14 +53,12 @@ def origin_of(workload_id: str) -> str:
 
 
 class Churn:
-    """What comes to the nodes of a fleet.
+    """What comes to the nodes of a fleet."""
 
-    :param nodes: all nodes of the fleet.
-    """
-
-    def __init__(self, seed: int, tick_seconds: float, nodes: Sequence[RosterNode]) -> None:
+    def __init__(self, seed: int, tick_seconds: float, roster: Roster) -> None:
         self._seed = seed
-        self._nodes = [(node, node.pool.churn) for node in nodes if node.pool.churn is not None]
+        self._parts = roster.parts
+        self._nodes = [(node, node.pool.churn) for node in roster.nodes if node.pool.churn is not None]
         names = [entity_key("churn", node.pool.name, node.name) for node, _ in self._nodes]
         self._keys: Keys = np.array(names, dtype=np.uint64)
         expected = np.array([churn.per_second * tick_seconds for _, churn in self._nodes])
@@ -69,7 +67,7 @@ class Churn:
     def of_tick(self, tick: int, free: Callable[[int], bool]) -> list[Arrival]:
         """The workloads that come at the beginning of a tick.
 
-        :param free: whether a workload may have the device at a position.
+        :param free: whether a workload may have a unit.
         """
         if not self._nodes:
             return []
@@ -86,13 +84,22 @@ class Churn:
             node, churn = self._nodes[node_place]
             kind = _drawn_kind(churn, draws.kind[place])
             count = kind.counts[int(draws.count[place] * len(kind.counts))]
-            devices = [device for device in node.devices if device not in taken and free(device)][:count]
-            if len(devices) == count:
-                taken.update(devices)
-                words = tuple(f"{node.name}/{device - node.first}" for device in devices)
+            units = [(unit, word) for unit, word in self._units(node) if unit not in taken and free(unit)][:count]
+            if len(units) == count:
+                taken.update(unit for unit, _ in units)
+                words = tuple(word for _, word in units)
                 workload_id = f"{_PREFIX}{node.name}-{tick}" + (f"-{number}" if number else "")
                 arrivals.append(Arrival(workload_id, self._workload(node, kind, words, draws, place)))
         return arrivals
+
+    def _units(self, node: RosterNode) -> Iterator[tuple[int, str]]:
+        """What of a node can be had by itself, with its name: boards, and the instances of those that have some."""
+        for device in node.devices:
+            word = f"{node.name}/{device - node.first}"
+            if self._parts.is_undivided[device]:
+                yield device, word
+            else:
+                yield from ((unit, f"{word}/{number}") for number, unit in enumerate(self._parts.of(device)))
 
     def _counts(self, tick: int) -> NDArray[np.int64]:
         """How many come to each node: shape (nodes with churn,)."""

@@ -41,13 +41,13 @@ class DeviceLabels:
         :param running: the workloads, with the devices that they have there.
         """
         other = DeviceLabels(roster, self._seed, self._versions.latest + 1, self._shared_versions.latest + 1)
-        self.attribution.moved(other.attribution, moves.new_of, running)
+        self.attribution.moved(other.attribution, moves.units.new_of, running)
         return other
 
     def facts(self, node: RosterNode, level: Level) -> list[dict[str, str]]:
         """The facts of each device of a node, those that workloads bring (pod, ...) and values (xid) among them.
 
-        :param level: what the devices show.
+        :param level: what the units show.
         """
         facts = self._roster.facts(self._seed, node)
         for position, device in zip(node.devices, facts, strict=True):
@@ -60,6 +60,31 @@ class DeviceLabels:
             [device | holder for holder in self.attribution.all_facts(position)]
             for position, device in zip(node.devices, self.facts(node, level), strict=True)
         ]
+
+    def part_facts(self, node: RosterNode, level: Level) -> list[tuple[int, dict[str, str]]]:
+        """Each part of a node's devices, as a unit, with its facts: its device's, and its own.
+
+        :param level: what the units show.
+        """
+        parts = self._parts_of(node)
+        facts = self._roster.part_facts(self._seed, node, self._roster.facts(self._seed, node)) if parts else []
+        for unit, part in zip(parts, facts, strict=True):
+            part.update(self.attribution.facts(unit), **value_facts(level, unit))
+        return list(zip(parts, facts, strict=True))
+
+    def shared_part_facts(self, node: RosterNode, level: Level) -> list[tuple[int, list[dict[str, str]]]]:
+        """As :meth:`part_facts`, for each part those of each container on it."""
+        return [
+            (unit, [facts | holder for holder in self.attribution.all_facts(unit)])
+            for unit, facts in self.part_facts(node, level)
+        ]
+
+    def _parts_of(self, node: RosterNode) -> range:
+        """The units that are parts of a node's devices."""
+        parts = self._roster.parts
+        if not node.pool.has_parts:
+            return range(0)
+        return range(parts.of(node.devices[0]).start, parts.of(node.devices[-1]).stop)
 
     def version(self, node: RosterNode, *, is_shared: bool = False) -> int:
         """A number that changes whenever one of :meth:`facts` of the node does, or of :meth:`shared_facts`."""

@@ -6,6 +6,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from fakedev.sim.connections import Connections
+from fakedev.sim.parts.spec import PartSpec
+
 
 @dataclass(frozen=True)
 class Range:
@@ -136,6 +139,8 @@ class DeviceType:
     :param capability: how much work it does at its highest clock, beside other types; 0: not said. Only the ratio
         of two types' numbers counts.
     :param dynamics: how its clocks, power and heat act on each other; None: all follow the load directly.
+    :param connections: how it is connected to its host and to other boards.
+    :param tiles: what each board is made of; empty where it is of one piece.
     """
 
     name: str
@@ -149,3 +154,5 @@ class DeviceType:
     limits: Mapping[str, float] = field(default_factory=dict)
     capability: float = 0.0
     dynamics: Dynamics | None = None
+    connections: Connections = field(default_factory=Connections)
+    tiles: tuple[PartSpec, ...] = ()

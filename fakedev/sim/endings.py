@@ -31,7 +31,7 @@ class Endings:
     ) -> dict[str, Verdict]:
         """A verdict for each workload that is over, by its id.
 
-        :param level: what the devices show at the end of the tick.
+        :param level: what the units (devices, and parts of such) show at the end of the tick.
         :param before: what they showed a tick ago.
         :param faults: what faults do in the tick; None: there are none.
         :param end_seconds: simulated time at its end.
@@ -46,11 +46,11 @@ class Endings:
         verdicts: dict[str, Verdict] = {}
         self.causes = {}
         for devices, text, fault_id in faults.endings if faults else ():
-            struck = np.zeros(self._roster.device_count, np.bool_)
+            struck = np.zeros(self._roster.parts.unit_count, np.bool_)
             struck[devices] = True
-            for workload, device in self._workloads.on_devices(struck):
+            for workload, device in self._workloads.on_devices(self._roster.parts.spread(struck)):
                 if workload.workload_id not in gone and workload.workload_id not in verdicts:
-                    reason = text.replace("{}", self._roster.device_name(device))
+                    reason = text.replace("{}", self._roster.unit_name(device))
                     verdicts[workload.workload_id] = workload.verdict(1, reason)
                     self.causes[workload.workload_id] = fault_id
         return verdicts
@@ -61,7 +61,7 @@ class Endings:
         if "lost" in level.arrays:
             for workload, device in self._workloads.on_devices(level.arrays["lost"] > 0):
                 if workload.workload_id not in gone:
-                    text = f"Device {self._roster.device_name(device)} lost, terminated"
+                    text = f"Device {self._roster.unit_name(device)} lost, terminated"
                     verdicts[workload.workload_id] = workload.verdict(1, text)
         return verdicts
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from fakedev.sim.device_types import Dynamics
 from fakedev.sim.fleet import Fleet
+from fakedev.sim.parts.relations import OWN
+from fakedev.sim.parts.tiles import OF_TILES
 from fakedev.sim.quantities import ERROR_COUNTERS
 from fakedev.sim.state import Level
 
@@ -41,7 +43,7 @@ class _Device:
     def __init__(self, fleet: Fleet, position: int) -> None:
         self.fleet = fleet
         self.position = position
-        self.level: Level = fleet.state.levels["device"]
+        self.level: Level = fleet.state.levels["unit"]
         node = fleet.roster.nodes[fleet.roster.node_position(position)]
         self.dynamics: Dynamics | None = node.pool.device_type.dynamics
 
@@ -55,9 +57,10 @@ class _Device:
 
     def work(self) -> str:
         """Who works on it."""
-        which = np.zeros(self.fleet.roster.device_count, np.bool_)
+        parts = self.fleet.roster.parts
+        which = np.zeros(parts.unit_count, np.bool_)
         which[self.position] = True
-        found = [workload for workload, _ in self.fleet.workloads.on_devices(which)]
+        found = [workload for workload, _ in self.fleet.workloads.on_devices(parts.spread(which))]
         loads = self.fleet.workloads.load_percents()
         named = [f"{each.workload_id} {each.spec.name} ({each.spec.kind}, load {loads[each.workload_id]:g} %)"
                  for each in found[:_MOST_NAMED]]  # fmt: skip
@@ -74,7 +77,32 @@ def explain(fleet: Fleet, position: int, metric: str = "") -> list[Explanation]:
     names = [metric] if metric else [name for name in IMPORTANT if device.level.has(name, position) or name == "lost"]
     if not metric and not device.value("lost"):
         names.remove("lost")
-    return [_explained(device, name) for name in names]
+    owner = fleet.roster.parts.owner(position)
+    if owner == position:
+        return [_explained(device, name) for name in names]
+    board = _Device(fleet, owner)
+    if fleet.roster.parts.is_tiled[owner]:
+        return [_of_tile(name, device, board) for name in names]
+    return [_explained(device, name) if name in OWN else _of_board(_explained(board, name), board) for name in names]
+
+
+def _of_tile(name: str, tile: _Device, board: _Device) -> Explanation:
+    """Why a tile shows what it does: some is its own, some its share of the board's, some the board's."""
+    if name in OWN or tile.value("lost"):
+        return _explained(tile, name)
+    of_board = _explained(board, name)
+    if name not in OF_TILES:
+        return _of_board(of_board, board)
+    whole = board.fleet.roster.unit_name(board.position)
+    is_idle = name == "core_frequency_mhz" and tile.value("throttled_idle")
+    why = "no work on this tile" if is_idle else of_board.text
+    return replace(of_board, value=tile.value(name), text=f"{whole} shows {of_board.value or 0:g}: {why}")
+
+
+def _of_board(explanation: Explanation, board: _Device) -> Explanation:
+    """Why a part shows what is its device's."""
+    name = board.fleet.roster.unit_name(board.position)
+    return replace(explanation, text=f"of the whole device {name}: {explanation.text}")
 
 
 def _explained(device: _Device, name: str) -> Explanation:
@@ -84,7 +112,8 @@ def _explained(device: _Device, name: str) -> Explanation:
     lost = "lost" in device.level.arrays and device.level.arrays["lost"][position] > 0
     is_there = device.level.has(name, position) and not (lost and name != "lost")
     if lost and not is_there:
-        text = f"the device is lost {device.since('lost')} and shows nothing"
+        noun = "device" if position < fleet.roster.device_count else "part"
+        text = f"the {noun} is lost {device.since('lost')} and shows nothing"
         behind = fleet.faults.behind("lost", position)
     elif not is_there:
         text = "this device has no such metric"

@@ -33,8 +33,10 @@ from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.pages import NodeTroubles
 from fakedev.sim.going_over import check_can_go_over, find_devices, without_base, without_devices, without_places
 from fakedev.sim.happenings import NOBODY, Happening, Happenings, coming_by_itself, ending, happening_of, tell_nobody
-from fakedev.sim.levels import DEVICE, Levels, first_levels, moved_levels, next_levels
+from fakedev.sim.levels import DEVICE, UNIT, Levels, first_levels, moved_levels, next_levels, shown_levels
 from fakedev.sim.likes import Likes
+from fakedev.sim.links.advance import advanced
+from fakedev.sim.links.levels import link_history
 from fakedev.sim.machinery import Machinery
 from fakedev.sim.moves import Moves
 from fakedev.sim.randomness import Floats
@@ -82,7 +84,8 @@ class Fleet:
         machinery = self.machinery
         self._endings = Endings(self.roster, self.workloads, machinery.device_limits)
         self.faults = Faults(
-            spec.seed, self.roster, machinery.keys, machinery.quantities, machinery.admission.metric, spec.tick_seconds
+            spec.seed, self.roster, machinery.keys, machinery.unit_quantities, machinery.admission.metric,
+            spec.tick_seconds,
         )
         self._clock = ChangeClock(spec.epoch_seconds, spec.tick_seconds if wall_per_tick is None else wall_per_tick)
         self._clock_tick = 0
@@ -93,7 +96,7 @@ class Fleet:
         self._base.start_workloads(spec.base)
         self._base.start_faults(spec.faults)
         self.troubles = NodeTroubles(self.faults, self.roster)
-        self._disguises = Disguises(self.roster.device_count, spec.epoch_seconds)
+        self._disguises = Disguises(self.roster.parts, spec.epoch_seconds)
         self.turnstile.let_through(0, 0.0)
         demand = self.workloads.demand(0, 0.0, _INSTANT_SECONDS)
         self.state = self.shown = self._state_of(0, first_levels(machinery, demand))
@@ -176,35 +179,37 @@ class Fleet:
             self._go_over(self._coming, start)
         past = self.state.levels
         self._let_churn_in(start)
-        pace = self._relations.pace(past[DEVICE]) if self.workloads.count_work else {}
+        pace = self.machinery.pace(past[DEVICE]) if self.workloads.count_work else {}
         demand = self.workloads.demand(self.state.tick + 1, start, end, pace)
         faults = self.faults.advance(start, end)
+        links = advanced(link_history(past), past[DEVICE], faults, has_moved=self.faults.has_moved)
         if faults is not None:
             demand = faults.on(demand)
             if self.faults.has_moved:
                 self.troubles.update()
                 self._labels.attribution.release(self.faults.stale())
-                self._relations.change_conditions(faults.conditions(self._relations.inlet_celsius()))
-        levels = next_levels(self.machinery, past, demand, tick_seconds, faults)
-        over = self._endings.of_tick(levels[DEVICE], past[DEVICE], faults, end)
+        if (faults is not None and self.faults.has_moved) or links.up is not link_history(past).up:
+            self._relations.live_in(faults, links)
+        levels = next_levels(self.machinery, past, demand, tick_seconds, faults, links)
+        over = self._endings.of_tick(levels[UNIT], past[UNIT], faults, end)
         self.turnstile.end(over)
         self.turnstile.let_through(self.state.tick, end)
-        self._labels.note(past[DEVICE], levels[DEVICE])
+        self._labels.note(past[UNIT], levels[UNIT])
         self.state = self.shown = self._state_of(self.state.tick + 1, levels)
-        seen = self._disguises.shown(levels[DEVICE], past[DEVICE], self.faults, start)
-        if seen is not levels[DEVICE]:
-            self.shown = self._state_of(self.state.tick, {**levels, DEVICE: seen})
+        seen = self._disguises.shown(levels[UNIT], past[UNIT], self.faults, start)
+        if seen is not levels[UNIT]:
+            self.shown = self._state_of(self.state.tick, shown_levels(self.roster.parts, seen, levels))
         verdicts = self.turnstile.told() + list(over.values())
-        self._note(past[DEVICE], verdicts)
+        self._note(past[UNIT], verdicts)
         return verdicts
 
     def _let_churn_in(self, now_seconds: float) -> None:
         """Workloads come by themselves, to devices that are there and that no pod has."""
         level, attribution = self.state.levels[DEVICE], self._labels.attribution
 
-        def is_free(device: int) -> bool:
-            is_lost = "lost" in level.arrays and level.arrays["lost"][device] > 0
-            return not is_lost and attribution.is_free(device)
+        def is_free(unit: int) -> bool:
+            is_lost = "lost" in level.arrays and level.arrays["lost"][self.roster.parts.owner(unit)] > 0
+            return not is_lost and attribution.is_free(unit)
 
         arrivals = self.machinery.churn.of_tick(self.state.tick + 1, is_free)
         for arrival in arrivals:
@@ -219,7 +224,7 @@ class Fleet:
         """What happened in the tick that is over."""
         tick, seconds = self.state.tick, self.state.seconds
         self.happenings.note_faults(tick, seconds, self.faults.changes)
-        self.happenings.note_devices(tick, seconds, past, self.state.levels[DEVICE], self.faults.behind)
+        self.happenings.note_devices(tick, seconds, past, self.state.levels[UNIT], self.faults.behind)
         for verdict in verdicts:
             cause = self._endings.causes.get(verdict.workload_id, "")
             self.happenings.note(ending(tick, seconds, verdict, cause), verdict.devices)
@@ -235,22 +240,22 @@ class Fleet:
         self._base.left(moved_out)
         over = without_base(self.workloads, gone)
         over += without_base(self.workloads, moved_out, "this shard has none of its devices any more")
-        self.turnstile.end_and_tell(over + without_devices(self.workloads, self.roster, moves.gone, all_base))
+        self.turnstile.end_and_tell(over + without_devices(self.workloads, self.roster, moves.closed, all_base))
         self.turnstile.let_through(self.state.tick, now_seconds)
         past, before = self.state.levels, self.machinery
         self._use(coming)
         running, of_base = self.workloads.running(), self._base.workload_ids
         for workload in running:
             find_devices(workload, moves, coming, is_base=workload.workload_id in of_base)
-        self.workloads.move(moves, coming.keys, coming.capacity, self.state.tick)
+        self.workloads.move(moves.units, coming.keys, coming.capacity, self.state.tick)
         self._endings = Endings(self.roster, self.workloads, coming.device_limits)
         self._labels = self._labels.moved(self.roster, moves, running)
         self.turnstile.move(moves, self._labels.attribution, coming.admission)
         self._relations.change_conditions(moves.conditions(before.relations.conditions))
         levels = moved_levels(coming, past, before, moves, self.spec.epoch_seconds + now_seconds)
         self._go_over_with_faults(moves)
-        self._disguises.move(moves, levels[DEVICE])
-        self.happenings.move(self.roster, moves, self.state.tick)
+        self._disguises.move(moves.units, self.roster.parts, levels[UNIT])
+        self.happenings.move(self.roster, moves.units, self.state.tick)
         self.state = self.shown = self._state_of(self.state.tick, levels)
         self._base.start_workloads(new_base)
         self.turnstile.let_through(self.state.tick, now_seconds)
@@ -262,7 +267,8 @@ class Fleet:
                 self.faults.clear(fault_id)
         machinery, named_anew = self.machinery, self._base.fault_ids
         self.faults.move(
-            moves.new_of, self.roster, machinery.keys, machinery.quantities, machinery.admission.metric, named_anew
+            moves.units.new_of, self.roster, machinery.keys, machinery.unit_quantities, machinery.admission.metric,
+            named_anew,
         )
         self._base.start_faults(begins, gone)
         self.troubles = NodeTroubles(self.faults, self.roster)
@@ -271,11 +277,19 @@ class Fleet:
 
     def facts(self, node: RosterNode) -> list[dict[str, str]]:
         """The facts of each device of a node, those that workloads bring (pod, ...) and values (xid) among them."""
-        return self._labels.facts(node, self.state.levels[DEVICE])
+        return self._labels.facts(node, self.state.levels[UNIT])
 
     def shared_facts(self, node: RosterNode) -> list[list[dict[str, str]]]:
         """As :meth:`facts`, for each device those of each container on it."""
-        return self._labels.shared_facts(node, self.state.levels[DEVICE])
+        return self._labels.shared_facts(node, self.state.levels[UNIT])
+
+    def part_facts(self, node: RosterNode) -> list[tuple[int, dict[str, str]]]:
+        """Each part of a node's devices, as a unit, with its facts: its device's, and its own."""
+        return self._labels.part_facts(node, self.state.levels[UNIT])
+
+    def shared_part_facts(self, node: RosterNode) -> list[tuple[int, list[dict[str, str]]]]:
+        """As :meth:`part_facts`, for each part those of each container on it."""
+        return self._labels.shared_part_facts(node, self.state.levels[UNIT])
 
     def labels_version(self, node: RosterNode, *, is_shared: bool = False) -> int:
         """A number that changes whenever one of :meth:`facts` of the node does, or of :meth:`shared_facts`."""

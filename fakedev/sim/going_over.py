@@ -57,11 +57,11 @@ def without_devices(
 ) -> list[Verdict]:
     """Verdicts on the workloads that have one of the devices that are gone.
 
-    :param gone: shape (devices,) of the roster.
+    :param gone: shape (units,) of the roster.
     :param spared: ids of those that are given other devices instead.
     """
     return [
-        workload.verdict(1, f"Device {roster.device_name(device)} is no longer in the fleet, terminated")
+        workload.verdict(1, f"Device {roster.unit_name(device)} is no longer in the fleet, terminated")
         for workload, device in workloads.on_devices(gone)
         if workload.workload_id not in spared
     ]
@@ -76,6 +76,6 @@ def find_devices(workload: Workload, moves: Moves, coming: Machinery, *, is_base
         workload.devices = coming.admission.check(workload.spec, of_configuration=True)
         workload.limits = coming.admission.limits(workload.spec)
     else:
-        workload.devices = np.sort(moves.new_of[workload.devices])
+        workload.devices = np.sort(moves.units.new_of[workload.devices])
         known = coming.quantities
         workload.limits = tuple(limit for limit in workload.limits if limit.quantity in known)

@@ -20,7 +20,7 @@ from fakedev.sim.events import (
     StopWorkload,
 )
 from fakedev.sim.faults.faults import Change, Fault
-from fakedev.sim.moves import Moves
+from fakedev.sim.moves import Carriage
 from fakedev.sim.randomness import Floats
 from fakedev.sim.recent import Recent
 from fakedev.sim.roster import Roster
@@ -97,13 +97,13 @@ class Happenings:
         self._roster = roster
         self._tell = tell
         self._recent: Recent[Happening] = Recent(MOST_KEPT, _MOST_DEVICES)
-        self._since = {name: np.zeros(roster.device_count, dtype=np.int64) for name in (*_FLAGS, *_VALUES)}
+        self._since = {name: np.zeros(roster.parts.unit_count, dtype=np.int64) for name in (*_FLAGS, *_VALUES)}
 
-    def move(self, roster: Roster, moves: Moves, tick: int) -> None:
-        """The devices have new places; those that have come are as they are since ``tick``."""
+    def move(self, roster: Roster, moves: Carriage, tick: int) -> None:
+        """The units (devices and parts) have new places; those that have come are as they are since ``tick``."""
         self._roster = roster
         self._recent.move(moves)
-        came = np.full(roster.device_count, float(tick))
+        came = np.full(roster.parts.unit_count, float(tick))
         self._since = {
             name: moves.carried(since.astype(np.float64), came).astype(np.int64) for name, since in self._since.items()
         }
@@ -112,18 +112,18 @@ class Happenings:
         """The last things that happened, oldest first.
 
         :param kinds: those of these kinds; of all, when there are none.
-        :param on: those that concern one of these devices, shape (devices,); None: all.
+        :param on: those that concern one of these units (devices and parts), shape (units,); None: all.
         """
         return self._recent.last(count, kinds, on)
 
     def since(self, name: str, device: int) -> int:
-        """The tick in which a flag of a device, or a code that it reports, became what it is."""
+        """The tick in which a flag of a unit, or a code that it reports, became what it is."""
         return int(self._since[name][device])
 
     def note(self, happening: Happening, devices: Positions = NOBODY) -> None:
         """Something has happened.
 
-        :param devices: positions of the devices that it concerns.
+        :param devices: positions of the units that it concerns.
         """
         self._recent.add(happening, devices)
         self._tell(happening)
@@ -137,8 +137,9 @@ class Happenings:
     def note_devices(
         self, tick: int, seconds: float, before: Level, after: Level, behind: Callable[[str, int], list[Fault]]
     ) -> None:
-        """What devices show now, and did not a tick ago.
+        """What devices, and parts by themselves, show now, and did not a tick ago.
 
+        :param before, after: what the units show.
         :param behind: the faults behind a quantity of a device.
         """
 
@@ -153,6 +154,7 @@ class Happenings:
             if not len(changed):
                 continue
             self._since[name][changed] = tick
+            changed = self._by_themselves(changed)
             for text, devices in ((began, changed[now[changed] > 0]), (ended, changed[now[changed] <= 0])):
                 if len(devices):
                     cause = cause_of(name, int(devices[0]))
@@ -163,15 +165,23 @@ class Happenings:
                 continue
             changed = np.flatnonzero(now != past)
             self._since[name][changed] = tick
+            changed = self._by_themselves(changed)
             for value in np.unique(now[changed]).tolist():
                 devices = changed[now[changed] == value]
                 cause = cause_of(name, int(devices[0]))
                 happening = Happening(tick, seconds, name, self.names(devices), cause, f"{noun} {value:g}")
                 self.note(happening, devices)
 
+    def _by_themselves(self, changed: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Units that have changed, without the parts of devices that have."""
+        parts = self._roster.parts
+        if not parts.count or not len(changed):
+            return changed
+        return changed[(changed < parts.device_count) | ~np.isin(parts.owners_of(changed), changed)]
+
     def names(self, devices: NDArray[np.int64]) -> str:
         """The names of devices; of many the first, and how many more there are."""
-        names = [self._roster.device_name(device) for device in devices[:_MOST_NAMED].tolist()]
+        names = [self._roster.unit_name(device) for device in devices[:_MOST_NAMED].tolist()]
         more = len(devices) - len(names)
         return ", ".join(names) + (f" and {more} more" if more else "")
 

@@ -10,34 +10,63 @@ from typing import Final
 
 from fakedev.sim.demand import Demand
 from fakedev.sim.faults.fault_tick import FaultTick
+from fakedev.sim.links.history import LinkHistory
+from fakedev.sim.links.levels import link_history, link_levels
+from fakedev.sim.links.moved import moved
 from fakedev.sim.machinery import Machinery
 from fakedev.sim.moves import Moves
+from fakedev.sim.parts.demand import device_demand
+from fakedev.sim.parts.layout import Parts
+from fakedev.sim.parts.levels import split_level, unit_level
+from fakedev.sim.parts.relations import Before
 from fakedev.sim.state import Level
 
 Levels = Mapping[str, Level]
 
 #: The level that every fleet has: its devices, in the order of its roster.
 DEVICE: Final = "device"
+#: Parts of devices, in the order of these; units: devices, then parts; and the devices that have no parts.
+PART: Final = "part"
+UNIT: Final = "unit"
+WHOLE: Final = "whole"
+#: Tiles, among the parts; devices that have tiles, and those of one piece.
+TILE: Final = "tile"
+_OF_TILED: Final = ("tiled", "single")
+_NO_PARTS: Final = Level(0, {}, {})
 
 
 def first_levels(machinery: Machinery, demand: Demand) -> Levels:
     """The levels of the first instant.
 
-    :param demand: what the workloads ask in it.
+    :param demand: what the workloads ask of all units in it.
     """
-    return {DEVICE: machinery.relations.device_level(demand, None, 0.0)}
+    return next_levels(machinery, None, demand, 0.0, None, LinkHistory(machinery.roster.links))
 
 
 def next_levels(
-    machinery: Machinery, past: Levels, demand: Demand, tick_seconds: float, faults: FaultTick | None
+    machinery: Machinery,
+    past: Levels | None,
+    demand: Demand,
+    tick_seconds: float,
+    faults: FaultTick | None,
+    links: LinkHistory,
 ) -> Levels:
     """The levels of a tick.
 
-    :param past: those of the tick before.
-    :param demand: what the workloads ask in this tick.
+    :param past: those of the tick before; None: there was none.
+    :param demand: what the workloads ask of all units in this tick.
     :param faults: what faults do in it; None: there are none.
+    :param links: what has happened to the links, in this tick too.
     """
-    return {DEVICE: machinery.relations.device_level(demand, past[DEVICE], tick_seconds, faults)}
+    relations, of_parts, parts = machinery.relations, machinery.part_relations, machinery.roster.parts
+    of_devices = None if faults is None else faults.of_devices()
+    before = None if past is None else past[DEVICE]
+    if of_parts is None:
+        return _all(parts, relations.device_level(demand, before, tick_seconds, of_devices), _NO_PARTS, links)
+    folded = device_demand(demand, parts, of_parts.used_bytes(demand), of_parts.idle_memory_bytes)
+    devices = relations.device_level(folded, before, tick_seconds, of_devices)
+    past_parts = None if past is None else Before(past[PART], past[DEVICE])
+    return _all(parts, devices, of_parts.level(demand, devices, past_parts, tick_seconds, faults), links)
 
 
 def moved_levels(machinery: Machinery, past: Levels, before: Machinery, moves: Moves, created_seconds: float) -> Levels:
@@ -48,4 +77,29 @@ def moved_levels(machinery: Machinery, past: Levels, before: Machinery, moves: M
     :param created_seconds: when those came that are new, in seconds since 1970.
     """
     fresh = machinery.relations.idle_level(created_seconds)
-    return {DEVICE: moves.level(past[DEVICE], before.quantities, fresh)}
+    devices = moves.level(past[DEVICE], before.quantities, fresh)
+    links = moved(link_history(past), machinery.roster.links, moves)
+    if machinery.part_relations is None:
+        return _all(machinery.roster.parts, devices, _NO_PARTS, links)
+    parts = machinery.part_relations.moved_level(past[PART], moves.parts, devices)
+    return _all(machinery.roster.parts, devices, parts, links)
+
+
+def shown_levels(parts: Parts, units: Level, levels: Levels) -> Levels:
+    """The levels that are shown with a level of all units.
+
+    :param levels: those that are true.
+    """
+    devices, of_parts = split_level(parts, units) if parts.count else (units, _NO_PARTS)
+    return _named(devices, of_parts, units) | link_levels(link_history(levels), levels[DEVICE], devices)
+
+
+def _all(parts: Parts, devices: Level, of_parts: Level, links: LinkHistory) -> Levels:
+    units = unit_level(parts, devices, of_parts) if parts.count else devices
+    if "lost" in devices.arrays:
+        links = links.settled(devices.arrays["lost"] > 0)
+    return _named(devices, of_parts, units) | link_levels(links, devices)
+
+
+def _named(devices: Level, of_parts: Level, units: Level) -> dict[str, Level]:
+    return dict.fromkeys((DEVICE, WHOLE, *_OF_TILED), devices) | {PART: of_parts, TILE: of_parts, UNIT: units}

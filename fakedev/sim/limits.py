@@ -52,7 +52,7 @@ def _values(quantity: str, table: Table, amounts: Amounts, level: Level) -> Floa
 
 
 class DeviceLimits:
-    """The limits of D devices, which are data of their types.
+    """The limits of D units, which are data of the devices' types; of memory a part has its share.
 
     Where a workload says how much memory it needs, all the memory that the board has is a limit too.
     """
@@ -60,11 +60,15 @@ class DeviceLimits:
     def __init__(self, roster: Roster, capacity: Capacity) -> None:
         types = [node.pool.device_type for node in roster.nodes]
         per_node = np.array([node.pool.devices_per_node for node in roster.nodes], dtype=np.int64)
+        parts = roster.parts
+        total = capacity.memory_total_bytes
+        whole = total[parts.owners_of(np.arange(parts.unit_count))]
+        share = np.divide(total, whole, out=np.ones_like(total), where=whole > 0)
         self._capacity = capacity
-        self._limits = {
-            quantity: np.repeat(np.array([each.limits.get(quantity, np.inf) for each in types]), per_node)
-            for quantity in sorted({quantity for each in types for quantity in each.limits})
-        }
+        self._limits = {}
+        for quantity in sorted({quantity for each in types for quantity in each.limits}):
+            limits = np.repeat(np.array([each.limits.get(quantity, np.inf) for each in types]), per_node)
+            self._limits[quantity] = parts.units(limits) * (share if quantity == MEMORY else 1.0)
         self._memory = np.where(capacity.memory_total_bytes > 0, capacity.most(MEMORY), np.inf)
 
     def hold(self, table: Table) -> bool:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from fakedev.sim.admission import Admission
 from fakedev.sim.churn import Churn
 from fakedev.sim.limits import DeviceLimits
+from fakedev.sim.parts.demand import unit_capacity
+from fakedev.sim.parts.relations import PartRelations
+from fakedev.sim.randomness import Floats
 from fakedev.sim.relations import Relations
 from fakedev.sim.roster import Roster
 from fakedev.sim.shard_ties import shard_roster
 from fakedev.sim.spec import FleetSpec
+from fakedev.sim.state import Level, Mask
 
 
 class Machinery:
@@ -16,17 +22,30 @@ class Machinery:
 
     Making them takes long for a large fleet, and touches nothing else: it may be done in a thread.
 
-    :ivar keys: of randomness, of each device: shape (devices,).
+    :ivar keys: of randomness, of each unit (device or part): shape (units,).
+    :ivar capacity: what units can do for workloads.
+    :ivar part_relations: None where no device has parts.
     :ivar quantities: every quantity that some device has, with the devices that have it, shape (devices,).
+    :ivar unit_quantities: the same of the units, shape (units,).
     """
 
     def __init__(self, spec: FleetSpec) -> None:
         self.spec = spec
         self.roster = Roster(spec.pools) if spec.shard is None else shard_roster(spec, spec.shard)
         self.relations = Relations(self.roster, spec.epoch_seconds, spec.seed)
-        self.capacity = self.relations.capacity()
-        self.keys = self.roster.keys()
+        parts = self.roster.parts
+        self.part_relations = PartRelations(self.roster, self.relations, spec.seed) if parts.count else None
+        self.capacity = unit_capacity(self.relations.capacity(), parts)
+        self.keys = self.roster.unit_keys()
         self.quantities = self.relations.quantities
+        self.unit_quantities: Mapping[str, Mask] = {name: parts.units(has) for name, has in self.quantities.items()}
         self.admission = Admission(self.roster, self.capacity, self.quantities, spec.metric_names, spec.tick_seconds)
         self.device_limits = DeviceLimits(self.roster, self.capacity)
-        self.churn = Churn(spec.seed, spec.tick_seconds, self.roster.nodes)
+        self.churn = Churn(spec.seed, spec.tick_seconds, self.roster)
+
+    def pace(self, devices: Level) -> Mapping[str, Floats]:
+        """How fast each kind of work gets on at each unit, by its speed at the highest clock: each of shape (units,).
+
+        :param devices: what the devices show.
+        """
+        return {kind: self.roster.parts.units(pace) for kind, pace in self.relations.pace(devices).items()}

@@ -54,13 +54,19 @@ class MetricUses:
 
     @classmethod
     def of(
-        cls, uses: Sequence[tuple[int, MetricUse]], firsts: Positions, counts: Positions, most: Floats
+        cls,
+        uses: Sequence[tuple[int, MetricUse]],
+        firsts: Positions,
+        counts: Positions,
+        most: Floats,
+        amount: Floats | None = None,
     ) -> MetricUses:
         """The uses of some workloads that begin.
 
         :param uses: (place of the workload, what it asks).
         :param firsts, counts: of each workload's pairs, shape (W,).
         :param most: what 100 % of the metric is at each pair, shape (P,).
+        :param amount: what of a value in the metric's unit is asked for at each pair, shape (P,); None: all of it.
         """
         workload = np.array([place for place, _ in uses], dtype=np.int64)
         pair_counts = counts[workload]
@@ -68,7 +74,7 @@ class MetricUses:
         pair = np.repeat(firsts[workload], pair_counts) + np.arange(pair_counts.sum()) - begins
         peaks = np.array([max(highest(activity.value) for activity in use.activities) for _, use in uses])
         shares = np.array([use.is_share for _, use in uses])
-        has = most[pair] > 0
+        has = (most[pair] > 0) * (1.0 if amount is None else amount[pair])
         unit = np.repeat(peaks, pair_counts) * np.where(np.repeat(shares, pair_counts), most[pair] / 100.0, has)
         zeros = np.zeros(len(pair))
         profiles = Profiles.of([_by_highest(use.activities, peak) for (_, use), peak in zip(uses, peaks, strict=True)])

@@ -1,7 +1,7 @@
 """Where each device of a fleet stands when the fleet goes over to another configuration: found by its name.
 
 A device lives on when the new configuration has one of the same index on a node of the same name, in a pool of the
-same name, whose device type has the same name. What else is said of it may change.
+same name, whose device type has the same name. What else is said of it may change. A part lives on with its device.
 """
 
 from __future__ import annotations
@@ -21,39 +21,56 @@ from fakedev.sim.state import Level, Mask
 Number = TypeVar("Number", np.float64, np.bool_)
 
 
-class Moves:
+class Carriage:
+    """From the entities of one level of a fleet to those of another.
+
+    :ivar new_of: the new position of each old entity, -1 of those that are gone: shape (old entities,).
+    :ivar old_of: the old position of each new entity, -1 of those that have come: shape (new entities,).
+    """
+
+    def __init__(self, new_of: Positions, new_count: int) -> None:
+        self.new_of = new_of
+        self.old_of: Positions = np.full(new_count, -1, dtype=np.int64)
+        stays = np.flatnonzero(new_of >= 0)
+        self.old_of[new_of[stays]] = stays
+
+    @property
+    def gone(self) -> NDArray[np.bool_]:
+        """The old entities that are gone, shape (old entities,)."""
+        return self.new_of < 0
+
+    def followed(self, entities: Positions) -> Positions:
+        """The new positions of some old entities: of those that live on."""
+        places = self.new_of[entities]
+        return places[places >= 0]
+
+    def carried(self, old: NDArray[Number], new: NDArray[Number]) -> NDArray[Number]:
+        """The old values of the entities that live on, the new ones of those that have come: shape (new entities,)."""
+        return np.where(self.old_of >= 0, old[self.old_of], new) if len(old) else new
+
+
+class Moves(Carriage):
     """From the devices of one roster to those of another.
 
-    :ivar new_of: the new position of each old device, -1 of those that are gone: shape (old devices,).
-    :ivar old_of: the old position of each new device, -1 of those that have come: shape (new devices,).
+    :ivar parts, units: the same for the parts of the devices, and for devices and parts together.
+    :ivar closed: old units that work cannot go on upon: they are gone, or are divided otherwise, shape (old units,).
     """
 
     def __init__(self, old: Roster, new: Roster) -> None:
-        self.new_of: Positions = np.full(old.device_count, -1, dtype=np.int64)
+        new_of: Positions = np.full(old.device_count, -1, dtype=np.int64)
         for node in old.nodes:
             other = new.simulated(node.name)
             if other is None or other.pool.name != node.pool.name:
                 continue
             if other.pool.device_type.name == node.pool.device_type.name:
                 count = min(len(node.devices), len(other.devices))
-                self.new_of[node.first : node.first + count] = np.arange(other.first, other.first + count)
-        self.old_of: Positions = np.full(new.device_count, -1, dtype=np.int64)
+                new_of[node.first : node.first + count] = np.arange(other.first, other.first + count)
+        super().__init__(new_of, new.device_count)
+        self.parts = _parts_moved(old, new, self)
+        self.units = _units_moved(old, new, self)
         stays = np.flatnonzero(self.new_of >= 0)
-        self.old_of[self.new_of[stays]] = stays
-
-    @property
-    def gone(self) -> NDArray[np.bool_]:
-        """The old devices that are gone, shape (old devices,)."""
-        return self.new_of < 0
-
-    def followed(self, devices: Positions) -> Positions:
-        """The new positions of some old devices that live on."""
-        places = self.new_of[devices]
-        return places[places >= 0]
-
-    def carried(self, old: NDArray[Number], new: NDArray[Number]) -> NDArray[Number]:
-        """The old values of the devices that live on, the new ones of those that have come: shape (new devices,)."""
-        return np.where(self.old_of >= 0, old[self.old_of], new) if len(old) else new
+        self.closed = self.units.gone
+        self.closed[stays] |= old.parts.is_whole[stays] & ~new.parts.is_whole[self.new_of[stays]]
 
     def level(self, past: Level, had: Mapping[str, Mask], fresh: Level) -> Level:
         """What the devices showed last, in their new order.
@@ -77,3 +94,24 @@ class Moves:
         return replace(
             conditions, **{name: self.carried(old, unchanged) for name, old in given.items() if old is not None}
         )
+
+
+def _parts_moved(old: Roster, new: Roster, devices: Carriage) -> Carriage:
+    """The parts: one lives on when its device does, and has a part of the same key and the same size."""
+    new_of: Positions = np.full(old.parts.count, -1, dtype=np.int64)
+    places: dict[tuple[int, str], int] = {}
+    if old.parts.count:
+        owners = new.parts.owners.tolist()
+        places = {(owner, part.key): at for at, (owner, part) in enumerate(zip(owners, new.parts.specs, strict=True))}
+    for at, (owner, part) in enumerate(zip(old.parts.owners.tolist(), old.parts.specs, strict=True)):
+        place = places.get((int(devices.new_of[owner]), part.key))
+        if place is not None and replace(new.parts.specs[place], facts=part.facts) == part:
+            new_of[at] = place
+    return Carriage(new_of, new.parts.count)
+
+
+def _units_moved(old: Roster, new: Roster, moves: Moves) -> Carriage:
+    if not old.parts.count and not new.parts.count:
+        return Carriage(moves.new_of, new.device_count)
+    of_parts = np.where(moves.parts.gone, -1, moves.parts.new_of + new.device_count)
+    return Carriage(np.concatenate((moves.new_of, of_parts)), new.parts.unit_count)

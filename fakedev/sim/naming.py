@@ -1,18 +1,25 @@
 """The names of devices: UUIDs, serial numbers, PCI addresses, device files.
 
-All are functions of (seed, node name, index), so a device keeps them whatever is added around it.
+All are functions of (seed, node name, index), so a device keeps them whatever is added around it; PCI addresses those
+of the server that the board usually comes in, where they are known.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 import uuid
 from collections.abc import Mapping
+from typing import Final
 
+from fakedev.sim.parts.spec import PartSpec
 from fakedev.sim.quantities import FACT_ALIASES
 from fakedev.sim.spec import NodeSpec, PoolSpec
 
-_BUSES_PER_DOMAIN = 28  # leaves room below 0xff for eight bus numbers each, from 0x0a
+#: Facts that are the numbers of a PCI address, and the signs between them.
+_PCI_PARTS: Final = ("pci_domain", "pci_bus", "pci_device")
+_PCI_SIGNS: Final = re.compile("[:.]")
+_BUSES_PER_DOMAIN: Final = 28  # leaves room below 0xff for eight bus numbers each, from 0x0a
 
 
 def _digest(seed: int, node: str, index: int, what: str) -> bytes:
@@ -51,10 +58,32 @@ def device_facts(seed: int, pool: PoolSpec, node: NodeSpec, index: int) -> dict[
         "serial": device_serial(seed, node.name, index),
         "pci_address": pci_address(seed, node.name, index),
         "device_file": f"card{index}",
+        **_server_facts(pool, index),
     }
     facts.update(said)
     facts.update({"index": str(index), "node": node.name, "pool": pool.name})
-    return _with_aliases(facts)
+    if any(not part.is_tile for part in pool.parts_of(index)):
+        facts["mig_mode"] = "1"
+    facts["device_count"] = str(pool.devices_per_node)
+    facts = _with_aliases(facts)
+    facts.update(zip(_PCI_PARTS, (f"0x{part}" for part in _PCI_SIGNS.split(facts["pci_address"])), strict=False))
+    return facts
+
+
+def _server_facts(pool: PoolSpec, index: int) -> dict[str, str]:
+    """What the server says of a device; not its address, where another device of the pool has been given that."""
+    facts = pool.device_type.connections.server.facts(index, pool.devices_per_node)
+    given = {_with_aliases(device.facts).get("pci_address", "") for device in pool.devices.values()}
+    return {name: text for name, text in facts.items() if name != "pci_address" or text not in given}
+
+
+def part_facts(seed: int, node: str, index: int, number: int, part: PartSpec) -> dict[str, str]:
+    """The facts that a part has beside those of its device.
+
+    :param number: which of the parts of the device it is.
+    """
+    part_uuid = str(uuid.UUID(bytes=_digest(seed, node, index, f"part {part.key}"), version=5))
+    return {"part_uuid": part_uuid, **part.facts, "part": str(number)}
 
 
 def _with_aliases(facts: Mapping[str, str]) -> dict[str, str]:

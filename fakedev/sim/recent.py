@@ -1,4 +1,4 @@
-"""The last things that happened, and which devices each of them concerns, so that those of a few are found."""
+"""The last things that happened, and which units (devices and parts) each concerns, to find those of a few."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fakedev.sim.moves import Moves
+from fakedev.sim.moves import Carriage
 from fakedev.sim.schedule import Positions
 from fakedev.sim.state import Mask
 
@@ -27,10 +27,10 @@ Kept = TypeVar("Kept", bound=Entry)
 
 
 class Recent(Generic[Kept]):
-    """The newest entries, each with the devices that it concerns.
+    """The newest entries, each with the units that it concerns.
 
     :param most: entries that are kept.
-    :param most_devices: devices that are kept of all of them together; the oldest entries are then found by their
+    :param most_devices: units that are kept of all of them together; the oldest entries are then found by their
         kind only.
     """
 
@@ -44,7 +44,7 @@ class Recent(Generic[Kept]):
     def add(self, entry: Kept, devices: Positions) -> None:
         """Keep an entry.
 
-        :param devices: positions of the devices that it concerns.
+        :param devices: positions of the units that it concerns.
         """
         if len(self._devices) == self._devices.maxlen:
             self._device_count -= len(self._devices[0])
@@ -58,7 +58,7 @@ class Recent(Generic[Kept]):
         """The last entries, oldest first.
 
         :param kinds: those of these kinds; of all, when there are none.
-        :param on: those that concern one of these devices, shape (devices,); None: all.
+        :param on: those that concern one of these units, shape (units,); None: all.
         """
         entries = list(self._kept)
         if on is not None:
@@ -68,8 +68,8 @@ class Recent(Generic[Kept]):
             entries = [entry for entry in entries if entry.kind in kinds]
         return entries[-count:] if count else []
 
-    def move(self, moves: Moves) -> None:
-        """The devices have new places."""
+    def move(self, moves: Carriage) -> None:
+        """The units have new places."""
         if not self._devices:
             return
         flat, ends = self._flat()

@@ -22,17 +22,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fakedev.sim.askable import ASKABLE
-from fakedev.sim.boards.conditions import Conditions
+from fakedev.sim.boards.conditions import Conditions, unless_changed
 from fakedev.sim.boards.tick import BOARD_QUANTITIES, Boards
 from fakedev.sim.capacity import Capacity
 from fakedev.sim.demand import Demand
 from fakedev.sim.device_types import DeviceType
 from fakedev.sim.faults.fault_tick import FaultTick
 from fakedev.sim.faults.reported import REPORTED, add_reported
+from fakedev.sim.links.advance import limited
+from fakedev.sim.links.history import LinkHistory
+from fakedev.sim.parts.links import without_links
+from fakedev.sim.pcie import PCIE_QUANTITIES, PcieLinks
 from fakedev.sim.places import Places
 from fakedev.sim.quantities import ERROR_COUNTERS, INTEGRALS, MEMORY_TRAFFIC
 from fakedev.sim.randomness import Floats
-from fakedev.sim.ratings import RATINGS
+from fakedev.sim.ratings import rated
 from fakedev.sim.roster import Roster
 from fakedev.sim.state import Level, Mask
 
@@ -81,11 +85,11 @@ class Relations:
         }
         for name in ("memory_total_bytes", "memory_reserved_bytes", "memory_free_bytes", "memory_used_ratio"):
             self._present[name] = has_memory
-        for name, rated in RATINGS.items():
-            ratings = [rated(each) for each in types]
-            if any(map(math.isfinite, ratings)):
-                self._constant[name] = spread([each if math.isfinite(each) else 0.0 for each in ratings])
-                self._present[name] = mask([math.isfinite(each) for each in ratings])
+        for name, ratings in rated(types).items():
+            self._constant[name] = spread([each if math.isfinite(each) else 0.0 for each in ratings])
+            self._present[name] = mask([math.isfinite(each) for each in ratings])
+        self._links, self._pcie = roster.links.counts.astype(np.float64), PcieLinks(types, spread)
+        self._present |= {"links_up": self._links > 0, **dict.fromkeys(PCIE_QUANTITIES, self._pcie.has)}
         for name in (*ERROR_COUNTERS, "xid"):
             self._present[name] = mask([each.counts_errors and name not in each.lacks for each in types])
         self._present["row_remap_pending"] = self._present["row_remap_failure"]
@@ -116,12 +120,23 @@ class Relations:
         self.maxima: Mapping[str, Floats] = self._maxima()
         #: What is done to the devices from outside.
         self.conditions = Conditions()
+        self._parts = roster.parts
+        self.change_conditions(self.conditions)
+
+    def live_in(self, faults: FaultTick | None, links: LinkHistory) -> None:
+        """From the next tick on the devices live in what faults, and what happened to their links, make of it.
+
+        :param faults: what they do to all units; None: there are none.
+        """
+        conditions = Conditions() if faults is None else faults.of_devices().conditions(self.inlet_celsius())
+        self.change_conditions(limited(links, conditions))
 
     def change_conditions(self, conditions: Conditions) -> None:
         """From the next tick on the devices live in other conditions."""
         self.conditions = conditions
+        carried = self._pcie.set_conditions(without_links(conditions, self._parts))
         if self._boards is not None:
-            self._boards.set_conditions(self._places.conditions(conditions))
+            self._boards.set_conditions(self._places.conditions(carried))
 
     def inlet_celsius(self) -> Floats:
         """The temperature of the air where no condition has changed it; NaN on devices without dynamics."""
@@ -148,6 +163,8 @@ class Relations:
         for name, values in made.items():
             if name in self._present:
                 arrays[name] = self._places.put(values, arrays.get(name))
+        arrays.update(self._pcie.shown(arrays.get("throttled_idle")))
+        arrays["links_up"] = unless_changed(self.conditions.links_up, self._links)
         self._add_memory(arrays, demand)
         self._add_counters(arrays, demand, before, seconds, None if faults is None else faults.resets())
         if before is not None:
@@ -247,6 +264,10 @@ class Relations:
         shown = self._places.of({name: level.arrays[name] for name in ("work_clock_ratio", "hung")})
         paces = self._boards.pace(shown["work_clock_ratio"], shown["hung"])
         return {kind: self._places.put(pace, np.ones(self._count)) for kind, pace in paces.items()}
+
+    def ends(self, quantity: str) -> tuple[Floats, Floats] | None:
+        """Of a quantity that types give ranges for its value at load 0, and what load 100 adds; None without any."""
+        return (self._low[quantity], self._span[quantity]) if quantity in self._low else None
 
     def capacity(self) -> Capacity:
         """What the devices can do for workloads."""

@@ -1,4 +1,4 @@
-"""Who is in a fleet: nodes and devices in page order, and where each stands in the arrays."""
+"""Who is in a fleet: nodes, devices and their parts in page order, and where each stands in the arrays."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fakedev.sim.entity_keys import entity_key
-from fakedev.sim.naming import device_facts
+from fakedev.sim.links.layout import LinkLayout
+from fakedev.sim.naming import device_facts, part_facts
+from fakedev.sim.parts.layout import Parts
 from fakedev.sim.randomness import Floats, Keys
 from fakedev.sim.shards import Shard
 from fakedev.sim.spec import NodeSpec, PoolSpec
@@ -41,8 +43,10 @@ class Roster:
     :ivar nodes: all that are simulated, in order of the configuration.
     :ivar shown: those of them that anybody sees: all but the tied ones.
     :ivar device_count: devices of all nodes.
+    :ivar links: the links of the devices, and the switches of the nodes.
+    :ivar parts: the parts of the devices; what takes a *unit* takes devices and parts alike.
     :ivar whole: of a shard the roster of the whole fleet; else None.
-    :ivar here: the position of each device of the whole fleet, -1 of those that are not simulated.
+    :ivar here: the position of each unit of the whole fleet, -1 of those that are not simulated.
     """
 
     def __init__(self, pools: Sequence[PoolSpec], shard: Shard | None = None, tied: Collection[str] = ()) -> None:
@@ -62,22 +66,38 @@ class Roster:
         self._by_name = {node.name: node for node in self.shown}
         self._files = {id(pool): {file: i for i, file in enumerate(device_files(pool))} for pool in self.pools}
         self._firsts = np.array([node.first for node in self.nodes], dtype=np.int64)
+        divided = [
+            (node.first + index, part)
+            for node in self.nodes
+            if node.pool.has_parts
+            for index in range(node.pool.devices_per_node)
+            for part in node.pool.parts_of(index)
+        ]
+        runs = [list(run) for _, run in groupby(nodes, key=lambda node: id(node.pool))]
+        self.links = LinkLayout([(run[0].pool, len(run)) for run in runs])
+        self.parts = Parts(first, [device for device, _ in divided], [part for _, part in divided])
         self.whole = None if shard is None else Roster(self.pools)
-        self.here = np.arange(first) if self.whole is None else self._places_of(self.whole)
+        self.here = np.arange(self.parts.unit_count) if self.whole is None else self._places_of(self.whole)
 
     def _places_of(self, whole: Roster) -> NDArray[np.int64]:
-        places = np.full(whole.device_count, -1, dtype=np.int64)
+        places = np.full(whole.parts.unit_count, -1, dtype=np.int64)
         for node in self.nodes:
-            other = whole._by_name[node.name]
-            places[other.first : other.devices.stop] = node.devices
+            places[whole._units_of(whole._by_name[node.name])] = self._units_of(node)
         return places
+
+    def _units_of(self, node: RosterNode) -> NDArray[np.int64]:
+        """The devices of a node, then their parts."""
+        first, last = np.searchsorted(self.parts.owners, (node.devices.start, node.devices.stop)).tolist()
+        return np.concatenate((np.array(node.devices), np.arange(first, last) + self.device_count))
 
     @property
     def summary(self) -> str:
         """How much there is to be seen, in words: ``8 devices on 1 node``."""
         devices, nodes = len(self.shown_devices), len(self.shown)
+        count = self.parts.count
+        parts = f" in {count} part{'s' * (count != 1)}" if count else ""
         of_shard = f" (shard {self.shard})" if self.shard else ""
-        return f"{devices} device{'s' * (devices != 1)} on {nodes} node{'s' * (nodes != 1)}{of_shard}"
+        return f"{devices} device{'s' * (devices != 1)}{parts} on {nodes} node{'s' * (nodes != 1)}{of_shard}"
 
     @cached_property
     def shown_devices(self) -> NDArray[np.int64]:
@@ -96,18 +116,28 @@ class Roster:
         """Device file to index, for the nodes of a pool."""
         return self._files[id(pool)]
 
-    def node_position(self, device: int) -> int:
-        """The position in ``nodes`` of the node that has the device."""
-        return int(np.searchsorted(self._firsts, device, side="right")) - 1
+    def node_position(self, unit: int) -> int:
+        """The position in ``nodes`` of the node that has the unit."""
+        return int(np.searchsorted(self._firsts, self.parts.owner(unit), side="right")) - 1
 
-    def node_positions(self, devices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """As :meth:`node_position`, for an array of devices: shape as ``devices``."""
-        return np.searchsorted(self._firsts, devices, side="right") - 1
+    def node_positions(self, units: NDArray[np.int64]) -> NDArray[np.int64]:
+        """As :meth:`node_position`, for an array of units: shape as ``units``."""
+        return np.searchsorted(self._firsts, self.parts.owners_of(units), side="right") - 1
 
-    def device_name(self, device: int) -> str:
-        """``node/index`` of a device."""
-        node = self.nodes[self.node_position(device)]
-        return f"{node.name}/{device - node.first}"
+    def unit_name(self, unit: int) -> str:
+        """``node/index`` of a device, ``node/index/part`` of a part."""
+        node, device = self.nodes[self.node_position(unit)], self.parts.owner(unit)
+        part = "" if unit == device else f"/{unit - self.parts.of(device).start}"
+        return f"{node.name}/{device - node.first}{part}"
+
+    def unit_keys(self) -> Keys:
+        """A key of randomness for each unit: shape (units,)."""
+        parts = self.parts
+        found = []
+        for device, part in zip(parts.owners.tolist(), parts.specs, strict=True):
+            node = self.nodes[self.node_position(device)]
+            found.append(entity_key(node.pool.name, node.name, str(device - node.first), part.key))
+        return parts.units(self.keys(), np.array(found, dtype=np.uint64))
 
     def keys(self) -> Keys:
         """A key of randomness for each device: shape (devices,)."""
@@ -132,6 +162,19 @@ class Roster:
     def facts(self, seed: int, node: RosterNode) -> list[dict[str, str]]:
         """The facts of each device of a node, in order of index."""
         return [device_facts(seed, node.pool, node.spec, index) for index in range(node.pool.devices_per_node)]
+
+    def part_facts(self, seed: int, node: RosterNode, devices: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+        """The facts of each part of a node's devices, in their order: those of its device, and its own.
+
+        :param devices: the facts of each device, in order of index.
+        """
+        if not node.pool.has_parts:
+            return []
+        return [
+            {**devices[index], **part_facts(seed, node.name, index, number, part)}
+            for index in range(node.pool.devices_per_node)
+            for number, part in enumerate(node.pool.parts_of(index))
+        ]
 
 
 def device_files(pool: PoolSpec) -> list[str]:

@@ -1,7 +1,8 @@
 """Device words: how people and programs name the devices of a workload or fault.
 
 ``card0`` (a device file; must be unique, or the node be known), ``dgx-0/3``, ``dgx-[0-3]/*``,
-``dgx-0/card3``, ``all``, ``even``, ``odd`` (by index in the node), also as ``dgx-0/even``.
+``dgx-0/card3``, ``all``, ``even``, ``odd`` (by index in the node), also as ``dgx-0/even``. Parts of devices that have
+such are named by one word more: ``dgx-0/3/1``, ``dgx-0/3/*``, ``*/*/0``; where the node is known ``card3/1``.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _MOST_SHARDS_NAMED: Final = 8
 
 
 def resolve(words: Sequence[str], roster: Roster, node: str = "") -> NDArray[np.int64]:
-    """Positions of the devices that the words name, ascending, each once.
+    """The units (devices, and parts of such) that the words name, ascending, each once.
 
     :param node: the node that bare words (``card0``, ``all``) speak of; empty for the whole fleet.
     :raises Refused: ``unknown-name`` for a word that names nothing, ``bad-argument`` for one that is not clear.
@@ -39,7 +40,13 @@ def resolve(words: Sequence[str], roster: Roster, node: str = "") -> NDArray[np.
         raise Refused("bad-argument", f"more than {MOST_PATTERNS} device words with wildcards", "devices")
     chosen: set[int] = set()
     for word in words:
+        if word.count("/") > 1:
+            chosen.update(_parts(word, roster))
+            continue
         part, slash, device = word.rpartition("/")
+        if node and slash and _is_device_of(part, node, roster):
+            chosen.update(_parts(f"{node}/{word}", roster))
+            continue
         if slash or node or _is_pattern(word):
             is_bare = not slash and not node
             chosen.update(_on_nodes(part if slash else node or "*", device, roster, is_whole_fleet=is_bare))
@@ -60,7 +67,7 @@ def resolve_here(
         return resolve(words, roster, node)
     found = resolve(words, roster.whole, node)
     if not of_configuration:
-        for name in [node, *(word.rpartition("/")[0] for word in words)]:
+        for name in [node, *(word.partition("/")[0] for word in words if "/" in word)]:
             if roster.whole.node(name) is not None and roster.node(name) is None:
                 raise _elsewhere(f"node {name!r}", [name], roster, "node" if name == node else "devices")
     here = roster.here[found]
@@ -81,6 +88,12 @@ def _elsewhere(what: str, nodes: Collection[str], roster: Roster, where: str) ->
 
 def _is_pattern(word: str) -> bool:
     return word in _GROUPS or _TOKEN.search(word) is not None
+
+
+def _is_device_of(word: str, node: str, roster: Roster) -> bool:
+    """Whether a word that could be a node names a device of the node instead: ``card3/1`` is a part then."""
+    found = roster.node(node)
+    return found is not None and roster.node(word) is None and (word in roster.files(found.pool) or word.isdecimal())
 
 
 def _only_device(file: str, roster: Roster) -> int:
@@ -118,6 +131,21 @@ def _on_nodes(part: str, device: str, roster: Roster, *, is_whole_fleet: bool) -
         raise Refused(
             "bad-argument", f"{device!r} may be on any of {len(nodes)} nodes: say */{device} for all of them", "devices"
         )
+    return found
+
+
+def _parts(word: str, roster: Roster) -> list[int]:
+    """Units of the parts that a word with two slashes names."""
+    device_word, _, part = word.rpartition("/")
+    node, _, device = device_word.rpartition("/")
+    devices = _on_nodes(node, device, roster, is_whole_fleet=False)
+    fits = _matcher(part)
+    parts = [roster.parts.of(each) for each in devices]
+    found = [unit for units in parts for unit in units if fits(str(unit - units.start))]
+    if not found:
+        of, count = roster.unit_name(devices[0]), len(parts[0])
+        has = f"{of} has {count}: 0 to {count - 1}" if count else f"{of} is not divided"
+        raise Refused("unknown-name", f"no part {part[:80]!r}: {has}", "devices")
     return found
 
 

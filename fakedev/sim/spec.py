@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from fakedev.sim.device_types import DeviceType
 from fakedev.sim.faults.spec import FaultSpec
+from fakedev.sim.parts.spec import PartSpec
 from fakedev.sim.shards import Shard
 from fakedev.sim.value_functions import Value
 
@@ -19,11 +20,13 @@ class DeviceSpec:
     """What the configuration says of one device of every node of a pool, beyond its type.
 
     :param inlet_celsius: the temperature of the air that cools it; None: that of its node.
+    :param parts: what it is divided into, none for nothing; None: what its pool says.
     """
 
     index: int
     facts: Mapping[str, str] = field(default_factory=dict)
     inlet_celsius: float | None = None
+    parts: tuple[PartSpec, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,7 @@ class PoolSpec:
     :param devices: specifications of single devices, by index; the others have their type's facts.
     :param inlet_celsius: the temperature of the air that cools the devices; None: that of their type.
     :param shown_as: what its users call quantities: the metric of its identity that shows each.
+    :param parts: what each device is divided into that says nothing else of it; none: the tiles of its type.
     :param churn: workloads that come to its nodes by themselves; None: none do.
     """
 
@@ -58,7 +62,18 @@ class PoolSpec:
     facts: Mapping[str, str] = field(default_factory=dict)
     shown_as: Mapping[str, str] = field(default_factory=dict)
     inlet_celsius: float | None = None
+    parts: tuple[PartSpec, ...] = ()
     churn: ChurnSpec | None = None
+
+    def parts_of(self, index: int) -> tuple[PartSpec, ...]:
+        """What the device of an index is divided into; empty for nothing."""
+        device = self.devices.get(index)
+        return (self.parts if device is None or device.parts is None else device.parts) or self.device_type.tiles
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether any of its devices has parts."""
+        return bool(self.parts or self.device_type.tiles) or any(device.parts for device in self.devices.values())
 
 
 @dataclass(frozen=True)

@@ -36,9 +36,9 @@ class Turnstile:
         self._attribution, self._admission = attribution, admission
 
     def move(self, moves: Moves, attribution: Attribution, admission: Admission) -> None:
-        """The devices have new places: from here on whoever comes gets in by these."""
+        """The units (devices and parts) have new places: from here on whoever comes gets in by these."""
         self._attribution, self._admission = attribution, admission
-        self._told = [replace(each, devices=moves.followed(each.devices)) for each in self._told]
+        self._told = [replace(each, devices=moves.units.followed(each.devices)) for each in self._told]
 
     def accept(
         self, workload_id: str, spec: WorkloadSpec, key: str = "", *, of_configuration: bool = False

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fakedev.sim.askable import ENGINES
 from fakedev.sim.capacity import Capacity
 from fakedev.sim.columns import column, joined_columns, kept_columns
 from fakedev.sim.entity_keys import entity_key
@@ -122,12 +123,13 @@ def table_of(started: Sequence[Workload], now_seconds: float, device_keys: Keys,
     keys = np.array([entity_key("workload", workload.key) for workload in started], dtype=np.uint64)
     is_work = np.array([spec.is_work for spec in specs])
     speed = np.array([speed_on(workload.spec, workload.devices, capacity) for workload in started])
+    shares = np.concatenate([capacity.amount_shares(workload.devices) for workload in started])
     nothing = np.zeros(len(started))
     pairs = np.zeros(len(devices))
     says_memory = [any(use.metric == MEMORY for use in spec.uses) for spec in specs]
     return Table(
         Profiles.of([spec.activities for spec in specs]),
-        _uses(specs, counts, devices, capacity),
+        _uses(specs, counts, devices, capacity, shares),
         LimitRows.of([workload.limits for workload in started]),
         ids=_texts([workload.workload_id for workload in started]),
         kinds=_texts([spec.kind for spec in specs]),
@@ -160,21 +162,37 @@ def speed_on(spec: WorkloadSpec, devices: Positions, capacity: Capacity) -> floa
     if spec.measured_frequency_mhz:
         speed = speed * capacity.clock_mhz[devices] / spec.measured_frequency_mhz
     if spec.measured_capability:
-        speed = speed * capacity.capability[devices] / spec.measured_capability
+        speed = speed * capacity.capability[devices] / capacity.amount_shares(devices) / spec.measured_capability
     return float(speed.min())
 
 
 def _uses(
-    specs: Sequence[WorkloadSpec], counts: Positions, devices: Positions, capacity: Capacity
+    specs: Sequence[WorkloadSpec], counts: Positions, devices: Positions, capacity: Capacity, shares: Floats
 ) -> dict[str, MetricUses]:
+    """What workloads ask of metrics.
+
+    :param shares: of each of the devices, what of an amount is asked for there.
+    """
     found: dict[str, list[tuple[int, MetricUse]]] = {}
     for place, spec in enumerate(specs):
         for use in spec.uses:
             found.setdefault(use.metric, []).append((place, use))
     firsts = np.cumsum(counts) - counts
     return {
-        metric: MetricUses.of(uses, firsts, counts, capacity.most(metric)[devices]) for metric, uses in found.items()
+        metric: MetricUses.of(uses, firsts, counts, *_most_and_amounts(metric, capacity.most(metric)[devices], shares))
+        for metric, uses in found.items()
     }
+
+
+def _most_and_amounts(metric: str, most: Floats, shares: Floats) -> tuple[Floats, Floats]:
+    """What 100 % of a metric is on some devices, and what is asked for there of a value in its unit.
+
+    :param most: what each has of it; links as a whole, whatever part of a board it is.
+    :param shares: of what is asked for as an amount.
+    """
+    if metric in ENGINES or metric == "hung":
+        return most, np.ones(len(shares))
+    return most * shares if metric.startswith(("pcie_", "fabric_")) else most, shares
 
 
 def _texts(texts: list[str]) -> Texts:

@@ -17,7 +17,7 @@ from fakedev.sim.carried_table import carried_table
 from fakedev.sim.demand import Demand
 from fakedev.sim.drawn_values import drawn_integrals
 from fakedev.sim.limits import DeviceLimits, own_limits_crossed
-from fakedev.sim.moves import Moves
+from fakedev.sim.moves import Carriage
 from fakedev.sim.noise import first_noise, next_noise
 from fakedev.sim.randomness import Floats, Keys
 from fakedev.sim.schedule import Positions
@@ -83,7 +83,7 @@ class Workloads:
             new = replace(new, noise=first_noise(self._seed, new.pair_keys, tick))
             self._table = self._table.joined(new)
 
-    def move(self, moves: Moves, device_keys: Keys, capacity: Capacity, tick: int) -> None:
+    def move(self, moves: Carriage, device_keys: Keys, capacity: Capacity, tick: int) -> None:
         """Follow the running workloads' devices to new places: the workloads name them already.
 
         :param device_keys, capacity: of the new devices.

@@ -111,14 +111,14 @@ def from_json(argument: Argument, value: object) -> object:
     :raises ProtocolError: ``bad-argument``, naming the argument.
     """
     match argument.kind:
+        case Kind.WORDS:
+            fits = isinstance(value, list) and {*map(type, value)} <= _ONLY_TEXTS and "\0" not in "".join(value)
         case Kind.TEXT:
             fits = isinstance(value, str)
         case Kind.LIST:
             if isinstance(value, str):
                 return value.split(",")
             fits = isinstance(value, list) and {*map(type, value)} <= _ONLY_TEXTS
-        case Kind.WORDS:
-            fits = isinstance(value, list) and {*map(type, value)} <= _ONLY_TEXTS and "\0" not in "".join(value)
         case Kind.SERIES:
             fits = isinstance(value, str | list | dict)
         case Kind.DURATION:

@@ -19,7 +19,7 @@ def parse_json_line(line: bytes, grammar: Grammar) -> Request:
     :raises ProtocolError: ``unknown-verb`` or ``bad-argument``, with the request's id when it could be read.
     """
     fields = load_object(line)
-    request_id = fields.get("id")
+    request_id = fields.pop("id", None)
     if type(request_id) is not int or not -_LARGEST_ID <= request_id < _LARGEST_ID:
         request_id = _request_id(request_id)
     try:
@@ -38,7 +38,7 @@ def _request_id(value: object) -> str | None:
 
 
 def _verb(fields: dict[str, object], grammar: Grammar) -> Verb:
-    name = fields.get("op")
+    name = fields.pop("op", None)
     if not isinstance(name, str):
         raise ProtocolError("bad-argument", f"op: must be a text, not {kind_of(name)}" if name else "op: missing")
     return grammar.find(name)
@@ -59,7 +59,7 @@ def _arguments(verb: Verb, fields: dict[str, object]) -> dict[str, object]:
                 raise ProtocolError("bad-argument", f"{name}: must be true or false, not {kind_of(value)}")
             if value:
                 found[name] = True
-        elif name not in ("op", "id"):
+        else:
             hint = did_you_mean(name, [*by_name, *flags])
             raise ProtocolError("bad-argument", f"{name[:100]}: not an argument of {verb.name}{hint}")
     return found

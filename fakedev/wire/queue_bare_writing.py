@@ -42,7 +42,7 @@ def encode_bare_work(arguments: Sequence[str], limit_seconds: float) -> bytes:
 
 def fits_bare_work(arguments: Sequence[str], limit_seconds: float) -> bool:
     """Whether the original's backend can read this work."""
-    if len(arguments) <= _SURELY_FITTING_ARGUMENTS and sum(map(len, arguments)) <= _SURELY_FITTING_CHARACTERS:
+    if len(arguments) <= _SURELY_FITTING_ARGUMENTS and len("".join(arguments)) <= _SURELY_FITTING_CHARACTERS:
         return True
     return len(encode_bare_work(arguments, limit_seconds)) <= MOST_BARE_BYTES
 

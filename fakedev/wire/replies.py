@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import orjson
 
@@ -16,7 +15,8 @@ _EXCERPT_BYTES = 400
 _SHORT_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
-class Reply(NamedTuple):
+@dataclass(slots=True)
+class Reply:
     """A good answer.
 
     :param text: what follows ``ok`` in words.

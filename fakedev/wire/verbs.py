@@ -7,7 +7,6 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 from fakedev.wire.arguments import Argument
 from fakedev.wire.errors import ProtocolError
@@ -15,7 +14,8 @@ from fakedev.wire.errors import ProtocolError
 _WIDTH = 100
 
 
-class Request(NamedTuple):
+@dataclass(slots=True)
+class Request:
     """A message that was understood.
 
     :param verb: the verb's own name, whichever alias was used.

@@ -26,7 +26,13 @@ WORKLOAD_VERBS: Final = (
         "Start a workload.",
         positionals=[Argument("name", Kind.TEXT, "NAME", "any text; quoted when it has spaces", required=True)],
         options=[
-            Argument("devices", Kind.LIST, "WORD,...", "card0, dgx-0/3, dgx-[0-3]/*, all, even, odd", required=True),
+            Argument(
+                "devices",
+                Kind.LIST,
+                "WORD,...",
+                "card0, dgx-0/3, dgx-[0-3]/*, dgx-0/3/1, all, even, odd",
+                required=True,
+            ),
             Argument(
                 "profile",
                 Kind.SERIES,

@@ -10,10 +10,13 @@ def answer_to(job: Job, report: Report, now: float) -> Answer:
     """The answer for a run of which its worker has told."""
     outcome = outcome_of(report)
     worker = job.worker
+    exit_code, error = 0, ""
+    if outcome is not Outcome.SUCCESS:
+        exit_code, error = report.exit_code or 1, report.error or _error(outcome, report)
     return Answer(
         outcome,
-        0 if outcome is Outcome.SUCCESS else report.exit_code or 1,
-        report.error or _error(outcome, report),
+        exit_code,
+        error,
         report.timeout_seconds,
         now - job.taken_seconds if report.run_seconds is None else report.run_seconds,
         job.wait_seconds,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from typing import NamedTuple
+from dataclasses import dataclass
 
 
 class Outcome(enum.Enum):
@@ -19,7 +19,8 @@ class Outcome(enum.Enum):
     __hash__ = object.__hash__  # members are single objects, and this is asked often
 
 
-class Report(NamedTuple):
+@dataclass(slots=True)
+class Report:
     """What a worker says of a run.
 
     :param error: why it failed, in words; empty when it did not.
@@ -37,7 +38,8 @@ class Report(NamedTuple):
     device: str = ""
 
 
-class Answer(NamedTuple):
+@dataclass(slots=True)
+class Answer:
     """What a client is told of a request that is over.
 
     :param exit_code: 0 with success only.

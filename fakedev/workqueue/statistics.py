@@ -82,7 +82,8 @@ class QueueStatistics:
     def taken(self, now: float, wait_seconds: float) -> None:
         """A backend got a job that had waited so long."""
         self._longest_wait.record(now, wait_seconds)
-        self._interval.longest_wait_seconds = max(self._interval.longest_wait_seconds, wait_seconds)
+        if wait_seconds > self._interval.longest_wait_seconds:
+            self._interval.longest_wait_seconds = wait_seconds
 
     def offered_again(self) -> None:
         """A job goes back to the queue because its backend did not see it through."""
@@ -124,7 +125,8 @@ class QueueStatistics:
         self._longest_run.record(now, run_seconds)
         total_seconds = wait_seconds + run_seconds
         self._longest_total.record(now, total_seconds)
-        interval.longest_total_seconds = max(interval.longest_total_seconds, total_seconds)
+        if total_seconds > interval.longest_total_seconds:
+            interval.longest_total_seconds = total_seconds
         if run_seconds >= interval.longest_run_seconds:
             interval.longest_run_seconds = run_seconds
             interval.node = node

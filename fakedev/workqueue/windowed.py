@@ -53,7 +53,8 @@ class WindowedMaximum(_Ring):
         """Take a value into account."""
         if now >= self._until:
             self._begin_part(now)
-        self._values[self._place] = max(self._values[self._place], value)
+        if value > self._values[self._place]:
+            self._values[self._place] = value
 
     def value(self, now: float) -> float:
         """The maximum; 0 when nothing was recorded."""
@@ -73,7 +74,8 @@ class MaximumSinceScrape:
 
     def record(self, now: float, value: float) -> None:
         """Take a value into account, whenever it comes."""
-        self._largest = max(self._largest, value)
+        if value > self._largest:
+            self._largest = value
 
     def value(self, now: float) -> float:
         """The maximum; 0 when nothing was recorded."""

@@ -83,7 +83,7 @@ def core_clock(
     before: Mapping[str, Floats] | None,
     seconds: float,
 ) -> tuple[Floats, dict[str, Floats]]:
-    """The core clock, and what throttles it.
+    """The core clock, and beside what throttles it the clock that it would have else.
 
     :param ratios: for each reason the share of the highest clock that it leaves; of equal ones the first counts.
     """
@@ -98,28 +98,33 @@ def core_clock(
     held = np.where(allowed < high, np.maximum(np.minimum(stepped, high - boards.step_mhz), idle), high)
     throttled = wanted > held
     clock, throttles = np.minimum(wanted, held), _reasons(active, throttled, ratios, least, before, seconds)
-    throttles["throttle_reasons"] += _details(boards, setting, active, throttles, before)
+    if setting.locked is not None:
+        throttles["throttle_reasons"] += np.where(setting.locked & active, _LOCKED, 0.0)
+    _tell_hardware(boards, setting, throttles, before, seconds)
+    throttles["core_frequency_request_mhz"] = wanted
     return clock, throttles
 
 
-def _details(
+def _tell_hardware(
     boards: Coefficients,
     setting: Setting,
-    active: Flags,
-    throttles: Mapping[str, Floats],
+    throttles: dict[str, Floats],
     before: Mapping[str, Floats] | None,
-) -> Floats | float:
-    """Bits that tell more than the reasons: a locked clock, and why the hardware slows down."""
-    bits: Floats | float = 0.0
-    if setting.locked is not None:
-        bits = bits + np.where(setting.locked & active, _LOCKED, 0.0)
+    seconds: float,
+) -> None:
+    """Tell why the hardware slows down, which may be both: in the mask, and for how long each has."""
     hardware = throttles["throttled_hardware"]
+    nothing = np.zeros(boards.count)
+    hot, braked = nothing, nothing
     if hardware.any():
         if before is not None:
-            bits = bits + hardware * _BY_HEAT * (before["temperature_celsius"] >= boards.hardware_slowdown)
+            hot = hardware * (before["temperature_celsius"] >= boards.hardware_slowdown)
         if setting.braked is not None:
-            bits = bits + hardware * _BY_BRAKE * setting.braked
-    return bits
+            braked = hardware * setting.braked
+        throttles["throttle_reasons"] += hot * _BY_HEAT + braked * _BY_BRAKE
+    for name, flags in (("throttled_hardware_heat_seconds", hot), ("throttled_hardware_brake_seconds", braked)):
+        so_far = nothing if before is None else before[name]
+        throttles[name] = so_far if flags is nothing else so_far + flags * seconds
 
 
 def _reasons(
@@ -152,6 +157,11 @@ def memory_clock(boards: Coefficients, clock: Floats, moving: Flags) -> Floats:
     """The memory clock: the highest while the core clock is over idle, or there is traffic."""
     used = moving | (boards.raised(clock) > 0)
     return np.where(used, boards.high["memory_frequency_mhz"], boards.memory_resting_mhz)
+
+
+def video_clock(boards: Coefficients, clock: Floats) -> Floats:
+    """The clock of the media engines: it goes from its lowest to its highest as the core clock does."""
+    return boards.between("video_frequency_mhz", boards.raised(clock))
 
 
 def performance_state(boards: Coefficients, clock: Floats, active: Flags) -> Floats:

@@ -142,7 +142,9 @@ class Coefficients:
         #: How fast the clock falls; all of it at once where that takes no time.
         self.fall_mhz = np.divide(self.span[_CLOCK], fall, out=np.full(self.count, math.inf), where=fall > 0)
         heats = is_on("thermal-throttle")
-        self.slowdown = np.where(heats, each_of("slowdown_celsius"), math.inf)
+        #: The maximum of operation, whether heat takes clock away from there up or not.
+        self.operating_celsius = each_of("slowdown_celsius")
+        self.slowdown = np.where(heats, self.operating_celsius, math.inf)
         self.resume = np.where(heats, each_of("resume_celsius"), math.inf)
         self.hardware_slowdown = np.where(is_on("hardware-slowdown"), each_of("hardware_slowdown_celsius"), math.inf)
         self.shutdown = np.where(is_on("shutdown"), each_of("shutdown_celsius"), math.inf)

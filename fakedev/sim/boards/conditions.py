@@ -30,6 +30,8 @@ class Conditions:
     :ivar hung: 1: the device hangs.
     :ivar lost: 1: the device has gone away.
     :ivar pcie_share, fabric_share: what PCIe, and the links to other devices, still carry of what they do.
+    :ivar links_up: how many links to other devices are up.
+    :ivar pcie_width, pcie_generation: lanes and generation that are left of the PCIe link.
     """
 
     inlet_celsius: Floats | None = None
@@ -42,6 +44,9 @@ class Conditions:
     lost: Floats | None = None
     pcie_share: Floats | None = None
     fabric_share: Floats | None = None
+    links_up: Floats | None = None
+    pcie_width: Floats | None = None
+    pcie_generation: Floats | None = None
 
     def changed(self, name: str, count: int, devices: NDArray[np.int64], value: float) -> Self:
         """These conditions, with one value on some devices.

@@ -28,6 +28,11 @@ def temperature(
     return _followed(boards, name, level, before, seconds)
 
 
+def highest(core: Floats, before: Mapping[str, Floats] | None) -> Floats:
+    """The highest core temperature within a tick: it goes one way from where it was to where it is."""
+    return core if before is None else np.maximum(core, before["temperature_celsius"])
+
+
 def fan_speed(
     boards: Coefficients, setting: Setting, core: Floats, before: Mapping[str, Floats] | None, seconds: float
 ) -> Floats:

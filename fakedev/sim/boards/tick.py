@@ -36,6 +36,7 @@ from fakedev.sim.randomness import Floats, Keys
 
 #: What every board has beside the quantities of its type's ranges.
 BOARD_QUANTITIES: Final = (
+    "core_frequency_request_mhz",
     "power_limit_watts",
     "throttle_reasons",
     "throttled_idle",
@@ -45,9 +46,13 @@ BOARD_QUANTITIES: Final = (
     "throttled_thermal_seconds",
     "throttled_hardware",
     "throttled_hardware_seconds",
+    "throttled_hardware_heat_seconds",
+    "throttled_hardware_brake_seconds",
     "thermal_clock_ratio",
     "power_clock_ratio",
     "work_clock_ratio",
+    "temperature_max_celsius",
+    "temperature_margin_celsius",
     "inlet_temperature_celsius",
     "hung",
     "lost",
@@ -76,6 +81,8 @@ class Boards:
         "throttled_power_seconds",
         "throttled_thermal_seconds",
         "throttled_hardware_seconds",
+        "throttled_hardware_heat_seconds",
+        "throttled_hardware_brake_seconds",
         "lost",
     )
 
@@ -132,10 +139,13 @@ class Boards:
             "core_frequency_mhz": clock,
             "work_clock_ratio": clock_ratio,
             "memory_frequency_mhz": clocks.memory_clock(boards, clock, engines.moving(traffic)),
+            "video_frequency_mhz": clocks.video_clock(boards, clock),
             "power_watts": drawn,
             "power_limit_watts": setting.power_limit_watts,
             "memory_power_watts": power.memory_power(boards, traffic, drawn),
             "temperature_celsius": core,
+            "temperature_max_celsius": heat.highest(core, before),
+            "temperature_margin_celsius": boards.operating_celsius - core,
             "memory_temperature_celsius": memory,
             "inlet_temperature_celsius": setting.inlet_celsius,
             "fan_speed_ratio": heat.fan_speed(boards, setting, core, before, seconds),

@@ -9,7 +9,8 @@ import numpy as np
 
 from fakedev.sim.faults.faults import Fault, Faults
 from fakedev.sim.faults.kinds import Scope
-from fakedev.sim.moves import Moves
+from fakedev.sim.moves import Carriage
+from fakedev.sim.parts.layout import Parts
 from fakedev.sim.quantities import COUNTERS
 from fakedev.sim.randomness import Floats
 from fakedev.sim.schedule import Positions
@@ -19,23 +20,25 @@ _CREATED: Final = "created_seconds"
 
 
 class Disguises:
-    """What faults make of the level of the devices before it is shown.
+    """What faults make of the level of the units (devices, and parts of such) before it is shown.
 
-    :param count: devices, D.
+    :param parts: which devices have parts: what is shown of a device is shown of its parts too.
     """
 
-    def __init__(self, count: int, epoch_seconds: float) -> None:
-        self._count = count
+    def __init__(self, parts: Parts, epoch_seconds: float) -> None:
+        self._parts = parts
+        self._count = parts.unit_count
         self._epoch_seconds = epoch_seconds
         self._frozen: dict[str, dict[str, Floats]] = {}
         self._offsets: dict[str, Floats] = {}
         self._created: Floats | None = None
 
-    def move(self, moves: Moves, level: Level) -> None:
-        """The devices have new places.
+    def move(self, moves: Carriage, parts: Parts, level: Level) -> None:
+        """The devices and parts have new places.
 
         :param level: what they have shown last, there.
         """
+        self._parts = parts
         self._count = level.count
         nothing = np.zeros(level.count)
         self._offsets = {
@@ -70,6 +73,7 @@ class Disguises:
 
     def _restart(self, before: Level, fault: Fault, devices: Positions, start_seconds: float) -> None:
         """Counters begin again, at the beginning of this tick."""
+        devices = self._parts.with_parts(devices)
         for name in _names(before, fault):
             if name in COUNTERS:
                 offsets = self._offsets.setdefault(name, np.zeros(self._count))
@@ -87,7 +91,7 @@ class Disguises:
         if self._created is not None:
             arrays[_CREATED] = np.fmax(arrays[_CREATED], self._created)
         for fault in active:
-            devices = fault.concerned
+            devices = self._parts.with_parts(fault.concerned)
             for name in _names(level, fault):
                 if fault.kind.name == "absent":
                     has = present.get(name)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from fakedev.sim.faults.fault_tick import FaultTick
+from fakedev.sim.faults.fault_tick import ALL_LINKS, Cut, FaultTick
 from fakedev.sim.schedule import Positions
 
 
@@ -75,10 +75,6 @@ def _count(name: str, value: str = "") -> Act:
     return lambda tick, touched: tick.add(name, touched.devices, touched.values.get(value, 1.0))
 
 
-def _lower(name: str, value: str) -> Act:
-    return lambda tick, touched: tick.lower(name, touched.devices, touched.values[value])
-
-
 def _end_work(text: str) -> Act:
     """End the workloads; the name of the device comes in the place of ``{}``."""
     return lambda tick, touched: tick.end_work(touched.devices, f"{text}, terminated", touched.fault_id)
@@ -88,6 +84,28 @@ def _count_replays(tick: FaultTick, touched: Touched) -> None:
     """PCIe replays at a rate: whole ones, the same number over any stretch of time."""
     rate, end = touched.values["rate"], tick.now_seconds
     tick.add("pcie_replays", touched.devices, int(rate * end) - int(rate * (end - tick.seconds)))
+
+
+def _slow_pcie(tick: FaultTick, touched: Touched) -> None:
+    """What is said of lanes and generation, else the share."""
+    given = {name: touched.values[name] for name in ("width", "generation") if touched.values[name]}
+    for name, value in given.items():
+        tick.lower(f"pcie_{name}", touched.devices, value)
+    if not given:
+        tick.lower("pcie_share", touched.devices, touched.values["share"])
+
+
+def _strike_links(tick: FaultTick, touched: Touched) -> None:
+    tick.struck.append(Cut(touched.devices, int(touched.values.get("link", ALL_LINKS))))
+
+
+def _cut_links(tick: FaultTick, touched: Touched) -> None:
+    """One link is down, or of all the share that is said; XID 74 says none: all are down."""
+    link = int(touched.values.get("link", ALL_LINKS))
+    if link == ALL_LINKS:
+        tick.lower("fabric_share", touched.devices, touched.values.get("share", 0.0))
+    else:
+        tick.cuts.append(Cut(touched.devices, link))
 
 
 _RESET: Final = _put("reset")
@@ -128,18 +146,16 @@ BRAKE: Final = Effect(hold=_put("braked"))
 CAP: Final = Effect(hold=_put_given("power_limit_watts", "watts"))
 LOCK: Final = Effect(hold=_put_given("highest_mhz", "megahertz"))
 HANG: Final = Effect(hold=_put("hung"))
-LINK: Final = Effect(
-    strike=_all(_count("link_errors"), _code(74)),
-    # XID 74 takes no share: all links are down.
-    hold=lambda tick, touched: tick.lower(
-        "fabric_share", touched.devices, touched.values.get("share", 0.0)
-    ),
-)
-PCIE: Final = Effect(hold=_lower("pcie_share", "share"))
+LINK: Final = Effect(strike=_all(_count("link_errors"), _code(74), _strike_links), hold=_cut_links)
+PCIE: Final = Effect(hold=_slow_pcie)
 REPLAYS: Final = Effect(hold=_count_replays)
 RESET: Final = Effect(strike=_all(_RESET, _end_work("Device {} reset")))
 NODE_DOWN: Final = Effect(hold=_all(_AWAY, _end_work("Node of {} down")), recover=_RESET)
 LOST: Final = Effect(hold=_all(_AWAY, _end_work("Device {} lost")), recover=_RESET)
+
+
+#: NVIDIA's errors that concern the work that made them alone, and so one part of a device.
+OF_APPLICATIONS: Final = (13, 31, 43, 45, 94)
 
 
 def xid_effect(code: int) -> Effect:

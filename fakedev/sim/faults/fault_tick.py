@@ -12,11 +12,13 @@ import numpy as np
 
 from fakedev.sim.boards.conditions import Conditions
 from fakedev.sim.demand import Demand
+from fakedev.sim.parts.layout import Parts
 from fakedev.sim.quantities import ERROR_COUNTERS
 from fakedev.sim.randomness import Floats
 from fakedev.sim.schedule import Positions
 from fakedev.sim.state import Mask
 
+_PENDING: Final = "row_remap_pending"
 #: What lasts: what each of these is on devices without faults.
 _LASTING: Final[Mapping[str, float]] = {
     "inlet_rise_celsius": 0.0,
@@ -29,16 +31,21 @@ _LASTING: Final[Mapping[str, float]] = {
     "lost": 0.0,
     "pcie_share": 1.0,
     "fabric_share": 1.0,
+    "pcie_width": np.nan,
+    "pcie_generation": np.nan,
 }
 #: What happens in the tick alone.
 _MOMENTARY: Final[Mapping[str, float]] = {
     "idled": 0.0,  # the board does no work
     "reset": 0.0,
     "xid": np.nan,  # the code that is reported
-    "row_remap_pending": 0.0,
+    _PENDING: 0.0,
     **dict.fromkeys(ERROR_COUNTERS, 0.0),  # errors that come to those before
 }
 _NEUTRAL: Final[Mapping[str, float]] = {**_LASTING, **_MOMENTARY}
+
+#: The number that stands for all links of a device.
+ALL_LINKS: Final = -1
 
 
 class Ending(NamedTuple):
@@ -54,32 +61,61 @@ class Ending(NamedTuple):
     fault_id: str
 
 
-class FaultTick:
-    """What faults do to D devices in one tick.
+class Cut(NamedTuple):
+    """Links that are down.
 
+    :ivar link: which of the devices'; ALL_LINKS: all.
+    """
+
+    devices: Positions
+    link: int
+
+
+class FaultTick:
+    """What faults do to D units (devices, and parts of such) in one tick.
+
+    :param parts: which devices have parts.
     :param seconds: the length of the tick.
     :param now_seconds: simulated time at its end.
     :ivar endings: the workloads that faults end.
+    :ivar cuts: single links that are down.
+    :ivar struck: links that go down in this tick, single ones or all of a device.
     """
 
-    def __init__(self, count: int, seconds: float, now_seconds: float) -> None:
-        self._count = count
+    def __init__(self, parts: Parts, seconds: float, now_seconds: float) -> None:
+        self._parts = parts
+        self._count = parts.unit_count
         self.seconds = seconds
         self.now_seconds = now_seconds
         self._arrays: dict[str, Floats] = {}
         self.endings: list[Ending] = []
+        self.cuts: list[Cut] = []
+        self.struck: list[Cut] = []
 
     def _of(self, name: str) -> Floats:
         if name not in self._arrays:
             self._arrays[name] = np.full(self._count, _NEUTRAL[name])
         return self._arrays[name]
 
+    def of_devices(self) -> FaultTick:
+        """What they do to the devices alone."""
+        if not self._parts.count:
+            return self
+        parts, count = self._parts, self._parts.device_count
+        tick = FaultTick(Parts(count), self.seconds, self.now_seconds)
+        tick._arrays = {name: values[:count] for name, values in self._arrays.items()}
+        if _PENDING in self._arrays:
+            # Rows of memory are the device's, whichever part's work has found them bad.
+            tick._arrays[_PENDING] = np.minimum(parts.folded(self._arrays[_PENDING]), 1.0)
+        tick.endings = self.endings
+        return tick
+
     def get(self, name: str) -> Floats | None:
         """What they do of that name, shape (D,); None for nothing."""
         return self._arrays.get(name)
 
     def where(self, name: str) -> Mask | None:
-        """The devices of which a flag is set, shape (D,); None for none."""
+        """The units of which a flag is set, shape (D,); None for none."""
         flags = self._arrays.get(name)
         return None if flags is None or not flags.any() else flags > 0
 
@@ -96,10 +132,14 @@ class FaultTick:
         """Add to a value."""
         self._of(name)[devices] += amount
 
+    def add_each(self, name: str, devices: Positions, amounts: Floats) -> None:
+        """Add to the value of each of some devices, no two of which are the same."""
+        self._of(name)[devices] += amounts
+
     def lower(self, name: str, devices: Positions, value: float) -> None:
         """Bring it down to a value, where it is not lower already."""
         array = self._of(name)
-        array[devices] = np.minimum(array[devices], value)
+        array[devices] = np.fmin(array[devices], value)
 
     def scale(self, name: str, devices: Positions, factor: float) -> None:
         """Multiply a value."""
@@ -130,6 +170,7 @@ class FaultTick:
         idled = self.where("idled")
         if idled is None:
             return Demand(demand.loads, demand.held, asked)
+        idled = self._parts.spread(idled)
         loads = {kind: np.where(idled, 0.0, load) for kind, load in demand.loads.items()}
         for name in set(asked) - set(ERROR_COUNTERS):
             asked[name] = np.where(idled, 0.0, asked[name])

@@ -14,6 +14,7 @@ from fakedev.sim.errors import Refused
 from fakedev.sim.faults.effects import Act, Effect, Touched
 from fakedev.sim.faults.fault_tick import FaultTick
 from fakedev.sim.faults.kinds import KINDS, FaultKind, Scope
+from fakedev.sim.faults.on_parts import check_parts
 from fakedev.sim.faults.spec import FaultSpec
 from fakedev.sim.randomness import Keys, uniform
 from fakedev.sim.roster import Roster
@@ -32,7 +33,7 @@ _ROUNDING_SECONDS: Final = 1e-6
 class Fault:
     """A fault that was accepted.
 
-    :ivar devices: positions of those it may concern, N.
+    :ivar devices: units (devices, and parts of such) that it may concern, N.
     :ivar values: what its kind takes, defaults among it.
     :ivar metric: what its metric shows; None for all metrics.
     :ivar since_seconds: simulated time of its start; None until the next tick begins.
@@ -135,12 +136,18 @@ class Faults:
         if kind.scope in (Scope.PAGE, Scope.NODE) and len(devices):
             nodes = np.unique(self._roster.node_positions(devices)).tolist()
             devices = np.concatenate([np.array(self._roster.nodes[node].devices) for node in nodes])
-        if kind.needs:
-            has = self._present.get(kind.needs, np.zeros(self._roster.device_count, np.bool_))
+        for needed, by in kind.needed(spec.values).items():
+            has = self._present.get(needed, np.zeros(self._roster.parts.unit_count, np.bool_))
             devices = devices[has[devices]]
             if not len(devices) and not may_lack:
-                text = f"{kind.name} needs {kind.needs}, which none of its devices has"
-                raise Refused("unknown-name", text, "devices")
+                raise Refused("unknown-name", f"{by} needs {needed}, which none of its devices has", "devices")
+        if "link" in spec.values:
+            link = int(spec.values["link"])
+            devices = devices[self._roster.links.counts[self._roster.parts.owners_of(devices)] > link]
+            if not len(devices) and not may_lack:
+                raise Refused("unknown-name", f"none of the devices has a link {link}", "link")
+        values = {each.name: spec.values.get(each.name, each.default or 0.0) for each in kind.parameters}
+        check_parts(kind, values, devices, self._roster)
         metric = self._metric_of(spec.metric) if spec.metric else None
         if metric is not None and metric.quantity not in self._present:
             if not may_lack:
@@ -148,7 +155,6 @@ class Faults:
             devices = devices[:0]
         if spec.every_seconds and spec.every_seconds < self._tick_seconds - _ROUNDING_SECONDS:
             raise Refused("limit", f"must not be less than a tick of {self._tick_seconds:g} seconds", "every")
-        values = {each.name: spec.values.get(each.name, each.default or 0.0) for each in kind.parameters}
         first = devices
         if kind.scope in (Scope.PAGE, Scope.NODE) and len(devices):
             # All of a node, or nothing of it.
@@ -222,7 +228,7 @@ class Faults:
         self.changes, self.has_moved, self._devices_moved = [], self._devices_moved, False
         if not self.by_id:
             return None
-        effects = FaultTick(self._roster.device_count, end_seconds - start_seconds, end_seconds)
+        effects = FaultTick(self._roster.parts, end_seconds - start_seconds, end_seconds)
         ticks = [(fault, self._tick_of(fault, start_seconds)) for fault in list(self.by_id.values())]
         for fault, tick in ticks:
             self._act(fault, fault.effect.recover, effects, tick.recovered)
@@ -281,12 +287,17 @@ class Faults:
     # -- what others ask ----------------------------------------------------------------------------
 
     def on_device(self, position: int) -> list[Fault]:
-        """The faults that concern a device now."""
-        return [fault for fault in self.by_id.values() if position in fault.concerned]
+        """The faults that concern a unit now: a device, or a part by itself or with its device."""
+        return [fault for fault in self.by_id.values() if self._concerns(fault.concerned, position)]
+
+    def _concerns(self, concerned: Positions, unit: int) -> bool:
+        return unit in concerned or self._roster.parts.owner(unit) in concerned
 
     def behind(self, quantity: str, position: int) -> list[Fault]:
         """The faults that may be why a quantity of a device has changed in the last tick, or is as it is."""
-        found = self.on_device(position) + [fault for fault, _, devices in self.changes if position in devices]
+        found = self.on_device(position) + [
+            fault for fault, _, devices in self.changes if self._concerns(devices, position)
+        ]
         kinds = {fault.fault_id: fault for fault in found if not fault.kind.moves or quantity in fault.kind.moves}
         return [fault for fault in kinds.values() if fault.kind.scope in (Scope.BOARD, Scope.NODE)]
 
@@ -295,14 +306,15 @@ class Faults:
         return [
             fault
             for fault in self.active(Scope.SERIES)
-            if position in fault.concerned and (fault.metric is None or fault.metric.quantity == quantity)
+            if self._concerns(fault.concerned, position) and (fault.metric is None or fault.metric.quantity == quantity)
             and fault.kind.takes_metric
         ]
 
     def stale(self) -> frozenset[int]:
         """The devices whose labels of pods stay when their work is over."""
-        found = [fault.concerned.tolist() for fault in self.active(Scope.SERIES) if fault.kind.name == "stale-labels"]
-        return frozenset(device for devices in found for device in devices)
+        stale = [fault for fault in self.active(Scope.SERIES) if fault.kind.name == "stale-labels"]
+        found = [self._roster.parts.with_parts(fault.concerned).tolist() for fault in stale]
+        return frozenset(unit for units in found for unit in units)
 
     def active(self, *scopes: Scope) -> list[Fault]:
         """The faults of some scopes that concern any device now."""

@@ -39,6 +39,8 @@ def fault_from_fields(fields: Mapping[str, object]) -> FaultSpec:
     for parameter in kind.parameters:
         if parameter.name in fields or parameter.default is None:
             values[parameter.name] = _value(parameter, fields.get(parameter.name))
+        if parameter.name in fields and parameter.instead_of in fields:
+            raise FieldError(parameter.name, f"does not go with {parameter.instead_of}: give one of the two")
     node = _text(fields, "node")
     if "devices" not in fields and not node:
         raise FieldError("devices", "say which devices: all, dgx-0/3, dgx-[0-3]/*; or give node=")

@@ -8,7 +8,8 @@ from enum import Enum
 from typing import Final
 
 from fakedev.sim.faults import effects
-from fakedev.sim.faults.effects import NOTHING, Effect, xid_effect
+from fakedev.sim.faults.effects import NOTHING, OF_APPLICATIONS, Effect, xid_effect
+from fakedev.sim.faults.fault_tick import ALL_LINKS
 
 
 class Scope(Enum):
@@ -26,6 +27,8 @@ class Parameter:
 
     :param default: None: it must be given.
     :param whole: it is a whole number.
+    :param needs: a quantity that devices must have where it is given; empty for none.
+    :param instead_of: another number of the kind that it does not go with; empty for none.
     """
 
     name: str
@@ -34,6 +37,8 @@ class Parameter:
     default: float | None
     summary: str
     whole: bool = False
+    needs: str = ""
+    instead_of: str = ""
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,7 @@ class FaultKind:
     :param needs: a quantity that devices must have to be concerned; empty for none.
     :param effect: what it does to devices; that of ``xid`` follows from its code.
     :param moves: quantities that it changes by itself, or by what follows; empty for all.
+    :param on_parts, on_tiles: it may concern a part of a device alone; where that is a tile.
     :param lasts: it goes on for a time; else it happens, and is over.
     """
 
@@ -56,14 +62,39 @@ class FaultKind:
     effect: Effect = NOTHING
     lasts: bool = True
     moves: tuple[str, ...] = ()
+    on_parts: bool = False
+    on_tiles: bool = False
 
     def effect_of(self, values: Mapping[str, float]) -> Effect:
         """What it does to devices with these values."""
         return xid_effect(int(values["code"])) if self.name == "xid" else self.effect
 
+    def needed(self, values: Mapping[str, float]) -> dict[str, str]:
+        """The quantities that devices must have to be concerned, each with what needs it.
+
+        :param values: those that are given.
+        """
+        needed = {self.needs: self.name} if self.needs else {}
+        given = [each for each in self.parameters if each.needs and each.name in values]
+        return needed | {each.needs: f"{self.name} with {each.name}" for each in given}
+
     def lasts_with(self, values: Mapping[str, float]) -> bool:
         """Whether it goes on for a time with these values; else it happens, and is over."""
         return self.lasts and (self.name != "xid" or self.effect_of(values).lasts)
+
+    def why_not_on_parts(self, values: Mapping[str, float], *, are_tiles: bool) -> str:
+        """Why it cannot concern a part of a device alone; empty where it can.
+
+        :param are_tiles: the part is a tile.
+        """
+        if are_tiles and self.on_tiles:
+            return ""
+        if self.scope is not Scope.BOARD or (self.on_parts and self.name != "xid"):
+            return ""
+        if self.name == "xid" and int(values["code"]) in OF_APPLICATIONS:
+            return ""
+        what = f"XID {int(values['code'])}" if self.name == "xid" else self.name
+        return f"{what} is of the whole device"
 
     @property
     def takes_metric(self) -> bool:
@@ -76,6 +107,20 @@ def _share(default: float, summary: str) -> Parameter:
 
 
 _COUNT: Final = Parameter("count", 1, 1e9, 1, "how many errors", whole=True)
+#: What is left of a PCIe link, said in the place of the share.
+_LANES: Final = Parameter(
+    "width", 0, 32, 0, "lanes that are left; 0: as the share says", whole=True, needs="pcie_link_width",
+    instead_of="share",
+)  # fmt: skip
+_GENERATION: Final = Parameter(
+    "generation", 0, 6, 0, "generation that is left; 0: as the share says", whole=True, needs="pcie_link_generation",
+    instead_of="share",
+)  # fmt: skip
+_LINK: Final = Parameter(
+    "link", ALL_LINKS, 63, ALL_LINKS, "the one link that is down; -1: all, as the share says", whole=True,
+    needs="links_up", instead_of="share",
+)  # fmt: skip
+_PCIE_LINK: Final = ("pcie_link_width", "pcie_link_generation", "pcie_link_gigatransfers_per_second")
 _AT_ONCE: Final = "at once"
 _COUNTED: Final = "what was counted stays"
 _BY_RESET: Final = "it comes back as after reset"
@@ -92,16 +137,16 @@ KINDS: Final[Mapping[str, FaultKind]] = {
         FaultKind(
             "xid", _BOARD, "NVIDIA's driver reports an error, with what usually comes with its code",
             "the code stays until reset; of 61, 62, 79, 95, 119 and 120 the board is reset",
-            (Parameter("code", 1, 999, None, "the error code", whole=True), _COUNT), "xid",
+            (Parameter("code", 1, 999, None, "the error code", whole=True), _COUNT), "xid", on_parts=True,
         ),
         FaultKind("ecc-single", _BOARD, "single-bit memory errors, corrected", _COUNTED,
                   (_COUNT, Parameter("rows", 0, 1e6, 0, "rows remapped, or pages retired, for them", whole=True)),
-                  "memory_errors_correctable", effects.ECC_SINGLE, lasts=False,
+                  "memory_errors_correctable", effects.ECC_SINGLE, lasts=False, on_tiles=True,
                   moves=("memory_errors_correctable", "remapped_rows_correctable", "retired_pages_single_bit")),
         FaultKind("ecc-double", _BOARD,
                   "double-bit memory errors: XID 48, a row remapped or a page retired for each, work ends",
                   _COUNTED + "; the remapping is pending until reset", (_COUNT,), "memory_errors_uncorrectable",
-                  effects.ECC_DOUBLE, lasts=False),
+                  effects.ECC_DOUBLE, lasts=False, on_tiles=True),
         FaultKind("inlet", _BOARD, "warmer air at the inlet", "the board cools down as it warmed up",
                   (Parameter("celsius", -50, 100, 15, "how much warmer"),), "inlet_temperature_celsius", effects.INLET,
                   moves=_WARM),
@@ -121,19 +166,21 @@ KINDS: Final[Mapping[str, FaultKind]] = {
         FaultKind("hang", _BOARD, "the board hangs: fully used, and nothing gets on", _AT_ONCE, needs="hung",
                   effect=effects.HANG),
         FaultKind("link-down", _BOARD, "links to other boards are down: XID 74; with every= and probability= they flap",
-                  "traffic comes back; the error stays counted", (_share(0.0, "of the links' capacity that is left"),),
+                  "traffic comes back; the error stays counted",
+                  (_share(0.0, "of the links' capacity that is left"), _LINK),
                   "fabric_tx_bytes_per_second", effects.LINK,
-                  moves=("fabric_tx_bytes_per_second", "fabric_rx_bytes_per_second", "link_errors", "xid")),
+                  moves=("fabric_tx_bytes_per_second", "fabric_rx_bytes_per_second", "links_up", "link_errors",
+                         "link_recoveries", "xid")),
         FaultKind("pcie-slow", _BOARD, "the PCIe link has lost width or speed", _AT_ONCE,
-                  (_share(0.5, "of what the link carries that is left"),), "power_limit_watts", effects.PCIE,
-                  moves=("pcie_tx_bytes_per_second", "pcie_rx_bytes_per_second")),
+                  (_share(0.5, "of what the link carries that is left"), _LANES, _GENERATION), "power_limit_watts",
+                  effects.PCIE, moves=("pcie_tx_bytes_per_second", "pcie_rx_bytes_per_second", *_PCIE_LINK)),
         FaultKind("pcie-replays", _BOARD, "the PCIe link is bad: transfers are repeated", _COUNTED,
                   (Parameter("rate", 0, 1e6, 10, "replays a second"),), "pcie_replays", effects.REPLAYS,
                   moves=("pcie_replays",)),
         FaultKind("lost", _BOARD, "the board has fallen off the bus, as with XID 79: work ends, it shows nothing more",
-                  _BY_RESET, effect=effects.LOST),
+                  _BY_RESET, effect=effects.LOST, on_parts=True),
         FaultKind("reset", _BOARD, "the board is reset and its driver loaded anew: work ends, its XID is cleared, "
-                  "energy and traffic count from 0", _AT_ONCE, effect=effects.RESET, lasts=False),
+                  "energy and traffic count from 0", _AT_ONCE, effect=effects.RESET, lasts=False, on_parts=True),
         FaultKind("node-down", Scope.NODE, "the node is down: its page is closed without an answer, its work ends",
                   "its boards come back as after reset",
                   (Parameter("leave-sd", 0, 1, 0, "1: it is missing from /sd too", whole=True),),

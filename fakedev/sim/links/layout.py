@@ -1,0 +1,142 @@
+"""The links of a fleet's devices, and the switches that they lead to: where each stands in arrays.
+
+Links are numbered device by device, those of one device by their number; switches node by node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from fakedev.sim.connections import Layout, Links
+from fakedev.sim.links.patterns import NOWHERE, other_ends
+from fakedev.sim.randomness import Floats
+from fakedev.sim.schedule import Positions
+from fakedev.sim.spec import PoolSpec
+
+
+@dataclass(frozen=True)
+class _Pool:
+    """The links of the devices of some nodes of a pool.
+
+    :ivar links: None where its boards have none that are told apart.
+    :ivar bytes_per_second: what all links of a board carry each way; 0: not known.
+    """
+
+    nodes: int
+    devices: int
+    links: Links | None
+    bytes_per_second: float
+
+    @property
+    def per_device(self) -> int:
+        return self.links.count if self.links else 0
+
+    @property
+    def switches(self) -> int:
+        """Of one node."""
+        return self.links.switches if self.links and self.links.layout is Layout.SWITCHES else 0
+
+
+class LinkLayout:
+    """L links of D devices, S switches. What takes long is made when somebody asks.
+
+    :param runs: a pool, and how many of its nodes follow each other; in the order of the devices.
+    :ivar counts: links of each device, shape (D,).
+    :ivar firsts: the first link of each device, shape (D,).
+    """
+
+    def __init__(self, runs: Sequence[tuple[PoolSpec, int]]) -> None:
+        self._pools = [_of_pool(pool, nodes) for pool, nodes in runs]
+        self.counts: Positions = np.repeat(
+            np.array([pool.per_device for pool in self._pools], dtype=np.int64),
+            np.array([pool.nodes * pool.devices for pool in self._pools], dtype=np.int64),
+        )
+        ends = np.cumsum(self.counts)
+        self.firsts: Positions = ends - self.counts
+        self.count = int(ends[-1]) if len(ends) else 0
+        self.switch_count = sum(pool.nodes * pool.switches for pool in self._pools)
+
+    def of(self, device: int) -> range:
+        """The links of a device."""
+        first = int(self.firsts[device])
+        return range(first, first + int(self.counts[device]))
+
+    @cached_property
+    def owners(self) -> Positions:
+        """The device of each link, shape (L,)."""
+        return np.repeat(np.arange(len(self.counts)), self.counts)
+
+    @cached_property
+    def numbers(self) -> Positions:
+        """Which of its device's links each is, shape (L,)."""
+        return np.arange(self.count) - self.firsts[self.owners]
+
+    @cached_property
+    def bytes_per_second(self) -> Floats:
+        """What each link carries each way when it is well, 0 where that is not known: shape (L,)."""
+        each = [(pool.bytes_per_second / max(pool.per_device, 1), pool) for pool in self._pools]
+        return np.concatenate([np.full(pool.nodes * pool.devices * pool.per_device, most) for most, pool in each])
+
+    @cached_property
+    def remotes(self) -> Positions:
+        """The link at the other end of each, -1 where that is no device of the node: shape (L,)."""
+        found, first = [np.zeros(0, dtype=np.int64)], 0
+        for pool in self._pools:
+            if pool.links is None:
+                continue
+            ends = other_ends(pool.links, pool.devices)
+            bases = first + np.arange(pool.nodes) * len(ends)
+            found.append(np.where(ends == NOWHERE, NOWHERE, ends + bases[:, np.newaxis]).ravel())
+            first += pool.nodes * len(ends)
+        return np.concatenate(found)
+
+    @cached_property
+    def switches(self) -> Positions:
+        """The switch that each leads to, -1 for none: shape (L,). They are dealt round."""
+        found, first = [np.zeros(0, dtype=np.int64)], 0
+        for pool in self._pools:
+            size = pool.devices * pool.per_device
+            if not pool.switches:
+                found.append(np.full(pool.nodes * size, NOWHERE))
+                continue
+            local = np.tile(np.arange(pool.per_device) % pool.switches, pool.devices)
+            found.append((local + first + np.arange(pool.nodes)[:, np.newaxis] * pool.switches).ravel())
+            first += pool.nodes * pool.switches
+        return np.concatenate(found)
+
+    @cached_property
+    def ports(self) -> Positions:
+        """The port of its switch that each leads to, -1 for none: shape (L,)."""
+        ports = np.full(self.count, NOWHERE, dtype=np.int64)
+        to_switch = np.flatnonzero(self.switches >= 0)
+        order = to_switch[np.argsort(self.switches[to_switch], kind="stable")]
+        switches = self.switches[order]
+        ports[order] = np.arange(len(order)) - np.searchsorted(switches, switches)
+        return ports
+
+    @cached_property
+    def switch_firsts(self) -> Positions:
+        """The first device of the node of each switch, shape (S,)."""
+        found, device = [np.zeros(0, dtype=np.int64)], 0
+        for pool in self._pools:
+            found.append(np.repeat(device + np.arange(pool.nodes) * pool.devices, pool.switches))
+            device += pool.nodes * pool.devices
+        return np.concatenate(found)
+
+    def switches_of(self, device: int) -> range:
+        """The switches of a node.
+
+        :param device: its first one.
+        """
+        first, last = np.searchsorted(self.switch_firsts, (device, device + 1)).tolist()
+        return range(first, last)
+
+
+def _of_pool(pool: PoolSpec, nodes: int) -> _Pool:
+    board = pool.device_type
+    carried = board.dynamics.fabric_bytes_per_second if board.dynamics else 0.0
+    return _Pool(nodes, pool.devices_per_node, board.connections.links, carried)

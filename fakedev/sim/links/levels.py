@@ -1,0 +1,153 @@
+"""The levels of links, of the ports of switches, and of switches: arrays that are made when somebody looks at them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import numpy as np
+
+from fakedev.sim.links.history import CARRIED, COUNTED, RATES, LinkHistory
+from fakedev.sim.links.layout import LinkLayout
+from fakedev.sim.randomness import Floats
+from fakedev.sim.state import Level, Mask
+
+Array = TypeVar("Array")
+
+#: Links as their devices see them; the same links as switches see them; and switches, in the order of the layout.
+LINK: Final = "link"
+PORT: Final = "port"
+SWITCH: Final = "switch"
+LINK_LEVELS: Final = (LINK, PORT, SWITCH)
+#: What links have that devices have not, beside what they have of their devices.
+_OWN: Final = ("link_up", "link_state", "link_number", "link_bytes_per_second_max")
+_OTHER_WAY: Final = {
+    RATES[0]: RATES[1], RATES[1]: RATES[0], CARRIED[0]: CARRIED[1], CARRIED[1]: CARRIED[0],
+}  # fmt: skip
+#: A switch is so much warmer than the air of its boards without traffic, and with all that its links can carry.
+_IDLE_RISE_CELSIUS: Final = 8.0
+_FULL_RISE_CELSIUS: Final = 28.0
+_AIR: Final = "inlet_temperature_celsius"
+#: The air where no board knows it.
+_ROOM_CELSIUS: Final = 25.0
+
+
+class Made(Mapping[str, Array]):
+    """Values by name, each made when it is asked for the first time.
+
+    :param makers: what makes each.
+    """
+
+    def __init__(self, makers: Mapping[str, Callable[[], Array]]) -> None:
+        self._makers = makers
+        self._made: dict[str, Array] = {}
+
+    def __getitem__(self, name: str) -> Array:
+        if name not in self._made:
+            self._made[name] = self._makers[name]()
+        return self._made[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._makers
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+
+@dataclass(frozen=True)
+class LinkLevel(Level):
+    """The level of the links.
+
+    :ivar history: what it was made of, beside the devices.
+    """
+
+    history: LinkHistory
+
+
+def link_history(levels: Mapping[str, Level]) -> LinkHistory:
+    """What has happened to the links of some levels."""
+    level = levels[LINK]
+    assert isinstance(level, LinkLevel)
+    return level.history
+
+
+def link_levels(history: LinkHistory, devices: Level, shown: Level | None = None) -> dict[str, Level]:
+    """The levels of links, ports and switches.
+
+    :param devices: what the devices do.
+    :param shown: what is shown of them, where that is something else.
+    """
+    seen = devices if shown is None else shown
+    names = [name for name in (*RATES, *CARRIED, *COUNTED) if name in devices.arrays]
+    makers = {name: _of_devices(history, name, seen) for name in names} | _own(history)
+    masks: Made[Mask] = Made({
+        name: _present(history, "links_up" if name in _OWN else name, seen)
+        for name in (*names, *_OWN) if ("links_up" if name in _OWN else name) in seen.present
+    })  # fmt: skip
+    links = LinkLevel(history.layout.count, Made(makers), masks, history)
+    ports = {name: _item(links.arrays, _turned(name)) for name in makers}
+    well = makers if shown is None else {name: _of_devices(history, name, devices) for name in names} | _own(history)
+    switches = _switches(history.layout, Made(well), devices, names)
+    return {LINK: links, PORT: Level(links.count, Made(ports), masks), SWITCH: switches}
+
+
+def _own(history: LinkHistory) -> dict[str, Callable[[], Floats]]:
+    layout = history.layout
+    return {
+        "link_up": lambda: np.ones(layout.count) if history.up is None else history.up.astype(np.float64),
+        "link_state": history.states,
+        "link_number": lambda: layout.numbers.astype(np.float64),
+        "link_bytes_per_second_max": lambda: layout.bytes_per_second,
+    }
+
+
+def _of_devices(history: LinkHistory, name: str, devices: Level) -> Callable[[], Floats]:
+    return lambda: history.shown(name, devices.arrays[name])
+
+
+def _present(history: LinkHistory, name: str, devices: Level) -> Callable[[], Mask]:
+    return lambda: devices.present[name][history.layout.owners]
+
+
+def _item(arrays: Mapping[str, Floats], name: str) -> Callable[[], Floats]:
+    return lambda: arrays[name]
+
+
+def _turned(name: str) -> str:
+    """What it is at the other end of a link, where what this end sends is received."""
+    return _OTHER_WAY.get(name, name)
+
+
+def _switches(layout: LinkLayout, links: Mapping[str, Floats], devices: Level, names: Sequence[str]) -> Level:
+    """The switches: of what their links carry they have the sum.
+
+    :param links: what the links show.
+    :param names: which quantities of their devices these have.
+    """
+    chosen = np.flatnonzero(layout.switches >= 0) if layout.switch_count else np.zeros(0, dtype=np.int64)
+
+    def summed(values: Floats) -> Floats:
+        where = layout.switches[chosen]
+        return np.bincount(where, weights=values[chosen], minlength=layout.switch_count).astype(np.float64)
+
+    def total(name: str) -> Callable[[], Floats]:
+        return lambda: summed(links[_turned(name)])
+
+    def temperature() -> Floats:
+        air = np.full(layout.switch_count, _ROOM_CELSIUS)
+        if _AIR in devices.arrays:
+            known = devices.arrays[_AIR][layout.switch_firsts]
+            air = np.where(known > 0, known, air)
+        carried = sum((summed(links[name]) for name in RATES if name in links), np.zeros(layout.switch_count))
+        most = 2 * summed(layout.bytes_per_second)
+        share = np.divide(carried, most, out=np.zeros_like(most), where=most > 0)
+        warm: Floats = air + _IDLE_RISE_CELSIUS + share * (_FULL_RISE_CELSIUS - _IDLE_RISE_CELSIUS)
+        return warm
+
+    arrays = {name: total(name) for name in names}
+    arrays |= {"links_up": total("link_up"), "temperature_celsius": temperature}
+    return Level(layout.switch_count, Made(arrays), {})

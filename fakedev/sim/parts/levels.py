@@ -1,0 +1,97 @@
+"""Levels of parts and units over that of the devices: what is not a part's own is its device's, and made when asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
+
+import numpy as np
+
+from fakedev.sim.parts.layout import Parts
+from fakedev.sim.randomness import Floats
+from fakedev.sim.state import Level, Mask
+
+Values = TypeVar("Values")
+
+
+class _Made(Mapping[str, Values]):
+    """Arrays that are made when they are asked for first.
+
+    :param names: of all there are.
+    :param make: makes one of them.
+    """
+
+    def __init__(self, names: Mapping[str, object], make: Callable[[str], Values]) -> None:
+        self._names = names
+        self._make = make
+        self._made: dict[str, Values] = {}
+
+    def __getitem__(self, name: str) -> Values:
+        if name not in self._names:
+            raise KeyError(name)
+        if name not in self._made:
+            self._made[name] = self._make(name)
+        return self._made[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def part_level(parts: Parts, devices: Level, own: Mapping[str, Floats], lost: Mask | None = None) -> Level:
+    """The level of the parts.
+
+    :param devices: the level of the devices.
+    :param own: what parts have of their own, by quantity, shape (P,).
+    :param lost: parts that are lost by themselves, shape (P,): they show nothing but that.
+    """
+
+    def array(name: str) -> Floats:
+        return own[name] if name in own else devices.arrays[name][parts.owners]
+
+    def mask(name: str) -> Mask:
+        has = devices.present[name][parts.owners] if name in devices.present else np.ones(parts.count, dtype=np.bool_)
+        return has if lost is None or name == "lost" else has & ~lost
+
+    names = {**devices.arrays, **own}
+    return Level(parts.count, _Made(names, array), _Made(devices.present if lost is None else names, mask))
+
+
+def unit_level(parts: Parts, devices: Level, of_parts: Level) -> Level:
+    """The level of all units, from those of devices and parts."""
+
+    def array(name: str) -> Floats:
+        own = devices.arrays[name] if name in devices.arrays else np.zeros(devices.count)
+        return parts.units(own, of_parts.arrays[name])
+
+    def mask(name: str) -> Mask:
+        return np.concatenate([_mask(level, name) for level in (devices, of_parts)])
+
+    names = {**devices.arrays, **of_parts.arrays}
+    of_parts_alone = {name: None for name in of_parts.arrays if name not in devices.arrays}
+    masked = {**devices.present, **of_parts.present, **of_parts_alone}
+    return Level(parts.unit_count, _Made(names, array), _Made(masked, mask))
+
+
+def _mask(level: Level, name: str) -> Mask:
+    """Which entities of a level have a quantity."""
+    return level.present.get(name, np.full(level.count, name in level.arrays))
+
+
+def split_level(parts: Parts, units: Level) -> tuple[Level, Level]:
+    """The levels of devices and of parts that a level of all units is made of."""
+    count = parts.device_count
+
+    def of(begin: int, end: int) -> Level:
+        return Level(
+            end - begin,
+            {name: values[begin:end] for name, values in units.arrays.items()},
+            {name: values[begin:end] for name, values in units.present.items()},
+        )
+
+    return of(0, count), of(count, parts.unit_count)
