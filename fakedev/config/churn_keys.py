@@ -68,5 +68,5 @@ CHURN = Section(
             default_words="train on 4 or 8 devices, and more often serve and notebook on 1 or 2",
         ),
     ),
-    doc="Workloads that come to each node by themselves, and go again ([large-fleets.md](large-fleets.md)).",
+    doc="Workloads that come to each node by themselves, and go again ([churn.md](churn.md)).",
 )

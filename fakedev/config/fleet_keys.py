@@ -170,7 +170,7 @@ FLEET = Section(
             "shard",
             Text("shard", parse_shard),
             "Only one slice of the nodes is simulated: its number, from 0, and how many there are, as 0/3 "
-            "(large-fleets.md).",
+            "([shards.md](shards.md)).",
             default_words="all nodes",
         ),
         Key(
