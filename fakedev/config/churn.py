@@ -14,7 +14,7 @@ from fakedev.config.values import Values
 from fakedev.sim.admission import Admission
 from fakedev.sim.churn import MOST_EXPECTED, MOST_EXPECTED_AT_NODE
 from fakedev.sim.errors import Refused
-from fakedev.sim.spec import ChurnKind, ChurnSpec
+from fakedev.sim.spec import ChurnKind, ChurnSpec, PoolSpec
 
 if TYPE_CHECKING:
     from fakedev.config.pools import LoadedPool
@@ -54,6 +54,10 @@ def _kind(values: Values, catalog: Catalog, series: Series, report: Report) -> C
 def check_churn(pools: Iterable[LoadedPool], tick_seconds: float, admission: Admission, report: Report) -> None:
     """Reports workloads that nodes of a pool cannot take, and arrivals that are too many."""
     expected = 0.0
+    pools = list(pools)
+    most: dict[str, int] = {}
+    for pool in pools:
+        most[pool.spec.name] = max(most.get(pool.spec.name, 0), _units(pool.spec))
     for pool in pools:
         churn, values = pool.spec.churn, pool.values["churn"]
         if churn is None:
@@ -67,10 +71,15 @@ def check_churn(pools: Iterable[LoadedPool], tick_seconds: float, admission: Adm
             report.problem(place, f"rate: {expected:g} come to the fleet in a tick: at most {MOST_EXPECTED:g} can")
         words = (f"{pool.spec.nodes[0].name}/*",)
         for kind, said in zip(churn.kinds, values["workloads"], strict=False):
-            if min(kind.counts) > pool.spec.devices_per_node:
-                text = f"devices: the nodes have {pool.spec.devices_per_node}, so that it never comes"
+            if min(kind.counts) > most[pool.spec.name] and values.given("workloads"):
+                text = f"devices: the nodes have {most[pool.spec.name]}, so that it never comes"
                 report.problem(said.place_of("devices"), text)
             try:
                 admission.check(replace(kind.workload, devices=words))
             except Refused as error:
                 report.problem(said.place_of(error.where), f"{error.where}: {error.text}")
+
+
+def _units(pool: PoolSpec) -> int:
+    """How many workloads a node can have at once: one on each device, or on each of its parts."""
+    return sum(max(len(pool.parts_of(index)), 1) for index in range(pool.devices_per_node))
