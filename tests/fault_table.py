@@ -108,10 +108,10 @@ def _begin(fleet: Fleet, device: int) -> str:
 
 
 def _differences(fleet: Fleet, one: int, other: int) -> set[str]:
-    """The quantities in which a board differs from another; of one that is lost only that."""
+    """The quantities in which a board differs from another; of one that is lost only what it still shows."""
     level = fleet.state.levels["device"]
     if level.arrays["lost"][one]:
-        return {"lost"}
+        return {name for name in ("lost", "xid") if level.has(name, one)}
     values = {name: level.arrays[name] for name in level.arrays if level.has(name, other) and name not in _LEFT_OUT}
     return {name for name, of in values.items() if not np.isclose(of[one], of[other], rtol=_SAME, atol=1e-9)}
 

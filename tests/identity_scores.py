@@ -150,7 +150,6 @@ CASES: Final = (
                 "mandatory ones of the present version",
             ),
             (".*", "order", "the fragments are in no order of a page"),
-            ("xgmi", "family", "traffic between boards is simulated for all links together"),
         ),
         is_fragment=True,
     ),

@@ -184,8 +184,8 @@ class TestHardware:
         assert [(code, text) for _, _, code, text in found] == [(1, "Device dgx-0/0 lost, terminated")]
         level = fleet.state.levels["device"]
         assert fleet.lost.tolist() == [1, 0, 0, 0]
-        assert [name for name in level.arrays if level.has(name, 0)] == ["lost"]
-        assert level.has("power_watts", 1)
+        assert [name for name in level.arrays if level.has(name, 0)] == ["xid", "lost"]
+        assert (level.arrays["xid"].tolist(), level.has("power_watts", 1)) == ([79, 0, 0, 0], True)
         energy = fleet.energy_joules[0]
         advance(fleet, 100)
         assert fleet.energy_joules[0] == energy

@@ -213,7 +213,7 @@ class TestDevices:
 
 
 class TestDocumentation:
-    """doc/devices.md says what the files say."""
+    """doc/devices.md, and doc/topology.md, say what the files say."""
 
     columns = (
         "power_watts", "temperature_celsius", "memory_temperature_celsius", "core_frequency_mhz",
@@ -230,6 +230,20 @@ class TestDocumentation:
             scale = 1e9 if key.endswith("bytes-per-second") else 1
             cells.append("-" if value is None else f"{value / scale:g}")
         assert f"| {' | '.join([device['name'], *cells])} |" in lines
+
+    def test_connections(self, device: dict[str, Any]) -> None:
+        """The table of connections has the device's row."""
+        lines = (CATALOG.parent.parent / "doc" / "topology.md").read_text(encoding="utf-8").splitlines()
+        found = device["connections"]
+        pcie, links = found["pcie"], found.get("links")
+        idle = f", idle {pcie['idle-generation']}" if "idle-generation" in pcie else ""
+        leads = "-"
+        if links:
+            leads = f"{links['switches']} switches" if links["layout"] == "switches" else links["layout"]
+            leads += ", a table for 8" if "peers" in links else ""
+        cells = [device["name"], f"{pcie['generation']} x{pcie['width']}{idle}", str(links["count"] if links else "-"),
+                 leads, found.get("server", {}).get("name", "-")]  # fmt: skip
+        assert f"| {' | '.join(cells)} |" in lines
 
     def test_engines(self, device: dict[str, Any]) -> None:
         """The table of engines, links and memory power has the device's row."""

@@ -45,7 +45,7 @@ def test_rows(identity: Identity) -> None:
             assert set(row.named) <= set(KNOWN_QUANTITIES), family.name
             assert row.quantity or not (row.plus or row.per)
             assert row.unit in UNITS
-            assert row.level in ("device", "part", "unit", "whole", "tile", "tiled", "single")
+            assert row.level in ("device", "part", "unit", "whole", "tile", "tiled", "single", "link")
         for row, other in combinations(family.rows, 2):
             assert row.excludes(other) or row.labels != other.labels, family.name
 
@@ -56,13 +56,16 @@ def test_labels(identity: Identity) -> None:
     assert len(common) == len(set(common))
     assert 0 <= identity.leading_labels <= len(common)
     of_rows = [label for family in identity.families for row in family.rows for label in row.labels]
-    for label in (*identity.labels, *of_rows):
+    of_levels = [label for _, labels in identity.labels_of_levels for label in labels]
+    for label in (*identity.labels, *of_rows, *of_levels):
         assert LABEL_NAME.fullmatch(label.name)
         assert not label.name.startswith("__")
-        assert label.optional or set(Template.parse(label.value).facts) <= {*FACTS, "tile"}, label
+        facts = {*FACTS, "tile", "link", "port", "switch"}
+        assert label.optional or set(Template.parse(label.value).facts) <= facts, label
     for family in identity.families:
         for row in family.rows:
-            assert not {label.name for label in row.labels} & set(common), family.name
+            others = {label.name for label in identity.labels_on(row.level)}
+            assert not {label.name for label in row.labels} & others, family.name
             assert row.level == "tile" or not any("{tile}" in label.value for label in row.labels), family.name
 
 

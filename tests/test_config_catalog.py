@@ -156,7 +156,7 @@ def test_device_problem(old: str, new: str, expected: str) -> None:
         ("quantity: power,", "", "id.yaml:5: acme_power: give either quantity, or constant, or fact, or rows"),
         ("level: part, labels: [{name: kind, value: x}]", 'labels: [{name: kind, value: "{product_name|upper}"}]', "id.yaml:6: acme_warp: two rows have the same labels: give them a label that differs"),
         ("name: kind", "name: host", "id.yaml:6: acme_warp: the label 'host' is given 2 times on a line: remove one"),
-        ("level: part", "level: chip", "id.yaml:12: level: 'chip' is none of device, part, unit, whole, tile, tiled, single, node, link, workload"),
+        ("level: part", "level: chip", "id.yaml:12: level: 'chip' is none of device, part, unit, whole, tile, tiled, single, node, link, port, switch, workload"),
         ("quantity: power,", "quantity: powr,", "id.yaml:5: acme_power: unknown quantity 'powr'; did you mean 'power'?"),
         ("quantity: power,", "quantity: flux,", "id.yaml:5: acme_power: unknown quantity 'flux': not computed, and in no range of a device type"),
         ("quantity: power,", "quantity: power, plus: [powr],", "id.yaml:5: acme_power: unknown quantity 'powr'; did you mean 'power'?"),

@@ -37,12 +37,42 @@ def text(keys: str) -> str:
         ("profile: {csv: s.csv}", "10:0:30,40.5:0:30"),
         ("profile: {csv: s.csv, join: linear}", "ramp(10,40.5):0:30"),
         ("profile: {csv: one.csv}", "7:0:0"),
+        ("profile: [{time: 1h, utilization: 80}, {utilization: 10.5}]", "80:0:3600,10.5:0:0"),
+        ('profile: {"schedule": [{"time": "1h", "utilization": 80}, {"time": 90, "utilization": 5}], "repeat": 5}',
+         "80:0:3600,5:0:90"),
     ],
 )
 def test_profiles(keys: str, profile: str) -> None:
     """Functions as text or as mappings; recorded series as steps or as lines."""
     files = {"s.csv": "time,value\n100,10\n130,40.5\n", "one.csv": "note, value ,time\n,7,5s\n"}
     assert format_profile(workload(keys, files).activities) == profile
+
+
+@pytest.mark.parametrize(
+    ("repeat", "expected"),
+    [("{schedule: S, repeat: 5}", 5), ("{schedule: S}", 0), ("{schedule: S, repeat: 5}, repeat: 2", 2), ("S", 0)],
+)
+def test_schedules(repeat: str, expected: int) -> None:
+    """How often: as the workload says, else as the schedule does, else for ever; and --print-config has it all."""
+    written = text(f"profile: {repeat}".replace("S", "[{time: 1h, utilization: 80}]"))
+    (found,) = loaded(written).fleet.base
+    assert (format_profile(found.activities), found.repeat) == ("80:0:3600", expected)
+    assert loaded(effective_text(loaded(written))).fleet.base == (found,)
+
+
+def test_schedules_of_pools() -> None:
+    """Of devices, and dealt round among names."""
+    slow, fast = "{schedule: [{time: 1h, utilization: 10}], repeat: 3}", "{schedule: [{utilization: 90}]}"
+    (first, *others) = loaded(
+        pool(nodes="1", **{"devices-per-node": "4", "profile": f"[{slow}, idle]", "devices": f"[{{index: 3, profile: {fast}}}]"})
+    ).fleet.base
+    assert (first.name, first.devices, first.repeat) == ("schedule-a-0", ("a-0/0", "a-0/2"), 3)
+    assert [(each.name, each.devices, each.repeat) for each in others] == [
+        ("idle-a-0", ("a-0/1",), 0), ("schedule-a-0", ("a-0/3",), 0),
+    ]  # fmt: skip
+    assert problems(pool(profile="{schedule: [{time: 0, utilization: 5}, {utilization: 6}]}")) == [
+        "f.yaml:1: profile: activity 1: 0 seconds (until stopped) is for the last activity only"
+    ]
 
 
 def test_metrics() -> None:
@@ -93,6 +123,14 @@ PLACE = len(text("").splitlines())
         ("profile: {cvs: s.csv}", [
             f"f.yaml:{PLACE}: workloads.base.0.profile: unknown key 'cvs'; did you mean 'csv'?",
             f"f.yaml:{PLACE}: workloads.base.0.profile: 'csv' is missing: A file whose first line is time,value. Times are seconds, or durations, and go up.",
+        ]),
+        ("profile: [{time: 1h, utilisation: 80}]", [
+            f"f.yaml:{PLACE}: workloads.base.0.profile.0: unknown key 'utilisation'; did you mean 'utilization'?",
+            f"f.yaml:{PLACE}: workloads.base.0.profile.0: 'utilization' is missing: Mean load.",
+        ]),
+        ("profile: {schedule: [{time: 1x, utilization: 180}]}", [
+            f"f.yaml:{PLACE}: workloads.base.0.profile.schedule.0.time: '1x' is no duration: give a number with ms, s, m, h or d, as 250ms or 1h30m",
+            f"f.yaml:{PLACE}: workloads.base.0.profile.schedule.0.utilization: 180.0 is not within 0 to 100",
         ]),
         ("profile: {csv: back.csv}", ["back.csv:4: the time 1m40s is not after the one before it"]),
         ("profile: {csv: empty.csv}", ["empty.csv:1: has no value: give at least one line below the first"]),

@@ -1,4 +1,4 @@
-"""The sessions of doc/simulation.md and doc/parts.md, typed in again: they answer as when they were pasted."""
+"""The sessions of some pages of doc, typed in again: they answer as when they were pasted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def sessions(page: str) -> list[tuple[str, str]]:
     return [(configuration, each) for each in blocks if each.startswith("$")]
 
 
-SESSIONS = [*sessions("simulation.md"), *sessions("parts.md")]
+SESSIONS = [*sessions("simulation.md"), *sessions("parts.md"), *sessions("topology.md")]
 
 
 @pytest.mark.parametrize(("configuration", "session"), SESSIONS, ids=[each.split()[5] for _, each in SESSIONS])
@@ -41,5 +41,5 @@ def test_a_session(configuration: str, session: str) -> None:
 
 
 def test_all_are_there() -> None:
-    """A limit of its own, one of its device, and work on a throttled board; parts of a device."""
-    assert len(SESSIONS) == 4
+    """A limit of its own, one of its device, and work on a throttled board; parts of a device; links that go down."""
+    assert len(SESSIONS) == 5

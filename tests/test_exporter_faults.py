@@ -165,6 +165,7 @@ class TestPages:
 
     def test_a_node_that_is_down(self, app: MemoryApplication) -> None:
         """Its page is closed without a word, its rows and work are gone, and its target, if wanted."""
+        inject_by_api(app, kind="xid", code=63, devices="a/0")
         path = inject_by_api(app, kind="node-down", node="a", **{"leave-sd": 1})
         peer = app.http()
         assert not peer.send(b"GET /nodes/a/metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -176,6 +177,25 @@ class TestPages:
         app.tick()
         assert b'Hostname="a"' in app.get("/nodes/a/metrics").body
         assert len(app.json("/sd")) == 2
+
+    @pytest.mark.parametrize("fields", [{"kind": "lost"}, {"kind": "xid", "code": 79}])
+    def test_a_board_off_the_bus(self, app: MemoryApplication, fields: dict[str, object]) -> None:
+        """Of all its series the last error is left, as long as it is away: an alert on that fires."""
+
+        def rows() -> list[str]:
+            lines = app.get("/nodes/a/metrics").body.decode().splitlines()
+            return [line for line in lines if 'gpu="0"' in line]
+
+        whole = len(rows())
+        path = inject_by_api(app, **fields, devices="a/0")
+        (left,) = rows()
+        assert left.startswith("DCGM_FI_DEV_XID_ERRORS{")
+        assert left.endswith(" 79")
+        assert [each["text"] for each in app.json("/api/v1/journal?kind=xid,lost")["journal"]] == ["XID 79", "is lost"]
+        app.ask("DELETE", path)
+        app.tick()
+        assert len(rows()) == whole
+        assert not [line for line in rows() if "XID" in line and line.endswith(" 79")]
 
     def test_values_on_a_page(self, app: MemoryApplication) -> None:
         """As the exporter would write them, by the name of the family."""

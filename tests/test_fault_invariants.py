@@ -144,7 +144,7 @@ class AnyFaults(RuleBasedStateMachine):
         """A board or part that is gone shows nothing else, and nobody works on it."""
         level = self.fleet.state.levels["unit"]
         for device in np.flatnonzero(level.arrays["lost"]).tolist():
-            assert {name for name in level.arrays if level.has(name, device)} <= {"lost"}
+            assert {name for name in level.arrays if level.has(name, device)} <= {"lost", "xid"}
         if self.fleet.state.tick:
             working = self.fleet.workloads.on_devices(level.arrays["lost"] > 0)
             assert all(self.fleet.turnstile.is_ending(workload.workload_id) for workload, _ in working)

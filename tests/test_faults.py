@@ -275,7 +275,7 @@ class TestBoards:
         why = "Device dgx-0/1 lost" if gone else f"XID {code} on dgx-0/1"
         told = [] if code in (63, 64, 74, 92, 999) else [(1, f"{why}, terminated")]
         assert [each[2:] for each in ends] == told
-        assert shown(fleet, "xid", 1) == (0 if gone else code)
+        assert shown(fleet, "xid", 1) == code
         assert (shown(fleet, "lost", 1) == 1) == gone
         assert (fault in fleet.faults.by_id) == (code in (61, 62, 74, 79, 95, 119, 120))
         inject(fleet, kind="reset", devices="all")
@@ -306,7 +306,8 @@ class TestBoards:
         fault = inject(fleet, kind="lost", devices="dgx-0/0")
         advance(fleet, 10)
         level = fleet.state.levels["device"]
-        assert [name for name in level.arrays if level.has(name, 0)] == ["lost"]
+        assert [name for name in level.arrays if level.has(name, 0)] == ["xid", "lost"]
+        assert shown(fleet, "xid") == 79
         cleared(fleet, fault)
         assert shown(fleet, "energy_joules") == pytest.approx(shown(fleet, "power_watts"))
         assert shown(fleet, "created_seconds") == shown(fleet, "created_seconds", 1) + fleet.state.seconds - 1

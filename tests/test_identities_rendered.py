@@ -140,10 +140,10 @@ class TestEveryDevice:
         lines = iter(page_of(fleet, replace(identity, layout=Layout.FAMILIES)).splitlines())
         for family in identity.families:
             expected = [
-                shown(row, levels[row.level], at, facts)
+                shown(row, levels[row.state_level], at, facts)
                 for node in fleet.roster.nodes
                 for row, (at, facts) in sorted_rows(family, source, node)
-                if has_row(row, levels[row.level], at, facts)
+                if has_row(row, levels[row.state_level], at, facts)
             ]
             if not expected:
                 continue

@@ -91,12 +91,12 @@ class TestJournalQuery:
     @pytest.mark.parametrize(
         ("query", "kinds"),
         [
-            ("kind=lost,xid", ["xid", "lost"]),
-            ("kind=lost&kind=xid", ["xid", "lost"]),
+            ("kind=lost,xid", ["xid", "xid", "lost"]),
+            ("kind=lost&kind=xid", ["xid", "xid", "lost"]),
             ("kind=reload", []),
             ("devices=b/1&kind=ended,xid", ["xid", "ended"]),
             ("devices=a/0,b/1&kind=began", ["began", "began"]),
-            ("node=a", ["ended", "lost", "began", "fault"]),
+            ("node=a", ["ended", "xid", "lost", "began", "fault"]),
             ("node=a&devices=card1", ["ended"]),
             ("kind=lost,xid&limit=1", ["xid"]),
         ],

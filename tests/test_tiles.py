@@ -12,6 +12,11 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev.commands.sample_page import sample_page
+from fakedev.config.files import Files
+from fakedev.config.load import load
+from fakedev.exposition.face import Face
+from fakedev.exposition.page import Page
+from fakedev.exposition.sources import DeviceSource
 from fakedev.sim.errors import Refused
 from fakedev.sim.events import Reload
 from fakedev.sim.explanation import explain
@@ -23,6 +28,7 @@ from fakedev.sim.spec import PoolSpec
 from tests.calibration import catalog_type
 from tests.faulty import cleared, inject
 from tests.fleets import BOARD, MIB, advance, ended, make_fleet, pool_of, start, stop
+from tests.source_tree import ROOT
 
 GIB = 1024 * MIB
 #: What is a board's by its tiles: the sum of theirs, or the mean.
@@ -48,20 +54,27 @@ def boards(fleet: Fleet, name: str) -> list[float]:
     return [round(value, 6) for value in fleet.state.levels["device"].arrays[name].tolist()]
 
 
-def check_tiles(fleet: Fleet) -> None:
-    """What holds of boards and their tiles in every tick in which none is lost."""
+def check_tiles(fleet: Fleet, *, without: tuple[str, ...] = ()) -> None:
+    """What holds of boards of two tiles and their tiles in every tick, but for boards that lack one.
+
+    :param without: quantities that are not looked at.
+    """
     parts, device, tile = fleet.roster.parts, *(fleet.state.levels[name] for name in ("device", "tile"))
+    for name, values in tile.arrays.items():
+        assert np.isfinite(values).all(), name
+        assert (values >= 0).all() or name == "temperature_margin_celsius", name
 
     def folded(name: str) -> Any:
-        return np.bincount(parts.owners, tile.arrays[name], parts.device_count)[parts.is_tiled]
+        return np.bincount(parts.owners, tile.arrays[name], parts.device_count)
 
-    for name in SUMS:
-        assert np.allclose(folded(name), device.arrays[name][parts.is_tiled], rtol=1e-9, atol=1e-6), name
+    are_there = parts.is_tiled & (folded("lost") == 0)
+    for name in set(SUMS) - set(without):
+        assert np.allclose(folded(name)[are_there], device.arrays[name][are_there], rtol=1e-9, atol=1e-6), name
     for name in MEANS:
-        assert np.allclose(folded(name) / 2, device.arrays[name][parts.is_tiled], atol=1e-9), name
+        assert np.allclose(folded(name)[are_there] / 2, device.arrays[name][are_there], atol=1e-9), name
     clocks = np.zeros(parts.device_count)
     np.maximum.at(clocks, parts.owners, tile.arrays["core_frequency_mhz"])
-    assert np.allclose(clocks[parts.is_tiled], device.arrays["core_frequency_mhz"][parts.is_tiled])
+    assert np.allclose(clocks[are_there], device.arrays["core_frequency_mhz"][are_there])
 
 
 class TileTests(SynchronousTestCase):
@@ -237,16 +250,21 @@ _STEPS = st.lists(
         st.tuples(st.just("stop")),
         st.tuples(st.just("fault"), st.sampled_from(["0", "1", "0/1", "1/0"]), st.sampled_from(_ERRORS)),
         st.tuples(st.just("cap"), st.sampled_from(["0", "1"])),
+        st.tuples(st.just("lost"), st.sampled_from(["0", "1/0", "1/1"])),
     ),
     max_size=12,
 )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(_STEPS)
 def test_the_board_is_its_tiles(steps: list[tuple[Any, ...]]) -> None:
-    """Through random work, faults and caps on boards and tiles: sums, means and the highest clock are the board's."""
+    """Through random work, faults and caps on boards and tiles: sums, means and the highest clock are the board's.
+
+    What a tile has counted of energy and traffic begins anew when it was lost, and not what its board has.
+    """
     fleet = make_fleet(max_1550())
+    anew = ("energy_joules", "memory_read_bytes") if any(step[0] == "lost" for step in steps) else ()
     running: list[str] = []
     for step in steps:
         match step:
@@ -259,8 +277,11 @@ def test_the_board_is_its_tiles(steps: list[tuple[Any, ...]]) -> None:
                 inject(fleet, kind=kind, devices=f"dgx-0/{devices}", count=2)
             case ("cap", devices):
                 inject(fleet, kind="power-cap", devices=f"dgx-0/{devices}", watts=250, duration=5)
+            case ("lost", devices):
+                inject(fleet, kind="lost", devices=f"dgx-0/{devices}", duration=4)
         advance(fleet, 3)
-        check_tiles(fleet)
+        check_tiles(fleet, without=anew)
+    advance(fleet, 9)
     assert (fleet.state.levels["tile"].arrays["temperature_celsius"] > 20).all()
 
 
@@ -290,6 +311,28 @@ class PageTests(SynchronousTestCase):
         clocks = self.rows("collectd", "max-1550", "collectd_gpu_sysman_frequency_mhz")
         assert {row.partition(" ")[2] for row in clocks} == {"0 actual", "1 actual", "0 request", "1 request"}
         assert self.rows("collectd", "flex-170", "collectd_gpu_sysman_power_watts") == [""]
+
+    def test_the_document(self) -> None:
+        """Has the rows and the numbers of such a board."""
+        board = "{index: 0, pci: '0000:4d:00.0', file: card1, uuid: 01000000-0000-0000-0000-004d00000000}"
+        boards_of = f"device: max-1550, devices-per-node: 1, devices: [{board}]"
+        pool = f"{{name: p, nodes: [node-1], {boards_of}, identity: xpumanager}}"
+        work = "{name: train, devices: node-1/0/0, profile: '80:0:0', kind: tensor, metrics: {memory: '16GiB'}, %s}"
+        pod = "pod: train-0, namespace: default, container: main"
+        text = f"fleet: {{pools: [{pool}]}}\nweb: []\nworkloads: {{listen: [], base: [{work % pod}]}}"
+        configuration = load(None, Files(environ={}), text=text)
+        fleet = Fleet(configuration.fleet)
+        advance(fleet, 300)
+        page = Page(Face(configuration.identities["p"], DeviceSource(fleet)), fleet.roster.nodes).render(fleet.state)
+        document = (ROOT / "doc" / "parts.md").read_text(encoding="utf-8")
+        for line in page.decode().splitlines():
+            assert not line.startswith("xpum_engine_ratio") or f"    {line}\n" in document
+        for name, words, scale, digits in (
+            ("usage_ratio", "usage", 1, 2), ("memory_used_bytes", "memory used, GiB", GIB, 0),
+            ("power_watts", "power, W", 1, 1), ("temperature_celsius", "core temperature, C", 1, 1),
+        ):  # fmt: skip
+            values = [round(each / scale, digits) for each in (*tiles(fleet, name), *boards(fleet, name))]
+            assert f"| {words} | {' | '.join(f'{each:g}' for each in values)} |" in document
 
     def test_other_vendors(self) -> None:
         """Their exporters know no tiles: a board is one device to them."""

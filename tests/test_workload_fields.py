@@ -37,12 +37,14 @@ class TestTaken:
         assert set(FIELDS) == {
             "name", "devices", "profile", "repeat", "seconds-of", "kind", "node", "pod", "namespace", "container",
             "limits", "run-time-limit", "ttl", "metrics", "measured-frequency", "measured-capability",
+            "faults",
         }  # fmt: skip
         spec = made(
             devices="dgx-0/1, dgx-0/2", profile="10:2:30,95:5:600", repeat=3,
             seconds_of="work", kind="tensor", node="dgx-0", pod="p",
             namespace="n", container="c", limits={"memory": 10**9, "power": 300.5}, run_time_limit="5m", ttl=3600,
-            metrics={"memory": "40GiB", "fabric-tx": "30%:5%:60"}, measured_frequency=1755, measured_capability=1.5,
+            metrics={"memory": "40GiB", "fabric-tx?": "30%:5%:60"}, measured_frequency=1755, measured_capability=1.5,
+            faults=[{"kind": "hang", "every": 60}],
         )  # fmt: skip
         assert spec == WorkloadSpec(
             "train", ("dgx-0/1", "dgx-0/2"), (Activity(10, 2, 30), Activity(95, 5, 600)), 3,
@@ -50,9 +52,9 @@ class TestTaken:
             (("memory", 1e9), ("power", 300.5)), 300, 3600,
             (
                 MetricUse("memory_used_bytes", (Activity(40 * 2**30),)),
-                MetricUse("fabric_tx_bytes_per_second", (Activity(30, 5, 60),), True),
+                MetricUse("fabric_tx_bytes_per_second", (Activity(30, 5, 60),), True, is_optional=True),
             ),
-            1755, 1.5,
+            1755, 1.5, ({"kind": "hang", "every": 60},),
         )  # fmt: skip
 
     @pytest.mark.parametrize(

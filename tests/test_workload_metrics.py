@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from fakedev.sim.device_types import DeviceType, Dynamics, Range
 from fakedev.sim.errors import Refused
 from fakedev.sim.fleet import Fleet
+from fakedev.sim.spec import PoolSpec
+from fakedev.sim.workload_fields import fields_of_workload, workload_from_fields
 from tests.fleets import BOARD, MIB, advance, make_fleet, pool_of, start
 
 GIB = 1024 * MIB
@@ -208,3 +210,50 @@ def test_whose_what_is_adds_up(several: list[tuple[str, str, dict[str, str]]]) -
                 total = shown.arrays[name].sum()
                 # Of memory whole pages are shown.
                 assert getattr(fleet, name).sum() == pytest.approx(total, abs=4 * MIB if most > 1 else 1e-9)
+
+
+class TestMemoryTraffic:
+    """Memory bandwidth in bytes a second, where a board's is known."""
+
+    @pytest.mark.parametrize("asked", ["1GB/s", "1GB", [["1GB/s", 0, 0]], "ramp(1GB/s,1GB/s):0:60"])
+    def test_the_bytes_are_moved(self, asked: object) -> None:
+        """Reads and writes together are what is asked for, whatever share of its bandwidth that is."""
+        for carries in (4e9, 20e9):
+            fleet = make_fleet(traffic_pool(carries))
+            start(fleet, "card0", "0", metrics={"memory-bandwidth": asked})
+            advance(fleet, 3)
+            assert fleet.memory_bandwidth_ratio[0] == pytest.approx(1e9 / carries)
+            moved = fleet.memory_read_bytes_per_second[0] + fleet.memory_write_bytes_per_second[0]
+            assert moved == pytest.approx(1e9)
+
+    def test_more_than_it_carries(self) -> None:
+        """A board shows at most what it has."""
+        fleet = make_fleet(traffic_pool(4e9))
+        start(fleet, "card0", "0", metrics={"memory-bandwidth": "9GB/s"})
+        advance(fleet, 1)
+        assert fleet.memory_bandwidth_ratio[0] == 1
+
+    def test_both_ways_beside_each_other(self) -> None:
+        """Shares stay shares; the record has each as it was asked for."""
+        fleet = make_fleet(traffic_pool(4e9))
+        start(fleet, "card0", "0", metrics={"memory-bandwidth": "0.25"})
+        start(fleet, "card0", "0", metrics={"memory-bandwidth": "1GB/s"})
+        advance(fleet, 1)
+        assert fleet.memory_bandwidth_ratio[0] == pytest.approx(0.5)
+        written = [fields_of_workload(each.spec)["metrics"] for each in fleet.workloads.running()]
+        assert written == [{"memory-bandwidth": "0.25:0:0"}, {"memory-bandwidth": "1000000000B/s:0B/s:0"}]
+        again = workload_from_fields(fields_of_workload(fleet.workloads.running()[1].spec))
+        assert again == fleet.workloads.running()[1].spec
+
+    def test_a_bandwidth_that_is_not_known(self) -> None:
+        """Only shares can be asked for there."""
+        fleet = make_fleet(traffic_pool(0))
+        with pytest.raises(Refused, match=r"the memory bandwidth of dgx-0/0 \(linked\) is not known: ask for a share"):
+            start(fleet, "card0", "0", metrics={"memory-bandwidth": "1GB/s"})
+
+
+def traffic_pool(carries: float) -> PoolSpec:
+    """A board whose memory carries so many bytes a second; 0: nobody knows."""
+    ranges = {**LINKED.ranges, "memory_bandwidth_ratio": Range(0, 0.8)}
+    dynamics = Dynamics(power_limit_watts=500, memory_bytes_per_second=carries)
+    return pool_of(device_type=replace(LINKED, ranges=ranges, dynamics=dynamics), devices_per_node=1)

@@ -7,7 +7,7 @@ from typing import Final, NoReturn
 
 from fakedev.sim.workload_fields import FIELDS
 
-_ACTIVITY_NAMES: Final = ("load", "fluctuation", "seconds")
+_ACTIVITY_NAMES: Final = ("load", "fluctuation", "seconds", "time", "utilization")
 
 
 def fields_from_json(text: str) -> tuple[dict[str, object], list[str]]:
@@ -25,7 +25,10 @@ def fields_from_json(text: str) -> tuple[dict[str, object], list[str]]:
         raise ValueError(f"is not JSON: {error}") from None
     if not isinstance(document, dict):
         raise ValueError("is not a JSON object with Name, Repeat and Profile")
-    fields, unknown = _folded(document, FIELDS)
+    fields, unknown = _folded(document, (*FIELDS, "schedule"))
+    if "schedule" in fields:
+        # A schedule of utilization may also be the whole file.
+        fields.setdefault("profile", fields.pop("schedule"))
     profile = fields.get("profile")
     if isinstance(profile, list):
         activities: list[object] = []

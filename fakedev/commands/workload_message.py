@@ -11,8 +11,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from fakedev.sim.askable import metric_word
-from fakedev.sim.profile_fields import use_profile
+from fakedev.sim.profile_fields import use_profile, use_word
 from fakedev.sim.spec import FOREVER, Activity, WorkloadSpec
 from fakedev.sim.value_functions import Function, Value
 
@@ -43,9 +42,10 @@ def run_message(workload: WorkloadSpec) -> bytes:
         "limits": {metric: _plain(value) for metric, value in workload.limits},
         "run-time-limit": _plain(workload.run_time_limit_seconds),
         "ttl": _plain(workload.ttl_seconds),
-        "metrics": {metric_word(use.metric): use_profile(use) for use in workload.uses},
+        "metrics": {use_word(use): use_profile(use) for use in workload.uses},
         "measured-frequency": _plain(workload.measured_frequency_mhz),
         "measured-capability": _plain(workload.measured_capability),
+        "faults": [dict(fault) for fault in workload.faults],
     }
     kept = {key: value for key, value in request.items() if key == "repeat" or value}
     try:
@@ -77,6 +77,7 @@ def unknown_to_the_original(workload: WorkloadSpec) -> list[str]:
         "run-time limit": workload.run_time_limit_seconds,
         "ttl": workload.ttl_seconds,
         "metrics": workload.uses,
+        "faults": workload.faults,
         "scaling": workload.measured_frequency_mhz or workload.measured_capability,
         "seconds of work": workload.is_work,
         "kind of work": workload.kind != "compute",

@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 
 from fakedev.config.catalog import Catalog, Fields
-from fakedev.config.nodes import Node, Table
+from fakedev.config.nodes import Table
 from fakedev.config.problems import Report
 from fakedev.config.series import Series
-from fakedev.config.values import Values
+from fakedev.config.values import Values, plain, was_read
 from fakedev.sim.admission import Admission
 from fakedev.sim.errors import FieldError, Refused
 from fakedev.sim.profile_fields import profile_from, uses_from
@@ -54,7 +54,7 @@ def read_workload(
         fields |= said
     for key in values:
         if key not in ("file", "profile", "metrics", *besides) and values.given(key) and values[key] is not None:
-            fields[key] = (_plain(values[key]), values.place_of(key))
+            fields[key] = (plain(values[key]), values.place_of(key))
     if values.given("profile"):
         if not _is_whole(values):
             return None  # it was wrong, and that was reported
@@ -62,6 +62,8 @@ def read_workload(
         if profile is None:
             return None
         fields["profile"] = (profile, values.place_of("profile"))
+        if isinstance(profile, Mapping) and not values.given("repeat") and "repeat" in profile:
+            del fields["repeat"]
     if values.given("metrics"):
         metrics = _metrics(values, series)
         if metrics is None:
@@ -80,17 +82,7 @@ def read_workload(
 
 def _is_whole(values: Values) -> bool:
     """Whether all of the profile that was written could be read."""
-    return values["profile"] is not None and _was_read(values["profile"], values.nodes["profile"])
-
-
-def _was_read(value: object, node: Node) -> bool:
-    """Whether all of a profile that was written is in its value: what could not be read was reported, and left out."""
-    if isinstance(value, tuple):
-        items = getattr(node, "items", ())
-        return 0 < len(value) == len(items) and all(map(_was_read, value, items))
-    if isinstance(value, Mapping) and not isinstance(value, Values):
-        return len(value) > 0
-    return not isinstance(value, Values) or all(_was_read(value[key], value.nodes[key]) for key in value.nodes)
+    return values["profile"] is not None and was_read(values["profile"], values.nodes["profile"])
 
 
 def _metrics(values: Values, series: Series) -> dict[str, object] | None:
@@ -100,7 +92,7 @@ def _metrics(values: Values, series: Series) -> dict[str, object] | None:
     metrics = {}
     for name, value in values["metrics"].items():
         profile = _profile(value, series, partial(_check_use, name))
-        metrics[name] = profile if _was_read(value, written[name]) else None
+        metrics[name] = profile if was_read(value, written[name]) else None
     return None if None in metrics.values() or len(metrics) != len(written) else metrics
 
 
@@ -114,10 +106,10 @@ def _profile(value: object, series: Series, check: Callable[[object], object]) -
     :param check: raises ValueError for a value of a series that cannot be.
     """
     if isinstance(value, Values):
-        return series.activities(value, check)
+        return plain(value) if "schedule" in value else series.activities(value, check)
     if isinstance(value, tuple) and all(isinstance(each, str) for each in value):
         return ",".join(value)
-    return _plain(value)
+    return plain(value)
 
 
 def _check(workload: WorkloadSpec, fields: Fields, values: Values, admission: Admission, report: Report) -> None:
@@ -126,12 +118,3 @@ def _check(workload: WorkloadSpec, fields: Fields, values: Values, admission: Ad
     except Refused as error:
         place = fields[error.where][1] if error.where in fields else values.place
         report.problem(place, f"{error.where}: {error.text}")
-
-
-def _plain(value: object) -> object:
-    """A value as plain lists and mappings."""
-    if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
-    if isinstance(value, tuple):
-        return [_plain(each) for each in value]
-    return value

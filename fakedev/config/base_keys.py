@@ -2,95 +2,17 @@
 
 from __future__ import annotations
 
-from fakedev.config.scalars import Choice, Duration, Integer, Number, Text
-from fakedev.config.schema import Key, Section, Type
+from fakedev.config.profile_keys import ACTIVITY, METRIC_ACTIVITY, REPEAT, SCHEDULE, SCHEDULED, SERIES, profile_types
+from fakedev.config.scalars import Choice, Duration, Number, Text
+from fakedev.config.schema import Key, Section
 from fakedev.config.shapes import ListOf, MapOf, OneOf
-from fakedev.sim.units import parse_duration, parse_size
+from fakedev.sim.units import parse_size
 
 
 def _size(text: str) -> str:
     """A size as it is written, when it is one: the rules know for which metrics it will do."""
     parse_size(text)
     return text
-
-
-_FUNCTION = MapOf(ListOf(OneOf((Number(), Text()))), words="mapping of a value function to its values")
-_SECONDS = Key(
-    "seconds",
-    OneOf((Number(0), Text("duration", parse_duration))),
-    "How long, in seconds or as 90s or 5m; 0 in the last activity: until stopped.",
-    default=0.0,
-    default_words="0",
-)
-
-ACTIVITY = Section(
-    "workloads.base.profile",
-    (
-        Key(
-            "load",
-            OneOf((Number(0, 100), _FUNCTION, Text("value function"))),
-            "Mean load, or a value function, as ramp(0,90) or {ramp: [0, 90]}.",
-            default=0.0,
-            default_words="0",
-            unit="%",
-        ),
-        Key(
-            "fluctuation", Number(0, 100), "Values stay within load +/- this.", default=0.0, default_words="0", unit="%"
-        ),
-        _SECONDS,
-    ),
-    doc="One activity of a profile.",
-)
-
-METRIC_ACTIVITY = Section(
-    "workloads.base.metrics",
-    (
-        Key(
-            "value",
-            OneOf((Number(0), _FUNCTION, Text("size, share or value function"))),
-            "Mean value, as 40GiB or 50%, or a value function.",
-            default=0.0,
-            default_words="0",
-        ),
-        Key(
-            "fluctuation",
-            OneOf((Number(0), Text("size or share"))),
-            "Values stay within value +/- this.",
-            default=0.0,
-            default_words="0",
-        ),
-        _SECONDS,
-    ),
-    doc="One activity of a metric.",
-)
-
-SERIES = Section(
-    "workloads.base.series",
-    (
-        Key(
-            "csv",
-            Text("path"),
-            "A file whose first line is time,value. Times are seconds, or durations, and go up.",
-            required=True,
-        ),
-        Key(
-            "join",
-            Choice(("hold", "linear")),
-            "hold: a value lasts until the next time, the last one as long as the one before it; linear: straight "
-            "lines from value to value, up to the last time.",
-            default="hold",
-        ),
-    ),
-    doc="A recorded series, in the place of a profile.",
-)
-
-
-def _profile(activity: Section, first: str) -> tuple[Type, ...]:
-    """What a profile may be, but for plain numbers and series."""
-    values = OneOf((Number(), _FUNCTION, Text("value")))
-    entries = OneOf((ListOf(values, words=f"list of {first}, fluctuation, seconds"), activity,
-                     Text(f"{first}:fluctuation:seconds")))  # fmt: skip
-    return ListOf(entries, 1, words="list of activities"), Text(f"{first}:fluctuation:seconds,...", longest=65_536)
 
 
 BASE = Section(
@@ -111,14 +33,15 @@ BASE = Section(
         ),
         Key(
             "profile",
-            OneOf((SERIES, *_profile(ACTIVITY, "load"))),
-            "Activities, as load:fluctuation:seconds with commas between them, or as a list; or a recorded series.",
+            OneOf((SCHEDULE, SERIES, *profile_types((SCHEDULED, ACTIVITY), "load"))),
+            "Activities, as load:fluctuation:seconds with commas between them, or as a list; a recorded series; a "
+            "schedule of utilization; or a profile by name (doc/simulation.md).",
             default_words="from the file",
         ),
         Key(
             "metrics",
             MapOf(
-                OneOf((SERIES, Number(0), *_profile(METRIC_ACTIVITY, "value"))),
+                OneOf((SERIES, Number(0), *profile_types((METRIC_ACTIVITY,), "value"))),
                 words="mapping of metrics to their profiles",
             ),
             "What it asks of metrics beside the load: memory, tensor, fabric-tx and others of run in "
@@ -128,9 +51,9 @@ BASE = Section(
         ),
         Key(
             "repeat",
-            Integer(0, 2**53),
+            REPEAT,
             "How often the profile runs; 0: for ever.",
-            default_words="from the file, else 0",
+            default_words="from the file or schedule, else 0",
         ),
         Key(
             "seconds-of",

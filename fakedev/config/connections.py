@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from fakedev.config.problems import Place, Report
 from fakedev.config.values import Values
 from fakedev.sim.connections import Connections, Layout, Links, Pcie, Server
+from fakedev.sim.device_types import DeviceType
 
 
 def read_connections(section: Values | None, report: Report) -> Connections:
@@ -17,6 +19,22 @@ def read_connections(section: Values | None, report: Report) -> Connections:
     links = _links(section["links"], report) if section.given("links") else None
     server = _server(section["server"], report) if section.given("server") else Server()
     return Connections(pcie, links, server)
+
+
+def with_topology(device_type: DeviceType, values: Values, report: Report) -> DeviceType:
+    """The device type with the links of a pool, where that says where they lead; what cannot be is reported."""
+    if values["topology"] is None:
+        return device_type
+    layout, links, place = Layout(values["topology"]), device_type.connections.links, values.place_of("topology")
+    if links is None:
+        report.problem(place, f"topology: the device type {device_type.name!r} has no links that are told apart")
+        return device_type
+    if layout is Layout.SWITCHES and not links.switches:
+        report.problem(place, f"topology: the device type {device_type.name!r} says nothing of switches")
+        return device_type
+    switches = links.switches if layout is Layout.SWITCHES else 0
+    links = replace(links, layout=layout, switches=switches, peers=())
+    return replace(device_type, connections=replace(device_type.connections, links=links))
 
 
 def _pcie(values: Values, report: Report) -> Pcie:

@@ -19,13 +19,15 @@ from fakedev.config.names import (
     pool_name,
     uuid_text,
 )
+from fakedev.config.profile_keys import SCHEDULE
 from fakedev.config.scalars import Choice, Duration, Integer, Number, Text
 from fakedev.config.schema import Key, Section
 from fakedev.config.shapes import ListOf, MapOf, OneOf
+from fakedev.sim.connections import Layout
 from fakedev.sim.named_profiles import PROFILES
 from fakedev.sim.shards import parse_shard
 
-_PROFILE = Choice(tuple(PROFILES))
+_PROFILE = OneOf((SCHEDULE, Choice(tuple(PROFILES))), words=f"{' or '.join(PROFILES)} or a schedule")
 _CELSIUS = Number(COLDEST_INLET, HOTTEST_INLET)
 _DEGREES = "degrees Celsius"
 _LABELS = MapOf(Text(), check=fact_name, words="mapping of label names to texts")
@@ -47,7 +49,7 @@ DEVICE = Section(
         Key("file", Text(), "Its device file, by which workloads name it.", default_words="card and the index"),
         Key("inlet", _CELSIUS, "Inlet temperature.", default_words="the node's", unit=_DEGREES),
         Key("mig", INSTANCES, "Its instances; none for an undivided GPU.", default=None, default_words="the pool's"),
-        Key("profile", _PROFILE, "What it does: a profile by name.", default_words="the pool's"),
+        Key("profile", _PROFILE, "What it does: a profile by name, or a schedule.", default_words="the pool's"),
         Key("labels", _LABELS, "Facts of this device, for the identity's labels.", default={}),
     ),
     doc="One device of every node of the pool.",
@@ -89,6 +91,12 @@ POOL = Section(
             default=None,
             default_words="the device type's",
         ),
+        Key(
+            "topology",
+            Choice(tuple(layout.value for layout in Layout)),
+            "In place of the device type's: where the links between the devices of a node lead (doc/topology.md).",
+            default_words="the device type's",
+        ),
         Key("inlet", _CELSIUS, "Inlet temperature of the devices.", default_words="the device type's", unit=_DEGREES),
         Key(
             "mig",
@@ -100,7 +108,8 @@ POOL = Section(
         Key(
             "profile",
             OneOf((ListOf(_PROFILE, 1, words="list of profiles"), _PROFILE)),
-            "What the devices do: a profile by name (doc/simulation.md), or several, dealt round.",
+            "What the devices do: a profile by name (doc/simulation.md), a schedule of utilization, or several of "
+            "them, dealt round.",
             default_words="nothing",
         ),
         Key(

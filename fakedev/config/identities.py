@@ -15,13 +15,13 @@ from fakedev.config.identity_families import (
     with_labels,
 )
 from fakedev.config.identity_formats import IDENTITY
-from fakedev.config.identity_rows import check_rows, read_labels
+from fakedev.config.identity_rows import LEVELS, check_rows, read_labels
 from fakedev.config.models import LoadedIdentity, Making, Quirk
 from fakedev.config.nodes import Node, Table
 from fakedev.config.problems import Place, Report
 from fakedev.config.schema import INVALID, nearest_name
 from fakedev.config.values import Values
-from fakedev.exposition.identity import Identity, Layout, SharedDevices
+from fakedev.exposition.identity import Identity, LabelSpec, Layout, SharedDevices
 
 
 def load_identity(node: Node, report: Report, library: Library) -> LoadedIdentity | None:
@@ -52,10 +52,7 @@ def load_identity(node: Node, report: Report, library: Library) -> LoadedIdentit
         version=values["version"],
         families=families,
         labels=read_labels(values["labels"], "labels", report),
-        labels_of_levels=tuple(
-            (level, read_labels(labels, f"labels-of-levels: {level}", report))
-            for level, labels in values["labels-of-levels"].items()
-        ),
+        labels_of_levels=_labels_of_levels(values, report),
         content_type=values["content-type"],
         layout=Layout(values["layout"]),
         sort_labels=values["sort-labels"],
@@ -77,7 +74,8 @@ def load_identity(node: Node, report: Report, library: Library) -> LoadedIdentit
         identity = replace(identity, families=shown.families)
         quantities |= shown.quantity_places
     elif values.given("labels"):
-        labels_of_counters = ()
+        # Of these it may have kept some; another based on it has those of its own counters in their place.
+        labels_of_counters = tuple(label.name for label in identity.labels if label.name in labels_of_counters)
     identity = replace(identity, families=arranged(identity.families, also, values, making, library, report))
     known = _quirks(values, base, report)
     for name, asked in zip(values["quirks"], values.items_of("quirks"), strict=False):
@@ -97,6 +95,18 @@ def load_identity(node: Node, report: Report, library: Library) -> LoadedIdentit
         identity, values.place, quantity_places=quantities, making=making, counter_labels=labels_of_counters,
         quirks=known,
     )  # fmt: skip
+
+
+def _labels_of_levels(values: Values, report: Report) -> tuple[tuple[str, tuple[LabelSpec, ...]], ...]:
+    """The labels of rows of some levels; a level that there is not is reported."""
+    found = []
+    for level, labels in values["labels-of-levels"].items():
+        if level not in LEVELS:
+            nearest = nearest_name(level, LEVELS)
+            hint = f"did you mean {nearest!r}?" if nearest else f"there is {', '.join(LEVELS)}"
+            report.problem(values.place_of("labels-of-levels"), f"labels-of-levels: no level {level!r}; {hint}")
+        found.append((level, read_labels(labels, f"labels-of-levels: {level}", report)))
+    return tuple(found)
 
 
 def _quirks(values: Values, base: LoadedIdentity | None, report: Report) -> tuple[Quirk, ...]:

@@ -8,16 +8,19 @@ from collections.abc import Iterable
 from typing import Final
 
 from fakedev.config.problems import Place, Report
+from fakedev.config.schema import nearest_name
 from fakedev.config.values import Values
 from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, NumberFormat, RowSpec
 from fakedev.exposition.labels import Template
+from fakedev.sim.links.levels import LINK_QUANTITIES
 from fakedev.sim.quantities import quantity_in_file
 
 _METRIC: Final = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 
 _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
-_LEVELS: Final = (
+#: Levels of entities that rows may have.
+LEVELS: Final = (
     "device", "part", "unit", "whole", "tile", "tiled", "single", "node", "link", "port", "switch", "workload",
 )  # fmt: skip
 #: The links of one number of all devices.
@@ -99,17 +102,29 @@ def read_row(
         quantities.setdefault(quantity, values.place_of("quantity"))
     plus, where, unless = (_named(values, key, quantities) for key in ("plus", "where", "unless"))
     level = values["level"] or usual_level
-    if level not in _LEVELS and not _NUMBERED.fullmatch(level):
-        report.problem(values.place_of("level"), f"level: {level!r} is none of {', '.join(_LEVELS)}")
+    if level not in LEVELS and not _NUMBERED.fullmatch(level):
+        report.problem(values.place_of("level"), f"level: {level!r} is none of {', '.join(LEVELS)}")
     per, requires = (quantity_in_file(values[key]) for key in ("per", "requires"))
     for name, key in ((per, "per"), (requires, "requires")):
         if name:
             quantities.setdefault(name, values.place_of(key))
     labels = read_labels(values["labels"], "labels", report)
     constant = 0.0 if values["constant"] is None else float(values["constant"])
-    return RowSpec(
+    row = RowSpec(
         quantity, values["unit"], labels, level, requires, plus, per, where, unless, constant, fact, values["bits"]
     )
+    _check_linked(row, values.place_of("quantity"), report)
+    return row
+
+
+def _check_linked(row: RowSpec, place: Place, report: Report) -> None:
+    """Reports quantities that links and switches have not."""
+    known = LINK_QUANTITIES.get(row.state_level, ())
+    for name in row.named if known else ():
+        if name not in known:
+            nearest = nearest_name(name, known)
+            hint = f"did you mean {nearest!r}?" if nearest else f"there is {', '.join(known)}"
+            report.problem(place, f"the level {row.level} has no quantity {name!r}; {hint}")
 
 
 def _named(values: Values, key: str, quantities: dict[str, Place]) -> tuple[str, ...]:

@@ -114,9 +114,10 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
         rules = fault_rules(FleetSpec(specs, fleet["seed"], fleet["tick"]), relations, admission)
     base = load_base(workloads["base"], catalog, admission, report)
     faults = load_faults(values["faults"], rules, report)
-    if admission is not None and rules is not None:
-        profiled, faulty = load_profiles(pools, admission, rules)
+    if rules is not None:
+        profiled, faulty = load_profiles(pools, rules, report)
         base, faults = base + profiled, faults + faulty
+    if admission is not None:
         check_churn(pools, fleet["tick"], admission, report)
     if len(base) > MOST_WORKLOADS:
         text = f"{len(base)} workloads with those of profiles are too many: at most {MOST_WORKLOADS}"

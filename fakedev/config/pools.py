@@ -9,6 +9,7 @@ from typing import Final
 from fakedev.config.attribution import attributed
 from fakedev.config.catalog import Catalog
 from fakedev.config.churn import read_churn
+from fakedev.config.connections import with_topology
 from fakedev.config.dynamics import read_dynamics
 from fakedev.config.mig import divided
 from fakedev.config.models import LoadedDevice, LoadedDeviceList, LoadedIdentity
@@ -86,9 +87,10 @@ class Pools:
             device = types[word]
             assert device is not None, word
             own = {index: each for index, each in devices.items() if index < count}
+            device_type = with_topology(self._with_dynamics(device.type, values), values, self._report)
             parts = divided(values["mig"], _places(values, "mig"), device, self._report)
             spec = PoolSpec(
-                name, tuple(node.spec for node in alike), self._with_dynamics(device.type, values), count,
+                name, tuple(node.spec for node in alike), device_type, count,
                 self._with_instances(values, own, device), dict(values["labels"]), shown_as, values["inlet"], parts,
                 churn,
             )  # fmt: skip

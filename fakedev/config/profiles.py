@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fakedev.config.pools import LoadedPool
-from fakedev.sim.admission import Admission
-from fakedev.sim.errors import Refused
+from fakedev.config.problems import Report
+from fakedev.config.values import Values, plain, was_read
+from fakedev.sim.errors import FieldError, Refused
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.fields import fault_from_fields
 from fakedev.sim.faults.spec import FaultSpec
@@ -16,38 +17,43 @@ from fakedev.sim.workload_fields import workload_from_fields
 
 
 def load_profiles(
-    pools: Iterable[LoadedPool], admission: Admission, rules: Faults
+    pools: Iterable[LoadedPool], rules: Faults, report: Report
 ) -> tuple[tuple[WorkloadSpec, ...], tuple[FaultSpec, ...]]:
     """A workload for each node and profile, and the faults of each pool and profile.
 
     What a profile has of metrics and faults that the devices have not is left out.
     """
-    workloads, faults = [], []
+    workloads: list[WorkloadSpec] = []
+    faults: list[FaultSpec] = []
     for pool in pools:
-        for name, by_node in _dealt(pool).items():
-            profile = PROFILES[name]
-            for node, words in by_node.items():
-                fields: dict[str, object] = {"name": f"{name}-{node}", "devices": words, "profile": name}
-                metrics = {
-                    metric: asked
-                    for metric, asked in profile.metrics.items()
-                    if _is_taken(admission, {**fields, "metrics": {metric: asked}})
-                }
-                workloads.append(workload_from_fields({**fields, "metrics": metrics}))
-            every = [word for words in by_node.values() for word in words]
-            given = [fault_from_fields({"devices": every, **fields}) for fields in profile.faults]
-            faults += [fault for fault in given if _can_be(rules, fault)]
+        for profile, by_node in _dealt(pool):
+            if isinstance(profile, str):
+                fields: dict[str, object] = {"profile": profile, "faults": []}
+                every = [word for words in by_node.values() for word in words]
+                given = [fault_from_fields({"devices": every, **each}) for each in PROFILES[profile].faults]
+                faults += [fault for fault in given if _can_be(rules, fault)]
+            else:
+                fields = {"profile": plain(profile), "repeat": profile["repeat"] or 0}
+            name = profile if isinstance(profile, str) else "schedule"
+            try:
+                workloads += [
+                    workload_from_fields({"name": f"{name}-{node}", "devices": words, **fields})
+                    for node, words in by_node.items()
+                ]
+            except FieldError as error:
+                if not isinstance(profile, str) and was_read(profile):
+                    report.problem(profile.place, f"{error.field}: {error.reason}")
     return tuple(workloads), tuple(faults)
 
 
-def _dealt(pool: LoadedPool) -> dict[str, dict[str, list[str]]]:
+def _dealt(pool: LoadedPool) -> list[tuple[str | Values, dict[str, list[str]]]]:
     """For each profile its devices, by node: what single devices are given, the others round."""
     said = pool.values["profile"]
-    names = [said] if isinstance(said, str) else list(said or ())
+    names: list[str | Values] = list(said or ()) if isinstance(said, tuple) else [said] if said is not None else []
     own = {} if isinstance(pool.values["devices"], str) else {
         each["index"]: each["profile"] for each in pool.values["devices"] if each["profile"] is not None
     }  # fmt: skip
-    found: dict[str, dict[str, list[str]]] = {}
+    found: dict[str | int, tuple[str | Values, dict[str, list[str]]]] = {}
     number = 0
     for node in pool.spec.nodes:
         for index in range(pool.spec.devices_per_node):
@@ -55,16 +61,9 @@ def _dealt(pool: LoadedPool) -> dict[str, dict[str, list[str]]]:
             if name is None and names:
                 name, number = names[number % len(names)], number + 1
             if name is not None:
-                found.setdefault(name, {}).setdefault(node.name, []).append(f"{node.name}/{index}")
-    return found
-
-
-def _is_taken(admission: Admission, fields: dict[str, object]) -> bool:
-    try:
-        admission.check(workload_from_fields(fields))
-    except Refused:
-        return False
-    return True
+                key = name if isinstance(name, str) else id(name)
+                found.setdefault(key, (name, {}))[1].setdefault(node.name, []).append(f"{node.name}/{index}")
+    return list(found.values())
 
 
 def _can_be(rules: Faults, fault: FaultSpec) -> bool:

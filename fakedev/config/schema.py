@@ -85,6 +85,7 @@ class Section(Type):
     :param shorthand: the key that a value alone stands for.
     :param any_case: keys match whatever their case, and unknown ones are noted only (the
         original's JSON).
+    :param mark: the key that tells it from other mappings that may stand in its place.
     """
 
     title: str
@@ -92,10 +93,15 @@ class Section(Type):
     doc: str = ""
     shorthand: str = ""
     any_case: bool = False
+    mark: str = ""
     words: str = field(default="mapping", init=False)
 
     def takes(self, node: Node) -> bool:
-        return isinstance(node, Table) or (bool(self.shorthand) and isinstance(node, Scalar) and not node.is_null)
+        if isinstance(node, Table):
+            # Nearly so written, it is meant.
+            near = [key.text for key, _ in node.entries if difflib.get_close_matches(self.mark, [key.text], 1, 0.8)]
+            return not self.mark or bool(near)
+        return bool(self.shorthand) and isinstance(node, Scalar) and not node.is_null
 
     def read(self, node: Node, where: str, report: Report) -> Any:
         if isinstance(node, Scalar) and node.is_null:

@@ -56,3 +56,27 @@ class Values(Mapping[str, Any]):
     def items_of(self, key: str) -> tuple[Node, ...]:
         """The nodes of a list's items; empty when the key has no list."""
         return getattr(self.nodes.get(key), "items", ())
+
+
+def plain(value: object) -> object:
+    """A value as plain lists and mappings, without what nothing was said of."""
+    if isinstance(value, Mapping):
+        return {key: plain(each) for key, each in value.items() if each is not None}
+    if isinstance(value, tuple):
+        return [plain(each) for each in value]
+    return value
+
+
+def was_read(value: object, node: Node | None = None) -> bool:
+    """Whether all that was written is in a value: what could not be read was reported, and left out.
+
+    :param node: what was written; a section knows that itself.
+    """
+    if isinstance(value, tuple):
+        items = getattr(node, "items", ())
+        return 0 < len(value) == len(items) and all(map(was_read, value, items))
+    if not isinstance(value, Values):
+        return value is not None and (not isinstance(value, Mapping) or len(value) > 0)
+    if any(key.required and value[key.name] is None for key in value.section.keys):
+        return False
+    return all(was_read(value[key], written) for key, written in value.nodes.items())

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from fakedev.sim.links.levels import LINK_QUANTITIES
 from fakedev.sim.spec import MetricName
 
 #: Units a row may be shown in: factor from the quantity's own unit.
@@ -193,7 +194,7 @@ class Identity:
         return {
             family.name: MetricName(family.rows[0].quantity, UNITS[family.rows[0].unit])
             for family in self.families
-            if family.rows and family.rows[0].is_plain
+            if family.rows and family.rows[0].is_plain and family.rows[0].state_level not in LINK_QUANTITIES
         }
 
     @property
@@ -210,5 +211,12 @@ class Identity:
         return [
             family.name
             for family in self.families
-            if not any(set(row.needed) <= set(quantities) for row in family.rows)
+            if not any(_can_be_there(row, quantities) for row in family.rows)
         ]
+
+
+def _can_be_there(row: RowSpec, quantities: Collection[str]) -> bool:
+    """Whether devices with these quantities, or their links, can have a row."""
+    if row.state_level in LINK_QUANTITIES:
+        return "links_up" in quantities
+    return set(row.needed) <= set(quantities)

@@ -12,6 +12,7 @@ from fakedev.net.descriptions import describe_device, describe_part
 from fakedev.net.fault_hub import describe_explanations
 from fakedev.net.http_request import GuardedRequest
 from fakedev.net.http_response import HttpError, Response, json_response
+from fakedev.net.topology import describe_links
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.history import History
 from fakedev.sim.roster import RosterNode
@@ -88,7 +89,8 @@ class DeviceItem(ApiResource):
         """The device with all its quantities, and why the most important are what they are."""
         fleet, node, index = self._of
         explained = describe_explanations(fleet, node.first + index)["explanations"]
-        return json_response({**describe_device(fleet, node, index, fleet.facts(node)[index]), "explained": explained})
+        device = describe_device(fleet, node, index, fleet.facts(node)[index])
+        return json_response({**device, "links": describe_links(fleet, node, index), "explained": explained})
 
 
 class PartItem(ApiResource):

@@ -9,6 +9,7 @@ from fakedev.net.descriptions import describe_node
 from fakedev.net.http_request import GuardedRequest
 from fakedev.net.http_response import Response, json_response
 from fakedev.net.pages import Pages
+from fakedev.net.topology import describe_topology
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.roster import RosterNode
 
@@ -26,7 +27,7 @@ class Nodes(ApiResource):
         node = self._fleet.roster.node(path.decode("utf-8", "replace"))
         if not path and not request.postpath:
             return self
-        return super().getChild(path, request) if node is None else NodeItem(node, self._title(node))
+        return super().getChild(path, request) if node is None else NodeItem(self._fleet, node, self._title(node))
 
     def get(self, request: GuardedRequest) -> Response:
         """The nodes in the order of the configuration."""
@@ -44,14 +45,16 @@ class NodeItem(ApiResource):
 
     isLeaf = True
 
-    def __init__(self, node: RosterNode, title: str) -> None:
+    def __init__(self, fleet: Fleet, node: RosterNode, title: str) -> None:
         super().__init__()
+        self._fleet = fleet
         self._node = node
         self._title = title
 
     def get(self, request: GuardedRequest) -> Response:
-        """The node."""
-        return json_response(describe_node(self._node, self._title))
+        """The node, and how its devices are connected."""
+        topology = describe_topology(self._fleet, self._node)
+        return json_response({**describe_node(self._node, self._title), "topology": topology})
 
 
 class Identities(ApiResource):

@@ -191,6 +191,8 @@ class WorkloadPortFactory(LinePeerFactory):
         """
         self.check_allowed("workloads", "start or stop workloads")
         spec = workload_from_fields({name: value for name, value in fields.items() if value is not None})
+        if spec.faults:
+            self.check_allowed("faults", "run what brings faults")
         if self.node and self.hub.fleet.roster.node(spec.node) is None:
             spec = replace(spec, node=self.node)
         return self.hub.start(spec, tell)

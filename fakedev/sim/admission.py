@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +15,11 @@ from fakedev.sim.device_types import WORK_KINDS
 from fakedev.sim.drawn_values import MOST_DRAWS
 from fakedev.sim.errors import Refused
 from fakedev.sim.quantities import QUANTITY_ALIASES, quantity_name
+from fakedev.sim.randomness import Floats
 from fakedev.sim.roster import Roster
 from fakedev.sim.schedule import Positions
 from fakedev.sim.selectors import resolve_here
-from fakedev.sim.spec import Activity, MetricName, WorkloadSpec
+from fakedev.sim.spec import Activity, MetricName, MetricUse, WorkloadSpec
 from fakedev.sim.units import format_duration
 from fakedev.sim.value_functions import DRAWN, Function
 from fakedev.sim.workload import Limit
@@ -70,10 +72,21 @@ class Admission:
         self._check_draws("profile", workload.activities, workload, devices)
         for use in workload.uses:
             word = metric_word(use.metric)
-            if not (self._capacity.most(use.metric)[devices] > 0).any():
+            if not use.is_optional and not self._have(use, devices):
                 raise Refused("unknown-name", f"none of its devices has {word}", "metrics")
             self._check_draws(word, use.activities, workload, devices)
+            if use.is_traffic:
+                own = np.where(self._capacity.most(use.metric) > 0, self._capacity.memory_bytes_per_second, np.inf)
+                self._check_known("memory bandwidth", own, devices, "metrics", "ask for a share of it")
         return devices
+
+    def fitted(self, workload: WorkloadSpec, devices: Positions) -> WorkloadSpec:
+        """The workload without those of its optional metrics that none of its devices has."""
+        uses = tuple(use for use in workload.uses if not use.is_optional or self._have(use, devices))
+        return workload if len(uses) == len(workload.uses) else replace(workload, uses=uses)
+
+    def _have(self, use: MetricUse, devices: Positions) -> bool:
+        return bool((self._capacity.most(use.metric)[devices] > 0).any())
 
     def limits(self, workload: WorkloadSpec) -> tuple[Limit, ...]:
         """What the limits of a workload are of: those that some device of the fleet has."""
@@ -94,13 +107,20 @@ class Admission:
             ("measured-frequency", workload.measured_frequency_mhz, self._capacity.clock_mhz, "clock"),
             ("measured-capability", workload.measured_capability, self._capacity.capability, "capability"),
         ):
-            lacking = devices[own[devices] <= 0] if said else devices[:0]
-            if len(lacking):
-                device = int(lacking[0])
-                kind = self._roster.nodes[self._roster.node_position(device)].pool.device_type.name
-                name = self._roster.unit_name(device)
-                text = f"the {what} of {name} ({kind}) is not known: nothing can be scaled by it"
-                raise Refused("bad-argument", text, field)
+            if said:
+                self._check_known(what, own, devices, field, "nothing can be scaled by it")
+
+    def _check_known(self, what: str, own: Floats, devices: Positions, field: str, otherwise: str) -> None:
+        """Whether something is known of all of some devices.
+
+        :param own: what it is, shape (devices of the fleet,); 0 where it is not known.
+        """
+        lacking = devices[own[devices] <= 0]
+        if len(lacking):
+            device = int(lacking[0])
+            kind = self._roster.nodes[self._roster.node_position(device)].pool.device_type.name
+            name = self._roster.unit_name(device)
+            raise Refused("bad-argument", f"the {what} of {name} ({kind}) is not known: {otherwise}", field)
 
     def _check_draws(
         self, what: str, activities: tuple[Activity, ...], workload: WorkloadSpec, devices: Positions

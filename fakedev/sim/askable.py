@@ -30,6 +30,9 @@ ASKABLE: Final[dict[str, Unit]] = {
 #: Quantities that have no maximum of which a share could be asked.
 WITHOUT_SHARES: Final = frozenset((*COUNTED, "hung"))
 
+#: Shares that may also be asked for in bytes a second, where a device's bandwidth is known.
+AS_TRAFFIC: Final = "memory_bandwidth_ratio"
+
 #: What comes with the work: more of it in a second on a faster device.
 RATES: Final = frozenset(name for name, unit in ASKABLE.items() if unit in (BYTES_PER_SECOND, COUNTS_PER_SECOND))
 

@@ -20,6 +20,7 @@ class Capacity:
     :ivar idle: by quantity what a device has of it without any work.
     :ivar holds_memory: memory is held as long as a workload runs; elsewhere it follows the load.
     :ivar memory_total_bytes: all memory of the board; 0 where it is not known.
+    :ivar memory_bytes_per_second: what its memory carries; 0 where it is not known.
     :ivar clock_mhz: the highest core clock; 0 where it is not known.
     :ivar capability: the device type's; 0 where it is not known.
     :ivar brought: kind of work to what a full load of it brings, by quantity.
@@ -31,6 +32,7 @@ class Capacity:
     idle: Mapping[str, Floats]
     holds_memory: NDArray[np.bool_]
     memory_total_bytes: Floats
+    memory_bytes_per_second: Floats
     clock_mhz: Floats
     capability: Floats
     brought: Callable[[str], Mapping[str, Floats]] = field(repr=False)

@@ -10,6 +10,8 @@ import numpy as np
 
 from fakedev.sim.device_types import Dynamics
 from fakedev.sim.fleet import Fleet
+from fakedev.sim.links.explained import links_up_text
+from fakedev.sim.links.levels import link_history
 from fakedev.sim.parts.relations import OWN
 from fakedev.sim.parts.tiles import OF_TILES
 from fakedev.sim.quantities import ERROR_COUNTERS
@@ -110,7 +112,7 @@ def _explained(device: _Device, name: str) -> Explanation:
     behind = fleet.faults.behind(name, position)
     disguises = fleet.faults.disguises(name, position)
     lost = "lost" in device.level.arrays and device.level.arrays["lost"][position] > 0
-    is_there = device.level.has(name, position) and not (lost and name != "lost")
+    is_there = device.level.has(name, position)
     if lost and not is_there:
         noun = "device" if position < fleet.roster.device_count else "part"
         text = f"the {noun} is lost {device.since('lost')} and shows nothing"
@@ -176,6 +178,23 @@ def _lost(device: _Device, name: str) -> str:
     return f"it is gone {device.since('lost')}" if device.value("lost") else "it is there"
 
 
+def _links(device: _Device, name: str) -> str:
+    fleet = device.fleet
+    return links_up_text(fleet.roster, link_history(fleet.state.levels), fleet.roster.parts.owner(device.position))
+
+
+def _fabric(device: _Device, name: str) -> str:
+    text = _links(device, name)
+    return f"{text}; {device.work()}" if "down" in text else device.work()
+
+
+def _pcie(device: _Device, name: str) -> str:
+    value = device.value
+    return (f"generation {value('pcie_link_generation'):g} of {value('pcie_link_generation_max'):g}, "
+            f"{value('pcie_link_width'):g} of {value('pcie_link_width_max'):g} lanes"
+            + (", idle" if value("throttled_idle") else ""))  # fmt: skip
+
+
 _REASONS: Final[Mapping[str, Callable[[_Device, str], str]]] = {
     "core_frequency_mhz": _clock,
     "power_watts": _power,
@@ -183,4 +202,10 @@ _REASONS: Final[Mapping[str, Callable[[_Device, str], str]]] = {
     "usage_ratio": _usage,
     "xid": _xid,
     "lost": _lost,
+    "links_up": _links,
+    "fabric_tx_bytes_per_second": _fabric,
+    "fabric_rx_bytes_per_second": _fabric,
+    "pcie_link_generation": _pcie,
+    "pcie_link_width": _pcie,
+    "pcie_link_gigatransfers_per_second": _pcie,
 }

@@ -263,9 +263,9 @@ class Fleet:
     def _go_over_with_faults(self, moves: Moves) -> None:
         gone, begins = self._base.keep_faults(self.spec.faults)
         for fault_id in gone:
-            if fault_id in self.faults.by_id and not self.faults.by_id[fault_id].is_cleared:
-                self.faults.clear(fault_id)
-        machinery, named_anew = self.machinery, self._base.fault_ids
+            self.faults.clear_if_there(fault_id)
+        machinery = self.machinery
+        named_anew = self._base.fault_ids | self.turnstile.brought_by(self._base.workload_ids)
         self.faults.move(
             moves.units.new_of, self.roster, machinery.keys, machinery.unit_quantities, machinery.admission.metric,
             named_anew,

@@ -163,7 +163,7 @@ class Happenings:
             now, past = _shown(after, name), _shown(before, name)
             if now is past or now is None or past is None:
                 continue
-            changed = np.flatnonzero(now != past)
+            changed = np.flatnonzero((now != past) & after.present.get(name, True))
             self._since[name][changed] = tick
             changed = self._by_themselves(changed)
             for value in np.unique(now[changed]).tolist():

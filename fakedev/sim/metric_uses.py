@@ -34,6 +34,7 @@ class MetricUses:
     :ivar profiles: the values of each as shares of its highest, shape (U,).
     :ivar workload: their places in the table of workloads, shape (U,).
     :ivar is_share: whose values are shares of what the device has, shape (U,).
+    :ivar is_traffic: whose values are bytes a second, of a metric that is a share, shape (U,).
     :ivar pair: places in the table's pairs, shape (V,).
     :ivar unit: the highest value of the profile, in the metric's unit, on that device; 0 where it has it not: (V,).
     :ivar amount, before: what was asked in the last tick and in the one before it, in the metric's unit, (V,).
@@ -45,6 +46,7 @@ class MetricUses:
     workload: Positions = column("use", np.int64)
     pair_counts: Positions = column("use", np.int64)
     is_share: NDArray[np.bool_] = column("use", np.bool_)
+    is_traffic: NDArray[np.bool_] = column("use", np.bool_)
     pair: Positions = column("pair", np.int64)
     unit: Floats = column("pair")
     amount: Floats = column("pair")
@@ -60,6 +62,7 @@ class MetricUses:
         counts: Positions,
         most: Floats,
         amount: Floats | None = None,
+        bandwidth: Floats | None = None,
     ) -> MetricUses:
         """The uses of some workloads that begin.
 
@@ -67,6 +70,7 @@ class MetricUses:
         :param firsts, counts: of each workload's pairs, shape (W,).
         :param most: what 100 % of the metric is at each pair, shape (P,).
         :param amount: what of a value in the metric's unit is asked for at each pair, shape (P,); None: all of it.
+        :param bandwidth: bytes a second of which the metric is a share, at each pair, shape (P,); None: of none.
         """
         workload = np.array([place for place, _ in uses], dtype=np.int64)
         pair_counts = counts[workload]
@@ -74,11 +78,16 @@ class MetricUses:
         pair = np.repeat(firsts[workload], pair_counts) + np.arange(pair_counts.sum()) - begins
         peaks = np.array([max(highest(activity.value) for activity in use.activities) for _, use in uses])
         shares = np.array([use.is_share for _, use in uses])
+        traffic = np.array([use.is_traffic for _, use in uses])
         has = (most[pair] > 0) * (1.0 if amount is None else amount[pair])
+        if bandwidth is not None:
+            known = bandwidth[pair] > 0
+            as_share = np.divide(has, bandwidth[pair], out=np.zeros(len(pair)), where=known)
+            has = np.where(np.repeat(traffic, pair_counts), as_share, has)
         unit = np.repeat(peaks, pair_counts) * np.where(np.repeat(shares, pair_counts), most[pair] / 100.0, has)
         zeros = np.zeros(len(pair))
         profiles = Profiles.of([_by_highest(use.activities, peak) for (_, use), peak in zip(uses, peaks, strict=True)])
-        return cls(profiles, workload, pair_counts, shares, pair, unit, zeros, zeros, zeros, zeros)
+        return cls(profiles, workload, pair_counts, shares, traffic, pair, unit, zeros, zeros, zeros, zeros)
 
     def kept(self, keep: NDArray[np.bool_], keep_pairs: NDArray[np.bool_]) -> MetricUses:
         """The uses of those workloads, shape (W,), and pairs, (P,), that stay, by their new places."""
@@ -112,7 +121,7 @@ class MetricUses:
         if metric in RATES:
             mean, fluctuation = (each * np.where(self.is_share, 1.0, speed[of]) for each in (mean, fluctuation))
         elif metric in ENGINES:
-            mean, fluctuation = mean * ease[of], fluctuation * ease[of]
+            mean, fluctuation = (each * np.where(self.is_traffic, speed[of], ease[of]) for each in (mean, fluctuation))
         share = np.repeat(mean, self.pair_counts) + np.repeat(fluctuation, self.pair_counts) * noise[self.pair]
         amount = np.maximum(share, 0.0) * self.unit
         if metric in ENGINES:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fakedev.sim.errors import FieldError
+from fakedev.sim.profile_fields import OPTIONAL
+from fakedev.sim.quantities import quantity_name
 
 #: What can only be a name: letters that are no number.
 _NAME: Final = re.compile(r"(?!(?:nan|inf|infinity)$)[a-z][a-z-]{0,40}")
@@ -20,8 +22,8 @@ class NamedProfile:
 
     :param summary: what it is, in words.
     :param fields: what a workload has of it, as :func:`~fakedev.sim.workload_fields.workload_from_fields` takes it.
-    :param metrics: what the workloads of pools and devices with that profile ask of metrics, where there are such.
-    :param faults: what goes wrong on these, as :func:`~fakedev.sim.faults.fields.fault_from_fields` takes it.
+    :param metrics: what it asks of metrics, where devices have them.
+    :param faults: what goes wrong on its devices, as :func:`~fakedev.sim.faults.fields.fault_from_fields` takes it.
     """
 
     summary: str
@@ -96,6 +98,22 @@ PROFILES: Final[Mapping[str, NamedProfile]] = {
 }
 
 
+def _of_profile(profile: NamedProfile, fields: Mapping[str, object]) -> Mapping[str, object]:
+    """What a profile stands for, where the fields say nothing else: of metrics those that the devices have."""
+    own: dict[str, object] = {"repeat": 0, **profile.fields, "faults": profile.faults}
+    whole = own | {name: value for name, value in fields.items() if name != "profile"}
+    given = fields.get("metrics") or {}
+    if isinstance(given, Mapping):
+        said = {_quantity(str(name)) for name in given}
+        metrics = {f"{name}{OPTIONAL}": asked for name, asked in profile.metrics.items() if _quantity(name) not in said}
+        whole["metrics"] = {**metrics, **given}
+    return whole
+
+
+def _quantity(word: str) -> str:
+    return quantity_name(word.removesuffix(OPTIONAL).replace("-", "_"))
+
+
 def with_profile(fields: Mapping[str, object]) -> Mapping[str, object]:
     """The fields of a workload, with what its profile stands for where that is a name, or a schedule of utilization.
 
@@ -111,7 +129,7 @@ def with_profile(fields: Mapping[str, object]) -> Mapping[str, object]:
             near = difflib.get_close_matches(name, PROFILES, 1)
             hint = f"; did you mean {near[0]}?" if near else f": give one of {', '.join(PROFILES)}"
             raise FieldError("profile", f"no profile {name!r}{hint}")
-        return {"repeat": 0, **PROFILES[name].fields, **{k: v for k, v in fields.items() if k != "profile"}}
+        return _of_profile(PROFILES[name], fields)
     if not isinstance(profile, Mapping):
         return fields
     for key in profile:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
-from fakedev.sim.askable import ASKABLE, WITHOUT_SHARES, asked_quantity, metric_word
+from fakedev.sim.askable import AS_TRAFFIC, ASKABLE, WITHOUT_SHARES, asked_quantity, metric_word
 from fakedev.sim.profile import checked_profile, format_profile, parse_profile
 from fakedev.sim.spec import Activity, MetricUse
 from fakedev.sim.units import parse_duration
 from fakedev.sim.value_functions import Value, is_call, made, parse_call, parse_seconds
-from fakedev.sim.value_units import LOAD, SHARE, Unit
+from fakedev.sim.value_units import LOAD, SHARE, TRAFFIC, Unit
 
 #: Metrics that one workload may bring.
 MOST_METRICS: Final = 64
+#: Behind the name of a metric: only where devices have it.
+OPTIONAL: Final = "?"
 
 
 def profile_from(value: object, unit: Unit = LOAD) -> tuple[Activity, ...]:
@@ -41,38 +44,49 @@ def uses_from(value: object) -> tuple[MetricUse, ...]:
     for name, profile in value.items():
         if not isinstance(name, str):
             raise ValueError(f"{name!r} is no name of a metric")
-        use = _use(asked_quantity(name), profile)
+        use = replace(_use(asked_quantity(name.removesuffix(OPTIONAL)), profile), is_optional=name.endswith(OPTIONAL))
         if use.metric in uses:
             raise ValueError(f"{metric_word(use.metric)} is given twice")
         uses[use.metric] = use
     return tuple(uses.values())
 
 
+def use_word(use: MetricUse) -> str:
+    """The name of a metric as :func:`uses_from` reads it."""
+    return metric_word(use.metric) + (OPTIONAL if use.is_optional else "")
+
+
 def use_profile(use: MetricUse) -> str:
     """The profile of a metric as :func:`uses_from` reads it, to the last digit."""
-    return format_profile(use.activities, SHARE if use.is_share else ASKABLE[use.metric])
+    return format_profile(use.activities, _unit(use.metric, use.is_share, use.is_traffic))
 
 
 def _use(quantity: str, profile: object) -> MetricUse:
     word = metric_word(quantity)
     if number_of(profile) is not None:
         profile = [[profile]]
-    is_share = _has_percent(profile)
+    is_share = _has(profile, "%")
     if is_share and quantity in WITHOUT_SHARES:
         raise ValueError(f"{word}: there is no maximum of which a share could be asked")
+    is_traffic = quantity == AS_TRAFFIC and _has(profile, "B")
     try:
-        return MetricUse(quantity, profile_from(profile, SHARE if is_share else ASKABLE[quantity]), is_share)
+        activities = profile_from(profile, _unit(quantity, is_share, is_traffic))
+        return MetricUse(quantity, activities, is_share, is_traffic=is_traffic)
     except ValueError as error:
         raise ValueError(f"{word}: {error}") from None
 
 
-def _has_percent(profile: object) -> bool:
-    """Whether values are shares of the device's maximum."""
+def _unit(quantity: str, is_share: bool, is_traffic: bool) -> Unit:
+    return SHARE if is_share else TRAFFIC if is_traffic else ASKABLE[quantity]
+
+
+def _has(profile: object, mark: str) -> bool:
+    """Whether the mark of a unit is in a profile: % of shares of the device's maximum, B of bytes."""
     if isinstance(profile, str):
-        return "%" in profile
+        return mark in profile
     if isinstance(profile, Mapping):
-        return any(_has_percent(each) for each in profile.values())
-    return isinstance(profile, list | tuple) and any(_has_percent(each) for each in profile)
+        return any(_has(each, mark) for each in profile.values())
+    return isinstance(profile, list | tuple) and any(_has(each, mark) for each in profile)
 
 
 def _activity(position: int, entry: object, unit: Unit) -> tuple[Value, float, float]:

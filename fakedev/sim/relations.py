@@ -7,7 +7,7 @@
 3. Memory: used memory is a whole number of pages; free is what used and reserved leave of the total.
 4. Counters: energy is the integral of the power shown, bytes are those of the rates shown; errors are
    what workloads bring of them.
-5. Boards that are lost show nothing, and their counters stand still.
+5. Boards that are lost show nothing but the error that they reported last, and their counters stand still.
 A quantity that a device type gives no range for is absent on its devices.
 """
 
@@ -22,13 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fakedev.sim.askable import ASKABLE
-from fakedev.sim.boards.conditions import Conditions, unless_changed
+from fakedev.sim.boards.conditions import WITH_NODE, Conditions, unless_changed
 from fakedev.sim.boards.tick import BOARD_QUANTITIES, Boards
 from fakedev.sim.capacity import Capacity
 from fakedev.sim.demand import Demand
 from fakedev.sim.device_types import DeviceType
 from fakedev.sim.faults.fault_tick import FaultTick
-from fakedev.sim.faults.reported import REPORTED, add_reported
+from fakedev.sim.faults.reported import REPORTED, add_losses, add_reported
 from fakedev.sim.links.advance import limited
 from fakedev.sim.links.history import LinkHistory
 from fakedev.sim.parts.links import without_links
@@ -94,6 +94,7 @@ class Relations:
             self._present[name] = mask([each.counts_errors and name not in each.lacks for each in types])
         self._present["row_remap_pending"] = self._present["row_remap_failure"]
         dynamics = [each.dynamics for each in types]
+        self._memory_carries = spread([each.memory_bytes_per_second if each else 0.0 for each in dynamics])
         self._has_dynamics = mask([each is not None for each in dynamics])
         self._places = Places(self._has_dynamics)
         self._boards: Boards | None = None
@@ -106,10 +107,11 @@ class Relations:
                 self._present[name] = self._has_dynamics
             has_state = mask([each is not None and each.idle_performance_state is not None for each in dynamics])
             self._present["performance_state"] = has_state
-            carries = mask([each is not None and each.memory_bytes_per_second > 0 for each in dynamics])
             for name in MEMORY_TRAFFIC:
                 given = self._present.get(name, nothing > 0) & ~self._has_dynamics
-                self._present[name] = given | (carries & self._present.get("memory_bandwidth_ratio", carries))
+                self._present[name] = given | (
+                    (self._memory_carries > 0) & self._present.get("memory_bandwidth_ratio", nothing == 0)
+                )
         for counter, rate in INTEGRALS.items():
             if rate in self._present:
                 self._present[counter] = self._present[rate]
@@ -170,7 +172,11 @@ class Relations:
         if before is not None:
             own: dict[str, Floats] = {name: arrays[name] for name in REPORTED if name in self._low}
             add_reported(arrays, before, faults, self._constant["created_seconds"])
+            add_losses(arrays, before, self.conditions.lost)
             arrays.update(own)
+            if faults is not None and "xid" in self._masks:
+                # The driver of another vendor reports no such code.
+                arrays["xid"] = np.where(self._masks["xid"], arrays["xid"], 0.0)
         if self.conditions.lost is not None:
             gone = (self.conditions.lost > 0).astype(np.float64)
             arrays["lost"] = np.maximum(arrays["lost"], gone) if "lost" in arrays else gone
@@ -239,18 +245,22 @@ class Relations:
         arrays["row_remap_failure"] = np.minimum(arrays["row_remap_failure"], 1.0)
 
     def _without(self, lost: Mask, arrays: dict[str, Floats], before: Level | None) -> Level:
-        """The level with nothing shown of the boards that are lost, and their counters where they were."""
+        """The level with nothing shown of boards that are lost but their last error; counters stay where they were."""
         shown = {}
         for name, values in arrays.items():
-            if name in ("lost", "created_seconds"):
+            if name in ("lost", "created_seconds", "xid"):
                 shown[name] = values
             elif before is not None and (name in INTEGRALS or name in ERROR_COUNTERS or name.endswith("_seconds")):
                 shown[name] = np.where(lost, before.arrays[name], values)
             else:
                 shown[name] = np.where(lost, 0.0, values)
-        key = lost.tobytes()
+        reports = ~lost | (arrays["xid"] > 0)
+        if self.conditions.lost is not None:
+            reports &= ~(self.conditions.lost >= WITH_NODE)
+        key = lost.tobytes() + reports.tobytes()
         if self._lost_masks[0] != key:
             masks = {name: self._present.get(name, ~lost) & ~lost for name in shown}
+            masks["xid"] = self._present["xid"] & reports
             self._lost_masks = key, masks | {"lost": self._has_dynamics}
         return Level(self._count, shown, self._lost_masks[1])
 
@@ -276,6 +286,7 @@ class Relations:
             idle=self._low,
             holds_memory=self._has_dynamics & self._present.get(_MEMORY, self._has_dynamics),
             memory_total_bytes=self._total,
+            memory_bytes_per_second=self._memory_carries,
             clock_mhz=self._high.get("core_frequency_mhz", np.zeros(self._count)),
             capability=self._capability,
             brought=cache(self._brought),

@@ -7,18 +7,23 @@ workload, and shown in none but their own. So are, in turn, the nodes on which t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import numpy as np
 
 from fakedev.sim.errors import Refused
 from fakedev.sim.faults.kinds import KINDS, Scope
-from fakedev.sim.roster import Roster
+from fakedev.sim.roster import Roster, RosterNode
 from fakedev.sim.selectors import resolve
 from fakedev.sim.shards import Shard
 from fakedev.sim.spec import FleetSpec, WorkloadSpec
+from fakedev.sim.value_functions import highest
 from fakedev.sim.workload_table import MEMORY
 
+#: The part of the memory that a workload may ask for without any doubt.
+_NEARLY_ALL: Final = 0.9
 #: Nodes, by their places in the whole fleet.
 Nodes = frozenset[int]
 
@@ -78,23 +83,37 @@ def _dangerous(spec: FleetSpec, whole: Roster, found: Sequence[tuple[WorkloadSpe
     for fault in spec.faults:
         if KINDS[fault.kind].scope in (Scope.BOARD, Scope.NODE):
             places |= _nodes(fault.devices, whole, fault.node)
+    crowds = Counter(place for _, nodes in found for place in nodes)
     for workload, nodes in found:
-        if _asks_memory(workload):
+        if workload.faults:
             places |= nodes
+        elif _asks_memory(workload):
+            places |= {place for place in nodes if crowds[place] > 1 or _may_fill(workload, whole.nodes[place])}
     for place, node in enumerate(whole.nodes):
         dynamics = node.pool.device_type.dynamics
         of_devices = [device.inlet_celsius for device in node.pool.devices.values()]
         given = (node.pool.inlet_celsius, node.spec.inlet_celsius, *of_devices)
         is_hot = any(each is not None for each in given) and dynamics is not None
-        churn = node.pool.churn
-        fills_memory = churn is not None and any(_asks_memory(kind.workload) for kind in churn.kinds)
-        if node.pool.device_type.limits or is_hot or fills_memory:
+        kinds = node.pool.churn.kinds if node.pool.churn is not None else ()
+        ends_others = any(kind.workload.faults or _asks_memory(kind.workload) for kind in kinds)
+        if node.pool.device_type.limits or is_hot or ends_others:
             places.add(place)
     return frozenset(places)
 
 
 def _asks_memory(workload: WorkloadSpec) -> bool:
     return any(use.metric == MEMORY for use in workload.uses)
+
+
+def _may_fill(workload: WorkloadSpec, node: RosterNode) -> bool:
+    """Whether a workload by itself may ask for about all memory of a device, or more."""
+    room = node.pool.device_type.memory_total_bytes - node.pool.device_type.memory_reserved_bytes
+    for use in workload.uses:
+        if use.metric == MEMORY:
+            asked = max(highest(activity.value) + activity.fluctuation for activity in use.activities)
+            if asked > _NEARLY_ALL * (100.0 if use.is_share else room) or node.pool.has_parts:
+                return True
+    return False
 
 
 def _nodes(words: Sequence[str], whole: Roster, node: str) -> Nodes:

@@ -92,11 +92,15 @@ class MetricUse:
     :param metric: the quantity, one of :data:`fakedev.sim.askable.ASKABLE`.
     :param activities: run beside the plain ones, at the same pace, and begin again when they are over.
     :param is_share: values are percent of what the device has; else they are in the quantity's own unit.
+    :param is_traffic: values are bytes a second, of a quantity whose own unit is a share.
+    :param is_optional: it is left out where none of the devices has the metric; else there is no such workload.
     """
 
     metric: str
     activities: tuple[Activity, ...]
     is_share: bool = False
+    is_optional: bool = False
+    is_traffic: bool = False
 
 
 @dataclass(frozen=True)
@@ -114,6 +118,8 @@ class WorkloadSpec:
     :param limits: (metric as it was named, value): crossing one ends the workload.
     :param run_time_limit_seconds: simulated seconds after which it is ended with 1; 0 for none.
     :param ttl_seconds: simulated seconds after which it is ended with 0; 0 for none.
+    :param faults: what goes wrong on its devices while it runs, each as
+        :func:`~fakedev.sim.faults.fields.fault_from_fields` takes it, but without devices.
     """
 
     name: str
@@ -132,6 +138,7 @@ class WorkloadSpec:
     uses: tuple[MetricUse, ...] = ()
     measured_frequency_mhz: float = 0.0
     measured_capability: float = 0.0
+    faults: tuple[Mapping[str, object], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,9 @@ from typing import Final
 
 from fakedev.sim.admission import Admission
 from fakedev.sim.attribution import Attribution
-from fakedev.sim.errors import Refused
-from fakedev.sim.faults.faults import Faults
+from fakedev.sim.errors import FieldError, Refused
+from fakedev.sim.faults.faults import Fault, Faults
+from fakedev.sim.faults.fields import fault_from_fields
 from fakedev.sim.moves import Moves
 from fakedev.sim.spec import WorkloadSpec
 from fakedev.sim.workload import Verdict, Workload
@@ -33,6 +34,7 @@ class Turnstile:
         self._ending: set[str] = set()
         self._told: list[Verdict] = []
         self._reserved = 0
+        self._brought: dict[str, list[str]] = {}
         self._attribution, self._admission = attribution, admission
 
     def move(self, moves: Moves, attribution: Attribution, admission: Admission) -> None:
@@ -51,11 +53,45 @@ class Turnstile:
         """
         self.check_room(1)
         devices = self._admission.check(spec, of_configuration=of_configuration)
+        if not len(devices):
+            return Workload(workload_id, spec, devices)
+        faults = self._brought_by(workload_id, spec, key or workload_id, of_configuration=of_configuration)
+        spec = self._admission.fitted(spec, devices)
         workload = Workload(workload_id, spec, devices, self._admission.limits(spec), key=key)
-        if len(devices):
-            self._workloads.accept(workload)
-            self._starting[workload_id] = workload
+        self._workloads.accept(workload)
+        self._starting[workload_id] = workload
+        if faults:
+            self._brought[workload_id] = [fault.fault_id for fault in faults]
+        for fault in faults:
+            self._faults.add(fault)
         return workload
+
+    def brought_by(self, workload_ids: Iterable[str]) -> set[str]:
+        """The ids of the faults that workloads have brought."""
+        return {fault_id for workload_id in workload_ids for fault_id in self._brought.get(workload_id, ())}
+
+    def _brought_by(self, workload_id: str, spec: WorkloadSpec, key: str, *, of_configuration: bool) -> list[Fault]:
+        """The faults that come with a workload; those that none of its devices can have are left out."""
+        found = []
+        self._faults.check_room(len(spec.faults))
+        for number, fields in enumerate(spec.faults, 1):
+            try:
+                fault = fault_from_fields({**fields, "devices": spec.devices, "node": spec.node})
+                made = self._faults.made(
+                    f"{workload_id}-{number}", fault, f"{key}-{number}", of_configuration=of_configuration
+                )
+                if len(made.devices):
+                    found.append(made)
+            except Refused as refusal:
+                if refusal.where != "devices":
+                    text = refusal.text if isinstance(refusal, FieldError) else f"{refusal.where}: {refusal.text}"
+                    raise FieldError("faults", f"fault {number}: {text}") from None
+        return found
+
+    def _clear_brought(self, workload_id: str) -> None:
+        """The faults that a workload has brought are over with it."""
+        for fault_id in self._brought.pop(workload_id, ()):
+            self._faults.clear_if_there(fault_id)
 
     def check_room(self, count: int) -> None:
         """Whether so many workloads more may come.
@@ -104,6 +140,7 @@ class Turnstile:
     def _leave(self, workload_id: str) -> None:
         if self._starting.pop(workload_id, None) is not None:
             # It never ran: what it holds is freed now, and no tick will have seen it.
+            self._clear_brought(workload_id)
             self._workloads.forget(workload_id)
         else:
             self._ending.add(workload_id)
@@ -128,6 +165,7 @@ class Turnstile:
         stale = self._faults.stale()
         for workload_id in sorted(self._ending):
             self._attribution.remove(self._workloads.by_id[workload_id], stale)
+            self._clear_brought(workload_id)
         for workload in started:
             self._attribution.add(workload)
         self._workloads.change(started, self._ending, tick, now_seconds)

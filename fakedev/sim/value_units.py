@@ -62,6 +62,14 @@ def _rate(text: str) -> float:
     return _size(text.removesuffix("/s"))
 
 
+def _traffic(text: str) -> float:
+    bare = text.removesuffix("/s")
+    try:
+        return parse_number(bare.removesuffix("B"))
+    except ValueError:
+        return float(parse_size(bare))
+
+
 #: Of the plain load: percent of the device.
 LOAD: Final = Unit("load", 100.0, _plain)
 #: Of what the device has at most.
@@ -69,5 +77,7 @@ SHARE: Final = Unit("share", 100.0, _percent, "%")
 BYTES: Final = Unit("size", 2.0**60, _size)
 BYTES_PER_SECOND: Final = Unit("rate", 2.0**60, _rate)
 RATIO: Final = Unit("share", 1.0, _plain)
+#: Of a bandwidth that is otherwise asked for as a share.
+TRAFFIC: Final = Unit("rate", 2.0**60, _traffic, "B/s")
 #: Of errors, in a second.
 COUNTS_PER_SECOND: Final = Unit("rate", 1e9, _plain)

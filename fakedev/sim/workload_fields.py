@@ -7,11 +7,10 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
-from fakedev.sim.askable import metric_word
 from fakedev.sim.errors import FieldError
 from fakedev.sim.named_profiles import with_profile
 from fakedev.sim.profile import format_profile
-from fakedev.sim.profile_fields import number_of, profile_from, use_profile, uses_from
+from fakedev.sim.profile_fields import number_of, profile_from, use_profile, use_word, uses_from
 from fakedev.sim.quantities import is_in_bytes
 from fakedev.sim.spec import Activity, MetricUse, WorkloadSpec
 from fakedev.sim.units import parse_duration, parse_size
@@ -20,9 +19,12 @@ from fakedev.sim.units import parse_duration, parse_size
 FIELDS: Final = (
     "name", "devices", "profile", "repeat", "seconds-of", "kind", "node", "pod", "namespace", "container",
     "limits", "run-time-limit", "ttl", "metrics", "measured-frequency", "measured-capability",
+    "faults",
 )  # fmt: skip
 _LONGEST_TEXT: Final = 1024
 _MOST_LIMITS: Final = 64
+#: Faults that one workload may bring.
+MOST_FAULTS_BROUGHT: Final = 32
 _MEASURED: Final = {"measured-frequency": "measured_frequency_mhz", "measured-capability": "measured_capability"}
 
 
@@ -56,6 +58,7 @@ def workload_from_fields(fields: Mapping[str, object]) -> WorkloadSpec:
         uses=_uses(fields.get("metrics")),
         measured_frequency_mhz=_measured(fields, "measured-frequency"),
         measured_capability=_measured(fields, "measured-capability"),
+        faults=_faults(fields.get("faults")),
     )
 
 
@@ -81,10 +84,12 @@ def fields_of_workload(spec: WorkloadSpec) -> dict[str, object]:
     if spec.ttl_seconds:
         fields["ttl"] = spec.ttl_seconds
     if spec.uses:
-        fields["metrics"] = {metric_word(use.metric): use_profile(use) for use in spec.uses}
+        fields["metrics"] = {use_word(use): use_profile(use) for use in spec.uses}
     for field, name in _MEASURED.items():
         if getattr(spec, name):
             fields[field] = getattr(spec, name)
+    if spec.faults:
+        fields["faults"] = [dict(fault) for fault in spec.faults]
     return fields
 
 
@@ -123,6 +128,23 @@ def _uses(value: object) -> tuple[MetricUse, ...]:
         return uses_from(value)
     except ValueError as error:
         raise FieldError("metrics", str(error)) from None
+
+
+def _faults(value: object) -> tuple[Mapping[str, object], ...]:
+    """Faults as objects, or their kinds alone; what they say is looked at when the devices are known."""
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        value = [{"kind": kind.strip()} for kind in value.split(",")]
+    if not isinstance(value, list | tuple) or len(value) > MOST_FAULTS_BROUGHT:
+        raise FieldError("faults", f"must be kinds of faults, or a list of at most {MOST_FAULTS_BROUGHT} faults")
+    for position, fault in enumerate(value, 1):
+        if not isinstance(fault, Mapping) or not all(isinstance(key, str) for key in fault):
+            raise FieldError("faults", f'fault {position}: must be an object, as {{"kind": "hang"}}')
+        for field in ("devices", "node"):
+            if field in fault:
+                raise FieldError("faults", f"fault {position}: {field}: it is on the devices of the workload")
+    return tuple(value)
 
 
 def _measured(fields: Mapping[str, object], field: str) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fakedev.sim.askable import ENGINES
+from fakedev.sim.askable import AS_TRAFFIC, ENGINES
 from fakedev.sim.capacity import Capacity
 from fakedev.sim.columns import column, joined_columns, kept_columns
 from fakedev.sim.entity_keys import entity_key
@@ -178,8 +178,15 @@ def _uses(
         for use in spec.uses:
             found.setdefault(use.metric, []).append((place, use))
     firsts = np.cumsum(counts) - counts
+    bandwidth = {AS_TRAFFIC: capacity.memory_bytes_per_second[devices] / shares} if AS_TRAFFIC in found else {}
     return {
-        metric: MetricUses.of(uses, firsts, counts, *_most_and_amounts(metric, capacity.most(metric)[devices], shares))
+        metric: MetricUses.of(
+            uses,
+            firsts,
+            counts,
+            *_most_and_amounts(metric, capacity.most(metric)[devices], shares),
+            bandwidth.get(metric),
+        )
         for metric, uses in found.items()
     }
 

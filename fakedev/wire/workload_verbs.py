@@ -63,6 +63,9 @@ WORKLOAD_VERBS: Final = (
                 "ends it when passed, as memory:40GiB; may be repeated",
                 word="limit",
             ),
+            Argument(
+                "faults", Kind.SERIES, "KIND,...", "what goes wrong on its devices while it runs; in JSON objects"
+            ),
             Argument("run-time-limit", Kind.DURATION, "DURATION", "ends it with 1, as 5m or 90s"),
             Argument("ttl", Kind.DURATION, "DURATION", "ends it with 0"),
         ],

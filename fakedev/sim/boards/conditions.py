@@ -7,12 +7,15 @@ next tick.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Self
+from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fakedev.sim.randomness import Floats
+
+#: Beside 1, of a device that is lost: its node is down.
+WITH_NODE: Final = 2.0
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ class Conditions:
     :ivar braked: 1: the host's power brake takes half of the clock.
     :ivar fan_stopped: 1: the fan stands still.
     :ivar hung: 1: the device hangs.
-    :ivar lost: 1: the device has gone away.
+    :ivar lost: from 1 on: the device has gone away; from WITH_NODE on with its whole node: nobody is there to tell.
     :ivar pcie_share, fabric_share: what PCIe, and the links to other devices, still carry of what they do.
     :ivar links_up: how many links to other devices are up.
     :ivar pcie_width, pcie_generation: lanes and generation that are left of the PCIe link.

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from fakedev.sim.boards.conditions import WITH_NODE
 from fakedev.sim.faults.fault_tick import ALL_LINKS, Cut, FaultTick
 from fakedev.sim.schedule import Positions
 
@@ -115,7 +116,11 @@ _RETIRE: Final = _all(
     _count("retired_pages_double_bit", "count"),
     _put("row_remap_pending"),
 )
-_AWAY: Final = _all(_put("lost"), _put("idled"))
+
+
+def _away(lost: float) -> Act:
+    """The board is gone, and does no work; where several faults say so, the worst counts."""
+    return _all(lambda tick, touched: tick.raise_to("lost", touched.devices, lost), _put("idled"))
 
 
 
@@ -150,8 +155,8 @@ LINK: Final = Effect(strike=_all(_count("link_errors"), _code(74), _strike_links
 PCIE: Final = Effect(hold=_slow_pcie)
 REPLAYS: Final = Effect(hold=_count_replays)
 RESET: Final = Effect(strike=_all(_RESET, _end_work("Device {} reset")))
-NODE_DOWN: Final = Effect(hold=_all(_AWAY, _end_work("Node of {} down")), recover=_RESET)
-LOST: Final = Effect(hold=_all(_AWAY, _end_work("Device {} lost")), recover=_RESET)
+NODE_DOWN: Final = Effect(hold=_all(_away(WITH_NODE), _end_work("Node of {} down")), recover=_RESET)
+LOST: Final = Effect(_code(79), _all(_away(1.0), _end_work("Device {} lost")), _RESET)
 
 
 #: NVIDIA's errors that concern the work that made them alone, and so one part of a device.

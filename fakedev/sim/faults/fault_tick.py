@@ -141,6 +141,11 @@ class FaultTick:
         array = self._of(name)
         array[devices] = np.fmin(array[devices], value)
 
+    def raise_to(self, name: str, devices: Positions, value: float) -> None:
+        """Bring it up to a value, where it is not higher already."""
+        array = self._of(name)
+        array[devices] = np.maximum(array[devices], value)
+
     def scale(self, name: str, devices: Positions, factor: float) -> None:
         """Multiply a value."""
         self._of(name)[devices] *= factor

@@ -191,6 +191,11 @@ class Faults:
             raise Refused("unknown-name", f"no fault {fault_id!r}", "fault")
         fault.is_cleared = True
 
+    def clear_if_there(self, fault_id: str) -> None:
+        """End a fault with the next tick, if it is not over or cleared already."""
+        if fault_id in self.by_id:
+            self.by_id[fault_id].is_cleared = True
+
     def move(
         self,
         new_of: Positions,

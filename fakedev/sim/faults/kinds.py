@@ -177,7 +177,7 @@ KINDS: Final[Mapping[str, FaultKind]] = {
         FaultKind("pcie-replays", _BOARD, "the PCIe link is bad: transfers are repeated", _COUNTED,
                   (Parameter("rate", 0, 1e6, 10, "replays a second"),), "pcie_replays", effects.REPLAYS,
                   moves=("pcie_replays",)),
-        FaultKind("lost", _BOARD, "the board has fallen off the bus, as with XID 79: work ends, it shows nothing more",
+        FaultKind("lost", _BOARD, "the board has fallen off the bus: work ends, it shows nothing more but XID 79",
                   _BY_RESET, effect=effects.LOST, on_parts=True),
         FaultKind("reset", _BOARD, "the board is reset and its driver loaded anew: work ends, its XID is cleared, "
                   "energy and traffic count from 0", _AT_ONCE, effect=effects.RESET, lasts=False, on_parts=True),

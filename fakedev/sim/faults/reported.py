@@ -12,6 +12,8 @@ from fakedev.sim.state import Level
 
 #: Flags that stay once they are set, until a reset.
 _PENDING: Final = "row_remap_pending"
+#: NVIDIA's code for a board that has fallen off the bus.
+FALLEN_OFF: Final = 79.0
 #: What is kept from tick to tick, but where a device type has a range of its own for it.
 REPORTED: Final = ("xid", _PENDING, "created_seconds")
 
@@ -39,3 +41,16 @@ def add_reported(
     pending = tick.get(_PENDING)
     if pending is not None:
         arrays[_PENDING] = np.maximum(arrays[_PENDING], pending)
+
+
+def add_losses(arrays: dict[str, Floats], before: Level, taken: Floats | None) -> None:
+    """A board that went away by itself, since it was too hot, has fallen off the bus: its driver reports that.
+
+    :param taken: those that were taken away from outside: over 0, shape (devices,); None: nobody was.
+    """
+    if "lost" in arrays:
+        went = (arrays["lost"] > 0) & (before.arrays["lost"] <= 0)
+        if taken is not None:
+            went &= ~(taken > 0)
+        if went.any():
+            arrays["xid"] = np.where(went, FALLEN_OFF, arrays["xid"])

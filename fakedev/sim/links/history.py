@@ -87,7 +87,8 @@ class LinkHistory:
             return np.full(self.layout.count, 2.0)
         states = np.where(self.up, 2.0, 3.0)
         if self.gone is not None:
-            states[self.gone[self.layout.owners]] = 0.0
+            own, ends = self.gone[self.layout.owners], self.layout.remotes
+            states[own | ((ends >= 0) & own[ends])] = 0.0
         return states
 
     def settled(self, lost: Mask) -> LinkHistory:

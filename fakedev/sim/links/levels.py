@@ -19,12 +19,17 @@ Array = TypeVar("Array")
 LINK: Final = "link"
 PORT: Final = "port"
 SWITCH: Final = "switch"
-LINK_LEVELS: Final = (LINK, PORT, SWITCH)
 #: What links have that devices have not, beside what they have of their devices.
 _OWN: Final = ("link_up", "link_state", "link_number", "link_bytes_per_second_max")
 _OTHER_WAY: Final = {
     RATES[0]: RATES[1], RATES[1]: RATES[0], CARRIED[0]: CARRIED[1], CARRIED[1]: CARRIED[0],
 }  # fmt: skip
+#: What entities of these levels may have.
+LINK_QUANTITIES: Final[Mapping[str, tuple[str, ...]]] = {
+    LINK: (*RATES, *CARRIED, *COUNTED, *_OWN),
+    PORT: (*RATES, *CARRIED, *COUNTED, *_OWN),
+    SWITCH: (*RATES, *CARRIED, *COUNTED, "links_up", "temperature_celsius"),
+}
 #: A switch is so much warmer than the air of its boards without traffic, and with all that its links can carry.
 _IDLE_RISE_CELSIUS: Final = 8.0
 _FULL_RISE_CELSIUS: Final = 28.0
@@ -89,10 +94,12 @@ def link_levels(history: LinkHistory, devices: Level, shown: Level | None = None
         for name in (*names, *_OWN) if ("links_up" if name in _OWN else name) in seen.present
     })  # fmt: skip
     links = LinkLevel(history.layout.count, Made(makers), masks, history)
-    ports = {name: _item(links.arrays, _turned(name)) for name in makers}
-    well = makers if shown is None else {name: _of_devices(history, name, devices) for name in names} | _own(history)
-    switches = _switches(history.layout, Made(well), devices, names)
-    return {LINK: links, PORT: Level(links.count, Made(ports), masks), SWITCH: switches}
+    well: Mapping[str, Floats] = links.arrays
+    if shown is not None:
+        well = Made({name: _of_devices(history, name, devices) for name in names} | _own(history))
+    # Switches and their ports are there, and well, whatever becomes of the boards.
+    ports = Level(links.count, Made({name: _item(well, _turned(name)) for name in makers}), {})
+    return {LINK: links, PORT: ports, SWITCH: _switches(history.layout, well, devices, names)}
 
 
 def _own(history: LinkHistory) -> dict[str, Callable[[], Floats]]:

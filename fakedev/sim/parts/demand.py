@@ -72,6 +72,9 @@ def unit_capacity(devices: Capacity, parts: Parts) -> Capacity:
         memory_total_bytes=parts.units(
             devices.memory_total_bytes, np.where(parts.memory_bytes > 0, parts.memory_bytes, total * of_memory)
         ),
+        memory_bytes_per_second=parts.units(
+            devices.memory_bytes_per_second, devices.memory_bytes_per_second[parts.owners] * parts.compute_share
+        ),
         clock_mhz=parts.units(devices.clock_mhz),
         capability=parts.units(devices.capability, devices.capability[parts.owners] * parts.compute_share),
         brought=cache(lambda kind: shared(devices.brought(kind))),

@@ -21,7 +21,7 @@ from fakedev.sim.faults.fault_tick import FaultTick
 from fakedev.sim.moves import Carriage
 from fakedev.sim.parts.demand import memory_share, part_demand
 from fakedev.sim.parts.levels import part_level
-from fakedev.sim.parts.tiles import OF_TILES, Drawn, Tiles
+from fakedev.sim.parts.tiles import HEATS, OF_TILES, Drawn, Tiles
 from fakedev.sim.places import Places
 from fakedev.sim.quantities import COUNTERS, INTEGRALS, MEMORY_TRAFFIC
 from fakedev.sim.randomness import Floats
@@ -128,7 +128,7 @@ class PartRelations:
         alone = None if faults is None else faults.where("lost")
         lost = self._lost(devices, alone)
         if lost is not None:
-            own = {name: values if name in COUNTERS else np.where(lost, 0.0, values) for name, values in own.items()}
+            own = self._hidden(own, lost, self._lost(devices, None))
         reset = None if faults is None else faults.resets()
         is_reset = None if reset is None else self._parts.spread(reset)[self._parts.device_count :]
         for counter, rate in INTEGRALS.items():
@@ -186,6 +186,17 @@ class PartRelations:
         }
         self._where_own(carried, devices)
         return part_level(self._parts, devices, carried)
+
+    def _hidden(self, own: Mapping[str, Floats], lost: Mask, with_board: Mask | None) -> dict[str, Floats]:
+        """What is 0 on parts that are lost: all but counters, and but for the heat of tiles that are lost alone.
+
+        :param with_board: the parts that are lost with their devices; None for none.
+        """
+        hidden = {}
+        for name, values in own.items():
+            gone = with_board if name in HEATS else lost
+            hidden[name] = values if name in COUNTERS or gone is None else np.where(gone, 0.0, values)
+        return hidden
 
     def _lost(self, devices: Level, alone: Mask | None) -> Mask | None:
         """The parts that are lost, by themselves or with their devices, shape (P,); None for none.

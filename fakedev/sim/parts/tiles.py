@@ -26,8 +26,8 @@ _OWN_HEAT: Final = 0.5
 _CLOCK: Final = "core_frequency_mhz"
 _REQUEST: Final = "core_frequency_request_mhz"
 _POWER: Final = "power_watts"
-_HEATS: Final = ("temperature_celsius", "memory_temperature_celsius")
-_LOST: Final = "lost"
+#: A tile that is lost alone goes on being as warm as it is, though it shows nothing.
+HEATS: Final = ("temperature_celsius", "memory_temperature_celsius")
 _HIGHEST: Final = "temperature_max_celsius"
 _THROTTLES: Final = ("throttled_power", "throttled_thermal", "throttled_hardware")
 #: Errors that happen on a tile; the others are the board's.
@@ -36,7 +36,7 @@ TILE_ERRORS: Final = tuple(
 )
 #: All that tiles have of their own, and other parts from their devices.
 OF_TILES: Final = (
-    _CLOCK, _REQUEST, _POWER, "energy_joules", *_HEATS, _HIGHEST, "throttled_idle", *_THROTTLES, *TILE_ERRORS,
+    _CLOCK, _REQUEST, _POWER, "energy_joules", *HEATS, _HIGHEST, "throttled_idle", *_THROTTLES, *TILE_ERRORS,
 )  # fmt: skip
 
 
@@ -164,20 +164,17 @@ class Tiles:
         """Warmer than the board by what a tile draws more than the mean of all, with the lag of the board's heat."""
         made: dict[str, Floats] = {}
         more = self._places.of({_POWER: power * self._siblings - of_devices[_POWER]})[_POWER]
-        for name in _HEATS:
+        for name in HEATS:
             if name not in of_devices:
                 continue
             over = _OWN_HEAT * boards.resistance * boards.heat[name][1] * more
             if before is not None:
                 tiles, devices = before
-                was = {name: tiles.arrays[name] - devices.arrays[name][self._parts.owners], _LOST: tiles.arrays[_LOST]}
-                past = self._places.of(was)
-                # One that was lost shows no heat, which tells nothing of how warm it was.
-                was_over = np.where(past[_LOST] > 0, over, past[name])
-                over = over + (was_over - over) * boards.lags[name].kept(seconds)
+                was_over = tiles.arrays[name] - devices.arrays[name][self._parts.owners]
+                over = over + (self._places.of({name: was_over})[name] - over) * boards.lags[name].kept(seconds)
             made[name] = of_devices[name] + self._places.put(over, np.zeros(self._parts.count))
-        core = made[_HEATS[0]]
-        made[_HIGHEST] = core if before is None else np.maximum(core, before[0].arrays[_HEATS[0]])
+        core = made[HEATS[0]]
+        made[_HIGHEST] = core if before is None else np.maximum(core, before[0].arrays[HEATS[0]])
         return made
 
     def _errors(self, demand: Demand, devices: Level, before: Level | None) -> dict[str, Floats]:
