@@ -15,10 +15,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from fakedev.sim.attribution import Attribution
 from fakedev.sim.entity_keys import entity_key
 from fakedev.sim.randomness import Floats, Keys, sub_keys, uniform
 from fakedev.sim.roster import Roster, RosterNode
 from fakedev.sim.spec import ChurnKind, ChurnSpec, WorkloadSpec
+from fakedev.sim.state import State
+from fakedev.sim.turnstile import Turnstile
+from fakedev.sim.workload import Workload
 
 #: Arrivals that a fleet may expect in a tick: each costs some tenths of a millisecond.
 MOST_EXPECTED: Final = 100.0
@@ -63,6 +67,23 @@ class Churn:
         self._keys: Keys = np.array(names, dtype=np.uint64)
         expected = np.array([churn.per_second * tick_seconds for _, churn in self._nodes])
         self._thresholds = _poisson(expected)
+
+    def let_in(self, turnstile: Turnstile, attribution: Attribution, state: State) -> list[Workload]:
+        """The workloads that come after a state: they begin at once, on what is there and has no pod."""
+        level = state.levels["device"]
+
+        def is_free(unit: int) -> bool:
+            is_lost = "lost" in level.arrays and level.arrays["lost"][self._parts.owner(unit)] > 0
+            return not is_lost and attribution.is_free(unit)
+
+        come = [
+            turnstile.accept(arrival.workload_id, arrival.workload, of_configuration=True)
+            for arrival in self.of_tick(state.tick + 1, is_free)
+            if turnstile.has_room
+        ]
+        if come:
+            turnstile.let_through(state.tick, state.seconds)
+        return come
 
     def of_tick(self, tick: int, free: Callable[[int], bool]) -> list[Arrival]:
         """The workloads that come at the beginning of a tick.

@@ -2,6 +2,7 @@
 
 A tick, in its order (each step is array operations over the whole fleet):
 1. workloads that came or went since the last tick begin or leave; after a reload the fleet goes over to its new shape;
+   workloads come by themselves (:mod:`fakedev.sim.churn`);
 2. what the workloads ask of every device over the tick, from their profiles and noise (:mod:`fakedev.sim.demand`);
 3. all quantities of the devices, from that (:mod:`fakedev.sim.relations`);
 4. workloads whose end or limit fell into the tick, or who lost a device, get their verdict and leave.
@@ -178,7 +179,8 @@ class Fleet:
         if self._coming is not None:
             self._go_over(self._coming, start)
         past = self.state.levels
-        self._let_churn_in(start)
+        for workload in self.machinery.churn.let_in(self.turnstile, self._labels.attribution, self.state):
+            self.happenings.note(coming_by_itself(workload, self.state.tick, start), workload.devices)
         pace = self.machinery.pace(past[DEVICE]) if self.workloads.count_work else {}
         demand = self.workloads.demand(self.state.tick + 1, start, end, pace)
         faults = self.faults.advance(start, end)
@@ -202,23 +204,6 @@ class Fleet:
         verdicts = self.turnstile.told() + list(over.values())
         self._note(past[UNIT], verdicts)
         return verdicts
-
-    def _let_churn_in(self, now_seconds: float) -> None:
-        """Workloads come by themselves, to devices that are there and that no pod has."""
-        level, attribution = self.state.levels[DEVICE], self._labels.attribution
-
-        def is_free(unit: int) -> bool:
-            is_lost = "lost" in level.arrays and level.arrays["lost"][self.roster.parts.owner(unit)] > 0
-            return not is_lost and attribution.is_free(unit)
-
-        arrivals = self.machinery.churn.of_tick(self.state.tick + 1, is_free)
-        for arrival in arrivals:
-            if self.turnstile.has_room:
-                workload = self.turnstile.accept(arrival.workload_id, arrival.workload, of_configuration=True)
-                started = coming_by_itself(workload, self.state.tick, now_seconds)
-                self.happenings.note(started, workload.devices)
-        if arrivals:
-            self.turnstile.let_through(self.state.tick, now_seconds)
 
     def _note(self, past: Level, verdicts: Sequence[Verdict]) -> None:
         """What happened in the tick that is over."""
