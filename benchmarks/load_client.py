@@ -1,7 +1,8 @@
 """A fast HTTP client in a process of its own: asks for one path again and again, and measures the answers.
 
 ``python benchmarks/load_client.py HOST:PORT PATH --connections 8 --seconds 1`` prints one line of JSON.
-Each connection asks as soon as it has its answer, or every ``--interval`` seconds.
+Each connection asks as soon as it has its answer, or every ``--interval`` seconds. With ``--numbers N`` a {} in the
+path is 0, 1, ... N - 1 in turn.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import argparse
 import json
 import selectors
 import socket
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import cycle
 from time import perf_counter, sleep
 
 
@@ -19,7 +22,7 @@ class Connection:
     """One connection, kept alive, with at most one request under way."""
 
     peer: socket.socket
-    request: bytes
+    requests: Iterator[bytes]
     received: int = 0
     expected: int = 0  # head and body; 0 until the head is there
     head: bytes = b""
@@ -31,7 +34,7 @@ class Connection:
         self.received = self.expected = 0
         self.head = b""
         self.asked_at = perf_counter()
-        self.peer.sendall(self.request)
+        self.peer.sendall(next(self.requests))
 
     def take(self, buffer: bytearray) -> bool:
         """Read some of the answer.
@@ -57,14 +60,18 @@ class Connection:
         return True
 
 
-def measure(address: str, path: str, connections: int, seconds: float, interval: float) -> dict[str, float]:
+def measure(
+    address: str, path: str, connections: int, seconds: float, interval: float, numbers: int
+) -> dict[str, float]:
     """Ask for some time.
 
+    :param path: {} in it is a number below ``numbers``, each in turn.
     :param interval: seconds between the requests of a connection; 0: as fast as it goes.
     """
     host, _, port = address.rpartition(":")
-    request = f"GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n".encode()
-    all_of_them = [Connection(socket.create_connection((host, int(port))), request) for _ in range(connections)]
+    paths = [path.replace("{}", str(number)) for number in range(numbers)]
+    requests = cycle([f"GET {each} HTTP/1.1\r\nHost: {address}\r\n\r\n".encode() for each in paths])
+    all_of_them = [Connection(socket.create_connection((host, int(port))), requests) for _ in range(connections)]
     began = perf_counter()
     if interval:
         _ask_in_turn(all_of_them, began + seconds, interval)
@@ -124,8 +131,8 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--interval", type=float, default=0.0)
-    options = parser.parse_args()
-    print(json.dumps(measure(options.address, options.path, options.connections, options.seconds, options.interval)))
+    parser.add_argument("--numbers", type=int, default=1)
+    print(json.dumps(measure(**vars(parser.parse_args()))))
 
 
 if __name__ == "__main__":

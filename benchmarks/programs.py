@@ -49,9 +49,21 @@ class Program:
         """HOST:PORT of its first web address."""
         return str(self.ready["web"][0])
 
+    @property
+    def pid(self) -> int:
+        """The number of its process."""
+        return self._process.pid
+
     def get(self, path: str = "/metrics") -> bytes:
         """What it answers at a path."""
         with urllib.request.urlopen(f"http://{self.web}{path}") as answer:
+            return bytes(answer.read())
+
+    def post(self, path: str, content: Mapping[str, object]) -> bytes:
+        """What it answers to some JSON."""
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(f"http://{self.web}{path}", json.dumps(content).encode(), headers)
+        with urllib.request.urlopen(request) as answer:
             return bytes(answer.read())
 
     def cpu_seconds(self) -> float:
@@ -188,10 +200,19 @@ def queue_load(server: Program | Beanstalkd, kind: str, **options: float) -> dic
 
 
 def load(
-    program: Program, path: str = "/metrics", connections: int = 1, seconds: float = 1.0, interval: float = 0.0
+    program: Program,
+    path: str = "/metrics",
+    connections: int = 1,
+    seconds: float = 1.0,
+    interval: float = 0.0,
+    numbers: int = 1,
 ) -> dict[str, float]:
-    """What the load client measures; with ``cpu``: the program's processor seconds for each request."""
-    arguments = [program.web, path, f"--connections={connections}", f"--seconds={seconds}", f"--interval={interval}"]
+    """What the load client measures; with ``cpu``: the program's processor seconds for each request.
+
+    :param numbers: {} in the path is 0, 1, ... below this, in turn.
+    """
+    options = {"connections": connections, "seconds": seconds, "interval": interval, "numbers": numbers}
+    arguments = [program.web, path, *(f"--{name}={value}" for name, value in options.items())]
     before = program.cpu_seconds()
     run = subprocess.run(
         [sys.executable, "-S", str(HERE / "load_client.py"), *arguments], check=True, stdout=subprocess.PIPE

@@ -56,10 +56,6 @@ class Section:
         """One more row."""
         self.rows.append(Row(name, figures, judged, target))
 
-    def missed(self) -> list[str]:
-        """The rows that missed their target."""
-        return [f"{self.title}: {row.name}" for row in self.rows if row.verdict.endswith("**")]
-
     def markdown(self) -> str:
         """The section as a part of a page."""
         columns = ["", *self.columns, "target"]

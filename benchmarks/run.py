@@ -1,12 +1,15 @@
 """The benchmarks: ``make bench``. Writes doc/performance.md.
 
-``python benchmarks/run.py [NAME ...]`` runs only those named, and prints what it finds instead.
+``python benchmarks/run.py [NAME ...]`` runs only those named, and prints what it finds instead; with ``--write`` it
+writes their sections into doc/performance.md, in place of those that are there.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
+import re
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -19,12 +22,14 @@ import disturbance
 import growth
 import load_tester
 import queues
+import reloads
 import rendering
 import scrapes
 import sizes
 import web_page
 import whole_page
 import workloads
+from real_prometheus import real_prometheus
 from results import Section
 
 BENCHMARKS: dict[str, Callable[[], Section]] = {
@@ -43,6 +48,8 @@ BENCHMARKS: dict[str, Callable[[], Section]] = {
     "tester": load_tester.tester,
     "large-neighbours": disturbance.large_neighbours,
     "silent-peers": disturbance.silent_peers,
+    "reloads": reloads.reloads,
+    "prometheus": real_prometheus,
     "queues": queues.speed,
     "queue-latency": queues.latency,
     "queue-depth": queues.depth,
@@ -57,31 +64,59 @@ def main() -> int:
 
     :returns: 0, also when a target was missed: figures of a busy machine are no verdict. 2 for an unknown name.
     """
-    names = sys.argv[1:]
-    unknown = set(names) - set(BENCHMARKS)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(BENCHMARKS))
+    parser.add_argument("--write", action="store_true", help="write the sections of those named")
+    parser.add_argument("--minutes", type=float, default=1.0, help="how long Prometheus scrapes, 1 if not given")
+    options = parser.parse_args()
+    unknown = set(options.names) - set(BENCHMARKS)
     if unknown:
-        print(f"no benchmark {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}", file=sys.stderr)
-        return 2
+        parser.error(f"no benchmark {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}")
     began = perf_counter()
     sections = []
-    for name in names or BENCHMARKS:
+    for name in options.names or BENCHMARKS:
         print(f"{name} ...", file=sys.stderr, flush=True)
-        sections.append(BENCHMARKS[name]())
+        sections.append(real_prometheus(round(options.minutes * 60)) if name == "prometheus" else BENCHMARKS[name]())
         print(sections[-1].markdown(), flush=True)
-    if not names:
+    if not options.names:
         _PAGE.write_text(_page(sections, perf_counter() - began), encoding="utf-8")
         print(f"{_PAGE} is written", file=sys.stderr)
+    elif options.write:
+        _PAGE.write_text(_with(_PAGE.read_text(encoding="utf-8"), sections), encoding="utf-8")
+        print(f"{_PAGE} has {len(sections)} new sections", file=sys.stderr)
     return 0
 
 
+def _with(page: str, sections: list[Section]) -> str:
+    """The page with some sections in place of those of the same title; at its end where it has none."""
+    parts = page.rstrip("\n").split("\n\n## ")
+    for section in sections:
+        made = section.markdown().rstrip("\n").removeprefix("## ")
+        places = [place for place, part in enumerate(parts) if part.partition("\n")[0] == section.title and place]
+        start = places[0] if places else len(parts)
+        parts[start : start + 1] = [made]
+    parts[0] = re.sub(r"^(Missed: .*|All targets were met\.)$", _verdict(parts[1:]), parts[0], flags=re.MULTILINE)
+    return "\n\n## ".join(parts) + "\n"
+
+
+def _verdict(parts: list[str]) -> str:
+    """Which rows of sections missed their targets, in words."""
+    missed = []
+    for part in parts:
+        title, _, text = part.removeprefix("## ").partition("\n")
+        missed += [f"{title}: {row.split(' | ')[0][2:]}" for row in text.splitlines() if row.endswith("**missed** |")]
+    return "All targets were met." if not missed else "Missed: " + "; ".join(missed) + "."
+
+
 def _page(sections: list[Section], seconds: float) -> str:
-    missed = [row for section in sections for row in section.missed()]
-    verdict = "All targets were met." if not missed else "Missed: " + "; ".join(missed) + "."
+    verdict = _verdict([section.markdown() for section in sections])
     packages = ", ".join(f"{name} {version(name)}" for name in ("Twisted", "numpy", "orjson", "prometheus-client"))
     head = f"""# Performance
 
 Written by `make bench` (`python benchmarks/run.py`; with the name of a benchmark it prints only that one), on
-{datetime.now(UTC):%Y-%m-%d} in {seconds:.0f} s. {verdict}
+{datetime.now(UTC):%Y-%m-%d} in {seconds:.0f} s. `--write NAME ...` writes single sections anew, as that of ten minutes
+of Prometheus: `python benchmarks/run.py --write --minutes 10 prometheus`.
+{verdict}
 
 Machine: {_processor()}, {os.cpu_count()} cores, {_memory()}, {platform.system()} {platform.release()}.
 Software: {platform.python_implementation()} {platform.python_version()}, {packages}.

@@ -13,6 +13,7 @@ from fakedev.config.configuration import Logging
 from fakedev.net.ending_signals import EndingSignals, stop_reactor
 from fakedev.net.listening import Listeners
 from fakedev.net.logs import LoggedService, begin_logging
+from fakedev.net.memory import settle
 from fakedev.net.recorder import Recorder
 
 #: SIGHUP has its own meaning in each program.
@@ -42,6 +43,11 @@ class Application(LoggedService):
         self._recorder = recorder
         self._drain = drain
         self._hurry = hurry
+
+    def startService(self) -> None:
+        """Start all."""
+        super().startService()
+        self._reactor.callWhenRunning(settle)
 
     def stopService(self) -> Deferred[None]:
         """Stop all; fires when the last connection is closed and the record is complete."""

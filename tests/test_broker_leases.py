@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from fakedev.workqueue.admission import JOB_BYTES
 from fakedev.workqueue.deadlines import Deadlines
 from fakedev.workqueue.outcome import Answer, Outcome
-from fakedev.workqueue.queue import MOST_BURIED
+from fakedev.workqueue.queue import MOST_BURIED, MOST_BURIED_BYTES
 from fakedev.workqueue.slices import MOST_AT_ONCE
 from tests.work_queue import BrokerTestCase, OneQueue, SomeClient, left_behind
 
@@ -242,6 +243,19 @@ class BuriedTests(BrokerTestCase):
         self.assertEqual(self.queue.state(), (0, 0, MOST_BURIED))
         self.assertEqual(self.broker.jobs("sleep", 1)[0].id, 6)
         self.assertEqual(left_behind(self.broker), [])
+
+    def test_bytes_of_buried_jobs_are_bounded(self):
+        """The oldest are forgotten; what is kicked makes room for others."""
+        def bury(count):
+            for _ in range(count):
+                self.queue.put(self.client, size_bytes=MOST_BURIED_BYTES // 4 - JOB_BYTES)
+                self.broker.bury(self.worker, self.queue.take(self.worker), "", self.queue.now)
+
+        bury(6)
+        self.assertEqual([job.id for job in self.broker.jobs("sleep", 10)], [3, 4, 5, 6])
+        self.broker.kick("sleep", 2, self.queue.now)
+        bury(2)
+        self.assertEqual([job.id for job in self.broker.jobs("sleep", 10)], [9, 10, 5, 6, 7, 8])
 
 
 class PauseTests(BrokerTestCase):

@@ -96,11 +96,11 @@ def test_collectors(tmp_path: Path) -> None:
 def test_fake_exporter(tmp_path: Path) -> None:
     """A variable of dcgm-fake-gpu-exporter brings its names, its labels that count from 1, and its profiles."""
     socket = str(tmp_path / "metrics.sock")
-    environ = {"NUM_FAKE_GPUS": "3", "GPU_PROFILES": "static, chaos", "EXPORTER_PORT": "9401", "GPU_START_INDEX": "5"}
+    environ = {"NUM_FAKE_GPUS": "3", "GPU_PROFILES": "static, wave", "EXPORTER_PORT": "9401", "GPU_START_INDEX": "5"}
     environ |= {"METRIC_UPDATE_INTERVAL": "10", "ENABLE_UDS": "true", "UDS_SOCKET_PATH": socket}
     configuration = configured(**environ)
     assert [web.listen.display for web in configuration.web] == ["*:9401", socket]
-    assert [workload.name for workload in configuration.fleet.base] == ["static-0", "chaos-1", "static-2"]
+    assert [workload.name for workload in configuration.fleet.base] == ["static-0", "wave-1", "static-2"]
     assert configuration.identities["gpus"].hold_seconds == 10
     text, made = meant(**environ)
     text = text.replace("*:9401", "127.0.0.1:9401").replace(json.dumps(socket), '"127.0.0.1:9402"')
@@ -121,6 +121,19 @@ def test_every_profile_can_be() -> None:
     """All names of the original make a workload that is taken."""
     for name in PROFILES:
         assert configured(METRIC_PROFILE=name).fleet.base[0].name == f"{name}-0"
+
+
+def test_profiles_with_faults() -> None:
+    """They make real faults, as the profiles of that name do: some values are NaN, some series are missing."""
+    text, made = meant(METRIC_PROFILE="faulty", NUM_FAKE_GPUS="8")
+    with application(text.replace("*:9400", "127.0.0.1:9400"), files=Files(environ={}, made=made)) as app:
+        told = []
+        for _ in range(6):
+            app.tick(30)
+            page = app.get("/metrics").body.decode()
+            told.append(re.findall(r"^dcgm_gpu_temp\{.*\} (.*)$", page, re.MULTILINE))
+        assert {"NaN"} < {value for values in told for value in values}
+        assert {len(values) for values in told} > {8}
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from fakedev.sim.errors import Refused
 from fakedev.sim.events import ClearFault, InjectFault, Stamped, event_from_fields, event_to_fields
 from fakedev.sim.faults.fields import fault_from_fields
-from fakedev.sim.faults.kinds import KINDS
+from fakedev.sim.faults.kinds import KINDS, Scope
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.journal import Replay
+from fakedev.sim.overview import HEALTH, health, summary
 from fakedev.sim.quantities import COUNTERS, INTEGRALS
 from fakedev.sim.state import Level
 from tests.calibration import catalog_type
@@ -30,6 +31,12 @@ _POOLS = (
     ),
 )
 _DEVICES = ("all", "h-0/0", "h-0/*", "*/1", "g-0/0", "o-0/*", "m-0/1", "m-0/1/0", "m-0/1/*", "*/*/2")
+
+
+def _of(level: Level, devices: np.ndarray) -> Level:
+    """The level of some devices alone."""
+    arrays = {name: values[devices] for name, values in level.arrays.items()}
+    return Level(len(devices), arrays, {name: has[devices] for name, has in level.present.items()})
 
 
 @st.composite
@@ -66,10 +73,13 @@ class AnyFaults(RuleBasedStateMachine):
     def _made(self, journal: Any = None) -> Fleet:
         return make_fleet(*_POOLS, seed=self.seed, journal=journal)
 
-    @rule(devices=st.sampled_from(_DEVICES), load=st.integers(0, 100), pod=st.sampled_from(("", "p")))
-    def begin_work(self, devices: str, load: int, pod: str) -> None:
-        """A workload comes."""
-        start(self.fleet, devices, f"{load}:0:0", pod=pod, kind="tensor")
+    @rule(
+        devices=st.sampled_from(_DEVICES), load=st.integers(0, 100), pod=st.sampled_from(("", "p")),
+        faults=st.sampled_from((None, None, "hang", "nan,reset", "ecc-double,node-down", "slow-page")),
+    )  # fmt: skip
+    def begin_work(self, devices: str, load: int, pod: str, faults: str | None) -> None:
+        """A workload comes, with faults or without."""
+        start(self.fleet, devices, f"{load}:0:0", pod=pod, kind="tensor", faults=faults)
 
     @rule(place=st.integers(0, 5))
     @precondition(lambda self: len(self.fleet.workloads.by_id) > 0)
@@ -148,6 +158,48 @@ class AnyFaults(RuleBasedStateMachine):
         if self.fleet.state.tick:
             working = self.fleet.workloads.on_devices(level.arrays["lost"] > 0)
             assert all(self.fleet.turnstile.is_ending(workload.workload_id) for workload, _ in working)
+
+    @invariant()
+    def nodes_are_down_as_a_whole(self) -> None:
+        """A fault of nodes concerns all of a node or nothing; one that is down shows nothing, and closes its page."""
+        down, level = set(), self.fleet.state.levels["unit"]
+        for fault in self.fleet.faults.by_id.values():
+            if fault.kind.scope in (Scope.PAGE, Scope.NODE):
+                for node in self.fleet.roster.nodes:
+                    on = np.isin(node.devices, fault.concerned)
+                    assert on.all() == on.any()
+                    if fault.kind.name == "node-down" and on.any():
+                        down.add(node.name)
+        for node in self.fleet.roster.nodes:
+            trouble = self.fleet.troubles.of(frozenset([node.name]))
+            assert (trouble is not None and trouble.is_closed) == (node.name in down)
+            if node.name in down:
+                units = self.fleet.roster.parts.with_parts(np.array(node.devices)).tolist()
+                assert {name for name in level.arrays for unit in units if level.has(name, unit)} <= {"lost"}
+                assert (level.arrays["lost"][units] > 0).all()
+        assert self.fleet.troubles.hidden() <= down
+
+    @invariant()
+    def the_sums_of_nodes_are_those_of_the_fleet(self) -> None:
+        """Each device has one health; usage, power and the highest temperature are those of the nodes together."""
+        level, whole = self.fleet.state.levels["device"], summary(self.fleet.state.levels["device"])
+        of_nodes = [summary(_of(level, np.array(node.devices))) for node in self.fleet.roster.nodes]
+        powers, temperatures = ([each[place] for each in of_nodes if not np.isnan(each[place])] for place in (1, 2))
+        assert np.isclose(sum(powers), np.nan_to_num(whole[1]))
+        assert max(temperatures, default=np.inf) == np.nan_to_num(whole[2], nan=np.inf)
+        worst = health(level)
+        assert ((worst == HEALTH.index("lost")) == (level.arrays["lost"] > 0) & level.present["lost"]).all()
+
+    @invariant()
+    def faults_go_with_their_workloads(self) -> None:
+        """Those that a workload brought are there no longer than it is; the journal has who was lost, by device."""
+        for fault_id, fault in self.fleet.faults.by_id.items():
+            workload, dash, _ = fault_id.partition("-")
+            assert not dash or workload in self.fleet.workloads.by_id or fault.is_cleared
+        lost = self.fleet.state.levels["device"].arrays["lost"] > 0
+        for device in np.flatnonzero(lost & self.fleet.state.levels["device"].present["lost"]).tolist():
+            on = np.arange(self.fleet.roster.parts.unit_count) == device
+            assert self.fleet.happenings.last(1, ("lost",), on)[0].text == "is lost"
 
     @invariant()
     def what_is_shown_is_a_level(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from twisted.internet import main
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -9,6 +10,8 @@ from fakedev.net.outbox import CHUNK_BYTES, LINGER_SECONDS, MOST_BYTES, PATIENCE
 from fakedev.net.turns import Turns
 from fakedev.wire.replies import News, Reply
 from tests.line_peers import TurnClock, connect, connect_descriptor, make_factory
+
+LISTED = b"ok 2 lines\none\ntwo\n"
 
 
 class Worker:
@@ -259,3 +262,31 @@ class AnswerTests(SynchronousTestCase):
         transport.room = 10**7
         transport.turn(100)
         self.assertEqual(len(transport.taken), 2_000_000 + len("ok 200 lines\n"))
+
+    def test_a_short_one_leaves_at_once(self):
+        """It is with the peer when its turn is over, and nothing is left to do."""
+        peer, transport = connect_descriptor(make_factory(Clock()), room=100)
+        peer.dataReceived(b"list\n")
+        self.assertEqual(transport.taken, LISTED)
+        self.assertFalse(transport.writing)
+
+    def test_in_order_wherever_the_peer_stops(self):
+        """What it does not take at once comes before what is said later."""
+        for room in range(2 * len(LISTED) + 1):
+            peer, transport = connect_descriptor(make_factory(Clock()), room)
+            peer.dataReceived(b"list\n")
+            peer.dataReceived(b"list\n")
+            self.assertEqual(transport.taken, (2 * LISTED)[:room])
+            transport.room = 1000
+            peer.dataReceived(b"list\n")
+            transport.turn()
+            self.assertEqual(transport.taken, 3 * LISTED)
+
+    def test_a_broken_connection(self):
+        """What a failed write means is for the transport to say."""
+        peer, transport = connect_descriptor(make_factory(Clock()), room=0)
+        transport.writeSomeData = lambda data: main.CONNECTION_LOST
+        peer.dataReceived(b"list\n")
+        self.assertEqual(peer.left, 0)
+        self.assertTrue(transport.writing)
+        self.assertIs(transport.doWrite(), main.CONNECTION_LOST)

@@ -93,6 +93,17 @@ class TestDcgm:
         assert places == sorted(places)
         assert switches == [(f'nvswitch="{number}",{of_switches}="dgx-0"', number) for number in range(4)]
 
+    def test_quirks(self) -> None:
+        """A label that has another name, or is missing, has and is so on these lines too."""
+        shown = []
+        for quirks in ("quirks: [hostname.lower]", "known-quirks: [{name: n, issue: a/b#1, doc: d, without-labels: "
+                       "[Hostname, hostname]}]\nquirks: [n]"):  # fmt: skip
+            identity = f"{COUNTERS.format('4.8.2')}  DCGM_FI_DEV_NVSWITCH_PHYS_ID, gauge, x\n{quirks}\n"
+            found = loaded("fleet: {pools: [{name: a, identity: m.yaml}]}\nweb: []", {"m.yaml": identity})
+            (label, *others) = found.identities["a"].labels_on("switch")
+            shown.append((label.name, [each.name for each in others]))
+        assert shown == [("nvswitch", ["hostname"]), ("nvswitch", [])]
+
     def test_switches(self) -> None:
         """What a switch sends its boards receive; it gets warm by that."""
         fleet, page = page_of("DCGM_FI_DEV_NVSWITCH_THROUGHPUT_TX", "DCGM_FI_DEV_NVSWITCH_TEMPERATURE_CURRENT")

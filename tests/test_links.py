@@ -10,9 +10,12 @@ import pytest
 
 from fakedev.sim.connections import Layout, Links
 from fakedev.sim.errors import FieldError, Refused
+from fakedev.sim.events import Reload
 from fakedev.sim.explanation import explain
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.links.patterns import NOWHERE, other_ends
+from fakedev.sim.machinery import Machinery
+from fakedev.sim.record_head import RecordHead
 from tests.calibration import catalog_type
 from tests.faulty import boards_of, cleared, inject
 from tests.fleets import advance, make_fleet, pool_of, start
@@ -204,3 +207,22 @@ class TestLinks:
         assert explain(fleet, 1, TX)[0].text.startswith("6 of 7 links are up; down: 1 (to dgx-0/0/link/0); work: w1")
         assert explain(fleet, 2, "links_up")[0].text == "7 of 7 links are up"
         assert explain(fleet, 2, "pcie_link_width")[0].text == "generation 5 of 5, 16 of 16 lanes"
+
+    def test_a_reload(self) -> None:
+        """Links of boards that stay keep what they have carried and what is wrong with them; new ones are well."""
+        fleet = make_fleet(boards_of("mi300x", devices=4))
+        start(fleet, "all", "10:0:0", metrics={"fabric-tx": "70%"})
+        inject(fleet, kind="link-down", devices="dgx-0/0", link=1)
+        advance(fleet, 5)
+        before = [links(fleet, "fabric_tx_bytes", device) for device in range(3)]
+        others = pool_of("a", device_type=catalog_type("h100"), devices_per_node=2)
+        spec = replace(fleet.spec, pools=(others, boards_of("mi300x", devices=3)))
+        fleet.apply(Reload(Machinery(spec), RecordHead("", 0.0)))
+        advance(fleet, 1)
+        for device, carried in enumerate(before):
+            now = links(fleet, "fabric_tx_bytes", device + 2)
+            assert all(0 <= more - less <= 64e9 for more, less in zip(now, carried, strict=True))
+            assert sum(now) == pytest.approx(fleet.fabric_tx_bytes[device + 2])
+        assert links(fleet, "link_errors", 2) == [0, 1, 0, 0, 0, 0, 0]
+        assert links(fleet, "link_up", 2)[1] == 0
+        assert links(fleet, "link_up", 0) == [1] * 18

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -154,3 +155,23 @@ def test_work_and_faults() -> None:
         "configuration:10: devices: no part '2': p-0/1 has 2: 0 to 1",
         "configuration:12: devices: XID 79 is of the whole device, and p-0/0/1 is a part: name p-0/0",
     ]
+
+
+def test_told_apart(tmp_path: Path) -> None:
+    """An identity with lines of instances must show what tells them apart."""
+    identity = tmp_path / "own.yaml"
+    text = (
+        "name: own\nlabels:\n  - {name: gpu, value: '{index}'}\n  - {name: host, value: '{node}'}\nfamilies:\n"
+        "  - {name: own_usage, type: gauge, help: Usage., quantity: usage_ratio, format: go,\n"
+        "     level: LEVEL, labels: [LABEL]}\n"
+    )
+    pool = f"      device: h100\n      mig: [3g.40gb, 1g.10gb]\n      identity: {identity}\n"
+    for level in ("part", "unit"):
+        identity.write_text(text.replace("LEVEL", level).replace("LABEL", ""))
+        with pytest.raises(ConfigurationError) as caught:
+            configured(pool)
+        assert str(caught.value).endswith("tells them apart; give it a label with {part}")
+    identity.write_text(text.replace("LEVEL", "unit").replace("LABEL", "{name: part, value: '{part}', optional: true}"))
+    assert configured(pool).fleet.pools[0].has_parts
+    identity.write_text(text.replace("LEVEL", "whole").replace("LABEL", ""))
+    assert configured(pool).fleet.pools[0].has_parts

@@ -55,6 +55,9 @@ class Boards:
         """How often the group's labels changed."""
         return self.versions[group]
 
+    def former(self, group: int) -> None:
+        """There was no reload."""
+
     def set_pod(self, group: int, board: int, pod: str) -> None:
         """A board gets a pod."""
         self.facts[group][board]["pod"] = pod

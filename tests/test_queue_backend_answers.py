@@ -66,7 +66,7 @@ class BackendAnswerTests(SynchronousTestCase):
             self.client.dataReceived(said)
         listed = self.ask("list sleep").splitlines()
         self.assertEqual((len(listed), listed[1].partition(" -- ")[2]), (21, "a " + "x" * 99 + "..."))
-        self.assertEqual(self.ask("take sleep count=1000").partition("\n")[0], "ok 17 lines")
+        self.assertEqual(self.ask("take sleep count=1000").partition("\n")[0], "ok 16 lines")
 
     def test_a_reason_that_is_kept_is_short(self):
         """Buried jobs keep theirs for as long as they lie there."""

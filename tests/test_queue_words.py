@@ -271,7 +271,7 @@ TRANSCRIPTS = {
         b: other
         b> stats sleep
         b: ok 1 lines
-        b: sleep state=open waiting=1 running=1 buried=0 waiting-bytes=515 oldest-seconds=1.5 workers-idle=0 workers-busy=1 put=2 success=0 failure=0 timeout=0 cancelled=0 lost=0 refused=0 disconnect=0 buried-total=0
+        b: sleep state=open waiting=1 running=1 buried=0 waiting-bytes=579 oldest-seconds=1.5 workers-idle=0 workers-busy=1 put=2 success=0 failure=0 timeout=0 cancelled=0 lost=0 refused=0 disconnect=0 buried-total=0
         c> stats nope
         c: error unknown-name Unknown 'nope' queue
         c> list nope

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-#: What a profile's workload does: its load over time, and metrics beside it.
+#: What a profile's workload does: its load over time, or the profile by name that has the faults too.
 PROFILES: Final[dict[str, dict[str, object]]] = {
     "static": {"profile": "50:0:0"},
     "stable": {"profile": "50:3:0"},
     # A spike is long enough for an alert that waits two minutes.
     "spike": {"profile": "spike(50,100,3m,10m):0:0"},
     "wave": {"profile": "sine(50,30,377s):1:0"},
-    "degrading": {"profile": "ramp(50,100):0:3600,100:0:0"},
-    "faulty": {"profile": "50:20:0", "metrics": {"memory_errors_correctable": "random(0,0.4,30s):0:0"}},
-    "chaos": {"profile": "random(0,100,30s):0:0"},
+    "degrading": {"profile": "degrading"},
+    "faulty": {"profile": "faulty"},
+    "chaos": {"profile": "chaos"},
 }
 
 

@@ -32,6 +32,7 @@ def check_identity(loaded: LoadedIdentity, pool: PoolSpec, place: Place, report:
     _check_facts(loaded, pool, place, report)
     _check_quantities(loaded, pool, place, report)
     _check_unique(loaded.identity, pool, place, report)
+    _check_unique_parts(loaded.identity, pool, place, report)
 
 
 def check_unique_nodes(identity: Identity, pools: Sequence[PoolSpec], place: Place, report: Report) -> None:
@@ -135,6 +136,26 @@ def _check_unique(identity: Identity, pool: PoolSpec, place: Place, report: Repo
                     place,
                     f"devices {same[0]} and {same[1]} of a node of pool {pool.name} would have the same series: "
                     f"{identity.title} shows nothing that tells them apart (labels: {names})",
+                )
+                return
+
+
+def _check_unique_parts(identity: Identity, pool: PoolSpec, place: Place, report: Report) -> None:
+    """Reports when two parts of a device would have the same labels, in families that have lines of parts."""
+    if not pool.has_parts:
+        return
+    roster = Roster([replace(pool, nodes=pool.nodes[:1])])
+    node = roster.nodes[0]
+    facts = roster.part_facts(0, node, roster.facts(0, node))
+    for family in identity.families:
+        for row in family.rows:
+            of_level = [each for each, part in zip(facts, roster.parts.specs, strict=True)
+                        if row.level in (("tile",) if part.is_tile else ("part", "unit"))]  # fmt: skip
+            if _first_same((*identity.labels, *row.labels), of_level) is not None:
+                report.problem(
+                    place,
+                    f"{family.name}: parts of a device of pool {pool.name} would have the same series: "
+                    f"{identity.title} shows nothing that tells them apart; give it a label with {{part}}",
                 )
                 return
 

@@ -13,14 +13,14 @@ from fakedev.sim.faults.fields import fault_from_fields
 from fakedev.sim.faults.spec import FaultSpec
 from fakedev.sim.relations import Relations
 from fakedev.sim.roster import Roster
-from fakedev.sim.spec import FleetSpec
 
 
-def fault_rules(fleet: FleetSpec, relations: Relations, admission: Admission) -> Faults:
+def fault_rules(
+    seed: int, tick_seconds: float, roster: Roster, relations: Relations, admission: Admission
+) -> Faults:
     """Which faults the fleet can have."""
-    roster = Roster(fleet.pools)
     present = {name: roster.parts.units(has) for name, has in relations.quantities.items()}
-    return Faults(fleet.seed, roster, roster.unit_keys(), present, admission.metric, fleet.tick_seconds)
+    return Faults(seed, roster, roster.unit_keys, present, admission.metric, tick_seconds)
 
 
 def load_faults(entries: Iterable[Values], rules: Faults | None, report: Report) -> tuple[FaultSpec, ...]:

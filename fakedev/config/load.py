@@ -111,7 +111,7 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
         relations = Relations(roster, 0.0, fleet["seed"])
         capacity = unit_capacity(relations.capacity(), roster.parts)
         admission = Admission(roster, capacity, relations.quantities, metrics, fleet["tick"])
-        rules = fault_rules(FleetSpec(specs, fleet["seed"], fleet["tick"]), relations, admission)
+        rules = fault_rules(fleet["seed"], fleet["tick"], roster, relations, admission)
     base = load_base(workloads["base"], catalog, admission, report)
     faults = load_faults(values["faults"], rules, report)
     if rules is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from fakedev.config.problems import Place
@@ -68,11 +68,15 @@ class Quirk:
 
     def shown_by(self, identity: Identity) -> Identity:
         """An identity with this quirk."""
-        own = {label.name: label for label in self.labels}
         leading = sum(label.name not in self.without for label in identity.labels[: identity.leading_labels])
-        labels = [own.get(label.name, label) for label in identity.labels if label.name not in self.without]
-        labels = [replace(label, name=self.renamed.get(label.name, label.name)) for label in labels]
-        return replace(identity, labels=tuple(labels), leading_labels=leading)
+        of_levels = tuple((level, self._changed(labels)) for level, labels in identity.labels_of_levels)
+        labels = self._changed(identity.labels)
+        return replace(identity, labels=labels, leading_labels=leading, labels_of_levels=of_levels)
+
+    def _changed(self, labels: Iterable[LabelSpec]) -> tuple[LabelSpec, ...]:
+        own = {label.name: label for label in self.labels}
+        found = [own.get(label.name, label) for label in labels if label.name not in self.without]
+        return tuple(replace(label, name=self.renamed.get(label.name, label.name)) for label in found)
 
 
 @dataclass(frozen=True)

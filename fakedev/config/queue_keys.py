@@ -85,7 +85,8 @@ QUEUES = Section(
         Key(
             "max-bytes",
             Size(),
-            "Requests that wait or run, all queues together, counted with 512 bytes each besides their own; "
+            "Requests that wait or run, all queues together, counted with 512 bytes each, and 64 for each "
+            "argument, besides their own; "
             "one more is refused.",
             default=256 * 2**20,
             default_words="256MiB",

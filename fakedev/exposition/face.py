@@ -7,6 +7,7 @@ shows a group shares them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -22,11 +23,17 @@ Group = TypeVar("Group")
 
 
 class Face(Generic[Group]):
-    """An identity as it shows the groups of a source."""
+    """An identity as it shows the groups of a source.
 
-    def __init__(self, identity: Identity, source: Source[Group]) -> None:
+    :param former: before a reload: texts that still hold are taken from it, if it is of the same identity.
+    """
+
+    def __init__(self, identity: Identity, source: Source[Group], former: Face[Group] | None = None) -> None:
         self.identity = identity
         self._source = source
+        self._before: dict[Group, tuple[object, GroupTexts]] = {}
+        if former is not None and former.identity == identity:
+            self._before = former._kept
         rows = [(row.level, row.labels, row.fact) for family in identity.families for row in family.rows]
         #: Each kind of row, its level, its own labels and the fact that it shows, with its place.
         self._places = {kind: place for place, kind in enumerate(dict.fromkeys(rows))}
@@ -57,13 +64,29 @@ class Face(Generic[Group]):
     def texts(self, group: Group) -> GroupTexts:
         """The label texts of a group as they are now: the same object as long as no label changes."""
         version = self._source.version(group)
-        kept = self._kept.get(group)
+        kept = self._kept.get(group) or self._carried(group)
         if kept is not None and kept[0] == version:
+            self._kept[group] = kept
             return kept[1]
         of_level = {level: self._of_level(level, group) for level in self._labels}
         texts = [next(of_level[level]) for level, _, _ in self._places]
         self._kept[group] = version, texts
         return texts
+
+    def _carried(self, group: Group) -> tuple[object, GroupTexts] | None:
+        """What was kept of a group before the reload, with the positions of now."""
+        was = self._source.former(group) if self._before else None
+        kept = None if was is None else self._before.pop(was.group, None)
+        if was is None or kept is None:
+            return None
+        version, texts = kept
+        grown = [was.grown(level) for level, _, _ in self._places]
+        carried = [
+            replace(each, positions=each.positions + by)
+            for each, by in zip(texts, grown, strict=True)
+            if by is not None
+        ]
+        return (version, carried) if len(carried) == len(texts) else None
 
     def _of_level(self, level: str, group: Group) -> Iterator[Labelled]:
         """The entities of a level with the texts of each kind of row, in the order of their places."""

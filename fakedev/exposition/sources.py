@@ -5,23 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
+from fakedev.exposition.former import Former, former_node
 from fakedev.exposition.identity import Identity, SharedDevices
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.links.facts import link_facts, port_facts, switch_facts
 from fakedev.sim.roster import RosterNode
 
 Entity = tuple[int, Mapping[str, str]]
-Group_contra = TypeVar("Group_contra", contravariant=True)
+Group = TypeVar("Group")
 
 
-class Source(Protocol[Group_contra]):
+class Source(Protocol[Group]):
     """Entities of a page, in groups: each is an index into the arrays of its level, with its facts."""
 
-    def entities(self, level: str, group: Group_contra) -> Iterable[Entity]:
+    def entities(self, level: str, group: Group) -> Iterable[Entity]:
         """The entities of a level in a group, in the order of their rows; none for a level it has not."""
 
-    def version(self, group: Group_contra) -> object:
+    def version(self, group: Group) -> object:
         """Something that is no longer equal when a fact, or who is in the group, has changed."""
+
+    def former(self, group: Group) -> Former[Group] | None:
+        """What a group was before a reload, of which all that :meth:`version` does not tell of is as it was."""
 
 
 def by_identity(
@@ -117,6 +121,10 @@ class DeviceSource:
     def version(self, group: RosterNode) -> int:
         """The version of the node's labels."""
         return self._fleet.labels_version(group, is_shared=self._is_shared)
+
+    def former(self, group: RosterNode) -> Former[RosterNode] | None:
+        """The node as it was before the last reload, if nothing else is said of it since."""
+        return former_node(self._fleet, group)
 
 
 def _of_all(holders: Sequence[Mapping[str, str]]) -> Mapping[str, str]:

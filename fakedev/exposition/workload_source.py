@@ -81,6 +81,9 @@ class WorkloadSource:
             self._versions[group] = version
         return self._versions[group]
 
+    def former(self, group: Chunk) -> None:
+        """A chunk has no name to be found again by."""
+
     def state(self) -> State:
         """What the workloads do at the fleet's tick."""
         shown = self._fleet.state

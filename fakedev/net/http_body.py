@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Iterable
 from typing import Final
+from zlib import DEFLATED, MAX_WBITS
 
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
+
+try:
+    from isal.isal_zlib import compressobj
+except ImportError:
+    from zlib import compressobj
 
 #: The most that is handed to a transport at once. A peer that does not read holds no more than this.
 PIECE: Final = 64 * 1024
@@ -68,8 +73,11 @@ class Body:
 
 
 def _gzip(chunks: Iterable[bytes]) -> list[bytes]:
-    """``chunks`` by gzip: the fastest level, no time and no name in the header."""
-    compressor = zlib.compressobj(1, zlib.DEFLATED, zlib.MAX_WBITS | 16)
+    """``chunks`` by gzip: the fastest level, no time and no name in the header.
+
+    ISA-L, where it is installed, needs a fifth of zlib's time.
+    """
+    compressor = compressobj(1, DEFLATED, MAX_WBITS | 16)
     parts = [compressor.compress(chunk) for chunk in chunks]
     parts.append(compressor.flush())
     return [part for part in parts if part]

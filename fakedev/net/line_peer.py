@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from twisted.logger import Logger
 
 from fakedev.net.line_connection import LineConnection
@@ -12,6 +14,8 @@ from fakedev.wire.opening import Way
 from fakedev.wire.replies import News, Reply, encode_error, encode_news, encode_reply, excerpt, printable
 from fakedev.wire.verbs import Request
 from fakedev.wire.words import parse_words
+
+_PARSERS: Final = {Way.WORDS: parse_words, Way.JSON_LINES: parse_json_line}
 
 
 class LinePeer(LineConnection):
@@ -95,10 +99,10 @@ class LinePeer(LineConnection):
                 self.log.info(
                     "from {peer}: {message}", peer=self.describe(), message=excerpt(message), log_unlimited=True
                 )
-            if self.way is Way.BARE:
+            parse = _PARSERS.get(self.way)
+            if parse is None:
                 self.bareReceived(message)
             elif stripped := message.strip():
-                parse = parse_words if self.way is Way.WORDS else parse_json_line
                 request = parse(stripped, self.factory.grammar)
                 self._serve(request)
         except (ProtocolError, Refused) as error:

@@ -1,8 +1,9 @@
-"""Memory of large pages: kept from one tick to the next instead of being given back and asked for anew."""
+"""Memory: that of large pages is kept from tick to tick, and the garbage collector looks at what is new."""
 
 from __future__ import annotations
 
 import ctypes
+import gc
 from typing import Final
 
 #: mallopt's M_TRIM_THRESHOLD (malloc.h of the GNU C library).
@@ -21,3 +22,13 @@ def keep_freed_memory() -> bool:
     except (OSError, AttributeError):
         return False
     return bool(mallopt(_TRIM_THRESHOLD, KEPT_BYTES))
+
+
+def settle() -> None:
+    """All that is there now is there to stay: the garbage collector need not look at it again.
+
+    Looking at everything holds the reactor for 50 ms once the pages of 10,000 devices are there, and for 10 ms when it
+    looks at those alone.
+    """
+    gc.collect()
+    gc.freeze()

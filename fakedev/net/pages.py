@@ -180,6 +180,8 @@ class Pages:
         self.identities = identities
         self._clock = clock
         self._faces: dict[Identity, Face[RosterNode]] = {}
+        #: Those of before the last reload.
+        self._former: dict[Identity, Face[RosterNode]] = {}
         #: By all that a page is of; an identity by its number, since it is large. What it is of is kept beside it.
         self._kept: dict[tuple[str, str | None, int, float | None], tuple[CachedPage, str, Selection]] = {}
         self._workloads: CachedPage | None = None
@@ -213,7 +215,8 @@ class Pages:
 
     def follow(self, identities: Mapping[str, Identity]) -> None:
         """The fleet has other nodes, or shows them otherwise: make all pages anew."""
-        before, self._kept, self._faces, self.identities = self._kept, {}, {}, identities
+        before, self._kept, self.identities = self._kept, {}, identities
+        self._former, self._faces = self._faces, {}
         self._held.renew()
         for each in identities.values():
             self._held.every(each.hold_seconds)
@@ -244,7 +247,8 @@ class Pages:
     def _face(self, identity: Identity) -> Face[RosterNode]:
         if identity not in self._faces:
             shown = identity if self.fleet.roster.parts.count else without_parts(identity)
-            self._faces[identity] = Face(shown, DeviceSource(self.fleet, identity.shared_devices))
+            source = DeviceSource(self.fleet, identity.shared_devices)
+            self._faces[identity] = Face(shown, source, self._former.pop(identity, None))
         return self._faces[identity]
 
     def _made(self, nodes: Sequence[RosterNode], selection: Selection) -> CachedPage:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from contextlib import suppress
+from itertools import chain
 from typing import Final, Protocol
 
 _PROCESSES: Final = "/proc"
@@ -24,6 +26,10 @@ class ProcessGroups(Protocol):
 
 class SystemGroups:
     """The groups of this machine. Processes that have gone, or run as another user, are passed over."""
+
+    def __init__(self) -> None:
+        # One process of each group that lived when it was looked for: who asks again is spared to go through all.
+        self._seen: dict[int, int] = {}
 
     def signal(self, leader: int, number: int) -> None:
         """Send a signal to the group; to the leader alone while it has not made its group yet."""
@@ -49,19 +55,30 @@ class SystemGroups:
         try:
             os.killpg(leader, 0)
         except ProcessLookupError:
+            self._seen.pop(leader, None)
             return True
         except PermissionError:
             return False
-        return _are_dead(leader)
+        return not self._lives(leader)
+
+    def _lives(self, leader: int) -> bool:
+        """Whether one of a group lives; the dead stay in it until whoever adopted them has waited for them."""
+        seen = self._seen.pop(leader, None)
+        try:
+            candidates = chain([] if seen is None else [seen], _processes())
+            living = next((each for each in candidates if _group_of(each) == leader and _is_alive(each)), None)
+        except OSError:
+            return True
+        if living is not None:
+            self._seen[leader] = living
+        return living is not None
 
 
-def _are_dead(leader: int) -> bool:
-    """Whether all of a group have ended, and whoever adopted them is only late in waiting for them."""
-    try:
-        names = os.listdir(_PROCESSES)
-    except OSError:
-        return False
-    return not any(_is_alive(int(name)) for name in names if name.isdecimal() and _group_of(int(name)) == leader)
+def _processes() -> Iterator[int]:
+    """All of this machine; they are looked for when the first is asked for."""
+    for name in os.listdir(_PROCESSES):
+        if name.isdecimal():
+            yield int(name)
 
 
 def _group_of(process: int) -> int:

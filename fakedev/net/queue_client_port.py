@@ -20,6 +20,8 @@ from fakedev.workqueue.job import Job
 from fakedev.workqueue.outcome import Answer
 
 _MOST_ID: Final = 2**63
+#: What an argument takes in memory beside its text.
+_ARGUMENT_BYTES: Final = 64
 
 
 class QueueClientPeer(QueuePeer):
@@ -95,7 +97,7 @@ class QueueClientPeer(QueuePeer):
         self, queue: str, arguments: tuple[str, ...], limit_seconds: float, ticket: Request | None = None
     ) -> Job:
         hub = self.factory.hub
-        size_bytes = len("".join(arguments).encode())
+        size_bytes = len("".join(arguments).encode()) + _ARGUMENT_BYTES * len(arguments)
         is_large = not fits_bare_work(arguments, limit_seconds or self.factory.run_time_limits.get(queue, 0.0))
         job = hub.broker.put(
             self, queue, arguments, limit_seconds, size_bytes, hub.now(), is_large=is_large, ticket=ticket

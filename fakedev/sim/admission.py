@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -47,8 +48,15 @@ class Admission:
         self._quantities = quantities
         self._metric_names = metric_names
         self._tick_seconds = tick_seconds
+        self._seen: dict[Hashable, NDArray[np.int64]] = {}
         dynamics = [pool.device_type.dynamics for pool in roster.pools]
         self._kinds = sorted({*WORK_KINDS, *(kind for each in dynamics if each for kind in each.kinds)})
+
+    def look_at(self, workloads: Iterable[WorkloadSpec]) -> None:
+        """Look at workloads of the configuration beforehand: :meth:`check` takes no time for those that can run."""
+        for workload in workloads:
+            with suppress(Refused):
+                self._seen[_key(workload)] = self.check(workload, of_configuration=True)
 
     def check(self, workload: WorkloadSpec, *, of_configuration: bool = False) -> NDArray[np.int64]:
         """The workload's units, ascending: devices, and in place of devices that have parts these.
@@ -56,6 +64,9 @@ class Admission:
         :param of_configuration: every shard is told of it: there may be none of its devices here.
         :raises Refused: when it cannot run; ``where`` is the field at fault.
         """
+        seen = self._seen.get(_key(workload)) if self._seen and of_configuration else None
+        if seen is not None:
+            return seen
         found = resolve_here(workload.devices, self._roster, workload.node, of_configuration=of_configuration)
         devices = self._roster.parts.with_work(found)
         if of_configuration and self._roster.whole is not None:
@@ -139,6 +150,11 @@ class Admission:
                 "or more"
             )
             raise Refused("limit", text, "profile" if what == "profile" else "metrics")
+
+
+def _key(workload: WorkloadSpec) -> Hashable:
+    """What is the same for equal workloads: faults are mappings, which cannot be looked up."""
+    return (replace(workload, faults=()), repr(workload.faults)) if workload.faults else workload
 
 
 def _hint(word: str, known: Collection[str]) -> str:

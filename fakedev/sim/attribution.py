@@ -7,6 +7,7 @@ can be shown it is the first: so labels do not change when another comes.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from typing import NamedTuple
 
 from fakedev.sim.label_versions import LabelVersions
 from fakedev.sim.roster import Roster
@@ -15,6 +16,16 @@ from fakedev.sim.workload import Workload
 
 #: The facts of a device that nobody has.
 _FREE = {"pod": "", "namespace": "", "container": ""}
+
+
+class Chosen(NamedTuple):
+    """A running workload whose devices are chosen anew, as the configuration is another.
+
+    :ivar had: the devices that it had before, and where those were.
+    """
+
+    workload: Workload
+    had: Positions
 
 
 class Attribution:
@@ -33,12 +44,8 @@ class Attribution:
 
     def add(self, workload: Workload) -> None:
         """A workload begins: it holds its devices, and those of its tiles, if it has a pod."""
-        if not workload.spec.pod:
-            return
-        for device in self._roster.parts.held(workload.devices):
-            holders = self._holders.setdefault(device, {})
-            holders[workload.workload_id] = workload
-            self._changed(device, is_first=len(holders) == 1)
+        if workload.spec.pod:
+            self._take(workload, self._roster.parts.held(workload.devices))
 
     def remove(self, workload: Workload, stale: Collection[int] = ()) -> None:
         """A workload is over; its devices go to the next in line.
@@ -59,30 +66,31 @@ class Attribution:
             for workload in self._lingering.pop(device):
                 self._let_go(workload, device)
 
-    def moved(self, other: Attribution, new_of: Positions, running: Iterable[Workload]) -> Attribution:
+    def moved(self, other: Attribution, new_of: Positions, chosen: Iterable[Chosen]) -> Attribution:
         """Carry over to another attribution, of the same devices in new places, whose they are.
 
         :param other: without any holders.
         :param new_of: the new position of each device, -1 of those that are gone.
-        :param running: the workloads, with the devices that they have now.
+        :param chosen: the workloads whose devices may be others now; all others have those that they had.
         """
-        for device, holders in self._holders.items():
-            place = int(new_of[device])
-            if place >= 0:
-                lingering = self._lingering.get(device, [])
-                parts = other._roster.parts
-                stay = {
-                    name: each
-                    for name, each in holders.items()
-                    if each in lingering or place in each.devices or place in parts.held(each.devices)
-                }
-                if stay:
-                    other._holders[place] = stay
-                if lingering:
-                    other._lingering[place] = lingering
-        for workload in running:
-            other.add(workload)
+        places = new_of.tolist()
+        other._holders = {places[device]: each for device, each in self._holders.items() if places[device] >= 0}
+        other._lingering = {places[device]: each for device, each in self._lingering.items() if places[device] >= 0}
+        for workload, devices in chosen:
+            if workload.spec.pod:
+                had = {places[device] for device in self._roster.parts.held(devices)} - {-1}
+                now = other._roster.parts.held(workload.devices)
+                for device in sorted(had.difference(now)):
+                    if workload not in other._lingering.get(device, ()):
+                        other._let_go(workload, device)
+                other._take(workload, [device for device in now if device not in had])
         return other
+
+    def _take(self, workload: Workload, devices: Iterable[int]) -> None:
+        for device in devices:
+            holders = self._holders.setdefault(device, {})
+            holders[workload.workload_id] = workload
+            self._changed(device, is_first=len(holders) == 1)
 
     def _let_go(self, workload: Workload, device: int) -> None:
         holders = self._holders[device]

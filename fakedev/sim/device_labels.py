@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fakedev.sim.attribution import Attribution
+from fakedev.sim.attribution import Attribution, Chosen
 from fakedev.sim.label_versions import LabelVersions
 from fakedev.sim.moves import Moves
 from fakedev.sim.roster import Roster, RosterNode
 from fakedev.sim.state import Level
 from fakedev.sim.value_labels import note_changes, value_facts
-from fakedev.sim.workload import Workload
 
 
 class DeviceLabels:
@@ -35,13 +34,15 @@ class DeviceLabels:
         """A tick was done: the values of the devices are others."""
         note_changes(before, after, self._roster, self._versions)
 
-    def moved(self, roster: Roster, moves: Moves, running: Iterable[Workload]) -> DeviceLabels:
+    def moved(self, roster: Roster, moves: Moves, chosen: Iterable[Chosen]) -> DeviceLabels:
         """Those of the devices in their new places.
 
-        :param running: the workloads, with the devices that they have there.
+        :param chosen: running workloads whose devices may be others now.
         """
         other = DeviceLabels(roster, self._seed, self._versions.latest + 1, self._shared_versions.latest + 1)
-        self.attribution.moved(other.attribution, moves.units.new_of, running)
+        other._versions.carry(self._versions, moves.unchanged)
+        other._shared_versions.carry(self._shared_versions, moves.unchanged)
+        self.attribution.moved(other.attribution, moves.units.new_of, chosen)
         return other
 
     def facts(self, node: RosterNode, level: Level) -> list[dict[str, str]]:

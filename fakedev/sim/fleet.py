@@ -76,7 +76,7 @@ class Fleet:
     ) -> None:
         self._journal = journal
         self._use(Machinery(spec))
-        self._coming: Machinery | None = None
+        self._coming: tuple[Machinery, Moves] | None = None
         #: Where devices went when the fleet went over to another configuration last.
         self.moves: Moves | None = None
         self.workloads = Workloads(spec.seed, self.machinery.keys, self.machinery.capacity)
@@ -150,7 +150,7 @@ class Fleet:
                 self._clock, self._clock_tick = event, self.state.tick
             case Reload(machinery):
                 self._base.reserve(*self.check_can_go_over(machinery))
-                self._coming = machinery
+                self._coming = machinery, Moves(self.roster, machinery.roster)
         self._sequence = sequence
         self._likes.took(key)
         stamped = Stamped(self.state.tick, sequence, event)
@@ -177,7 +177,7 @@ class Fleet:
         start, end = self.state.seconds, (self.state.tick + 1) * tick_seconds
         self.turnstile.let_through(self.state.tick, start)
         if self._coming is not None:
-            self._go_over(self._coming, start)
+            self._go_over(*self._coming, start)
         past = self.state.levels
         for workload in self.machinery.churn.let_in(self.turnstile, self._labels.attribution, self.state):
             self.happenings.note(coming_by_itself(workload, self.state.tick, start), workload.devices)
@@ -214,11 +214,11 @@ class Fleet:
             cause = self._endings.causes.get(verdict.workload_id, "")
             self.happenings.note(ending(tick, seconds, verdict, cause), verdict.devices)
 
-    def _go_over(self, coming: Machinery, now_seconds: float) -> None:
+    def _go_over(self, coming: Machinery, moves: Moves, now_seconds: float) -> None:
         """From here on the fleet is made by another configuration; everything that lives on is found by its name."""
         self._coming = None
         self._base.reserve(0, 0)
-        self.moves = moves = Moves(self.roster, coming.roster)
+        self.moves = moves
         all_base = self._base.workload_ids
         gone, new_base = self._base.keep_workloads(coming.spec.base)
         moved_out = without_places(self.workloads, coming, self._base.workload_ids)
@@ -229,12 +229,10 @@ class Fleet:
         self.turnstile.let_through(self.state.tick, now_seconds)
         past, before = self.state.levels, self.machinery
         self._use(coming)
-        running, of_base = self.workloads.running(), self._base.workload_ids
-        for workload in running:
-            find_devices(workload, moves, coming, is_base=workload.workload_id in of_base)
+        chosen = find_devices(self.workloads, moves, coming, self._base.workload_ids)
         self.workloads.move(moves.units, coming.keys, coming.capacity, self.state.tick)
         self._endings = Endings(self.roster, self.workloads, coming.device_limits)
-        self._labels = self._labels.moved(self.roster, moves, running)
+        self._labels = self._labels.moved(self.roster, moves, chosen)
         self.turnstile.move(moves, self._labels.attribution, coming.admission)
         self._relations.change_conditions(moves.conditions(before.relations.conditions))
         levels = moved_levels(coming, past, before, moves, self.spec.epoch_seconds + now_seconds)

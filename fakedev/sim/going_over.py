@@ -7,12 +7,13 @@ from collections.abc import Collection
 import numpy as np
 from numpy.typing import NDArray
 
+from fakedev.sim.attribution import Chosen
 from fakedev.sim.errors import Refused
 from fakedev.sim.machinery import Machinery
 from fakedev.sim.moves import Moves
 from fakedev.sim.roster import Roster
 from fakedev.sim.spec import FleetSpec
-from fakedev.sim.workload import Verdict, Workload
+from fakedev.sim.workload import Verdict
 from fakedev.sim.workloads import Workloads
 
 
@@ -67,15 +68,23 @@ def without_devices(
     ]
 
 
-def find_devices(workload: Workload, moves: Moves, coming: Machinery, *, is_base: bool) -> None:
-    """Give a running workload its devices' new places.
+def find_devices(workloads: Workloads, moves: Moves, coming: Machinery, base: Collection[str]) -> list[Chosen]:
+    """Give running workloads their devices' new places.
 
     A workload of the configuration has all devices that its words name now; any other those that it has.
+
+    :param base: the ids of those of the configuration.
+    :returns: those of the configuration.
     """
-    if is_base:
-        workload.devices = coming.admission.check(workload.spec, of_configuration=True)
-        workload.limits = coming.admission.limits(workload.spec)
-    else:
-        workload.devices = np.sort(moves.units.new_of[workload.devices])
-        known = coming.quantities
-        workload.limits = tuple(limit for limit in workload.limits if limit.quantity in known)
+    chosen = []
+    known = coming.quantities
+    for workload, places in zip(workloads.running(), workloads.places(moves.units), strict=True):
+        if workload.workload_id in base:
+            chosen.append(Chosen(workload, workload.devices))
+            workload.devices = coming.admission.check(workload.spec, of_configuration=True)
+            workload.limits = coming.admission.limits(workload.spec)
+        else:
+            workload.devices = places
+            if workload.limits:
+                workload.limits = tuple(limit for limit in workload.limits if limit.quantity in known)
+    return chosen

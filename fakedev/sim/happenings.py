@@ -169,7 +169,8 @@ class Happenings:
             for value in np.unique(now[changed]).tolist():
                 devices = changed[now[changed] == value]
                 cause = cause_of(name, int(devices[0]))
-                happening = Happening(tick, seconds, name, self.names(devices), cause, f"{noun} {value:g}")
+                text = f"{noun} {value:g}" if value else f"{noun} is cleared"
+                happening = Happening(tick, seconds, name, self.names(devices), cause, text)
                 self.note(happening, devices)
 
     def _by_themselves(self, changed: NDArray[np.int64]) -> NDArray[np.int64]:

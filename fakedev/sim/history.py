@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from collections import deque
 from collections.abc import Mapping
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fakedev.sim.moves import Moves
 from fakedev.sim.overview import SUMMED, shown, summary
-from fakedev.sim.state import State
+from fakedev.sim.schedule import Positions
+from fakedev.sim.state import Level, State
 
 #: What is kept, and by what it is divided so that 16 bits hold it to a part in a thousand.
 KEPT: Final[Mapping[str, float]] = {
@@ -27,6 +31,43 @@ LEAST_TICKS: Final = 30
 MOST_BYTES: Final = 32 * 1024 * 1024
 
 
+@dataclass
+class _Era:
+    """A time in which the fleet was of one configuration.
+
+    :ivar rows: quantity name to its row in the values of a tick.
+    :ivar places: of each device of now its place then, -1 if it was not there: shape (devices,); None: the same.
+    """
+
+    rows: dict[str, int]
+    places: Positions | None = None
+
+    def move(self, moves: Moves) -> None:
+        """The devices of now have new places."""
+        old_of = moves.old_of
+        self.places = old_of if self.places is None else np.where(old_of >= 0, self.places[old_of], -1)
+
+
+class _Kept(NamedTuple):
+    """What is kept of a tick.
+
+    :ivar values: shape (quantities, devices), in the places of its era.
+    :ivar fleet: by SUMMED.
+    """
+
+    tick: int
+    seconds: float
+    values: NDArray[np.float16]
+    fleet: tuple[float, ...]
+    era: _Era
+
+    def value(self, name: str, position: int) -> float:
+        """A quantity of a device of now; NaN when it was not shown."""
+        row = self.era.rows.get(name)
+        place = position if self.era.places is None else int(self.era.places[position])
+        return math.nan if row is None or place < 0 else float(self.values[row, place])
+
+
 class History:
     """The last ticks of every device.
 
@@ -36,62 +77,47 @@ class History:
 
     def __init__(self, first: State) -> None:
         level = first.levels["device"]
-        self._names = [name for name in KEPT if name in level.arrays]
-        row_bytes = 2 * level.count * max(1, len(self._names))
+        self._era = _era_of(level)
+        row_bytes = 2 * level.count * max(1, len(self._era.rows))
         self.size = min(MOST_TICKS, max(LEAST_TICKS, MOST_BYTES // max(1, row_bytes)))
-        self._values = np.full((len(self._names), self.size, level.count), np.nan, np.float16)
-        self._ticks = np.full(self.size, -1, np.int64)
-        self._seconds = np.zeros(self.size)
-        self._fleet = np.full((len(SUMMED), self.size), np.nan)
+        self._kept: deque[_Kept] = deque(maxlen=self.size)
         self.note(first)
 
     def note(self, state: State) -> None:
         """Keep a state; that of the tick ``size`` ticks ago is forgotten."""
-        place = state.tick % self.size
         level = state.levels["device"]
-        self._ticks[place] = state.tick
-        self._seconds[place] = state.seconds
-        for row, name in enumerate(self._names):
-            kept = self._values[row, place]
-            kept[:] = np.where(shown(level, name), level.arrays[name] / KEPT[name], np.nan)
-        self._fleet[:, place] = summary(level)
+        values = np.empty((len(self._era.rows), level.count), np.float16)
+        for row, name in enumerate(self._era.rows):
+            values[row] = np.where(shown(level, name), level.arrays[name] / KEPT[name], np.nan)
+        self._kept.append(_Kept(state.tick, state.seconds, values, summary(level), self._era))
 
     def move(self, moves: Moves, state: State) -> None:
         """The devices have new places, and what they have may be other quantities; the last ticks stay.
 
         :param state: of the first tick with them.
         """
-        level = state.levels["device"]
-        names = [name for name in KEPT if name in level.arrays]
-        values = np.full((len(names), self.size, level.count), np.nan, np.float16)
-        stays = np.flatnonzero(moves.old_of >= 0)
-        for row, name in enumerate(names):
-            if name in self._names:
-                values[row][:, stays] = self._values[self._names.index(name)][:, moves.old_of[stays]]
-        self._names, self._values = names, values
+        for era in {id(kept.era): kept.era for kept in self._kept}.values():
+            era.move(moves)
+        self._era = _era_of(state.levels["device"])
 
     def of_device(self, position: int) -> dict[str, list[float | None]]:
         """Each quantity of a device, the oldest tick first; None where it was not shown."""
-        order = self._order()
         return {
-            name: _plain(self._values[row, order, position].astype(np.float64) * KEPT[name])
-            for row, name in enumerate(self._names)
+            name: _plain(np.array([kept.value(name, position) for kept in self._kept]) * KEPT[name])
+            for name in self._era.rows
         }
 
     def of_fleet(self) -> dict[str, list[float | None]]:
         """The mean usage, the power of all and the highest temperature, the oldest tick first."""
-        order = self._order()
-        return {name: _plain(self._fleet[row, order]) for row, name in enumerate(SUMMED)}
+        return {name: _plain(np.array([kept.fleet[row] for kept in self._kept])) for row, name in enumerate(SUMMED)}
 
     def times(self) -> dict[str, list[float]]:
         """The ticks that are kept and their simulated seconds, the oldest first."""
-        order = self._order()
-        return {"ticks": self._ticks[order].tolist(), "seconds": self._seconds[order].tolist()}
+        return {"ticks": [kept.tick for kept in self._kept], "seconds": [kept.seconds for kept in self._kept]}
 
-    def _order(self) -> NDArray[np.int64]:
-        """Places in the ring, the oldest tick first."""
-        places = np.argsort(self._ticks, kind="stable")
-        return places[self._ticks[places] >= 0]
+
+def _era_of(level: Level) -> _Era:
+    return _Era({name: row for row, name in enumerate([name for name in KEPT if name in level.arrays])})
 
 
 def _plain(values: NDArray[np.float64]) -> list[float | None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from fakedev.sim.roster import RosterNode
 
 
@@ -15,6 +17,13 @@ class LabelVersions:
     def __init__(self, latest: int = 0) -> None:
         self.latest = latest
         self._of: dict[RosterNode, int] = {}
+
+    def carry(self, before: LabelVersions, same: Mapping[RosterNode, RosterNode]) -> None:
+        """Nodes that are the same in all that is not counted here as they were before have the numbers from there.
+
+        :param same: what such a node was before.
+        """
+        self._of = {node: before._of[was] for node, was in same.items() if was in before._of}
 
     def change(self, node: RosterNode) -> None:
         """A label of the node has changed."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+import numpy as np
+
 from fakedev.sim.demand import Demand
 from fakedev.sim.faults.fault_tick import FaultTick
 from fakedev.sim.links.history import LinkHistory
@@ -76,9 +78,11 @@ def moved_levels(machinery: Machinery, past: Levels, before: Machinery, moves: M
     :param before: what that was made of.
     :param created_seconds: when those came that are new, in seconds since 1970.
     """
-    fresh = machinery.relations.idle_level(created_seconds)
+    idle = machinery.idle
+    created = np.full(idle.count, created_seconds)
+    fresh = Level(idle.count, {**idle.arrays, "created_seconds": created}, idle.present)
     devices = moves.level(past[DEVICE], before.quantities, fresh)
-    links = moved(link_history(past), machinery.roster.links, moves)
+    links = moved(link_history(past), past[DEVICE], machinery.roster.links, moves)
     if machinery.part_relations is None:
         return _all(machinery.roster.parts, devices, _NO_PARTS, links)
     parts = machinery.part_relations.moved_level(past[PART], moves.parts, devices)

@@ -58,8 +58,8 @@ class DeviceLimits:
     """
 
     def __init__(self, roster: Roster, capacity: Capacity) -> None:
-        types = [node.pool.device_type for node in roster.nodes]
-        per_node = np.array([node.pool.devices_per_node for node in roster.nodes], dtype=np.int64)
+        types = [pool.device_type for pool in roster.pools]
+        pools = roster.device_pools()
         parts = roster.parts
         total = capacity.memory_total_bytes
         whole = total[parts.owners_of(np.arange(parts.unit_count))]
@@ -67,7 +67,7 @@ class DeviceLimits:
         self._capacity = capacity
         self._limits = {}
         for quantity in sorted({quantity for each in types for quantity in each.limits}):
-            limits = np.repeat(np.array([each.limits.get(quantity, np.inf) for each in types]), per_node)
+            limits = np.array([each.limits.get(quantity, np.inf) for each in types])[pools]
             self._limits[quantity] = parts.units(limits) * (share if quantity == MEMORY else 1.0)
         self._memory = np.where(capacity.memory_total_bytes > 0, capacity.most(MEMORY), np.inf)
 

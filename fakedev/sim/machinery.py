@@ -26,22 +26,26 @@ class Machinery:
     :ivar capacity: what units can do for workloads.
     :ivar part_relations: None where no device has parts.
     :ivar quantities: every quantity that some device has, with the devices that have it, shape (devices,).
+    :ivar idle: the devices when nobody has asked anything of them yet.
     :ivar unit_quantities: the same of the units, shape (units,).
     """
 
     def __init__(self, spec: FleetSpec) -> None:
         self.spec = spec
         self.roster = Roster(spec.pools) if spec.shard is None else shard_roster(spec, spec.shard)
+        self.roster.links.prepare()
         self.relations = Relations(self.roster, spec.epoch_seconds, spec.seed)
         parts = self.roster.parts
         self.part_relations = PartRelations(self.roster, self.relations, spec.seed) if parts.count else None
         self.capacity = unit_capacity(self.relations.capacity(), parts)
-        self.keys = self.roster.unit_keys()
+        self.keys = self.roster.unit_keys
         self.quantities = self.relations.quantities
         self.unit_quantities: Mapping[str, Mask] = {name: parts.units(has) for name, has in self.quantities.items()}
         self.admission = Admission(self.roster, self.capacity, self.quantities, spec.metric_names, spec.tick_seconds)
+        self.admission.look_at(spec.base)
         self.device_limits = DeviceLimits(self.roster, self.capacity)
         self.churn = Churn(spec.seed, spec.tick_seconds, self.roster)
+        self.idle = self.relations.idle_level()
 
     def pace(self, devices: Level) -> Mapping[str, Floats]:
         """How fast each kind of work gets on at each unit, by its speed at the highest clock: each of shape (units,).

@@ -7,7 +7,7 @@ are held as shares of the highest of the profile, so that rounding is by the val
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -35,6 +35,7 @@ class MetricUses:
     :ivar workload: their places in the table of workloads, shape (U,).
     :ivar is_share: whose values are shares of what the device has, shape (U,).
     :ivar is_traffic: whose values are bytes a second, of a metric that is a share, shape (U,).
+    :ivar peak: the highest value of the profile, in the metric's unit or as percent of what the device has, (U,).
     :ivar pair: places in the table's pairs, shape (V,).
     :ivar unit: the highest value of the profile, in the metric's unit, on that device; 0 where it has it not: (V,).
     :ivar amount, before: what was asked in the last tick and in the one before it, in the metric's unit, (V,).
@@ -47,6 +48,7 @@ class MetricUses:
     pair_counts: Positions = column("use", np.int64)
     is_share: NDArray[np.bool_] = column("use", np.bool_)
     is_traffic: NDArray[np.bool_] = column("use", np.bool_)
+    peak: Floats = column("use")
     pair: Positions = column("pair", np.int64)
     unit: Floats = column("pair")
     amount: Floats = column("pair")
@@ -55,39 +57,47 @@ class MetricUses:
     counted: Floats = column("pair")
 
     @classmethod
-    def of(
-        cls,
-        uses: Sequence[tuple[int, MetricUse]],
+    def of(cls, uses: Sequence[tuple[int, MetricUse]]) -> MetricUses:
+        """The uses of some workloads, on no devices yet.
+
+        :param uses: (place of the workload, what it asks).
+        """
+        peaks = [max(highest(activity.value) for activity in use.activities) for _, use in uses]
+        profiles = Profiles.of([_by_highest(use.activities, peak) for (_, use), peak in zip(uses, peaks, strict=True)])
+        workload = np.array([place for place, _ in uses], dtype=np.int64)
+        is_share, is_traffic = (
+            np.array(flags) for flags in zip(*[(use.is_share, use.is_traffic) for _, use in uses], strict=True)
+        )
+        return cls(profiles, workload, is_share=is_share, is_traffic=is_traffic, peak=np.array(peaks))
+
+    def on_devices(
+        self,
         firsts: Positions,
         counts: Positions,
         most: Floats,
         amount: Floats | None = None,
         bandwidth: Floats | None = None,
     ) -> MetricUses:
-        """The uses of some workloads that begin.
+        """The same uses as they begin on the devices of their workloads.
 
-        :param uses: (place of the workload, what it asks).
         :param firsts, counts: of each workload's pairs, shape (W,).
         :param most: what 100 % of the metric is at each pair, shape (P,).
         :param amount: what of a value in the metric's unit is asked for at each pair, shape (P,); None: all of it.
         :param bandwidth: bytes a second of which the metric is a share, at each pair, shape (P,); None: of none.
         """
-        workload = np.array([place for place, _ in uses], dtype=np.int64)
-        pair_counts = counts[workload]
+        pair_counts = counts[self.workload]
         begins = np.repeat(np.cumsum(pair_counts) - pair_counts, pair_counts)
-        pair = np.repeat(firsts[workload], pair_counts) + np.arange(pair_counts.sum()) - begins
-        peaks = np.array([max(highest(activity.value) for activity in use.activities) for _, use in uses])
-        shares = np.array([use.is_share for _, use in uses])
-        traffic = np.array([use.is_traffic for _, use in uses])
+        pair = np.repeat(firsts[self.workload], pair_counts) + np.arange(pair_counts.sum()) - begins
         has = (most[pair] > 0) * (1.0 if amount is None else amount[pair])
         if bandwidth is not None:
             known = bandwidth[pair] > 0
             as_share = np.divide(has, bandwidth[pair], out=np.zeros(len(pair)), where=known)
-            has = np.where(np.repeat(traffic, pair_counts), as_share, has)
-        unit = np.repeat(peaks, pair_counts) * np.where(np.repeat(shares, pair_counts), most[pair] / 100.0, has)
+            has = np.where(np.repeat(self.is_traffic, pair_counts), as_share, has)
+        shares = np.repeat(self.is_share, pair_counts)
+        unit = np.repeat(self.peak, pair_counts) * np.where(shares, most[pair] / 100.0, has)
         zeros = np.zeros(len(pair))
-        profiles = Profiles.of([_by_highest(use.activities, peak) for (_, use), peak in zip(uses, peaks, strict=True)])
-        return cls(profiles, workload, pair_counts, shares, traffic, pair, unit, zeros, zeros, zeros, zeros)
+        fresh = replace(self, amount=zeros, before=zeros, carried=zeros, counted=zeros)
+        return replace(fresh, pair_counts=pair_counts, pair=pair, unit=unit)
 
     def kept(self, keep: NDArray[np.bool_], keep_pairs: NDArray[np.bool_]) -> MetricUses:
         """The uses of those workloads, shape (W,), and pairs, (P,), that stay, by their new places."""

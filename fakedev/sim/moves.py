@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fakedev.sim.boards.conditions import Conditions
-from fakedev.sim.roster import Roster
+from fakedev.sim.roster import Roster, RosterNode
 from fakedev.sim.schedule import Positions
+from fakedev.sim.spec import PoolSpec
 from fakedev.sim.state import Level, Mask
 
 Number = TypeVar("Number", np.float64, np.bool_)
@@ -31,8 +32,9 @@ class Carriage:
     def __init__(self, new_of: Positions, new_count: int) -> None:
         self.new_of = new_of
         self.old_of: Positions = np.full(new_count, -1, dtype=np.int64)
-        stays = np.flatnonzero(new_of >= 0)
-        self.old_of[new_of[stays]] = stays
+        self._stays = np.flatnonzero(new_of >= 0)
+        self._places = new_of[self._stays]
+        self.old_of[self._places] = self._stays
 
     @property
     def gone(self) -> NDArray[np.bool_]:
@@ -46,17 +48,25 @@ class Carriage:
 
     def carried(self, old: NDArray[Number], new: NDArray[Number]) -> NDArray[Number]:
         """The old values of the entities that live on, the new ones of those that have come: shape (new entities,)."""
-        return np.where(self.old_of >= 0, old[self.old_of], new) if len(old) else new
+        carried = new.copy()
+        carried[self._places] = old[self._stays]
+        return carried
 
 
 class Moves(Carriage):
     """From the devices of one roster to those of another.
 
+    :ivar unchanged: what each new node was of which nothing else is said than before.
+    :ivar before: the roster of the old devices.
     :ivar parts, units: the same for the parts of the devices, and for devices and parts together.
     :ivar closed: old units that work cannot go on upon: they are gone, or are divided otherwise, shape (old units,).
     """
 
     def __init__(self, old: Roster, new: Roster) -> None:
+        self.before = old
+        self.unchanged: dict[RosterNode, RosterNode] = {}
+        now = {pool.name: _but_nodes(pool) for pool in new.pools}
+        same_pools = {pool.name for pool in old.pools if _but_nodes(pool) == now.get(pool.name)}
         new_of: Positions = np.full(old.device_count, -1, dtype=np.int64)
         for node in old.nodes:
             other = new.simulated(node.name)
@@ -65,6 +75,8 @@ class Moves(Carriage):
             if other.pool.device_type.name == node.pool.device_type.name:
                 count = min(len(node.devices), len(other.devices))
                 new_of[node.first : node.first + count] = np.arange(other.first, other.first + count)
+                if node.pool.name in same_pools and node.spec == other.spec:
+                    self.unchanged[other] = node
         super().__init__(new_of, new.device_count)
         self.parts = _parts_moved(old, new, self)
         self.units = _units_moved(old, new, self)
@@ -80,11 +92,12 @@ class Moves(Carriage):
         :param fresh: the new devices as they begin; those that live on have from it only what they had not before.
         """
         arrays = dict(fresh.arrays)
+        ever = np.ones(fresh.count, dtype=np.bool_)
         for name, values in fresh.arrays.items():
             if name in past.arrays:
                 carried = self.carried(past.arrays[name], values)
-                keeps = self.carried(had[name], self.old_of >= 0) if name in had else True
-                arrays[name] = np.where(keeps, carried, values)
+                has_all = name not in had or had[name].all()
+                arrays[name] = carried if has_all else np.where(self.carried(had[name], ever), carried, values)
         return Level(fresh.count, arrays, fresh.present)
 
     def conditions(self, conditions: Conditions) -> Conditions:
@@ -115,3 +128,8 @@ def _units_moved(old: Roster, new: Roster, moves: Moves) -> Carriage:
         return Carriage(moves.new_of, new.device_count)
     of_parts = np.where(moves.parts.gone, -1, moves.parts.new_of + new.device_count)
     return Carriage(np.concatenate((moves.new_of, of_parts)), new.parts.unit_count)
+
+
+def _but_nodes(pool: PoolSpec) -> PoolSpec:
+    """All that is said of a pool, but which nodes it has."""
+    return replace(pool, nodes=())

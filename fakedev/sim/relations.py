@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fakedev.sim.askable import ASKABLE
+from fakedev.sim.boards.coefficients import with_dynamics
 from fakedev.sim.boards.conditions import WITH_NODE, Conditions, unless_changed
 from fakedev.sim.boards.tick import BOARD_QUANTITIES, Boards
 from fakedev.sim.capacity import Capacity
@@ -51,15 +52,15 @@ class Relations:
     """
 
     def __init__(self, roster: Roster, epoch_seconds: float, seed: int) -> None:
-        types = [node.pool.device_type for node in roster.nodes]
-        per_node = np.array([node.pool.devices_per_node for node in roster.nodes], dtype=np.int64)
+        types = [pool.device_type for pool in roster.pools]
+        pools = roster.device_pools()
         self._count = roster.device_count
 
         def spread(values: list[float]) -> Floats:
-            return np.repeat(np.array(values, dtype=np.float64), per_node)
+            return np.array(values, dtype=np.float64)[pools]
 
         def mask(has: list[bool]) -> Mask:
-            return np.repeat(np.array(has, dtype=np.bool_), per_node)
+            return np.array(has, dtype=np.bool_)[pools]
 
         self._low: dict[str, Floats] = {}
         self._span: dict[str, Floats] = {}
@@ -99,10 +100,10 @@ class Relations:
         self._places = Places(self._has_dynamics)
         self._boards: Boards | None = None
         if self._has_dynamics.any():
-            owners = np.repeat(np.arange(len(types)), per_node)[self._has_dynamics].tolist()
+            of_boards, which = with_dynamics(types, pools)
             inlets = roster.inlets()[self._has_dynamics]
-            keys = roster.keys()[self._has_dynamics]
-            self._boards = Boards([types[owner] for owner in owners], inlets, seed, keys)
+            keys = roster.keys[self._has_dynamics]
+            self._boards = Boards(of_boards, which, inlets, seed, keys)
             for name in BOARD_QUANTITIES:
                 self._present[name] = self._has_dynamics
             has_state = mask([each is not None and each.idle_performance_state is not None for each in dynamics])
@@ -185,14 +186,9 @@ class Relations:
             return Level(self._count, arrays, self._masks)
         return self._without(lost > 0, arrays, before)
 
-    def idle_level(self, created_seconds: float) -> Level:
-        """All quantities of the devices when nobody has asked anything of them yet.
-
-        :param created_seconds: from when on they are there, in seconds since 1970.
-        """
-        level = self.device_level(Demand({}, np.zeros(self._count), {}), None, 0.0)
-        created = np.full(self._count, created_seconds)
-        return Level(self._count, {**level.arrays, "created_seconds": created}, level.present)
+    def idle_level(self) -> Level:
+        """All quantities of the devices when nobody has asked anything of them yet."""
+        return self.device_level(Demand({}, np.zeros(self._count), {}), None, 0.0)
 
     def _direct(self, name: str, low: Floats, load: Floats, asked: Mapping[str, Floats]) -> Floats:
         value: Floats = low + load * self._span[name]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -65,7 +66,8 @@ class Roster:
         self._simulated = {node.name: node for node in self.nodes}
         self._by_name = {node.name: node for node in self.shown}
         self._files = {id(pool): {file: i for i, file in enumerate(device_files(pool))} for pool in self.pools}
-        self._firsts = np.array([node.first for node in self.nodes], dtype=np.int64)
+        self._first_devices = [node.first for node in self.nodes]
+        self._firsts = np.array(self._first_devices, dtype=np.int64)
         divided = [
             (node.first + index, part)
             for node in self.nodes
@@ -118,7 +120,7 @@ class Roster:
 
     def node_position(self, unit: int) -> int:
         """The position in ``nodes`` of the node that has the unit."""
-        return int(np.searchsorted(self._firsts, self.parts.owner(unit), side="right")) - 1
+        return bisect_right(self._first_devices, self.parts.owner(unit)) - 1
 
     def node_positions(self, units: NDArray[np.int64]) -> NDArray[np.int64]:
         """As :meth:`node_position`, for an array of units: shape as ``units``."""
@@ -130,6 +132,7 @@ class Roster:
         part = "" if unit == device else f"/{unit - self.parts.of(device).start}"
         return f"{node.name}/{device - node.first}{part}"
 
+    @cached_property
     def unit_keys(self) -> Keys:
         """A key of randomness for each unit: shape (units,)."""
         parts = self.parts
@@ -137,27 +140,31 @@ class Roster:
         for device, part in zip(parts.owners.tolist(), parts.specs, strict=True):
             node = self.nodes[self.node_position(device)]
             found.append(entity_key(node.pool.name, node.name, str(device - node.first), part.key))
-        return parts.units(self.keys(), np.array(found, dtype=np.uint64))
+        return parts.units(self.keys, np.array(found, dtype=np.uint64))
 
+    def device_pools(self) -> NDArray[np.int64]:
+        """The place in ``pools`` of the pool that has each device: shape (devices,)."""
+        places = {id(pool): place for place, pool in enumerate(self.pools)}
+        found = np.array([places[id(node.pool)] for node in self.nodes], dtype=np.int64)
+        return np.repeat(found, [node.pool.devices_per_node for node in self.nodes])
+
+    @cached_property
     def keys(self) -> Keys:
         """A key of randomness for each device: shape (devices,)."""
-        return np.array(
-            [entity_key(node.pool.name, node.name, str(i)) for node, i in self._each()], dtype=np.uint64
-        )
+        names = [(node.pool.name, node.name, str(i)) for node in self.nodes for i in range(node.pool.devices_per_node)]
+        return np.array([entity_key(*each) for each in names], dtype=np.uint64)
 
     def inlets(self) -> Floats:
         """The inlet temperature of each device in degrees Celsius, NaN for that of its type: shape (devices,)."""
-        found = []
-        for node, index in self._each():
-            device = node.pool.devices.get(index)
-            given = (device.inlet_celsius if device else None, node.spec.inlet_celsius, node.pool.inlet_celsius)
-            found.append(next((each for each in given if each is not None), math.nan))
-        return np.array(found)
-
-    def _each(self) -> Iterator[tuple[RosterNode, int]]:
+        found = np.full(self.device_count, math.nan)
         for node in self.nodes:
-            for index in range(node.pool.devices_per_node):
-                yield node, index
+            given = node.pool.inlet_celsius if node.spec.inlet_celsius is None else node.spec.inlet_celsius
+            if given is not None:
+                found[node.first : node.first + node.pool.devices_per_node] = given
+            for index, device in node.pool.devices.items():
+                if device.inlet_celsius is not None and index < node.pool.devices_per_node:
+                    found[node.first + index] = device.inlet_celsius
+        return found
 
     def facts(self, seed: int, node: RosterNode) -> list[dict[str, str]]:
         """The facts of each device of a node, in order of index."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -118,38 +118,63 @@ def table_of(started: Sequence[Workload], now_seconds: float, device_keys: Keys,
     :param device_keys: keys of randomness of the devices, shape (devices,).
     """
     specs = [workload.spec for workload in started]
-    counts = np.array([len(workload.devices) for workload in started], dtype=np.int64)
-    devices = np.concatenate([workload.devices for workload in started])
-    keys = np.array([entity_key("workload", workload.key) for workload in started], dtype=np.uint64)
-    is_work = np.array([spec.is_work for spec in specs])
-    speed = np.array([speed_on(workload.spec, workload.devices, capacity) for workload in started])
-    shares = np.concatenate([capacity.amount_shares(workload.devices) for workload in started])
     nothing = np.zeros(len(started))
-    pairs = np.zeros(len(devices))
-    says_memory = [any(use.metric == MEMORY for use in spec.uses) for spec in specs]
-    return Table(
+    told = Table(
         Profiles.of([spec.activities for spec in specs]),
-        _uses(specs, counts, devices, capacity, shares),
-        LimitRows.of([workload.limits for workload in started]),
+        {metric: MetricUses.of(uses) for metric, uses in _uses(specs).items()},
         ids=_texts([workload.workload_id for workload in started]),
         kinds=_texts([spec.kind for spec in specs]),
-        keys=keys,
+        keys=np.array([entity_key("workload", workload.key) for workload in started], dtype=np.uint64),
         start=np.full(len(started), now_seconds),
         lasts=np.array([workload.end_seconds.seconds for workload in started]),
-        is_work=is_work,
+        is_work=np.array([spec.is_work for spec in specs]),
         work=np.array([workload.profile_seconds for workload in started]),
         done=nothing,
-        speed=np.where(is_work, speed, 1.0),
-        ease=np.where(is_work, 1.0, 1.0 / speed),
         peak=np.array([max(highest(activity.value) for activity in spec.activities) for spec in specs]),
         load=nothing,
         is_fresh=np.ones(len(started), dtype=np.bool_),
+    )
+    return on_devices(told, started, device_keys, capacity)
+
+
+def on_devices(told: Table, workloads: Sequence[Workload], device_keys: Keys, capacity: Capacity) -> Table:
+    """Rows of workloads with what follows from the devices that they have, as it is when they begin there.
+
+    :param told: rows of the same workloads, with what follows from what they were told.
+    :param device_keys: keys of randomness of the devices, shape (devices,).
+    """
+    counts = np.array([len(workload.devices) for workload in workloads], dtype=np.int64)
+    devices = np.concatenate([workload.devices for workload in workloads])
+    speed = np.array([speed_on(workload.spec, workload.devices, capacity) for workload in workloads])
+    says_memory = np.zeros(len(workloads), dtype=np.bool_)
+    if MEMORY in told.uses:
+        says_memory[told.uses[MEMORY].workload] = True
+    firsts = np.cumsum(counts) - counts
+    nothing = np.zeros(len(devices))
+    shares = nothing
+    if told.uses:
+        shares = np.concatenate([capacity.amount_shares(workload.devices) for workload in workloads])
+    bandwidth = {AS_TRAFFIC: capacity.memory_bytes_per_second[devices] / shares} if AS_TRAFFIC in told.uses else {}
+    return replace(
+        told,
+        uses={
+            metric: uses.on_devices(
+                firsts,
+                counts,
+                *_most_and_amounts(metric, capacity.most(metric)[devices], shares),
+                bandwidth.get(metric),
+            )
+            for metric, uses in told.uses.items()
+        },
+        limits=LimitRows.of([workload.limits for workload in workloads]),
+        speed=np.where(told.is_work, speed, 1.0),
+        ease=np.where(told.is_work, 1.0, 1.0 / speed),
         pair_counts=counts,
         device=devices,
-        pair_keys=np.repeat(keys, counts) ^ device_keys[devices],
-        noise=pairs,
-        share=pairs,
-        before=pairs,
+        pair_keys=np.repeat(told.keys, counts) ^ device_keys[devices],
+        noise=nothing,
+        share=nothing,
+        before=nothing,
         holds=np.repeat(np.where(says_memory, 0.0, 1.0), counts),
     )
 
@@ -166,29 +191,13 @@ def speed_on(spec: WorkloadSpec, devices: Positions, capacity: Capacity) -> floa
     return float(speed.min())
 
 
-def _uses(
-    specs: Sequence[WorkloadSpec], counts: Positions, devices: Positions, capacity: Capacity, shares: Floats
-) -> dict[str, MetricUses]:
-    """What workloads ask of metrics.
-
-    :param shares: of each of the devices, what of an amount is asked for there.
-    """
+def _uses(specs: Sequence[WorkloadSpec]) -> dict[str, list[tuple[int, MetricUse]]]:
+    """What workloads ask of each metric: (place of the workload, what it asks)."""
     found: dict[str, list[tuple[int, MetricUse]]] = {}
     for place, spec in enumerate(specs):
         for use in spec.uses:
             found.setdefault(use.metric, []).append((place, use))
-    firsts = np.cumsum(counts) - counts
-    bandwidth = {AS_TRAFFIC: capacity.memory_bytes_per_second[devices] / shares} if AS_TRAFFIC in found else {}
-    return {
-        metric: MetricUses.of(
-            uses,
-            firsts,
-            counts,
-            *_most_and_amounts(metric, capacity.most(metric)[devices], shares),
-            bandwidth.get(metric),
-        )
-        for metric, uses in found.items()
-    }
+    return found
 
 
 def _most_and_amounts(metric: str, most: Floats, shares: Floats) -> tuple[Floats, Floats]:

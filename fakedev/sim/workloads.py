@@ -24,7 +24,7 @@ from fakedev.sim.schedule import Positions
 from fakedev.sim.spec import FOREVER
 from fakedev.sim.state import Level
 from fakedev.sim.workload import Verdict, Workload
-from fakedev.sim.workload_table import MEMORY, Table, table_of
+from fakedev.sim.workload_table import MEMORY, Table, on_devices, table_of
 
 #: Sums of decimal fractions miss a tick's boundary by less than this.
 _ROUNDING_SECONDS: Final = 1e-6
@@ -83,6 +83,16 @@ class Workloads:
             new = replace(new, noise=first_noise(self._seed, new.pair_keys, tick))
             self._table = self._table.joined(new)
 
+    def places(self, moves: Carriage) -> list[Positions]:
+        """The new places of the devices that are still there of each running workload, ascending: in their order."""
+        owners, places = self._table.owner, moves.new_of[self._table.device]
+        if moves.gone.any():
+            owners, places = owners[places >= 0], places[places >= 0]
+        if ((places[1:] <= places[:-1]) & (owners[1:] == owners[:-1])).any():
+            places = places[np.lexsort((places, owners))]
+        ends = np.searchsorted(owners, np.arange(len(self._table)), side="right").tolist()
+        return [places[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
     def move(self, moves: Carriage, device_keys: Keys, capacity: Capacity, tick: int) -> None:
         """Follow the running workloads' devices to new places: the workloads name them already.
 
@@ -96,7 +106,7 @@ class Workloads:
         self._crowds = self._crowds_before = Crowds(*(moves.carried(crowd, ones) for crowd in self._crowds))
         running = self.running()
         if running:
-            fresh = table_of(running, 0.0, device_keys, capacity)
+            fresh = on_devices(self._table, running, device_keys, capacity)
             self._table = carried_table(self._table, fresh, moves.new_of, capacity.count, self._seed, tick)
 
     def demand(

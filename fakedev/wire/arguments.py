@@ -6,7 +6,6 @@ import enum
 import math
 import re
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final
 
 from fakedev.wire.errors import ProtocolError
@@ -54,7 +53,7 @@ class Argument:
     required: bool = False
     word: str = ""
 
-    @cached_property
+    @property
     def plain_types(self) -> frozenset[type]:
         """Types of JSON values that fit and stay as they are, whatever they hold."""
         return _PLAIN_TYPES.get(self.kind, frozenset())

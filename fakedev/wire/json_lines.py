@@ -45,21 +45,22 @@ def _verb(fields: dict[str, object], grammar: Grammar) -> Verb:
 
 
 def _arguments(verb: Verb, fields: dict[str, object]) -> dict[str, object]:
-    by_name, flags = verb.arguments_by_name, verb.flag_names
+    plain_types = verb.plain_types_by_name
     found: dict[str, object] = {}
     for name, value in fields.items():
-        argument = by_name.get(name)
-        if argument is not None:
-            if type(value) in argument.plain_types:
-                found[name] = value
-            elif value is not None:
-                found[name] = from_json(argument, value)
-        elif name in flags:
-            if not isinstance(value, bool | None):
-                raise ProtocolError("bad-argument", f"{name}: must be true or false, not {kind_of(value)}")
-            if value:
-                found[name] = True
-        else:
-            hint = did_you_mean(name, [*by_name, *flags])
-            raise ProtocolError("bad-argument", f"{name[:100]}: not an argument of {verb.name}{hint}")
+        if type(value) in plain_types.get(name, ()) or (value := _checked(verb, name, value)) is not None:
+            found[name] = value
     return found
+
+
+def _checked(verb: Verb, name: str, value: object) -> object:
+    """The value of an argument or a flag; None when it is as if it were not given."""
+    argument = verb.arguments_by_name.get(name)
+    if argument is not None:
+        return None if value is None else from_json(argument, value)
+    if name not in verb.flag_names:
+        hint = did_you_mean(name, [*verb.arguments_by_name, *verb.flag_names])
+        raise ProtocolError("bad-argument", f"{name[:100]}: not an argument of {verb.name}{hint}")
+    if not isinstance(value, bool | None):
+        raise ProtocolError("bad-argument", f"{name}: must be true or false, not {kind_of(value)}")
+    return value or None

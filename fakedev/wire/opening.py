@@ -16,6 +16,8 @@ class Way(enum.Enum):
     JSON_LINES = "JSON lines"
     BARE = "bare JSON"
 
+    __hash__ = object.__hash__  # members are single objects, and this is asked often
+
 
 @dataclass(frozen=True)
 class Opened:

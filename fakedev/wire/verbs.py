@@ -68,6 +68,11 @@ class Verb:
         return {argument.name: argument for argument in self.arguments}
 
     @cached_property
+    def plain_types_by_name(self) -> Mapping[str, frozenset[type]]:
+        """Of the arguments: types of JSON values that fit and stay as they are, whatever they hold."""
+        return {argument.name: argument.plain_types for argument in self.arguments}
+
+    @cached_property
     def flag_names(self) -> frozenset[str]:
         """The names of the flags."""
         return frozenset(flag.name for flag in self.flags)
@@ -87,18 +92,18 @@ class Verb:
         return " ".join(parts + [f"[{flag.name}]" for flag in self.flags])
 
     @cached_property
-    def _required(self) -> Sequence[Argument]:
-        return tuple(argument for argument in self.arguments if argument.required)
+    def _required_names(self) -> frozenset[str]:
+        return frozenset(argument.name for argument in self.arguments if argument.required)
 
     def checked(self, arguments: Mapping[str, object]) -> Mapping[str, object]:
         """The arguments, when none is missing.
 
         :raises ProtocolError: ``bad-argument``, naming the missing argument and the usage.
         """
-        for argument in self._required:
-            if argument.name not in arguments:
-                raise ProtocolError("bad-argument", f"{argument.said}: missing; usage: {self.usage}")
-        return arguments
+        if self._required_names <= arguments.keys():
+            return arguments
+        missing = next(argument for argument in self.arguments if argument.required and argument.name not in arguments)
+        raise ProtocolError("bad-argument", f"{missing.said}: missing; usage: {self.usage}")
 
 
 class Grammar:

@@ -56,7 +56,7 @@ class Broker:
         """Take a request in; a worker that waits for one is offered it at once.
 
         :param limit_seconds: of a run; 0 or less for the queue's.
-        :param size_bytes: of the request as it came.
+        :param size_bytes: of the arguments, in memory.
         :param is_large: whether the original's backend could not read it, so that it is kept from those.
         :param ticket: for the client's own use, kept in the job.
         :raises Refused: ``unknown-name``, ``full`` or ``busy`` (draining).
@@ -188,7 +188,7 @@ class Broker:
                 self._admission.check_room(found, None, job.size_bytes)
             except Refused:
                 break  # full, which is not a refusal of the kick
-            del found.buried[job.id]
+            found.dig_out(job)
             size = job.size_bytes - JOB_BYTES
             kicked.append(self.put(None, queue, job.arguments, job.limit_seconds, size, now, is_large=job.is_large))
         return kicked

@@ -13,8 +13,9 @@ from fakedev.workqueue.spec import QueueSpec
 from fakedev.workqueue.statistics import QueueStatistics
 from fakedev.workqueue.waits import Waits
 
-#: Jobs that a queue keeps buried; the oldest are forgotten.
+#: Jobs that a queue keeps buried, and their bytes; the oldest are forgotten.
 MOST_BURIED: Final = 1000
+MOST_BURIED_BYTES: Final = 4 * 2**20
 
 
 class QueueSnapshot(NamedTuple):
@@ -44,7 +45,9 @@ class Queue:
     :ivar buried: by id, those first that were buried first.
     """
 
-    __slots__ = ("buried", "is_draining", "is_paused", "running", "spec", "statistics", "waiting", "waits")
+    __slots__ = (
+        "_buried_bytes", "buried", "is_draining", "is_paused", "running", "spec", "statistics", "waiting", "waits",
+    )  # fmt: skip
 
     def __init__(self, spec: QueueSpec, statistics: QueueStatistics) -> None:
         self.spec = spec
@@ -52,6 +55,7 @@ class Queue:
         self.waiting = WaitingJobs()
         self.running: dict[int, Job] = {}
         self.buried: OrderedDict[int, Job] = OrderedDict()
+        self._buried_bytes = 0
         self.waits = Waits()
         self.is_paused = False
         self.is_draining = False
@@ -64,8 +68,14 @@ class Queue:
     def bury(self, job: Job) -> None:
         """Keep a job for kick()."""
         self.buried[job.id] = job
-        if len(self.buried) > MOST_BURIED:
-            self.buried.popitem(last=False)
+        self._buried_bytes += job.size_bytes
+        while len(self.buried) > MOST_BURIED or self._buried_bytes > MOST_BURIED_BYTES:
+            self.dig_out(next(iter(self.buried.values())))
+
+    def dig_out(self, job: Job) -> None:
+        """Keep a job no longer."""
+        del self.buried[job.id]
+        self._buried_bytes -= job.size_bytes
 
     def jobs(self) -> Iterator[Job]:
         """Those that run, those that wait in their order, and those that are buried."""

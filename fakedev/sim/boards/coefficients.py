@@ -81,15 +81,28 @@ def _power(base: Floats, exponent: float) -> Floats:
     return powered
 
 
+def with_dynamics(
+    types: Sequence[DeviceType], which: NDArray[np.int64]
+) -> tuple[list[DeviceType], NDArray[np.int64]]:
+    """The types that have dynamics, and of each device that has such a type its place among them.
+
+    :param which: the type of each device, as a place in ``types``.
+    """
+    used = [place for place, each in enumerate(types) if each.dynamics is not None]
+    return [types[place] for place in used], np.searchsorted(used, which[np.isin(which, used)])
+
+
 class Kind:
     """One kind of work on each board.
 
-    :param kinds: what it does to each board.
+    :param kinds: what it does to boards of each type.
+    :param which: the type of each board, as a place in ``kinds``: shape (B,).
     :param slows: the boards on which clocks slow work.
     """
 
-    def __init__(self, kinds: Sequence[WorkKind], slows: NDArray[np.bool_]) -> None:
+    def __init__(self, kinds: Sequence[WorkKind], which: NDArray[np.int64], slows: NDArray[np.bool_]) -> None:
         self._kinds = kinds
+        self._which = which
         self.power = self.share("power")
         self.exponents = Exponents(self.share("power_exponent"))
         #: One number where all boards have the same.
@@ -97,13 +110,14 @@ class Kind:
 
     def share(self, field: str) -> Floats:
         """A field of :class:`WorkKind`: shape (B,)."""
-        return np.array([float(getattr(kind, field)) for kind in self._kinds])
+        return np.array([float(getattr(kind, field)) for kind in self._kinds])[self._which]
 
 
 class Coefficients:
     """All coefficients of B boards: arrays of shape (B,), in the units of their names.
 
-    :param types: the type of each board; it has dynamics.
+    :param types: the types that there are; each has dynamics.
+    :param which: the type of each board, as a place in ``types``: shape (B,).
     :param inlets: inlet temperature of each board in degrees Celsius, NaN for that of its type, shape (B,).
     :param keys: keys of randomness of the boards, shape (B,): which of the spread each has.
     :ivar low, high: ends of the types' ranges; 0 for quantities without one.
@@ -111,22 +125,31 @@ class Coefficients:
     :ivar kinds: kinds of work by name, in a stable order.
     """
 
-    def __init__(self, types: Sequence[DeviceType], inlets: Floats, seed: int, keys: Keys) -> None:
+    def __init__(
+        self, types: Sequence[DeviceType], which: NDArray[np.int64], inlets: Floats, seed: int, keys: Keys
+    ) -> None:
         dynamics = [each.dynamics or Dynamics(0.0) for each in types]
         ranges = {name: [each.ranges.get(name, _NOTHING) for each in types] for name in DIRECT_QUANTITIES}
-        self.count = len(types)
-        self.low = {name: np.array([each.low for each in found], dtype=np.float64) for name, found in ranges.items()}
-        self.high = {name: np.array([each.high for each in found], dtype=np.float64) for name, found in ranges.items()}
-        self.has = {name: np.array([name in each.ranges for each in types]) for name in DIRECT_QUANTITIES}
+        self.count = len(which)
+
+        def of_boards(of_types: Sequence[float]) -> Floats:
+            return np.array(of_types, dtype=np.float64)[which]
+
+        def flags(of_types: Sequence[bool]) -> NDArray[np.bool_]:
+            return np.array(of_types, dtype=np.bool_)[which]
+
+        self.low = {name: of_boards([each.low for each in found]) for name, found in ranges.items()}
+        self.high = {name: of_boards([each.high for each in found]) for name, found in ranges.items()}
+        self.has = {name: flags([name in each.ranges for each in types]) for name in DIRECT_QUANTITIES}
         self.span = {name: self.high[name] - low for name, low in self.low.items()}
 
         self.least_ratio = self.low[_CLOCK] / self.high[_CLOCK]
 
         def each_of(name: str) -> Floats:
-            return np.array([float(getattr(board, name)) for board in dynamics])
+            return of_boards([float(getattr(each, name)) for each in dynamics])
 
         def is_on(switch: str) -> NDArray[np.bool_]:
-            return np.array([switch not in board.without for board in dynamics])
+            return flags([switch not in each.without for each in dynamics])
 
         self.limit_watts = each_of("power_limit_watts")
         self.keeps_limit, self.hangs = is_on("power-limit"), is_on("hang")
@@ -155,20 +178,20 @@ class Coefficients:
         }
         self.memory_bytes_per_second = each_of("memory_bytes_per_second")
         self.links = {"transfer": each_of("pcie_bytes_per_second"), "fabric": each_of("fabric_bytes_per_second")}
-        states = [board.idle_performance_state for board in dynamics]
-        self.idle_state = np.array([0.0 if state is None else state for state in states])
-        self.has_state = np.array([state is not None for state in states])
+        states = [each.idle_performance_state for each in dynamics]
+        self.idle_state = of_boards([0.0 if state is None else state for state in states])
+        self.has_state = flags([state is not None for state in states])
         slows = is_on("slowing")
         self.kinds = {
-            name: Kind([board.kinds.get(name, _NO_WORK) for board in dynamics], slows)
-            for name in sorted({kind for board in dynamics for kind in board.kinds})
+            name: Kind([each.kinds.get(name, _NO_WORK) for each in dynamics], which, slows)
+            for name in sorted({kind for each in dynamics for kind in each.kinds})
         }
         plain = self.span["memory_bandwidth_ratio"]
         self.plain_bandwidth = np.where(plain > 0, plain, 1.0)
         self._spread(each_of("spread"), seed, keys)
         self.clocked_watts = self.dynamic_watts * each_of("clocked_power_share")
         self.work_watts = self.dynamic_watts - self.clocked_watts
-        at = np.array([math.nan if board.inlet_celsius is None else board.inlet_celsius for board in dynamics])
+        at = of_boards([math.nan if each.inlet_celsius is None else each.inlet_celsius for each in dynamics])
         slope = self.span["temperature_celsius"] / self.span["power_watts"]
         line = self.low["temperature_celsius"] - slope * self.low["power_watts"]
         self.type_inlet = np.where(np.isnan(at), line, at)

@@ -88,7 +88,7 @@ class Engines:
         for name, field in _TRAFFIC.items():
             if field in boards.links:
                 scales[name] = boards.links[field]
-                self.maxima[name] = boards.has[name] * np.maximum(boards.links[field], boards.high[name])
+                self.maxima[name] = np.maximum(boards.links[field], boards.high[name]) * boards.has[name]
         one = np.ones(boards.count)
         self._takes: dict[str, dict[str, Floats | float]] = {}
         for kind, work in boards.kinds.items():

@@ -64,7 +64,8 @@ _LEAST_PACE: Final = 0.001
 class Boards:
     """The devices with dynamics: B boards, all arrays of shape (B,) in their order.
 
-    :param types: the type of each board; it has dynamics, and ranges of the quantities in NEEDED.
+    :param types: the types that there are; each has dynamics, and ranges of the quantities in NEEDED.
+    :param which: the type of each board, as a place in ``types``.
     :param inlets: inlet temperature of each board in degrees Celsius, NaN for that of its type.
     :param keys: keys of randomness of the boards.
     """
@@ -86,8 +87,10 @@ class Boards:
         "lost",
     )
 
-    def __init__(self, types: Sequence[DeviceType], inlets: Floats, seed: int, keys: Keys) -> None:
-        self._boards = Coefficients(types, inlets, seed, keys)
+    def __init__(
+        self, types: Sequence[DeviceType], which: NDArray[np.int64], inlets: Floats, seed: int, keys: Keys
+    ) -> None:
+        self._boards = Coefficients(types, which, inlets, seed, keys)
         self._engines = Engines(self._boards)
         self._setting = Setting.of(self._boards, Conditions())
         #: What 100 % of each quantity that can be asked for is, 0 where a board has it not.

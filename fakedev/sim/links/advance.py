@@ -46,11 +46,18 @@ def advanced(
         return history
     gone = _gone(devices, faults, len(layout.counts))
     reset = None if faults is None else faults.of_devices().resets()
-    if not has_moved and reset is None and _same(gone, history.gone):
+    may_change = has_moved and (history.up is not None or _touches_links(faults))
+    if not may_change and reset is None and _same(gone, history.gone):
         return history
     up = _up(layout, faults, gone)
     struck = _struck(history, up, gone, faults)
-    counted, since = history.recounted(devices.arrays)
+    changed = np.flatnonzero(_down(up, layout) != _down(history.up, layout))
+    happens_to = np.concatenate((changed, struck.errors, struck.recoveries))
+    if not len(happens_to) and reset is None:
+        return replace(history, gone=gone)
+    concerned = np.zeros(len(layout.counts), dtype=np.bool_) if reset is None else reset.copy()
+    concerned[layout.owners[happens_to]] = True
+    counted, since = history.recounted(devices.arrays, concerned)
     if reset is not None:
         for name in ("fabric_tx_bytes", "fabric_rx_bytes"):
             if name in counted:
@@ -60,7 +67,7 @@ def advanced(
     for name, links in happened.items():
         np.add.at(counted[name], links, 1.0)
         np.add.at(since[name], layout.owners[links], 1.0)
-    return LinkHistory(layout, up, gone, counted, since, happened)
+    return LinkHistory(layout, up if len(changed) else history.up, gone, counted, since, happened)
 
 
 def limited(history: LinkHistory, conditions: Conditions) -> Conditions:
@@ -71,6 +78,10 @@ def limited(history: LinkHistory, conditions: Conditions) -> Conditions:
     share = np.divide(history.links_up, counts, out=np.full(len(counts), np.nan), where=history.links_up < counts)
     given = share if conditions.fabric_share is None else np.fmin(share, conditions.fabric_share)
     return replace(conditions, fabric_share=given, links_up=history.links_up)
+
+
+def _touches_links(faults: FaultTick | None) -> bool:
+    return faults is not None and bool(faults.cuts or faults.struck or faults.get("fabric_share") is not None)
 
 
 def _gone(devices: Level, faults: FaultTick | None, count: int) -> Mask | None:

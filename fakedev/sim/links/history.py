@@ -1,7 +1,7 @@
 """What links show, as it follows from what their devices show: nothing is kept but what happened to single links.
 
 A device's traffic is spread over its links that are up, alike. What a link has carried, and its errors, are what they
-were when something happened to any link of the fleet last, and its part of what its device has had since.
+were when something happened to a link of its device last, and its part of what its device has had since.
 """
 
 from __future__ import annotations
@@ -26,14 +26,17 @@ CARRIED: Final = ("fabric_tx_bytes", "fabric_rx_bytes")
 COUNTED: Final = ("link_errors", "link_recoveries")
 
 
+_ALL: Final = slice(None)
+
+
 @dataclass(frozen=True)
 class LinkHistory:
     """What has happened to the links, and what they had shown of it.
 
     :ivar up: which of them are up, shape (L,); None: all.
     :ivar gone: devices that are lost, shape (D,); None: none.
-    :ivar counted: quantities of CARRIED and COUNTED when something happened last, of each link, shape (L,); a name that
-        is missing: 0.
+    :ivar counted: quantities of CARRIED and COUNTED when something happened to a link of its device last, of each link,
+        shape (L,), 0 where nothing has; a name that is missing: 0.
     :ivar since: the same of each device, shape (D,).
     :ivar happened: the links that something of COUNTED is counted of in the tick that is made, one for each time.
     """
@@ -53,33 +56,32 @@ class LinkHistory:
         owners = self.layout.owners[self.up]
         return np.bincount(owners, minlength=len(self.layout.counts)).astype(np.float64)
 
-    @cached_property
-    def weights(self) -> Floats:
-        """Of its device's traffic the share of each link, shape (L,)."""
-        owners = self.layout.owners
-        if self.up is None or self.links_up is None:
-            return 1.0 / self.layout.counts[owners]
-        shares = np.divide(1.0, self.links_up, out=np.zeros(len(self.links_up)), where=self.links_up > 0)
-        weights: Floats = np.where(self.up, shares[owners], 0.0)
-        return weights
-
-    def shown(self, name: str, devices: Floats) -> Floats:
-        """What the links show of a quantity: shape (L,).
+    def shown(self, name: str, devices: Floats, links: Positions | slice = _ALL) -> Floats:
+        """What links show of a quantity, one number each.
 
         :param name: one of RATES, CARRIED and COUNTED.
         :param devices: what the devices show, shape (D,).
+        :param links: which ones.
         """
-        owners = self.layout.owners
+        owners = self.layout.owners[links]
         if name in RATES:
-            return devices[owners] * self.weights
+            return devices[owners] * self._shares(owners, links)
         # An exporter whose counters begin anew shows less than there was when something happened last.
         more = np.maximum(devices - self.since[name], 0.0) if name in self.since else devices
+        before = self.counted[name][links] if name in self.counted else np.zeros(len(owners))
+        if not more.any():
+            return before
         if name in CARRIED:
-            added = more[owners] * self.weights
-        else:
-            counts = self.layout.counts[owners]
-            added = np.floor(more[owners] / counts) + (self.layout.numbers < more[owners] % counts)
-        return self.counted[name] + added if name in self.counted else added
+            return before + more[owners] * self._shares(owners, links)
+        counts = self.layout.counts[owners]
+        return before + np.floor(more[owners] / counts) + (self.layout.numbers[links] < more[owners] % counts)
+
+    def _shares(self, owners: Positions, links: Positions | slice) -> Floats:
+        """Of its device's traffic the share of each link."""
+        if self.up is None or self.links_up is None:
+            return 1.0 / self.layout.counts[owners]
+        ups = self.links_up[owners]
+        return np.divide(1.0, ups, out=np.zeros(len(owners)), where=self.up[links] & (ups > 0))
 
     def states(self) -> Floats:
         """The state of each link, as DCGM numbers them: 0 off, 2 active, 3 in error; shape (L,)."""
@@ -106,13 +108,25 @@ class LinkHistory:
             np.subtract.at(since[name], self.layout.owners[uncounted], 1.0)
         return replace(self, counted=counted, since=since, happened={})
 
-    def recounted(self, devices: Mapping[str, Floats]) -> tuple[dict[str, Floats], dict[str, Floats]]:
+    def recounted(
+        self, devices: Mapping[str, Floats], concerned: Mask
+    ) -> tuple[dict[str, Floats], dict[str, Floats]]:
         """``counted`` and ``since`` for something that happens now: arrays of its own.
 
-        :param devices: what the devices show, a name that is missing: nobody has it.
+        :param devices: what the devices show.
+        :param concerned: the devices that it happens to, or whose links it happens to, shape (D,).
         """
-        names = [name for name in (*CARRIED, *COUNTED) if name in devices]
-        return {name: self.shown(name, devices[name]) for name in names}, {name: devices[name].copy() for name in names}
+        links = np.flatnonzero(concerned[self.layout.owners])
+        counted, since = {}, {}
+        for name in (*CARRIED, *COUNTED):
+            if name not in devices:
+                continue
+            known = name in self.counted
+            counted[name] = self.counted[name].copy() if known else np.zeros(self.layout.count)
+            since[name] = self.since[name].copy() if known else np.zeros(len(concerned))
+            counted[name][links] = self.shown(name, devices[name], links)
+            since[name][concerned] = devices[name][concerned]
+        return counted, since
 
 
 def first_of_each(links: Positions, owners: Positions) -> Positions:

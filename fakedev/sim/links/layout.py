@@ -60,6 +60,10 @@ class LinkLayout:
         self.count = int(ends[-1]) if len(ends) else 0
         self.switch_count = sum(pool.nodes * pool.switches for pool in self._pools)
 
+    def prepare(self) -> None:
+        """Make now what the first link that fails needs: with very many links it takes some milliseconds."""
+        _ = self.owners, self.numbers, self.remotes
+
     def of(self, device: int) -> range:
         """The links of a device."""
         first = int(self.firsts[device])

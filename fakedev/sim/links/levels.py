@@ -135,9 +135,9 @@ def _switches(layout: LinkLayout, links: Mapping[str, Floats], devices: Level, n
     :param links: what the links show.
     :param names: which quantities of their devices these have.
     """
-    chosen = np.flatnonzero(layout.switches >= 0) if layout.switch_count else np.zeros(0, dtype=np.int64)
 
     def summed(values: Floats) -> Floats:
+        chosen = layout.switches >= 0
         where = layout.switches[chosen]
         return np.bincount(where, weights=values[chosen], minlength=layout.switch_count).astype(np.float64)
 
@@ -147,7 +147,10 @@ def _switches(layout: LinkLayout, links: Mapping[str, Floats], devices: Level, n
     def temperature() -> Floats:
         air = np.full(layout.switch_count, _ROOM_CELSIUS)
         if _AIR in devices.arrays:
-            known = devices.arrays[_AIR][layout.switch_firsts]
+            # The warmest that its boards know: one that is lost shows none.
+            chosen = layout.switches >= 0
+            known = np.zeros(layout.switch_count)
+            np.maximum.at(known, layout.switches[chosen], devices.arrays[_AIR][layout.owners[chosen]])
             air = np.where(known > 0, known, air)
         carried = sum((summed(links[name]) for name in RATES if name in links), np.zeros(layout.switch_count))
         most = 2 * summed(layout.bytes_per_second)

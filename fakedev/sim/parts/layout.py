@@ -87,11 +87,11 @@ class Parts:
 
     def held(self, units: Positions) -> list[int]:
         """Some units, and the devices that tiles among them are tiles of."""
-        if not self.is_tile.any():
-            return list(map(int, units))
-        parts = units[units >= self.device_count] - self.device_count
-        of_tiles = self.owners[parts[self.is_tile[parts]]]
-        return list(map(int, np.unique(np.concatenate((units, of_tiles)))))
+        if self.is_tile.any():
+            parts = units[units >= self.device_count] - self.device_count
+            units = np.unique(np.concatenate((units, self.owners[parts[self.is_tile[parts]]])))
+        held: list[int] = units.tolist()
+        return held
 
     def amount_shares(self, units: Positions) -> Floats:
         """What of an amount that is asked of each of some units it is asked for, shape as ``units``.

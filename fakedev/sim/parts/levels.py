@@ -72,9 +72,10 @@ def unit_level(parts: Parts, devices: Level, of_parts: Level) -> Level:
     def mask(name: str) -> Mask:
         return np.concatenate([_mask(level, name) for level in (devices, of_parts)])
 
-    names = {**devices.arrays, **of_parts.arrays}
-    of_parts_alone = {name: None for name in of_parts.arrays if name not in devices.arrays}
-    masked = {**devices.present, **of_parts.present, **of_parts_alone}
+    # Names alone: nothing is made before it is asked for.
+    names = dict.fromkeys((*devices.arrays, *of_parts.arrays))
+    of_parts_alone = [name for name in of_parts.arrays if name not in devices.arrays]
+    masked = dict.fromkeys((*devices.present, *of_parts.present, *of_parts_alone))
     return Level(parts.unit_count, _Made(names, array), _Made(masked, mask))
 
 

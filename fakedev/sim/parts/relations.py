@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from fakedev.sim.askable import ASKABLE
-from fakedev.sim.boards.coefficients import Coefficients
+from fakedev.sim.boards.coefficients import Coefficients, with_dynamics
 from fakedev.sim.boards.engines import ENGINES, Engines
 from fakedev.sim.boards.power import work_share
 from fakedev.sim.demand import Demand
@@ -57,23 +57,23 @@ class PartRelations:
     def __init__(self, roster: Roster, relations: Relations, seed: int) -> None:
         parts = self._parts = roster.parts
         owners = parts.owners
-        types = [roster.nodes[each].pool.device_type for each in roster.node_positions(owners).tolist()]
+        types, pools = [pool.device_type for pool in roster.pools], roster.device_pools()[owners]
         capacity = relations.capacity()
         of_memory = memory_share(parts, capacity.most(_MEMORY))
-        self._page = np.array([each.memory_page_bytes for each in types])
+        self._page = np.array([each.memory_page_bytes for each in types])[pools]
         self._most_used = np.floor(capacity.most(_MEMORY)[owners] * of_memory / self._page) * self._page
         total = capacity.memory_total_bytes[owners]
         self._total = np.where((parts.memory_bytes > 0) & (total > 0), parts.memory_bytes, total * of_memory)
         self._low, self._span = self._ends(relations, of_memory)
         self.idle_memory_bytes = capacity.idle.get(_MEMORY, np.zeros(parts.device_count))
-        has_dynamics = np.array([each.dynamics is not None for each in types], dtype=np.bool_)
+        has_dynamics = np.array([each.dynamics is not None for each in types], dtype=np.bool_)[pools]
         self._places = Places(has_dynamics)
         self._boards: Coefficients | None = None
         self._engines: Engines | None = None
         if has_dynamics.any():
-            of_boards = [each for each in types if each.dynamics is not None]
-            keys = roster.keys()[owners][has_dynamics]
-            self._boards = Coefficients(of_boards, np.full(len(of_boards), np.nan), seed, keys)
+            of_boards, which = with_dynamics(types, pools)
+            keys = roster.keys[owners][has_dynamics]
+            self._boards = Coefficients(of_boards, which, np.full(len(which), np.nan), seed, keys)
             self._engines = Engines(self._boards)
         self._tiles: Tiles | None = None
         if parts.is_tile.any():
