@@ -52,7 +52,8 @@ def test_post(app: MemoryApplication) -> None:
     assert (answer.status, answer.headers["location"]) == (201, "/api/v1/workloads/w2")
     described = json.loads(answer.body)
     assert described == {
-        "id": "w2", "state": "starting", "name": "night", "devices": ["a/0"], "profile": "60:5:10", "repeat": 1,
+        "id": "w2", "state": "starting", "origin": "request",
+        "name": "night", "devices": ["a/0"], "profile": "60:5:10", "repeat": 1,
         "device-count": 1, "load-percent": 0.0, "run-seconds": 0.0, "remaining-seconds": 10.0,
     }  # fmt: skip
     assert app.json(answer.headers["location"]) == described
@@ -73,7 +74,7 @@ def test_post_with_everything(app: MemoryApplication) -> None:
         "namespace": "n", "container": "c", "limits": {"memory": 79e9}, "run-time-limit": "5m", "ttl": 60,
     }  # fmt: skip
     described = json.loads(app.ask("POST", WORKLOADS, fields).body)
-    del described["id"], described["state"]
+    del described["id"], described["state"], described["origin"]
     assert described == {
         **fields, "devices": ["0", "1"], "profile": "50:0:0", "run-time-limit": 300.0, "ttl": 60.0,
         "device-count": 2, "load-percent": 0.0, "run-seconds": 0.0, "remaining-seconds": 60.0,

@@ -46,5 +46,5 @@ def sample_page(
     for _ in range(_TICKS):
         fleet.advance()
     shown = configuration.identities["sample"]
-    page = Page(Face(shown, DeviceSource(fleet, shown.shared_devices)), fleet.roster.nodes)
+    page = Page(Face(shown, DeviceSource(fleet, shown.shared_devices)), fleet.roster.shown)
     return shown, page.render(fleet.shown).decode()

@@ -46,7 +46,7 @@ def check_unique_nodes(identity: Identity, pools: Sequence[PoolSpec], place: Pla
     fixed = {name for pool in pools for source in _sources(pool) for name in source}
     if used & ((set(_OF_A_NODE) - _with_aliases(fixed)) | _with_aliases(own)):
         return
-    if len(pools) == nodes and "pool" in used:
+    if len({pool.name for pool in pools}) == nodes and "pool" in used:
         return
     report.problem(
         place,

@@ -242,7 +242,7 @@ class Pages:
         name = node.name if node is not None else ""
         key = (name, None if name else selection.pool, id(selection.identity), selection.hold_seconds)
         if key not in self._kept:
-            nodes = [node] if node is not None else [each for each in self.fleet.roster.nodes if selection.has(each)]
+            nodes = [node] if node is not None else [each for each in self.fleet.roster.shown if selection.has(each)]
             self._kept[key] = self._made(nodes, selection), name, selection
         return self._kept[key][0]
 
@@ -256,6 +256,9 @@ class Pages:
     def _made(self, nodes: Sequence[RosterNode], selection: Selection) -> CachedPage:
         identity, hold = selection.identity, selection.hold_seconds
         groups = [(identity, list(nodes))] if identity else by_identity(nodes, self.identities)
+        if not groups:  # a shard without nodes of that pool: an empty page
+            pools = self.fleet.roster.pools
+            groups = [(self.identities[selection.pool or pools[0].name], [])]
         faces = [(self._face(shown), group) for shown, group in groups]
         states = [self._held.every(shown.hold_seconds if hold is None else hold) for shown, _ in groups]
 

@@ -7,12 +7,12 @@ from html import escape
 from twisted.web.resource import Resource
 
 from fakedev import __version__
-from fakedev.exposition.discovery import targets_of
+from fakedev.exposition.discovery import chosen_nodes, targets_of
 from fakedev.net.api import make_api
 from fakedev.net.health import HealthPage
 from fakedev.net.http_request import GuardedRequest
 from fakedev.net.http_resource import Folder, GuardedResource
-from fakedev.net.http_response import Response, json_response
+from fakedev.net.http_response import HttpError, Response, json_response
 from fakedev.net.metrics_page import MetricsPage
 from fakedev.net.named_node import HostMetricsPage
 from fakedev.net.own_metrics import OwnMetricsResource
@@ -25,6 +25,7 @@ from fakedev.net.reload_page import Reload
 from fakedev.net.selection import Selection
 from fakedev.net.tester_pages import make_tester_folder
 from fakedev.sim.fleet import Fleet
+from fakedev.sim.shards import parse_shard
 
 
 class NodePages(GuardedResource):
@@ -56,14 +57,15 @@ class Discovery(GuardedResource):
         self._pool = pool
 
     def get(self, request: GuardedRequest) -> Response:
-        """All targets, or those of ``?pool=``; they are reached where this request came to."""
+        """All targets, or those of ``?pool=`` and ``?shard=``; they are reached where this request came to."""
         host = (request.header(b"host") or b"localhost").decode("latin-1")
-        wanted = self._pool or request.args.get(b"pool", [b""])[0].decode("utf-8", "replace")
+        pool, shard = (request.args.get(name, [b""])[0].decode("utf-8", "replace") for name in (b"pool", b"shard"))
         hidden = self._fleet.troubles.hidden()
-        nodes = [
-            node for node in self._fleet.roster.nodes if wanted in ("", node.pool.name) and node.name not in hidden
-        ]
-        return json_response(targets_of(nodes, host))
+        try:
+            nodes = chosen_nodes(self._fleet.roster, self._pool or pool, parse_shard(shard) if shard else None)
+        except ValueError as error:
+            raise HttpError(400, f"shard: {error}") from None
+        return json_response(targets_of([node for node in nodes if node.name not in hidden], host))
 
 
 class Start(Folder):
@@ -81,7 +83,7 @@ class Links(GuardedResource):
 
     def __init__(self, fleet: Fleet, has_queues: bool) -> None:
         super().__init__()
-        nodes = fleet.roster.nodes
+        nodes = fleet.roster.shown
         paths = ["/metrics", f"/nodes/{nodes[0].name}/metrics", "/sd", "/health"]
         if has_queues:
             paths.append("/queues/metrics")

@@ -218,7 +218,7 @@ class Relations:
             return
         used = self._low[_MEMORY] + demand.held * self._span[_MEMORY] + demand.asked.get(_MEMORY, 0.0)
         if self._some_memory:
-            used = np.round(used / self._page) * self._page
+            used = np.where(self._total > 0, np.round(used / self._page) * self._page, used)
         used = np.clip(used, 0.0, self._most_used)
         arrays[_MEMORY] = used
         if self._some_memory:
