@@ -1,6 +1,6 @@
 # make run    serve the built-in demo (ARGS="--config FILE" serves something else)
 # make test   lint, types and every test
-# make bench  the benchmarks of doc/performance.md
+# make bench  the benchmarks of doc/performance.md (ARGS="--write --minutes 10 prometheus" does one of them anew)
 # make clean  remove all that these made
 #
 # They set up what they need in .venv; PYTHON=... chooses the Python that it is made with.

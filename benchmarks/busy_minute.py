@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import threading
 from collections import Counter
@@ -32,7 +34,8 @@ py-spy takes a part of the waiting there for work. On a terminal `py-spy top --p
 """,
         ["itself", "in all"],
     )
-    if shutil.which("py-spy") is None:
+    spy = shutil.which("py-spy", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    if spy is None:
         section.add("there is no py-spy here: `pip install py-spy`", "", "")
         return section
     with fakedev(dcgm(_NODES * 8)) as (server,), tempfile.TemporaryDirectory(prefix="fakedev-bench-") as folder:
@@ -45,7 +48,7 @@ py-spy takes a part of the waiting there for work. On a terminal `py-spy top --p
         scrapes.start()
         stacks = Path(folder, "stacks")
         arguments = [
-            "py-spy", "record", f"--rate={_RATE}", f"--duration={_SECONDS}", "--format=raw", f"--output={stacks}",
+            spy, "record", f"--rate={_RATE}", f"--duration={_SECONDS}", "--format=raw", f"--output={stacks}",
             f"--pid={server.pid}",
         ]  # fmt: skip
         subprocess.run(arguments, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -18,6 +18,7 @@ from pathlib import Path
 from time import perf_counter
 
 import boards
+import busy_minute
 import disturbance
 import growth
 import load_tester
@@ -25,6 +26,7 @@ import queues
 import reloads
 import rendering
 import scrapes
+import service_sizes
 import sizes
 import web_page
 import whole_page
@@ -39,6 +41,7 @@ BENCHMARKS: dict[str, Callable[[], Section]] = {
     "whole-page": whole_page.whole_page,
     "changing-labels": growth.changing_labels,
     "growth": growth.growth,
+    "service-sizes": service_sizes.service_sizes,
     "attaching": workloads.attaching,
     "ticks": workloads.ticks,
     "boards": boards.boards,
@@ -50,6 +53,7 @@ BENCHMARKS: dict[str, Callable[[], Section]] = {
     "silent-peers": disturbance.silent_peers,
     "reloads": reloads.reloads,
     "prometheus": real_prometheus,
+    "busy-minute": busy_minute.busy_minute,
     "queues": queues.speed,
     "queue-latency": queues.latency,
     "queue-depth": queues.depth,

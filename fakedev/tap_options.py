@@ -19,6 +19,7 @@ from fakedev.config.effective import effective_text
 from fakedev.config.files import Files
 from fakedev.config.load import load
 from fakedev.config.problems import ConfigurationError
+from fakedev.config.shard_words import shard_override
 from fakedev.sim.record_head import RecordHead
 from fakedev.tap_reload import ReadAgain
 
@@ -46,6 +47,13 @@ class Options(UsageOptions):
     def opt_set(self, assignment: str) -> None:
         """KEY=VALUE: a value of the configuration, as fleet.seed=7; may be repeated"""
         self["set"].append(assignment)
+
+    def opt_shard(self, shard: str) -> None:
+        """I/N: simulate one slice of the nodes, counted from 0; hostname/N: its number ends this host's name"""
+        try:
+            self["set"].append(shard_override(shard))
+        except ValueError as error:
+            raise UsageError(f"--shard: {error}") from None
 
     def opt_version(self) -> None:
         """print the version"""

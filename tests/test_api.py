@@ -52,7 +52,8 @@ def test_post(app: MemoryApplication) -> None:
     assert (answer.status, answer.headers["location"]) == (201, "/api/v1/workloads/w2")
     described = json.loads(answer.body)
     assert described == {
-        "id": "w2", "state": "starting", "name": "night", "devices": ["a/0"], "profile": "60:5:10", "repeat": 1,
+        "id": "w2", "state": "starting", "origin": "request",
+        "name": "night", "devices": ["a/0"], "profile": "60:5:10", "repeat": 1,
         "device-count": 1, "load-percent": 0.0, "run-seconds": 0.0, "remaining-seconds": 10.0,
     }  # fmt: skip
     assert app.json(answer.headers["location"]) == described
@@ -73,7 +74,7 @@ def test_post_with_everything(app: MemoryApplication) -> None:
         "namespace": "n", "container": "c", "limits": {"memory": 79e9}, "run-time-limit": "5m", "ttl": 60,
     }  # fmt: skip
     described = json.loads(app.ask("POST", WORKLOADS, fields).body)
-    del described["id"], described["state"]
+    del described["id"], described["state"], described["origin"]
     assert described == {
         **fields, "devices": ["0", "1"], "profile": "50:0:0", "run-time-limit": 300.0, "ttl": 60.0,
         "device-count": 2, "load-percent": 0.0, "run-seconds": 0.0, "remaining-seconds": 60.0,
@@ -220,6 +221,7 @@ def test_devices(app: MemoryApplication) -> None:
     assert {"usage_ratio", "power_watts", "temperature_celsius", "memory_used_bytes"} <= set(first["quantities"])
     alone = app.json("/api/v1/devices/a/0")
     assert [each["metric"] for each in alone.pop("explained")][:2] == ["usage_ratio", "core_frequency_mhz"]
+    assert [each["link"] for each in alone.pop("links")] == [f"a/0/link/{number}" for number in range(18)]
     assert alone == first
     of_b = app.json("/api/v1/devices?node=b")
     assert (of_b["devices"], of_b["total"]) == (every["devices"][2:], 2)
@@ -252,7 +254,9 @@ def test_nodes(app: MemoryApplication) -> None:
     assert app.json("/api/v1/nodes") == {"nodes": [first, second], "total": 2}
     assert app.json("/api/v1/nodes?pool=p&offset=1") == {"nodes": [second], "total": 2}
     assert app.json("/api/v1/nodes?pool=q") == {"nodes": [], "total": 0}
-    assert app.json("/api/v1/nodes/b") == second
+    alone = app.json("/api/v1/nodes/b")
+    assert [each["device"] for each in alone.pop("topology")["devices"]] == ["b/0", "b/1"]
+    assert alone == second
     assert app.get(first["metrics"]).status == 200  # type: ignore[arg-type]
     assert app.json("/api/v1/nodes?pool=%C3%A9%FF&x=\u00e9") == {"nodes": [], "total": 0}
     failed(app.get("/api/v1/nodes/c"), 404, "not-found")

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import pytest
 
+from fakedev.sim.fleet import Fleet
+from fakedev.sim.selectors import resolve
 from tests.config_help import loaded, pool, problems
 
 SAFE = "web: []\nworkloads: {listen: []}\n"
@@ -18,7 +20,7 @@ SAFE = "web: []\nworkloads: {listen: []}\n"
             "- a",
             ["f.yaml:1: must be a mapping of version, fleet, web, workloads, faults, journal, log, watch, queues, tester, not a list"],
         ),
-        ("fleet: 3", ["f.yaml:1: fleet: must be a mapping of seed, tick, speed, epoch, pools, not '3'"]),
+        ("fleet: 3", ["f.yaml:1: fleet: must be a mapping of seed, tick, speed, epoch, shard, pools, not '3'"]),
         ("fleet:\n  sed: 3", ["f.yaml:2: fleet: unknown key 'sed'; did you mean 'seed'?"]),
         ("log: {zzz: 3}", ["f.yaml:1: log: unknown key 'zzz'; known here: level, format"]),
         ("web: 9400", ["f.yaml:1: web: must be a list of addresses, not '9400': put [ ] around it"]),
@@ -142,15 +144,22 @@ def test_devices_that_would_be_the_same_series() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("name\nx y", ["nodes.csv:2: 'x y' is no node name: at most 253 letters, digits, '.', '_' and '-', the first and the last no sign"]),
-        ("host,labels\nx,", ["nodes.csv:1: has no column 'name': the first line names the columns, as name,labels"]),
-        ("", ["nodes.csv:1: has no column 'name': the first line names the columns, as name,labels"]),
+        ("name\nx y", ["nodes.csv:2: column name: 'x y' is no node name: at most 253 letters, digits, '.', '_' and '-', the first and the last no sign"]),
+        ("host,labels\nx,", ["nodes.csv:1: has no column 'name': the first line names the columns, as name,device,count,labels"]),
+        ("", ["nodes.csv:1: has no column 'name': the first line names the columns, as name,device,count,labels"]),
         ("name\n", ["nodes.csv:1: has no node: give at least one line below the first"]),
-        ("name,labels\nx,a=1;b", ["nodes.csv:2: the label 'b' has no =, as rack=a1;row=3"]),
+        ("name,labels\nx,a=1;b", ["nodes.csv:2: column labels: the label 'b' has no =, as rack=a1;row=3"]),
         ("name\nx\nx", ["nodes.csv:3: the node 'x' is there twice (first at nodes.csv:2): names are unique"]),
         ("name\nx,y", ["nodes.csv:2: has more values than the first line has columns"]),
         ("name\nx\ny\x00", ["nodes.csv:3: has the character U+0000, which no text file may hold"]),
         ('name\n"x', ["nodes.csv:2: is not CSV: unexpected end of data"]),
+        ("name,divice\nx,t4", ["nodes.csv:1: unknown column 'divice': did you mean 'device'?; for labels label:NAME"]),
+        ("name,name\nx,y", ["nodes.csv:1: has the column 'name' twice"]),
+        ("name,label:3\nx,y", ["nodes.csv:1: column 'label:3': '3' is no label name: letters, digits and _ only, no digit first"]),
+        ("name,device\nx,h1000", ["nodes.csv:2: no device type 'h1000'; did you mean 'h100'? A file of your own is named by its path."]),
+        ("name,count\nx,1.5", ["nodes.csv:2: column count: '1.5' is no number of devices: 1 to 1024"]),
+        ("name,count\nx,\ny,1025", ["nodes.csv:3: column count: '1025' is no number of devices: 1 to 1024"]),
+        ("name,inlet\nx,hot", ["nodes.csv:2: column inlet: inlet 'hot' is no number within -60 to 100"]),
     ],
 )  # fmt: skip
 def test_csv_problems(text: str, expected: list[str]) -> None:
@@ -165,3 +174,22 @@ def test_csv_nodes() -> None:
     text = "name , labels\nx, rack=1;row=a=b \ny,\n"
     (found,) = loaded(pool(nodes="nodes.csv"), {"nodes.csv": text}).fleet.pools
     assert [(node.name, dict(node.facts)) for node in found.nodes] == [("x", {"rack": "1", "row": "a=b"}), ("y", {})]
+
+
+def test_csv_devices() -> None:
+    """Device types and numbers of devices of single nodes; the others have those of the pool. They stay in order."""
+    text = "name,device,count,label:rack\na,t4,2,r1\nb,,,r2\nc,t4,2,\nd,,1,\ne,t4,4,r1\n"
+    fleet = Fleet(loaded(pool(nodes="nodes.csv", identity="dcgm"), {"nodes.csv": text}).fleet)
+    found = [
+        (node.name, node.pool.name, node.pool.device_type.name, len(node.devices), dict(node.spec.facts))
+        for node in fleet.roster.nodes
+    ]
+    assert found == [
+        ("a", "a", "t4-16gb", 2, {"rack": "r1"}),
+        ("b", "a", "h100-sxm5-80gb", 8, {"rack": "r2"}),
+        ("c", "a", "t4-16gb", 2, {}),
+        ("d", "a", "h100-sxm5-80gb", 1, {}),
+        ("e", "a", "t4-16gb", 4, {"rack": "r1"}),
+    ]
+    assert resolve(["*/3"], fleet.roster).tolist() == [5, 16]
+    assert [fleet.roster.device_name(device) for device in resolve(["?/card2"], fleet.roster)] == ["b/2", "e/2"]

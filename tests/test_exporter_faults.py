@@ -59,6 +59,21 @@ class TestSeries:
         cleared(fleet, fault)
         assert seen(fleet, "energy_joules") == shown(fleet, "energy_joules")
 
+    def test_frozen_now_and_then(self) -> None:
+        """Each device shows what it showed when it froze, whichever froze before it."""
+        fleet = busy(5)
+        inject(fleet, kind="frozen", devices="*/0", every="3s", probability=0.5)
+        last = fleet.energy_joules.copy()
+        frozen: dict[int, float] = {}
+        for _ in range(40):
+            fleet.advance()
+            (fault,) = fleet.faults.by_id.values()
+            on = set(fault.concerned.tolist())
+            frozen = {device: frozen.get(device, last[device]) for device in on}
+            for device in (0, 4):
+                assert seen(fleet, "energy_joules", device) == frozen.get(device, fleet.energy_joules[device])
+            last = fleet.energy_joules.copy()
+
     def test_counters_begin_again(self) -> None:
         """From 0, and go on; those of a board that is reset later are not negative."""
         fleet = busy(50)

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakedev.sim.randomness import Keys, entity_key, hashes, normal, uniform
+from fakedev.sim.entity_keys import entity_key
+from fakedev.sim.randomness import Keys, hashes, normal, uniform
 
 SEEDS = st.integers(0, 2**63)
 TICKS = st.integers(0, 2**40)

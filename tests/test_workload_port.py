@@ -88,9 +88,10 @@ class WordsTests(PortTests):
         assert self.peer.say(line) == ["ok w2"]
         self.app.tick(2)
         assert self.peer.say("show w2") == [
-            "ok 17 lines",
+            "ok 18 lines",
             "id: w2",
             "state: running",
+            "origin: request",
             'name: "two words"',
             "devices: 0,1",
             "profile: 50:5:10,20:0:5",
@@ -358,7 +359,7 @@ class WordsTests(PortTests):
         clock = self.app.connect(CLOCK_ONLY)
         not_workloads = refused.format("start or stop workloads", "workloads")
         assert clock.say("run y devices=a/0 profile=10", "stop x") == [not_workloads, not_workloads]
-        assert clock.say("advance 5s", "show x")[:2] == ["ok tick 5 seconds 5", "ok 9 lines"]
+        assert clock.say("advance 5s", "show x")[:2] == ["ok tick 5 seconds 5", "ok 10 lines"]
         clock = self.app.connect(CLOCK_ONLY)
         clock.send(bare())
         assert (clock.heard(), clock.closed) == (b"1", True)

@@ -128,7 +128,7 @@ def _fleet(configuration: Configuration, head: RecordHead | None) -> Fleet:
 
 
 def _pages(fleet: Fleet, configuration: Configuration, name: str) -> list[Page[RosterNode]]:
-    nodes = list(fleet.roster.nodes)
+    nodes = list(fleet.roster.shown)
     if name:
         node = fleet.roster.node(name)
         if node is None:

@@ -12,7 +12,7 @@ from fakedev.commands.configuration_options import add_configuration_options
 from fakedev.config.files import Files
 from fakedev.config.load import load
 from fakedev.config.problems import ConfigurationError
-from fakedev.exposition.discovery import targets_of
+from fakedev.exposition.discovery import chosen_nodes, targets_of
 from fakedev.sim.roster import Roster
 
 
@@ -27,11 +27,12 @@ def discover(arguments: Sequence[str]) -> int:
     except ConfigurationError as error:
         print(error, file=sys.stderr)
         return 2
-    pools = [pool for pool in configuration.fleet.pools if options.pool in (None, pool.name)]
-    if not pools:
+    fleet = configuration.fleet
+    if options.pool is not None and options.pool not in {pool.name for pool in fleet.pools}:
         print(f"fakedev sd: no pool {options.pool!r}", file=sys.stderr)
         return 2
-    text = json.dumps(targets_of(Roster(pools).nodes, options.target), indent=1) + "\n"
+    nodes = chosen_nodes(Roster(fleet.pools), options.pool or "", fleet.shard)
+    text = json.dumps(targets_of(nodes, options.target), indent=1) + "\n"
     if options.output is None:
         sys.stdout.write(text)
         return 0

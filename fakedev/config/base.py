@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 
 from fakedev.config.catalog import Catalog, Fields
@@ -29,27 +29,33 @@ def load_base(
     workloads = []
     series = Series(catalog, report)
     for values in entries:
-        workload = _workload(values, catalog, series, admission, rules, report)
+        workload = read_workload(values, catalog, series, report, admission, rules)
         if workload is not None:
             workloads.append(workload)
     return tuple(workloads)
 
 
-def _workload(
+def read_workload(
     values: Values,
     catalog: Catalog,
     series: Series,
-    admission: Admission | None,
-    rules: Faults | None,
     report: Report,
+    admission: Admission | None = None,
+    rules: Faults | None = None,
+    besides: Collection[str] = (),
 ) -> WorkloadSpec | None:
+    """A workload as the configuration says it; None when it is wrong, which was reported.
+
+    :param admission, rules: which workloads and faults the fleet takes; None when that is not asked.
+    :param besides: keys that are no fields of a workload.
+    """
     fields: Fields = {"repeat": (0, values.place), "devices": ("all", values.place)}
-    if values["file"] is not None:
+    if values.get("file") is not None:
         said = catalog.workload(values["file"], values.place_of("file"))
         if said is None:
             return None
         fields |= said
-    fields |= _plain_fields(values)
+    fields |= _plain_fields(values, besides)
     if not _is_whole(values):
         return None  # something was wrong, and that was reported
     if values.given("profile"):
@@ -75,13 +81,14 @@ def _workload(
     return workload
 
 
-def _plain_fields(values: Values) -> Fields:
+def _plain_fields(values: Values, besides: Collection[str]) -> Fields:
     """Those that are taken as they are written, and the faults."""
     fields: Fields = {}
+    apart = ("file", "profile", "metrics", "faults", *besides)
     for key in values:
-        if key not in ("file", "profile", "metrics", "faults") and values.given(key) and values[key] is not None:
+        if key not in apart and values.given(key) and values[key] is not None:
             fields[key] = (plain(values[key]), values.place_of(key))
-    if values["faults"] is not None:
+    if values.get("faults") is not None:
         fields["faults"] = ([_given(each) for each in values["faults"]], values.place_of("faults"))
     return fields
 

@@ -36,7 +36,9 @@ class Endpoints:
         self, catalog: Catalog, pools: list[LoadedPool], folder: str, runtime_folder: str, report: Report
     ) -> None:
         self._catalog = catalog
-        self._pools = {pool.spec.name: pool for pool in pools}
+        self._pools: dict[str, list[LoadedPool]] = {}
+        for pool in pools:
+            self._pools.setdefault(pool.spec.name, []).append(pool)
         self._folder = folder
         self._runtime_folder = runtime_folder
         self._report = report
@@ -103,7 +105,7 @@ class Endpoints:
         except ValueError as error:
             self._report.problem(place, f"per-node: {error}")
             return None
-        pools = [pool.spec for name, pool in self._pools.items() if values["pool"] in (None, name)]
+        pools = [pool.spec for name, parts in self._pools.items() if values["pool"] in (None, name) for pool in parts]
         count = sum(len(pool.nodes) for pool in pools)
         if count > network.num_addresses - 2:
             self._report.problem(place, f"per-node: {network} has not enough addresses for {count} nodes")
@@ -132,14 +134,14 @@ class Endpoints:
 
     def _identity_of(self, values: Values, complete: bool) -> Identity | None:
         """The identity of an endpoint's own; reports pages that could not be."""
-        pools = list(self._pools.values())
+        pools = [pool for parts in self._pools.values() for pool in parts]
         if values["pool"] is not None and complete:
             if values["pool"] not in self._pools:
                 nearest = nearest_name(values["pool"], self._pools)
                 hint = f"did you mean {nearest!r}?" if nearest else f"there is {', '.join(self._pools)}"
                 self._report.problem(values.place_of("pool"), f"no pool {values['pool']!r}; {hint}")
                 return None
-            pools = [self._pools[values["pool"]]]
+            pools = self._pools[values["pool"]]
         if values["identity"] is None:
             if complete:
                 self._check_page(pools, values.place)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fakedev.config.attribution import ATTRIBUTION
+from fakedev.config.churn_keys import CHURN
 from fakedev.config.dynamics_keys import DYNAMICS
 from fakedev.config.mig_keys import INSTANCES
 from fakedev.config.names import (
@@ -24,6 +25,7 @@ from fakedev.config.schema import Key, Section
 from fakedev.config.shapes import ListOf, MapOf, OneOf
 from fakedev.sim.connections import Layout
 from fakedev.sim.named_profiles import PROFILES
+from fakedev.sim.shards import parse_shard
 
 _PROFILE = OneOf((SCHEDULE, Choice(tuple(PROFILES))), words=f"{' or '.join(PROFILES)} or a schedule")
 _CELSIUS = Number(COLDEST_INLET, HOTTEST_INLET)
@@ -67,7 +69,7 @@ POOL = Section(
                 )
             ),
             "The nodes: a number of them, their names, or a CSV file with the columns name and, if wanted, "
-            "labels (as k=v;k=v) and inlet.",
+            "device, count, labels (as k=v;k=v), label:NAME and inlet.",
             default=1,
         ),
         Key(
@@ -109,6 +111,13 @@ POOL = Section(
             "What the devices do: a profile by name (doc/simulation.md), a schedule of utilization, or several of "
             "them, dealt round.",
             default_words="nothing",
+        ),
+        Key(
+            "churn",
+            CHURN,
+            "Workloads that come to each node by themselves, and go again.",
+            default=None,
+            default_words="none",
         ),
         Key(
             "devices-per-node",
@@ -165,6 +174,13 @@ FLEET = Section(
             Text("time", epoch_seconds),
             "Wall time of tick 0: start, an ISO 8601 time, or seconds since 1970.",
             default_words="start",
+        ),
+        Key(
+            "shard",
+            Text("shard", parse_shard),
+            "Only one slice of the nodes is simulated: its number, from 0, and how many there are, as 0/3 "
+            "([shards.md](shards.md)).",
+            default_words="all nodes",
         ),
         Key(
             "pools",

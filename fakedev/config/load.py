@@ -10,6 +10,7 @@ from typing import Final
 from fakedev.config.base import load_base
 from fakedev.config.catalog import Catalog
 from fakedev.config.checks import check_identity, note_unused_labels
+from fakedev.config.churn import check_churn
 from fakedev.config.configuration import Configuration, Journal, Logging, WorkloadPorts
 from fakedev.config.definitions import CONFIGURATION
 from fakedev.config.documents import read_document
@@ -26,6 +27,7 @@ from fakedev.config.schema import INVALID
 from fakedev.config.tester import own_frontend, tester_plans, tester_reports
 from fakedev.config.values import Values
 from fakedev.config.variables import Variables
+from fakedev.config.windows import tallies_shown
 from fakedev.sim.admission import Admission
 from fakedev.sim.faults.faults import MOST_FAULTS
 from fakedev.sim.parts.demand import unit_capacity
@@ -90,7 +92,7 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
     catalog = Catalog(files, report, folder, os.path.dirname(path or ""))
     fleet: Values = values["fleet"]
     pools = Pools(catalog, report).load(fleet["pools"] or ())
-    complete = len(pools) == len(fleet["pools"] or ()) and bool(pools)
+    complete = len({pool.spec.name for pool in pools}) == len(fleet["pools"] or ()) and bool(pools)
     for pool in pools:
         check_identity(pool.identity, pool.spec, pool.values.place_of("identity"), report)
     specs = tuple(pool.spec for pool in pools)
@@ -116,15 +118,24 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
     if rules is not None:
         profiled, faulty = load_profiles(pools, rules, report)
         base, faults = base + profiled, faults + faulty
+    if admission is not None:
+        check_churn(pools, fleet["tick"], admission, report)
     if len(base) > MOST_WORKLOADS:
         text = f"{len(base)} workloads with those of profiles are too many: at most {MOST_WORKLOADS}"
         report.problem(workloads.place, f"workloads: {text}")
     if len(faults) > MOST_FAULTS:
         text = f"{len(faults)} faults with those of profiles are too many: at most {MOST_FAULTS}"
         report.problem(values.place_of("faults"), f"faults: {text}")
+    shard = fleet["shard"]
+    if complete and shard is not None and not any(map(shard.has, nodes)):
+        text = f"shard: {shard} has none of the {len(nodes)} nodes: have fewer shards"
+        report.problem(fleet.place_of("shard"), text)
     _note_labels(pools, report)
     return Configuration(
-        fleet=FleetSpec(specs, fleet["seed"], fleet["tick"], fleet["epoch"] or 0.0, base, metrics, faults),
+        fleet=FleetSpec(
+            specs, fleet["seed"], fleet["tick"], fleet["epoch"] or 0.0, base, metrics, faults,
+            tallies_shown([pool.identity.identity for pool in pools], web), shard,
+        ),
         epoch_is_start=fleet["epoch"] is None,
         speed=fleet["speed"],
         identities={pool.spec.name: pool.identity.identity for pool in pools},

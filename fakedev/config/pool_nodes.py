@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import re
 
 from fakedev.config.catalog import Catalog
-from fakedev.config.documents import is_clean
-from fakedev.config.names import MOST_NODES, fact_name, inlet_celsius, node_name
+from fakedev.config.names import node_name
+from fakedev.config.node_lists import ListedNode, read_node_list
 from fakedev.config.problems import Place, Report
 from fakedev.config.values import Values
 from fakedev.sim.spec import NodeSpec
@@ -39,7 +38,7 @@ class PoolNodes:
         self._report = report
         self._names = Names("node", report)
 
-    def load(self, values: Values) -> list[NodeSpec]:
+    def load(self, values: Values) -> list[ListedNode]:
         """The nodes of a pool; empty when they cannot be known."""
         nodes = values["nodes"]
         place = values.place_of("nodes")
@@ -52,9 +51,9 @@ class PoolNodes:
             return self._from_csv(nodes, place)
         for name, item in zip(nodes, values.items_of("nodes"), strict=False):
             self._names.add(name, item.place)
-        return [NodeSpec(name) for name in nodes]
+        return [ListedNode(NodeSpec(name), place) for name in nodes]
 
-    def _counted(self, values: Values, count: int) -> list[NodeSpec]:
+    def _counted(self, values: Values, count: int) -> list[ListedNode]:
         pattern = values["node-name"] or f"{values['name']}-{{}}"
         place = values.place_of("node-name" if values.given("node-name") else "nodes")
         if count > 1 and "{" not in pattern:
@@ -71,65 +70,20 @@ class PoolNodes:
             return []
         for name in names:
             self._names.add(name, place)
-        return [NodeSpec(name) for name in names]
+        return [ListedNode(NodeSpec(name), place) for name in names]
 
-    def _from_csv(self, path: str, place: Place) -> list[NodeSpec]:
-        """Nodes of a CSV file with the columns name and, if wanted, labels and inlet."""
+    def _from_csv(self, path: str, place: Place) -> list[ListedNode]:
+        """Nodes of a CSV file."""
         if not path.lower().endswith(".csv"):
             self._report.problem(
                 place, f"nodes: {path!r} is no number and no .csv file; names go into a list, as [{path}]"
             )
             return []
         found = self._catalog.text(path, place, "the list of nodes")
-        if found is None:
-            return []
-        text, shown = found
-        if not is_clean(text, shown, self._report):
-            return []
-        reader = csv.DictReader(text.splitlines(keepends=True), strict=True)
-        nodes: list[NodeSpec] = []
-        rows = 0
-        try:
-            columns = [column.strip() for column in reader.fieldnames or ()]
-            reader.fieldnames = columns
-            if "name" not in columns:
-                self._report.problem(
-                    Place(shown, 1), "has no column 'name': the first line names the columns, as name,labels"
-                )
-                return []
-            for row in reader:
-                rows += 1
-                node = self._csv_node(row, Place(shown, reader.line_num))
-                if node is not None:
-                    nodes.append(node)
-        except csv.Error as error:
-            rows += 1
-            self._report.problem(Place(shown, reader.reader.line_num), f"is not CSV: {error}")
-        if len(nodes) > MOST_NODES:
-            self._report.problem(Place(shown, 1), f"has {len(nodes)} nodes: at most {MOST_NODES}")
-        elif not rows:
-            self._report.problem(Place(shown, 1), "has no node: give at least one line below the first")
+        nodes = [] if found is None else read_node_list(*found, self._report)
+        for node in nodes:
+            self._names.add(node.spec.name, node.place)
         return nodes
-
-    def _csv_node(self, row: dict[str, str | None], place: Place) -> NodeSpec | None:
-        try:
-            if None in row:
-                raise ValueError("has more values than the first line has columns")
-            name = node_name((row["name"] or "").strip())
-            facts = {}
-            for pair in (row.get("labels") or "").split(";"):
-                if pair.strip():
-                    key, equals, value = pair.partition("=")
-                    if not equals:
-                        raise ValueError(f"the label {pair.strip()!r} has no =, as rack=a1;row=3")
-                    facts[fact_name(key.strip())] = value.strip()
-            inlet = (row.get("inlet") or "").strip()
-            celsius = inlet_celsius(inlet) if inlet else None
-        except ValueError as error:
-            self._report.problem(place, str(error))
-            return None
-        self._names.add(name, place)
-        return NodeSpec(name, facts, celsius)
 
 
 def _numbered(pattern: str, number: int) -> str:

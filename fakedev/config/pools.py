@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from fakedev.config.attribution import attributed
 from fakedev.config.catalog import Catalog
+from fakedev.config.churn import read_churn
 from fakedev.config.connections import with_topology
 from fakedev.config.dynamics import read_dynamics
 from fakedev.config.mig import divided
 from fakedev.config.models import LoadedDevice, LoadedDeviceList, LoadedIdentity
+from fakedev.config.node_lists import ListedNode
 from fakedev.config.nodes import Table
 from fakedev.config.pool_nodes import Names, PoolNodes
 from fakedev.config.problems import Place, Report
@@ -48,40 +50,61 @@ class Pools:
         self._devices = 0
 
     def load(self, pools: Iterable[Values]) -> list[LoadedPool]:
-        """All pools that could be built."""
-        return [pool for values in pools if (pool := self._pool(values)) is not None]
+        """All pools that could be built; one whose nodes have different devices is several of the same name."""
+        return [pool for values in pools for pool in self._pool(values)]
 
-    def _pool(self, values: Values) -> LoadedPool | None:
-        device = self._catalog.device(values["device"], values.place_of("device"))
+    def _pool(self, values: Values) -> list[LoadedPool]:
         identity = self._catalog.identity(values["identity"], values.place_of("identity"))
         listed = self._device_list(values)
         if identity is not None:
             identity = replace(identity, identity=attributed(identity.identity, values["attribution"]))
-        count = self._device_count(values, listed)
-        devices = self._listed_devices(values, listed, count) if listed else self._devices_given(values, count)
+        usual = self._device_count(values, listed)
         nodes = self._nodes.load(values)
+        counts = [node.count or usual for node in nodes]
+        most = max(counts, default=usual)
+        devices = self._listed_devices(values, listed, most) if listed else self._devices_given(values, most)
+        kinds: dict[tuple[str, int], list[ListedNode]] = {}
+        for node, count in zip(nodes, counts, strict=True):
+            kinds.setdefault((node.device, count), []).append(node)
+        types = {word: self._type(word, kinds, values) for word in dict.fromkeys(["", *(word for word, _ in kinds)])}
         name = values["name"]
         if name is None:
-            return None
+            return []
         self._names.add(name, values.place_of("name"))
-        fits = self._fits(len(nodes) * count, values.place_of("nodes"))
-        if device is None or identity is None or not nodes or not fits:
-            return None
+        fits = self._fits(sum(counts), values.place_of("nodes"))
+        if identity is None or not nodes or not fits or None in types.values():
+            return []
         for label in _SINGLE:
-            if label in values["labels"] and (count > 1 or len(nodes) > 1):
+            if label in values["labels"] and sum(counts) > 1:
                 self._report.problem(
                     _label_place(values, label),
                     f"labels: {label!r} differs from device to device: give it under devices, for one index",
                 )
         shown_as = {metric.quantity: name for name, metric in reversed(identity.identity.metric_names().items())}
-        device_type = with_topology(self._with_dynamics(device.type, values), values, self._report)
-        parts = divided(values["mig"], _places(values, "mig"), device, self._report)
-        spec = PoolSpec(
-            name, tuple(nodes), device_type, count, self._with_instances(values, devices, device),
-            dict(values["labels"]), shown_as, values["inlet"], parts,
-        )  # fmt: skip
-        self._check_inlets(spec, values)
-        return LoadedPool(spec, values, device, identity, listed)
+        churn = read_churn(values["churn"], self._catalog, self._report) if values["churn"] is not None else None
+        pools = []
+        for (word, count), alike in kinds.items():
+            device = types[word]
+            assert device is not None, word
+            own = {index: each for index, each in devices.items() if index < count}
+            device_type = with_topology(self._with_dynamics(device.type, values), values, self._report)
+            parts = divided(values["mig"], _places(values, "mig"), device, self._report)
+            spec = PoolSpec(
+                name, tuple(node.spec for node in alike), device_type, count,
+                self._with_instances(values, own, device), dict(values["labels"]), shown_as, values["inlet"], parts,
+                churn,
+            )  # fmt: skip
+            self._check_inlets(spec, values)
+            pools.append(LoadedPool(spec, values, device, identity, listed))
+        return pools
+
+    def _type(
+        self, word: str, kinds: Mapping[tuple[str, int], Sequence[ListedNode]], values: Values
+    ) -> LoadedDevice | None:
+        """The device type that a list of nodes calls so; empty: the pool's."""
+        if not word:
+            return self._catalog.device(values["device"], values.place_of("device"))
+        return self._catalog.device(word, next(nodes[0].place for (each, _), nodes in kinds.items() if each == word))
 
     def _with_instances(
         self, values: Values, devices: dict[int, DeviceSpec], device: LoadedDevice

@@ -14,8 +14,9 @@ def restart_reasons(now: Configuration, after: Configuration) -> list[str]:
 
 
 def _reasons(now: Configuration, after: Configuration) -> Iterator[str]:
-    simple = {
+    simple: dict[str, tuple[object, object]] = {
         "fleet.seed": (now.fleet.seed, after.fleet.seed),
+        "fleet.shard": (now.fleet.shard, after.fleet.shard),
         "fleet.tick": (now.fleet.tick_seconds, after.fleet.tick_seconds),
         "fleet.speed": (now.speed, after.speed),
         "fleet.epoch": (now.fleet.epoch_seconds, after.fleet.epoch_seconds),

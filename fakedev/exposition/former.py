@@ -43,7 +43,7 @@ def former_node(fleet: Fleet, node: RosterNode) -> Former[RosterNode] | None:
 def _first(roster: Roster, node: RosterNode, level: str) -> int | None:
     """Where the entities of a level begin in a node that has some; None where they do not follow each other."""
     match level.partition("/")[0]:
-        case "device" | "whole" | "tiled" | "single":
+        case "device" | "held" | "whole" | "tiled" | "single":
             return node.first
         case "unit":
             return None if roster.parts.count else node.first

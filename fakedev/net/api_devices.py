@@ -40,7 +40,7 @@ class Devices(ApiResource):
         node = roster.node(wanted)
         if wanted and node is None:
             raise HttpError(404, f"no node {wanted!r}", "unknown-name", "node")
-        places = node.devices if node else range(roster.device_count)
+        places = node.devices if node else roster.shown_devices.tolist()
         shown, facts, of_node = [], [], None
         for position in (places[place] for place in page_of(request, len(places))):
             holder = roster.nodes[roster.node_position(position)]

@@ -32,7 +32,7 @@ class Nodes(ApiResource):
     def get(self, request: GuardedRequest) -> Response:
         """The nodes in the order of the configuration."""
         pool = request.args.get(b"pool", [b""])[0].decode("utf-8", "replace")
-        nodes = [node for node in self._fleet.roster.nodes if pool in ("", node.pool.name)]
+        nodes = [node for node in self._fleet.roster.shown if pool in ("", node.pool.name)]
         shown = [describe_node(nodes[place], self._title(nodes[place])) for place in page_of(request, len(nodes))]
         return json_response({"nodes": shown, "total": len(nodes)})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fakedev.sim.churn import origin_of
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.roster import RosterNode
 from fakedev.sim.state import Level
@@ -30,6 +31,7 @@ def _workload(
     return {
         "id": workload.workload_id,
         "state": "starting" if begun is None else "running",
+        "origin": origin_of(workload.workload_id),
         **fields_of_workload(workload.spec),
         "device-count": len(workload.devices),
         "load-percent": loads.get(workload.workload_id, 0.0),

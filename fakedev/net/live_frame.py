@@ -10,6 +10,8 @@ from fakedev.net.tester_service import LoadTester
 from fakedev.net.ticker import Ticker
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.overview import HEALTH, health, rounded, summary
+from fakedev.sim.spec import PoolSpec
+from fakedev.sim.state import Level
 
 #: Queues, and plans of load, that a frame tells of.
 MOST_ROWS: Final = 100
@@ -32,7 +34,7 @@ class FrameSource:
     def frame(self) -> dict[str, Any]:
         """What doc/http.md says of the event ``tick``."""
         fleet, state = self.fleet, self.fleet.state
-        level = state.levels["device"]
+        level = shown_level(fleet)
         frame = {
             "tick": state.tick,
             "seconds": state.seconds,
@@ -55,25 +57,37 @@ class FrameSource:
 
 def fleet_outline(fleet: Fleet, version: str) -> dict[str, Any]:
     """What doc/http.md says of the event ``fleet``: who there is, in the order of the arrays of frames."""
-    places = {pool.name: place for place, pool in enumerate(fleet.roster.pools)}
+    places = {id(pool): place for place, pool in enumerate(fleet.roster.pools)}
     return {
         "version": version,
         "simulated": True,
         "tick-seconds": fleet.spec.tick_seconds,
         "health": HEALTH,
         "pools": [
-            [pool.name, pool.device_type.name, pool.devices_per_node, _limit(fleet, pool.name)]
+            [pool.name, pool.device_type.name, pool.devices_per_node, _limit(fleet, pool)]
             for pool in fleet.roster.pools
         ],
-        "nodes": [[node.name, places[node.pool.name]] for node in fleet.roster.nodes],
+        "nodes": [[node.name, places[id(node.pool)]] for node in fleet.roster.shown],
     }
 
 
-def _limit(fleet: Fleet, pool: str) -> float | None:
-    """The power limit of the first device of a pool; None where its type has none."""
+def _limit(fleet: Fleet, pool: PoolSpec) -> float | None:
+    """The power limit of the first device of a pool; None where its type has none, or it has no node here."""
     level = fleet.state.levels["device"]
-    first = next(node.first for node in fleet.roster.nodes if node.pool.name == pool)
-    return level.arrays["power_limit_watts"][first].item() if level.has("power_limit_watts", first) else None
+    first = next((node.first for node in fleet.roster.shown if node.pool is pool), None)
+    if first is None or not level.has("power_limit_watts", first):
+        return None
+    return level.arrays["power_limit_watts"][first].item()
+
+
+def shown_level(fleet: Fleet) -> Level:
+    """What the devices of the nodes that are shown show; a shard may simulate others beside them."""
+    level = fleet.state.levels["device"]
+    if len(fleet.roster.shown) == len(fleet.roster.nodes):
+        return level
+    devices = fleet.roster.shown_devices
+    arrays, present = ({name: each[devices] for name, each in of.items()} for of in (level.arrays, level.present))
+    return Level(len(devices), arrays, present)
 
 
 def _queue(figures: QueueFigures, name: str) -> list[Any]:

@@ -53,13 +53,16 @@ class AddressedNodes(GuardedResource):
         self._pages = pages
         self._first = int(network.network_address) + 1
         self._exporter = exporter
-        self._nodes = [node for node in pages.fleet.roster.nodes if selection.has(node)]
+        roster = pages.fleet.roster
+        # A node has the same address in every shard.
+        self._nodes = [roster.node(node.name) for node in (roster.whole or roster).nodes if selection.has(node)]
         self._selection = selection
 
     def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
         """What the exporter of the node has there to which the connection was made; nothing at any other address."""
         place = int(IPv4Address(request.host.host)) - self._first
-        if not 0 <= place < len(self._nodes):
+        node = self._nodes[place] if 0 <= place < len(self._nodes) else None
+        if node is None:
             return super().getChild(path, request)
-        page = self._pages.node_page(self._nodes[place], self._selection)
+        page = self._pages.node_page(node, self._selection)
         return self._exporter(page).getChildWithDefault(path, request)

@@ -78,6 +78,7 @@ class CachedPage:
         self._clock = clock
         self._parts = tuple(parts)
         self._end = b"# EOF\n" if openmetrics else b""
+        self._headers = parts[0].identity.headers
         self._content_type = OPENMETRICS.content_type if openmetrics else parts[0].identity.content_type
         self._tick = -1
         self._response: Response | None = None
@@ -163,7 +164,8 @@ class CachedPage:
     def _made(self, pieces: Sequence[bytes], state: State) -> Response:
         self._tick = state.tick
         body = Body(*filter(None, pieces), self._end)
-        self._response = response = Response(200, body, self._content_type, [(TICK_HEADER, str(state.tick))])
+        headers = ((TICK_HEADER, str(state.tick)), *self._headers)
+        self._response = response = Response(200, body, self._content_type, headers)
         self._latest.add(self, state.tick)
         return response
 
@@ -240,7 +242,7 @@ class Pages:
         name = node.name if node is not None else ""
         key = (name, None if name else selection.pool, id(selection.identity), selection.hold_seconds)
         if key not in self._kept:
-            nodes = [node] if node is not None else [each for each in self.fleet.roster.nodes if selection.has(each)]
+            nodes = [node] if node is not None else [each for each in self.fleet.roster.shown if selection.has(each)]
             self._kept[key] = self._made(nodes, selection), name, selection
         return self._kept[key][0]
 
@@ -254,6 +256,9 @@ class Pages:
     def _made(self, nodes: Sequence[RosterNode], selection: Selection) -> CachedPage:
         identity, hold = selection.identity, selection.hold_seconds
         groups = [(identity, list(nodes))] if identity else by_identity(nodes, self.identities)
+        if not groups:  # a shard without nodes of that pool: an empty page
+            pools = self.fleet.roster.pools
+            groups = [(self.identities[selection.pool or pools[0].name], [])]
         faces = [(self._face(shown), group) for shown, group in groups]
         states = [self._held.every(shown.hold_seconds if hold is None else hold) for shown, _ in groups]
 

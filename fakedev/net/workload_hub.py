@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from twisted.logger import Logger
+from twisted.logger import Logger, LogLevel
 
+from fakedev.sim.churn import is_churn
 from fakedev.sim.errors import Refused
 from fakedev.sim.events import DropWorkload, StartWorkload, StopWorkload
 from fakedev.sim.fleet import Fleet, workload_id_of
@@ -61,8 +62,10 @@ class WorkloadHub:
     def tell(self, verdicts: list[Verdict]) -> None:
         """Hand out the verdicts of a tick."""
         for verdict in verdicts:
-            self.log.info(
-                "workload {id} ({name}) ended with {code}: {text}",
+            # Those that come and go by themselves are many, and the journal has them.
+            level = LogLevel.debug if is_churn(verdict.workload_id) else LogLevel.info
+            self.log.emit(
+                level, "workload {id} ({name}) ended with {code}: {text}",
                 id=verdict.workload_id, name=verdict.name, code=verdict.code, text=verdict.text,
             )  # fmt: skip
             listener = self._listeners.pop(verdict.workload_id, None)

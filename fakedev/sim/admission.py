@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ from fakedev.sim.quantities import QUANTITY_ALIASES, quantity_name
 from fakedev.sim.randomness import Floats
 from fakedev.sim.roster import Roster
 from fakedev.sim.schedule import Positions
-from fakedev.sim.selectors import resolve
+from fakedev.sim.selectors import resolve_here
 from fakedev.sim.spec import Activity, MetricName, MetricUse, WorkloadSpec
 from fakedev.sim.units import format_duration
 from fakedev.sim.value_functions import DRAWN, Function
@@ -48,25 +48,29 @@ class Admission:
         self._quantities = quantities
         self._metric_names = metric_names
         self._tick_seconds = tick_seconds
-        self._seen: dict[WorkloadSpec, NDArray[np.int64]] = {}
+        self._seen: dict[Hashable, NDArray[np.int64]] = {}
         dynamics = [pool.device_type.dynamics for pool in roster.pools]
         self._kinds = sorted({*WORK_KINDS, *(kind for each in dynamics if each for kind in each.kinds)})
 
     def look_at(self, workloads: Iterable[WorkloadSpec]) -> None:
-        """Look at workloads beforehand: :meth:`check` takes no time for those that can run."""
+        """Look at workloads of the configuration beforehand: :meth:`check` takes no time for those that can run."""
         for workload in workloads:
             with suppress(Refused):
-                self._seen[workload] = self.check(workload)
+                self._seen[_key(workload)] = self.check(workload, of_configuration=True)
 
-    def check(self, workload: WorkloadSpec) -> NDArray[np.int64]:
+    def check(self, workload: WorkloadSpec, *, of_configuration: bool = False) -> NDArray[np.int64]:
         """The workload's units, ascending: devices, and in place of devices that have parts these.
 
+        :param of_configuration: every shard is told of it: there may be none of its devices here.
         :raises Refused: when it cannot run; ``where`` is the field at fault.
         """
-        seen = self._seen.get(workload) if self._seen else None
+        seen = self._seen.get(_key(workload)) if self._seen and of_configuration else None
         if seen is not None:
             return seen
-        devices = self._roster.parts.with_work(resolve(workload.devices, self._roster, workload.node))
+        found = resolve_here(workload.devices, self._roster, workload.node, of_configuration=of_configuration)
+        devices = self._roster.parts.with_work(found)
+        if of_configuration and self._roster.whole is not None:
+            return devices  # whether the whole fleet can have it is no question of this shard
         for metric, _ in workload.limits:
             if self.metric(metric).quantity not in self._quantities:
                 short = [alias for alias, name in QUANTITY_ALIASES.items() if name in self._quantities]
@@ -96,9 +100,13 @@ class Admission:
         return bool((self._capacity.most(use.metric)[devices] > 0).any())
 
     def limits(self, workload: WorkloadSpec) -> tuple[Limit, ...]:
-        """What the limits of a workload are of."""
+        """What the limits of a workload are of: those that some device of the fleet has."""
         named = [(metric, value, self.metric(metric)) for metric, value in workload.limits]
-        return tuple(Limit(metric, shown.quantity, shown.factor, value) for metric, value, shown in named)
+        return tuple(
+            Limit(metric, shown.quantity, shown.factor, value)
+            for metric, value, shown in named
+            if shown.quantity in self._quantities
+        )
 
     def metric(self, name: str) -> MetricName:
         """What a metric that somebody names shows: as an identity names it, or a quantity by its name or alias."""
@@ -142,6 +150,11 @@ class Admission:
                 "or more"
             )
             raise Refused("limit", text, "profile" if what == "profile" else "metrics")
+
+
+def _key(workload: WorkloadSpec) -> Hashable:
+    """What is the same for equal workloads: faults are mappings, which cannot be looked up."""
+    return (replace(workload, faults=()), repr(workload.faults)) if workload.faults else workload
 
 
 def _hint(word: str, known: Collection[str]) -> str:

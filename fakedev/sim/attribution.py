@@ -104,6 +104,10 @@ class Attribution:
         node = self._roster.nodes[self._roster.node_position(device)]
         (self._versions if is_first else self._shared_versions).change(node)
 
+    def is_free(self, device: int) -> bool:
+        """Whether nobody has a device."""
+        return device not in self._holders
+
     def facts(self, device: int) -> dict[str, str]:
         """``pod``, ``namespace`` and ``container`` of a device; empty texts when it is free."""
         holders = self._holders.get(device)

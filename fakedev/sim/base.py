@@ -1,15 +1,17 @@
-"""What the configuration itself starts: workloads and faults, and the ids that they were given."""
+"""What the configuration itself starts: workloads and faults, and the ids that they were given.
+
+Ids key randomness. They follow from the configuration alone, so that they are the same in every shard.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TypeVar
 
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.spec import FaultSpec
 from fakedev.sim.spec import FleetSpec, WorkloadSpec
 from fakedev.sim.turnstile import Turnstile
-from fakedev.sim.workloads import Workloads
 
 #: What the configuration says of a workload or fault.
 Spec = TypeVar("Spec", WorkloadSpec, FaultSpec)
@@ -18,12 +20,13 @@ Spec = TypeVar("Spec", WorkloadSpec, FaultSpec)
 class Base:
     """The workloads and faults of the configuration, whether they are over or not."""
 
-    def __init__(self, workloads: Workloads, turnstile: Turnstile, faults: Faults) -> None:
-        self._inside = workloads
+    def __init__(self, turnstile: Turnstile, faults: Faults) -> None:
         self._turnstile = turnstile
         self._all_faults = faults
         self._workloads: list[tuple[str, WorkloadSpec]] = []
         self._faults: list[tuple[str, FaultSpec]] = []
+        #: Ids of the workloads that have no device in this shard.
+        self._elsewhere: set[str] = set()
 
     @property
     def workload_ids(self) -> set[str]:
@@ -36,29 +39,49 @@ class Base:
         return {fault_id for fault_id, _ in self._faults}
 
     def start_workloads(self, specs: Sequence[WorkloadSpec]) -> None:
-        """Workloads of the configuration come, under ids that nobody has.
+        """Workloads of the configuration come, under ids that no other of it has.
 
         :raises Refused: when the fleet cannot take one.
         """
+        taken = self.workload_ids
         for spec in specs:
             workload_id, again = f"base-{spec.name}", 1
-            while workload_id in self._inside.by_id:
+            while workload_id in taken:
                 again += 1
                 workload_id = f"base-{spec.name}-{again}"
-            self._turnstile.accept(workload_id, spec)
             self._workloads.append((workload_id, spec))
+            taken.add(workload_id)
+            self._elsewhere.add(workload_id)
+        self._come_here()
 
-    def start_faults(self, specs: Sequence[FaultSpec]) -> None:
-        """Faults of the configuration begin, under ids that nobody has.
+    def _come_here(self) -> None:
+        """Workloads begin that this shard had no devices of; those of a whole fleet begin at once."""
+        for workload_id, spec in self._workloads:
+            if workload_id in self._elsewhere:
+                workload = self._turnstile.accept(workload_id, spec, of_configuration=True)
+                if len(workload.devices):
+                    self._elsewhere.remove(workload_id)
 
+    def left(self, workload_ids: Iterable[str]) -> None:
+        """This shard has no devices any more of some workloads."""
+        self._elsewhere.update(workload_ids)
+
+    def start_faults(self, specs: Sequence[FaultSpec], taken: Collection[str] = ()) -> None:
+        """Faults of the configuration begin, under ids that no other of it has.
+
+        :param taken: further ids, of those that are about to go.
         :raises Refused: when one cannot be.
         """
+        taken, number = self.fault_ids.union(taken), 1
         for spec in specs:
-            number = 1
-            while f"config-{number}" in self._all_faults.by_id:
+            while f"config-{number}" in taken:
                 number += 1
-            self._all_faults.add(self._all_faults.made(f"config-{number}", spec))
-            self._faults.append((f"config-{number}", spec))
+            fault_id = f"config-{number}"
+            fault = self._all_faults.made(fault_id, spec, of_configuration=True)
+            if len(fault.devices):
+                self._all_faults.add(fault)
+            self._faults.append((fault_id, spec))
+            taken.add(fault_id)
 
     def check_room(self, coming: FleetSpec) -> tuple[int, int]:
         """How many workloads and faults will begin with another configuration.
@@ -79,6 +102,7 @@ class Base:
     def keep_workloads(self, specs: Sequence[WorkloadSpec]) -> tuple[list[str], list[WorkloadSpec]]:
         """The configuration is another: the ids of the workloads that it has no longer, and those that are to begin."""
         self._workloads, gone, begins = _kept(self._workloads, specs)
+        self._elsewhere.difference_update(gone)
         return gone, begins
 
     def keep_faults(self, specs: Sequence[FaultSpec]) -> tuple[list[str], list[FaultSpec]]:

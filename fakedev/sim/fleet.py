@@ -2,8 +2,10 @@
 
 A tick, in its order (each step is array operations over the whole fleet):
 1. workloads that came or went since the last tick begin or leave; after a reload the fleet goes over to its new shape;
+   workloads come by themselves (:mod:`fakedev.sim.churn`);
 2. what the workloads ask of every device over the tick, from their profiles and noise (:mod:`fakedev.sim.demand`);
-3. all quantities of the devices, from that (:mod:`fakedev.sim.relations`);
+3. all quantities of the devices, from that (:mod:`fakedev.sim.relations`), and what is counted of them
+   (:mod:`fakedev.sim.tallies.tallies`);
 4. workloads whose end or limit fell into the tick, or who lost a device, get their verdict and leave.
 An event that arrives during tick n takes effect in tick n + 1, in order of arrival.
 """
@@ -30,10 +32,12 @@ from fakedev.sim.events import (
 )
 from fakedev.sim.faults.disguises import Disguises
 from fakedev.sim.faults.faults import Faults
+from fakedev.sim.faults.kinds import Scope
 from fakedev.sim.faults.pages import NodeTroubles
-from fakedev.sim.going_over import check_can_go_over, find_devices, without_base, without_devices
-from fakedev.sim.happenings import NOBODY, Happening, Happenings, ending, happening_of, tell_nobody
+from fakedev.sim.going_over import check_can_go_over, find_devices, without_base, without_devices, without_places
+from fakedev.sim.happenings import NOBODY, Happening, Happenings, coming_by_itself, ending, happening_of, tell_nobody
 from fakedev.sim.levels import DEVICE, UNIT, Levels, first_levels, moved_levels, next_levels, shown_levels
+from fakedev.sim.likes import Likes
 from fakedev.sim.links.advance import advanced
 from fakedev.sim.links.levels import link_history
 from fakedev.sim.machinery import Machinery
@@ -42,6 +46,7 @@ from fakedev.sim.randomness import Floats
 from fakedev.sim.roster import RosterNode
 from fakedev.sim.spec import FleetSpec
 from fakedev.sim.state import Level, State
+from fakedev.sim.tallies.tallies import Tallies
 from fakedev.sim.turnstile import Turnstile
 from fakedev.sim.workload import Verdict
 from fakedev.sim.workloads import Workloads
@@ -89,15 +94,20 @@ class Fleet:
         self._clock = ChangeClock(spec.epoch_seconds, spec.tick_seconds if wall_per_tick is None else wall_per_tick)
         self._clock_tick = 0
         self._sequence = 0
+        self._likes = Likes()
         self.turnstile = Turnstile(self.workloads, self._labels.attribution, self.faults, machinery.admission)
-        self._base = Base(self.workloads, self.turnstile, self.faults)
+        self._base = Base(self.turnstile, self.faults)
         self._base.start_workloads(spec.base)
         self._base.start_faults(spec.faults)
         self.troubles = NodeTroubles(self.faults, self.roster)
         self._disguises = Disguises(self.roster.parts, spec.epoch_seconds)
         self.turnstile.let_through(0, 0.0)
         demand = self.workloads.demand(0, 0.0, _INSTANT_SECONDS)
-        self.state = self.shown = self._state_of(0, first_levels(machinery, demand))
+        levels = first_levels(machinery, demand)
+        #: What exporters count of what the devices report.
+        self.tallies = Tallies(spec.tallies, self.roster, machinery.quantities)
+        self.tallies.note(levels[DEVICE], None, None, self._relations.conditions, 0.0)
+        self.state = self.shown = self._state_of(0, self.tallies.shown(levels))
 
     def _use(self, machinery: Machinery) -> None:
         self.machinery, self.spec, self.roster = machinery, machinery.spec, machinery.roster
@@ -126,17 +136,19 @@ class Fleet:
 
         :raises Refused: when it cannot be; nothing is changed or recorded then.
         """
-        sequence = self._sequence + 1
+        sequence, key = self._sequence + 1, ""
         concerned = NOBODY
         match event:
             case StartWorkload(workload):
-                concerned = self.turnstile.accept(workload_id_of(sequence), workload).devices
+                key = self._likes.key(self.state.tick, workload.name, workload.node, *workload.devices)
+                concerned = self.turnstile.accept(workload_id_of(sequence), workload, key).devices
             case StopWorkload(workload_id, reason):
                 self.turnstile.stop(workload_id, reason)
             case DropWorkload(workload_id):
                 self.turnstile.drop(workload_id)
             case InjectFault(fault):
-                made = self.faults.made(fault_id_of(sequence), fault)
+                key = self._likes.key(self.state.tick, fault.kind, fault.node, *fault.devices)
+                made = self.faults.made(fault_id_of(sequence), fault, key)
                 self.faults.add(made)
                 concerned = made.devices
             case ClearFault(fault_id):
@@ -147,6 +159,7 @@ class Fleet:
                 self._base.reserve(*self.check_can_go_over(machinery))
                 self._coming = machinery, Moves(self.roster, machinery.roster)
         self._sequence = sequence
+        self._likes.took(key)
         stamped = Stamped(self.state.tick, sequence, event)
         self._journal(stamped)
         self.happenings.note(happening_of(stamped, self.state.seconds), concerned)
@@ -173,6 +186,8 @@ class Fleet:
         if self._coming is not None:
             self._go_over(*self._coming, start)
         past = self.state.levels
+        for workload in self.machinery.churn.let_in(self.turnstile, self._labels.attribution, self.state):
+            self.happenings.note(coming_by_itself(workload, self.state.tick, start), workload.devices)
         pace = self.machinery.pace(past[DEVICE]) if self.workloads.count_work else {}
         demand = self.workloads.demand(self.state.tick + 1, start, end, pace)
         faults = self.faults.advance(start, end)
@@ -189,10 +204,14 @@ class Fleet:
         self.turnstile.end(over)
         self.turnstile.let_through(self.state.tick, end)
         self._labels.note(past[UNIT], levels[UNIT])
-        self.state = self.shown = self._state_of(self.state.tick + 1, levels)
+        self._labels.change(self.tallies.note(levels[DEVICE], past[DEVICE], faults, self._relations.conditions, end))
+        self.state = self.shown = self._state_of(self.state.tick + 1, self.tallies.shown(levels))
         seen = self._disguises.shown(levels[UNIT], past[UNIT], self.faults, start)
         if seen is not levels[UNIT]:
-            self.shown = self._state_of(self.state.tick, shown_levels(self.roster.parts, seen, levels))
+            levels = self.tallies.shown(
+                shown_levels(self.roster.parts, seen, levels), self.faults.active(Scope.SERIES)
+            )
+            self.shown = self._state_of(self.state.tick, levels)
         verdicts = self.turnstile.told() + list(over.values())
         self._note(past[UNIT], verdicts)
         return verdicts
@@ -213,7 +232,10 @@ class Fleet:
         self.moves = moves
         all_base = self._base.workload_ids
         gone, new_base = self._base.keep_workloads(coming.spec.base)
+        moved_out = without_places(self.workloads, coming, self._base.workload_ids)
+        self._base.left(moved_out)
         over = without_base(self.workloads, gone)
+        over += without_base(self.workloads, moved_out, "this shard has none of its devices any more")
         self.turnstile.end_and_tell(over + without_devices(self.workloads, self.roster, moves.closed, all_base))
         self.turnstile.let_through(self.state.tick, now_seconds)
         past, before = self.state.levels, self.machinery
@@ -225,10 +247,11 @@ class Fleet:
         self.turnstile.move(moves, self._labels.attribution, coming.admission)
         self._relations.change_conditions(moves.conditions(before.relations.conditions))
         levels = moved_levels(coming, past, before, moves, self.spec.epoch_seconds + now_seconds)
+        self.tallies.move(moves, self.spec.tallies, self.roster, coming.quantities)
         self._go_over_with_faults(moves)
         self._disguises.move(moves.units, self.roster.parts, levels[UNIT])
         self.happenings.move(self.roster, moves.units, self.state.tick)
-        self.state = self.shown = self._state_of(self.state.tick, levels)
+        self.state = self.shown = self._state_of(self.state.tick, self.tallies.shown(levels))
         self._base.start_workloads(new_base)
         self.turnstile.let_through(self.state.tick, now_seconds)
 
@@ -242,7 +265,7 @@ class Fleet:
             moves.units.new_of, self.roster, machinery.keys, machinery.unit_quantities, machinery.admission.metric,
             named_anew,
         )
-        self._base.start_faults(begins)
+        self._base.start_faults(begins, gone)
         self.troubles = NodeTroubles(self.faults, self.roster)
 
     # -- what others ask ----------------------------------------------------------------------------

@@ -29,14 +29,28 @@ def check_can_go_over(now: FleetSpec, coming: Machinery) -> None:
     ):
         if before != after:
             raise Refused("bad-argument", f"fleet.{key} cannot be changed by a reload ({before:g} to {after:g})", key)
+    if now.shard != coming.spec.shard:
+        raise Refused("bad-argument", "fleet.shard cannot be changed by a reload", "shard")
     for workload in coming.spec.base:
-        coming.admission.check(workload)
+        coming.admission.check(workload, of_configuration=True)
 
 
-def without_base(workloads: Workloads, ids: Collection[str]) -> list[Verdict]:
-    """Verdicts on the workloads that the configuration has no longer."""
+def without_base(
+    workloads: Workloads, ids: Collection[str], reason: str = "no longer in the configuration"
+) -> list[Verdict]:
+    """Verdicts on workloads of the configuration that end with it."""
     running = [workloads.by_id[each] for each in ids if each in workloads.by_id]
-    return [workload.verdict(0, "no longer in the configuration") for workload in running]
+    return [workload.verdict(0, reason) for workload in running]
+
+
+def without_places(workloads: Workloads, coming: Machinery, ids: Collection[str]) -> list[str]:
+    """Those of the configuration's running workloads that a shard has no device of any more."""
+    if coming.spec.shard is None:
+        return []
+    running = [workloads.by_id[each] for each in sorted(ids) if each in workloads.by_id]
+    return [
+        each.workload_id for each in running if not len(coming.admission.check(each.spec, of_configuration=True))
+    ]
 
 
 def without_devices(
@@ -67,7 +81,7 @@ def find_devices(workloads: Workloads, moves: Moves, coming: Machinery, base: Co
     for workload, places in zip(workloads.running(), workloads.places(moves.units), strict=True):
         if workload.workload_id in base:
             chosen.append(Chosen(workload, workload.devices))
-            workload.devices = coming.admission.check(workload.spec)
+            workload.devices = coming.admission.check(workload.spec, of_configuration=True)
             workload.limits = coming.admission.limits(workload.spec)
         else:
             workload.devices = places

@@ -26,7 +26,7 @@ from fakedev.sim.recent import Recent
 from fakedev.sim.roster import Roster
 from fakedev.sim.schedule import Positions
 from fakedev.sim.state import Level, Mask
-from fakedev.sim.workload import Verdict
+from fakedev.sim.workload import Verdict, Workload
 
 #: The last things that happened are kept for those who ask.
 MOST_KEPT: Final = 10_000
@@ -207,6 +207,13 @@ def happening_of(stamped: Stamped, seconds: float) -> Happening:
         case Reload(machinery, _):
             kind, scope, text = "reload", "fleet", machinery.roster.summary
     return Happening(stamped.tick, seconds, kind, scope, f"event {stamped.sequence}", text[:_LONGEST_TEXT])
+
+
+def coming_by_itself(workload: Workload, tick: int, seconds: float) -> Happening:
+    """A workload that no event started: churn."""
+    spec = workload.spec
+    text = f"{spec.name} on {','.join(spec.devices)}"
+    return Happening(tick, seconds, "start", workload.workload_id, "churn", text[:_LONGEST_TEXT])
 
 
 def ending(tick: int, seconds: float, verdict: Verdict, cause: str) -> Happening:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fakedev.sim.admission import Admission
+from fakedev.sim.churn import Churn
 from fakedev.sim.limits import DeviceLimits
 from fakedev.sim.parts.demand import unit_capacity
 from fakedev.sim.parts.relations import PartRelations
 from fakedev.sim.randomness import Floats
 from fakedev.sim.relations import Relations
 from fakedev.sim.roster import Roster
+from fakedev.sim.shard_ties import shard_roster
 from fakedev.sim.spec import FleetSpec
 from fakedev.sim.state import Level, Mask
 
@@ -30,7 +32,7 @@ class Machinery:
 
     def __init__(self, spec: FleetSpec) -> None:
         self.spec = spec
-        self.roster = Roster(spec.pools)
+        self.roster = Roster(spec.pools) if spec.shard is None else shard_roster(spec, spec.shard)
         self.roster.links.prepare()
         self.relations = Relations(self.roster, spec.epoch_seconds, spec.seed)
         parts = self.roster.parts
@@ -42,6 +44,7 @@ class Machinery:
         self.admission = Admission(self.roster, self.capacity, self.quantities, spec.metric_names, spec.tick_seconds)
         self.admission.look_at(spec.base)
         self.device_limits = DeviceLimits(self.roster, self.capacity)
+        self.churn = Churn(spec.seed, spec.tick_seconds, self.roster)
         self.idle = self.relations.idle_level()
 
     def pace(self, devices: Level) -> Mapping[str, Floats]:

@@ -69,7 +69,7 @@ class Moves(Carriage):
         same_pools = {pool.name for pool in old.pools if _but_nodes(pool) == now.get(pool.name)}
         new_of: Positions = np.full(old.device_count, -1, dtype=np.int64)
         for node in old.nodes:
-            other = new.node(node.name)
+            other = new.simulated(node.name)
             if other is None or other.pool.name != node.pool.name:
                 continue
             if other.pool.device_type.name == node.pool.device_type.name:

@@ -73,8 +73,9 @@ def device_facts(seed: int, pool: PoolSpec, node: NodeSpec, index: int) -> dict[
 def _server_facts(pool: PoolSpec, index: int) -> dict[str, str]:
     """What the server says of a device; not its address, where another device of the pool has been given that."""
     facts = pool.device_type.connections.server.facts(index, pool.devices_per_node)
-    given = {_with_aliases(device.facts).get("pci_address", "") for device in pool.devices.values()}
-    return {name: text for name, text in facts.items() if name != "pci_address" or text not in given}
+    if facts.get("pci_address", "") in pool.given_addresses:
+        return {name: text for name, text in facts.items() if name != "pci_address"}
+    return facts
 
 
 def part_facts(seed: int, node: str, index: int, number: int, part: PartSpec) -> dict[str, str]:

@@ -7,12 +7,13 @@ depend on how a vector unit computes a logarithm.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from fakedev.sim.entity_keys import entity_key
 
 Keys = NDArray[np.uint64]
 Floats = NDArray[np.float64]
@@ -23,12 +24,6 @@ _MIX_1: Final = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2: Final = np.uint64(0x94D049BB133111EB)
 _MASK: Final = (1 << 64) - 1
 _TO_UNIT: Final = 2.0**-53
-
-
-def entity_key(*names: str) -> int:
-    """A 64-bit key of an entity, from its names (pool, node, device, workload), never its position."""
-    digest = hashlib.blake2b("\0".join(names).encode(), digest_size=8)
-    return int.from_bytes(digest.digest(), "little")
 
 
 def _mixed(values: Keys) -> Keys:

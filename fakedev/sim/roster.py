@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fakedev.sim.entity_keys import entity_key
 from fakedev.sim.links.layout import LinkLayout
 from fakedev.sim.naming import device_facts, part_facts
 from fakedev.sim.parts.layout import Parts
-from fakedev.sim.randomness import Floats, Keys, entity_key
+from fakedev.sim.randomness import Floats, Keys
+from fakedev.sim.shards import Shard
 from fakedev.sim.spec import NodeSpec, PoolSpec
 
 
@@ -36,24 +39,33 @@ class RosterNode:
 class Roster:
     """The nodes and devices of some pools, found by name.
 
-    :ivar nodes: in order of the configuration.
+    :param shard: only the nodes of this shard are there; None: all.
+    :param tied: names of nodes of other shards that are simulated beside them, and shown nowhere.
+    :ivar nodes: all that are simulated, in order of the configuration.
+    :ivar shown: those of them that anybody sees: all but the tied ones.
     :ivar device_count: devices of all nodes.
     :ivar links: the links of the devices, and the switches of the nodes.
     :ivar parts: the parts of the devices; what takes a *unit* takes devices and parts alike.
+    :ivar whole: of a shard the roster of the whole fleet; else None.
+    :ivar here: the position of each unit of the whole fleet, -1 of those that are not simulated.
     """
 
-    def __init__(self, pools: Sequence[PoolSpec]) -> None:
+    def __init__(self, pools: Sequence[PoolSpec], shard: Shard | None = None, tied: Collection[str] = ()) -> None:
         self.pools = tuple(pools)
+        self.shard = shard
         nodes = []
         first = 0
-        for pool in self.pools:
-            for spec in pool.nodes:
-                nodes.append(RosterNode(spec.name, spec, pool, first))
-                first += pool.devices_per_node
+        for _, parts in groupby(self.pools, key=lambda pool: pool.name):
+            for spec, pool in sorted([(s, p) for p in parts for s in p.nodes], key=lambda each: each[0].row):
+                if shard is None or spec.name in tied or shard.has(spec.name):
+                    nodes.append(RosterNode(spec.name, spec, pool, first))
+                    first += pool.devices_per_node
         self.nodes = tuple(nodes)
+        self.shown = tuple(node for node in nodes if node.name not in tied)
         self.device_count = first
-        self._by_name = {node.name: node for node in self.nodes}
-        self._files = {pool.name: {file: i for i, file in enumerate(device_files(pool))} for pool in self.pools}
+        self._simulated = {node.name: node for node in self.nodes}
+        self._by_name = {node.name: node for node in self.shown}
+        self._files = {id(pool): {file: i for i, file in enumerate(device_files(pool))} for pool in self.pools}
         self._first_devices = [node.first for node in self.nodes]
         self._firsts = np.array(self._first_devices, dtype=np.int64)
         divided = [
@@ -63,23 +75,48 @@ class Roster:
             for index in range(node.pool.devices_per_node)
             for part in node.pool.parts_of(index)
         ]
-        self.links = LinkLayout(self.pools)
+        runs = [list(run) for _, run in groupby(nodes, key=lambda node: id(node.pool))]
+        self.links = LinkLayout([(run[0].pool, len(run)) for run in runs])
         self.parts = Parts(first, [device for device, _ in divided], [part for _, part in divided])
+        self.whole = None if shard is None else Roster(self.pools)
+        self.here = np.arange(self.parts.unit_count) if self.whole is None else self._places_of(self.whole)
+
+    def _places_of(self, whole: Roster) -> NDArray[np.int64]:
+        places = np.full(whole.parts.unit_count, -1, dtype=np.int64)
+        for node in self.nodes:
+            places[whole._units_of(whole._by_name[node.name])] = self._units_of(node)
+        return places
+
+    def _units_of(self, node: RosterNode) -> NDArray[np.int64]:
+        """The devices of a node, then their parts."""
+        first, last = np.searchsorted(self.parts.owners, (node.devices.start, node.devices.stop)).tolist()
+        return np.concatenate((np.array(node.devices), np.arange(first, last) + self.device_count))
 
     @property
     def summary(self) -> str:
-        """How much there is, in words: ``8 devices on 1 node``."""
-        devices, nodes = self.device_count, len(self.nodes)
-        parts = f" in {self.parts.count} part{'s' * (self.parts.count != 1)}" if self.parts.count else ""
-        return f"{devices} device{'s' * (devices != 1)}{parts} on {nodes} node{'s' * (nodes != 1)}"
+        """How much there is to be seen, in words: ``8 devices on 1 node``."""
+        devices, nodes = len(self.shown_devices), len(self.shown)
+        count = self.parts.count
+        parts = f" in {count} part{'s' * (count != 1)}" if count else ""
+        of_shard = f" (shard {self.shard})" if self.shard else ""
+        return f"{devices} device{'s' * (devices != 1)}{parts} on {nodes} node{'s' * (nodes != 1)}{of_shard}"
+
+    @cached_property
+    def shown_devices(self) -> NDArray[np.int64]:
+        """Positions of the devices of the nodes that are shown, ascending."""
+        return np.array([device for node in self.shown for device in node.devices], dtype=np.int64)
 
     def node(self, name: str) -> RosterNode | None:
         """The node of that name, or None."""
         return self._by_name.get(name)
 
+    def simulated(self, name: str) -> RosterNode | None:
+        """As :meth:`node`, those among them that are not shown."""
+        return self._simulated.get(name)
+
     def files(self, pool: PoolSpec) -> Mapping[str, int]:
         """Device file to index, for the nodes of a pool."""
-        return self._files[pool.name]
+        return self._files[id(pool)]
 
     def node_position(self, unit: int) -> int:
         """The position in ``nodes`` of the node that has the unit."""
@@ -107,8 +144,9 @@ class Roster:
 
     def device_pools(self) -> NDArray[np.int64]:
         """The place in ``pools`` of the pool that has each device: shape (devices,)."""
-        counts = [len(pool.nodes) * pool.devices_per_node for pool in self.pools]
-        return np.repeat(np.arange(len(counts)), counts)
+        places = {id(pool): place for place, pool in enumerate(self.pools)}
+        found = np.array([places[id(node.pool)] for node in self.nodes], dtype=np.int64)
+        return np.repeat(found, [node.pool.devices_per_node for node in self.nodes])
 
     @cached_property
     def keys(self) -> Keys:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -24,6 +24,7 @@ _GROUPS: Final = ("all", "even", "odd")
 MOST_PATTERNS: Final = 64
 _MOST_WILDCARDS: Final = 4
 _MOST_HINTS: Final = 500
+_MOST_SHARDS_NAMED: Final = 8
 
 
 def resolve(words: Sequence[str], roster: Roster, node: str = "") -> NDArray[np.int64]:
@@ -52,6 +53,37 @@ def resolve(words: Sequence[str], roster: Roster, node: str = "") -> NDArray[np.
         else:
             chosen.add(_only_device(word, roster))
     return np.array(sorted(chosen), dtype=np.int64)
+
+
+def resolve_here(
+    words: Sequence[str], roster: Roster, node: str = "", *, of_configuration: bool = False
+) -> NDArray[np.int64]:
+    """As :meth:`resolve`; of a shard, what its words name in the whole fleet and the shard has of that.
+
+    :param of_configuration: the words are said to all shards, so that nothing may be left of them.
+    :raises Refused: also for words that name a node of another shard, or nothing that this one has.
+    """
+    if roster.whole is None:
+        return resolve(words, roster, node)
+    found = resolve(words, roster.whole, node)
+    if not of_configuration:
+        for name in [node, *(word.partition("/")[0] for word in words if "/" in word)]:
+            if roster.whole.node(name) is not None and roster.node(name) is None:
+                raise _elsewhere(f"node {name!r}", [name], roster, "node" if name == node else "devices")
+    here = roster.here[found]
+    here = np.sort(here[here >= 0])
+    if not len(here) and not of_configuration:
+        names = {roster.whole.nodes[each].name for each in np.unique(roster.whole.node_positions(found)).tolist()}
+        raise _elsewhere(f"{', '.join(words)[:80]}: all that this names", names, roster, "devices")
+    return here
+
+
+def _elsewhere(what: str, nodes: Collection[str], roster: Roster, where: str) -> Refused:
+    assert roster.shard is not None
+    shards = sorted({roster.shard.other(name).number for name in nodes})
+    names = ", ".join(map(str, shards[:_MOST_SHARDS_NAMED])) + (", ..." if len(shards) > _MOST_SHARDS_NAMED else "")
+    of = f"shard{'s' * (len(shards) > 1)} {names} of {roster.shard.count}"
+    return Refused("unknown-name", f"{what} is in {of}, and this is shard {roster.shard}", where)
 
 
 def _is_pattern(word: str) -> bool:
@@ -89,9 +121,9 @@ def _on_nodes(part: str, device: str, roster: Roster, *, is_whole_fleet: bool) -
     nodes = _nodes(part, roster)
     if not nodes:
         raise _no_node(part, roster, "devices")
-    pools = {node.pool.name: node.pool for node in nodes}
-    indices = {name: _indices(device, roster.files(pool)) for name, pool in pools.items()}
-    found = [node.first + index for node in nodes for index in indices[node.pool.name]]
+    pools = {id(node.pool): node.pool for node in nodes}
+    indices = {key: _indices(device, roster.files(pool)) for key, pool in pools.items()}
+    found = [node.first + index for node in nodes for index in indices[id(node.pool)]]
     if not found:
         known = [file for node in nodes[:100] for file in roster.files(node.pool)]
         raise Refused("unknown-name", f"no device {device!r}{_nearest(device, known)}", "devices")

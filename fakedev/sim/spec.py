@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from fakedev.sim.device_types import DeviceType
 from fakedev.sim.faults.spec import FaultSpec
 from fakedev.sim.parts.spec import PartSpec
+from fakedev.sim.shards import Shard
+from fakedev.sim.tallies.names import Tally
 from fakedev.sim.value_functions import Value
 
 #: Seconds of an activity that lasts until it is stopped. Finite, so that 0 * FOREVER is 0.
@@ -33,21 +36,24 @@ class NodeSpec:
     """A host with devices.
 
     :param inlet_celsius: the temperature of the air that cools them; None: that of its pool.
+    :param row: its place among the nodes of its pool, where these have different devices.
     """
 
     name: str
     facts: Mapping[str, str] = field(default_factory=dict)
     inlet_celsius: float | None = None
+    row: int = 0
 
 
 @dataclass(frozen=True)
 class PoolSpec:
-    """Nodes with the same devices.
+    """Nodes with the same devices; where those of a pool differ, it is several of these with one name, in a row.
 
     :param devices: specifications of single devices, by index; the others have their type's facts.
     :param inlet_celsius: the temperature of the air that cools the devices; None: that of their type.
     :param shown_as: what its users call quantities: the metric of its identity that shows each.
     :param parts: what each device is divided into that says nothing else of it; none: the tiles of its type.
+    :param churn: workloads that come to its nodes by themselves; None: none do.
     """
 
     name: str
@@ -59,11 +65,19 @@ class PoolSpec:
     shown_as: Mapping[str, str] = field(default_factory=dict)
     inlet_celsius: float | None = None
     parts: tuple[PartSpec, ...] = ()
+    churn: ChurnSpec | None = None
 
     def parts_of(self, index: int) -> tuple[PartSpec, ...]:
         """What the device of an index is divided into; empty for nothing."""
         device = self.devices.get(index)
         return (self.parts if device is None or device.parts is None else device.parts) or self.device_type.tiles
+
+    @cached_property
+    def given_addresses(self) -> frozenset[str]:
+        """The PCI addresses that are said of single devices."""
+        return frozenset(
+            device.facts.get("pci_address", device.facts.get("addr", "")) for device in self.devices.values()
+        )
 
     @property
     def has_parts(self) -> bool:
@@ -137,6 +151,36 @@ class WorkloadSpec:
 
 
 @dataclass(frozen=True)
+class ChurnKind:
+    """One kind of the workloads that come to nodes by themselves, and go again.
+
+    :param workload: what they all are, but for devices, pod and how long they last.
+    :param weight: how often it comes, beside the other kinds.
+    :param counts: how many devices it wants: one of these.
+    :param least_seconds, most_seconds: how long it lasts; as often under as over the geometric mean of the two.
+    :param is_job: pods are named as those of a job, each of its own; else as those of one deployment.
+    """
+
+    workload: WorkloadSpec
+    least_seconds: float
+    most_seconds: float
+    weight: float = 1.0
+    counts: tuple[int, ...] = (1,)
+    is_job: bool = False
+
+
+@dataclass(frozen=True)
+class ChurnSpec:
+    """Workloads that come to each node of a pool by themselves, and go again.
+
+    :param per_second: how many come to a node in a simulated second, on the average.
+    """
+
+    per_second: float
+    kinds: tuple[ChurnKind, ...]
+
+
+@dataclass(frozen=True)
 class MetricName:
     """What a metric that users see shows: a quantity, times a factor."""
 
@@ -152,7 +196,9 @@ class FleetSpec:
     :param epoch_seconds: wall time of tick 0, in seconds since 1970.
     :param base: workloads that are present from the first tick.
     :param metric_names: names of metrics that limits may use beside those of quantities: as identities show them.
+    :param tallies: what is counted of what devices report, because somebody shows it.
     :param faults: what goes wrong from the first tick on, or later.
+    :param shard: only the nodes of this shard are simulated; None: all. All else is of the whole fleet.
     """
 
     pools: tuple[PoolSpec, ...]
@@ -162,3 +208,5 @@ class FleetSpec:
     base: tuple[WorkloadSpec, ...] = ()
     metric_names: Mapping[str, MetricName] = field(default_factory=dict)
     faults: tuple[FaultSpec, ...] = ()
+    tallies: tuple[Tally, ...] = ()
+    shard: Shard | None = None

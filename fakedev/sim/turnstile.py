@@ -42,16 +42,22 @@ class Turnstile:
         self._attribution, self._admission = attribution, admission
         self._told = [replace(each, devices=moves.units.followed(each.devices)) for each in self._told]
 
-    def accept(self, workload_id: str, spec: WorkloadSpec) -> Workload:
+    def accept(
+        self, workload_id: str, spec: WorkloadSpec, key: str = "", *, of_configuration: bool = False
+    ) -> Workload:
         """Take a workload; it begins when :meth:`let_through` is called.
 
+        :param key: what its randomness is keyed by; empty: its id.
+        :param of_configuration: there may be none of its devices in this shard; then it does not come.
         :raises Refused: when the fleet cannot take it.
         """
         self.check_room(1)
-        devices = self._admission.check(spec)
-        faults = brought_by(workload_id, spec, self._faults)
+        devices = self._admission.check(spec, of_configuration=of_configuration)
+        if not len(devices):
+            return Workload(workload_id, spec, devices)
+        faults = brought_by(workload_id, spec, self._faults, key or workload_id, of_configuration=of_configuration)
         spec = self._admission.fitted(spec, devices)
-        workload = Workload(workload_id, spec, devices, self._admission.limits(spec))
+        workload = Workload(workload_id, spec, devices, self._admission.limits(spec), key=key)
         self._workloads.accept(workload)
         self._starting[workload_id] = workload
         if faults:
@@ -78,6 +84,11 @@ class Turnstile:
         if taken + count > MOST_WORKLOADS:
             text = f"{taken} workloads are there, and {count} more would come: at most {MOST_WORKLOADS} can be"
             raise Refused("full", f"there are {MOST_WORKLOADS} workloads already" if count == 1 else text)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one more may come."""
+        return len(self._workloads.by_id) + len(self._told) + self._reserved < MOST_WORKLOADS
 
     def reserve(self, count: int) -> None:
         """Keep room for workloads that will come with another configuration; 0: they have come."""

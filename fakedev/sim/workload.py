@@ -54,6 +54,7 @@ class Workload:
     :ivar devices: positions of its devices.
     :ivar limits: what its limits are of.
     :ivar start_seconds: simulated time of its start; None until the next tick begins.
+    :ivar key: what its randomness is keyed by, by default its id: the same in every shard that has devices of it.
     """
 
     workload_id: str
@@ -61,6 +62,10 @@ class Workload:
     devices: Positions
     limits: tuple[Limit, ...] = ()
     start_seconds: float | None = None
+    key: str = ""
+
+    def __post_init__(self) -> None:
+        self.key = self.key or self.workload_id
 
     @property
     def profile_seconds(self) -> float:

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from fakedev.sim.askable import AS_TRAFFIC, ENGINES
 from fakedev.sim.capacity import Capacity
 from fakedev.sim.columns import column, joined_columns, kept_columns
+from fakedev.sim.entity_keys import entity_key
 from fakedev.sim.limit_rows import LimitRows
 from fakedev.sim.metric_uses import MetricUses
-from fakedev.sim.randomness import Floats, Keys, entity_key
+from fakedev.sim.randomness import Floats, Keys
 from fakedev.sim.schedule import Positions, Profiles
 from fakedev.sim.spec import MetricUse, WorkloadSpec
 from fakedev.sim.value_functions import highest
@@ -123,7 +124,7 @@ def table_of(started: Sequence[Workload], now_seconds: float, device_keys: Keys,
         {metric: MetricUses.of(uses) for metric, uses in _uses(specs).items()},
         ids=_texts([workload.workload_id for workload in started]),
         kinds=_texts([spec.kind for spec in specs]),
-        keys=np.array([entity_key("workload", workload.workload_id) for workload in started], dtype=np.uint64),
+        keys=np.array([entity_key("workload", workload.key) for workload in started], dtype=np.uint64),
         start=np.full(len(started), now_seconds),
         lasts=np.array([workload.end_seconds.seconds for workload in started]),
         is_work=np.array([spec.is_work for spec in specs]),

@@ -8,9 +8,13 @@ from fakedev.sim.faults.fields import fault_from_fields
 from fakedev.sim.spec import WorkloadSpec
 
 
-def brought_by(workload_id: str, spec: WorkloadSpec, faults: Faults) -> list[Fault]:
+def brought_by(
+    workload_id: str, spec: WorkloadSpec, faults: Faults, key: str = "", *, of_configuration: bool = False
+) -> list[Fault]:
     """The faults that come with a workload, not yet among the others; those that its devices cannot have are left out.
 
+    :param key: of the workload's randomness; empty: its id.
+    :param of_configuration: every shard is told of it: there may be none of its devices here.
     :raises Refused: when one cannot be; ``where`` is the field at fault.
     """
     found = []
@@ -18,7 +22,11 @@ def brought_by(workload_id: str, spec: WorkloadSpec, faults: Faults) -> list[Fau
     for number, fields in enumerate(spec.faults, 1):
         try:
             fault = fault_from_fields({**fields, "devices": spec.devices, "node": spec.node})
-            found.append(faults.made(f"{workload_id}-{number}", fault))
+            made = faults.made(
+                f"{workload_id}-{number}", fault, f"{key or workload_id}-{number}", of_configuration=of_configuration
+            )
+            if len(made.devices):
+                found.append(made)
         except Refused as refusal:
             if refusal.where != "devices":
                 text = refusal.text if isinstance(refusal, FieldError) else f"{refusal.where}: {refusal.text}"

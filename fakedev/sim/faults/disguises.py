@@ -59,17 +59,26 @@ class Disguises:
         :param before: the level a tick ago.
         :param start_seconds: simulated time at the beginning of the tick.
         """
-        for fault, _, devices in faults.changes:
+        for fault, what, devices in faults.changes:
             if fault.kind.name == "counter-reset":
                 self._restart(before, fault, devices, start_seconds)
-            elif fault.kind.name == "frozen" and fault.on.any() and fault.fault_id not in self._frozen:
-                self._frozen[fault.fault_id] = {name: before.arrays[name] for name in _names(before, fault)}
+            elif fault.kind.name == "frozen" and what in ("began", "struck"):
+                self._freeze(before, fault, devices)
         for fault_id in [each for each in self._frozen if each not in faults.by_id]:
             del self._frozen[fault_id]
         active = faults.active(Scope.SERIES)
         if not active and not self._offsets:
             return level
         return self._disguised(level, active)
+
+    def _freeze(self, before: Level, fault: Fault, devices: Positions) -> None:
+        """Devices show from here on what they showed a tick ago; those that did not freeze now stay as they are."""
+        devices = self._parts.with_parts(devices)
+        frozen = self._frozen.setdefault(fault.fault_id, {})
+        for name in _names(before, fault):
+            if name not in frozen:
+                frozen[name] = before.arrays[name].copy()
+            frozen[name][devices] = before.arrays[name][devices]
 
     def _restart(self, before: Level, fault: Fault, devices: Positions, start_seconds: float) -> None:
         """Counters begin again, at the beginning of this tick."""
@@ -93,6 +102,8 @@ class Disguises:
         for fault in active:
             devices = self._parts.with_parts(fault.concerned)
             for name in _names(level, fault):
+                if fault.kind.name == "frozen" and name not in self._frozen[fault.fault_id]:
+                    continue  # nothing had it when the series froze
                 if fault.kind.name == "absent":
                     has = present.get(name)
                     present[name] = np.ones(self._count, np.bool_) if has is None else has.copy()

@@ -9,16 +9,17 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fakedev.sim.entity_keys import entity_key
 from fakedev.sim.errors import Refused
 from fakedev.sim.faults.effects import Act, Effect, Touched
 from fakedev.sim.faults.fault_tick import FaultTick
 from fakedev.sim.faults.kinds import KINDS, FaultKind, Scope
 from fakedev.sim.faults.on_parts import check_parts
 from fakedev.sim.faults.spec import FaultSpec
-from fakedev.sim.randomness import Keys, entity_key, uniform
+from fakedev.sim.randomness import Keys, uniform
 from fakedev.sim.roster import Roster
 from fakedev.sim.schedule import Positions
-from fakedev.sim.selectors import resolve
+from fakedev.sim.selectors import resolve_here
 from fakedev.sim.spec import MetricName
 from fakedev.sim.state import Mask
 
@@ -120,40 +121,45 @@ class Faults:
 
     # -- the door ---------------------------------------------------------------------------------
 
-    def made(self, fault_id: str, spec: FaultSpec) -> Fault:
+    def made(self, fault_id: str, spec: FaultSpec, key: str = "", *, of_configuration: bool = False) -> Fault:
         """The fault of a specification, not yet among the others.
 
+        :param key: what its randomness is keyed by; empty: its id.
+        :param of_configuration: every shard is told of it: there may be none of its devices here.
         :raises Refused: when it cannot be; ``where`` is the field at fault.
         """
         kind = KINDS[spec.kind]
         if fault_id not in self.by_id:
             self.check_room(1)
-        devices = resolve(spec.devices, self._roster, spec.node)
-        if kind.scope in (Scope.PAGE, Scope.NODE):
+        devices = resolve_here(spec.devices, self._roster, spec.node, of_configuration=of_configuration)
+        may_lack = of_configuration and self._roster.whole is not None
+        if kind.scope in (Scope.PAGE, Scope.NODE) and len(devices):
             nodes = np.unique(self._roster.node_positions(devices)).tolist()
             devices = np.concatenate([np.array(self._roster.nodes[node].devices) for node in nodes])
         for needed, by in kind.needed(spec.values).items():
             has = self._present.get(needed, np.zeros(self._roster.parts.unit_count, np.bool_))
             devices = devices[has[devices]]
-            if not len(devices):
+            if not len(devices) and not may_lack:
                 raise Refused("unknown-name", f"{by} needs {needed}, which none of its devices has", "devices")
         if "link" in spec.values:
             link = int(spec.values["link"])
             devices = devices[self._roster.links.counts[self._roster.parts.owners_of(devices)] > link]
-            if not len(devices):
+            if not len(devices) and not may_lack:
                 raise Refused("unknown-name", f"none of the devices has a link {link}", "link")
         values = {each.name: spec.values.get(each.name, each.default or 0.0) for each in kind.parameters}
         check_parts(kind, values, devices, self._roster)
         metric = self._metric_of(spec.metric) if spec.metric else None
         if metric is not None and metric.quantity not in self._present:
-            raise Refused("unknown-name", f"no metric {spec.metric!r}", "metric")
+            if not may_lack:
+                raise Refused("unknown-name", f"no metric {spec.metric!r}", "metric")
+            devices = devices[:0]
         if spec.every_seconds and spec.every_seconds < self._tick_seconds - _ROUNDING_SECONDS:
             raise Refused("limit", f"must not be less than a tick of {self._tick_seconds:g} seconds", "every")
         first = devices
-        if kind.scope in (Scope.PAGE, Scope.NODE):
+        if kind.scope in (Scope.PAGE, Scope.NODE) and len(devices):
             # All of a node, or nothing of it.
             first = np.array([self._roster.nodes[each].first for each in self._roster.node_positions(devices).tolist()])
-        keys = self._keys[first] ^ np.uint64(entity_key("fault", fault_id))
+        keys = self._keys[first] ^ np.uint64(entity_key("fault", key or fault_id))
         off = np.zeros(len(devices), np.bool_)
         return Fault(fault_id, spec, kind, kind.effect_of(values), devices, keys, values, metric, off)
 
@@ -209,7 +215,7 @@ class Faults:
         for fault in list(self.by_id.values()):
             places, concerned = new_of[fault.devices], new_of[fault.concerned]
             if fault.fault_id in named_anew:
-                anew = self.made(fault.fault_id, fault.spec)
+                anew = self.made(fault.fault_id, fault.spec, of_configuration=True)
                 fault.devices, fault.keys, fault.metric = anew.devices, anew.keys, anew.metric
                 # What happens once has happened to those that were there.
                 fault.has_new_devices = fault.lasts and fault.period >= 0

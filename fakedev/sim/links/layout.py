@@ -20,7 +20,7 @@ from fakedev.sim.spec import PoolSpec
 
 @dataclass(frozen=True)
 class _Pool:
-    """The links of the devices of a pool.
+    """The links of the devices of some nodes of a pool.
 
     :ivar links: None where its boards have none that are told apart.
     :ivar bytes_per_second: what all links of a board carry each way; 0: not known.
@@ -44,12 +44,13 @@ class _Pool:
 class LinkLayout:
     """L links of D devices, S switches. What takes long is made when somebody asks.
 
+    :param runs: a pool, and how many of its nodes follow each other; in the order of the devices.
     :ivar counts: links of each device, shape (D,).
     :ivar firsts: the first link of each device, shape (D,).
     """
 
-    def __init__(self, pools: Sequence[PoolSpec]) -> None:
-        self._pools = [_of_pool(pool) for pool in pools]
+    def __init__(self, runs: Sequence[tuple[PoolSpec, int]]) -> None:
+        self._pools = [_of_pool(pool, nodes) for pool, nodes in runs]
         self.counts: Positions = np.repeat(
             np.array([pool.per_device for pool in self._pools], dtype=np.int64),
             np.array([pool.nodes * pool.devices for pool in self._pools], dtype=np.int64),
@@ -139,7 +140,7 @@ class LinkLayout:
         return range(first, last)
 
 
-def _of_pool(pool: PoolSpec) -> _Pool:
+def _of_pool(pool: PoolSpec, nodes: int) -> _Pool:
     board = pool.device_type
     carried = board.dynamics.fabric_bytes_per_second if board.dynamics else 0.0
-    return _Pool(len(pool.nodes), pool.devices_per_node, board.connections.links, carried)
+    return _Pool(nodes, pool.devices_per_node, board.connections.links, carried)
