@@ -14,7 +14,8 @@ from fakedev.net.listening import ListeningService
 from fakedev.net.program import Program
 from fakedev.net.reload_page import NotYet
 from fakedev.net.selection import Selection
-from fakedev.net.tree import add_page, make_exporter_root, make_root, make_vendor_root
+from fakedev.net.tree import add_page, make_exporter_root, make_root
+from fakedev.net.vendor import make_vendor_root
 from fakedev.tap_ports import Ports
 
 

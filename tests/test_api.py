@@ -220,6 +220,7 @@ def test_devices(app: MemoryApplication) -> None:
     assert {"usage_ratio", "power_watts", "temperature_celsius", "memory_used_bytes"} <= set(first["quantities"])
     alone = app.json("/api/v1/devices/a/0")
     assert [each["metric"] for each in alone.pop("explained")][:2] == ["usage_ratio", "core_frequency_mhz"]
+    assert [each["link"] for each in alone.pop("links")] == [f"a/0/link/{number}" for number in range(18)]
     assert alone == first
     of_b = app.json("/api/v1/devices?node=b")
     assert (of_b["devices"], of_b["total"]) == (every["devices"][2:], 2)
@@ -252,7 +253,9 @@ def test_nodes(app: MemoryApplication) -> None:
     assert app.json("/api/v1/nodes") == {"nodes": [first, second], "total": 2}
     assert app.json("/api/v1/nodes?pool=p&offset=1") == {"nodes": [second], "total": 2}
     assert app.json("/api/v1/nodes?pool=q") == {"nodes": [], "total": 0}
-    assert app.json("/api/v1/nodes/b") == second
+    alone = app.json("/api/v1/nodes/b")
+    assert [each["device"] for each in alone.pop("topology")["devices"]] == ["b/0", "b/1"]
+    assert alone == second
     assert app.get(first["metrics"]).status == 200  # type: ignore[arg-type]
     assert app.json("/api/v1/nodes?pool=%C3%A9%FF&x=\u00e9") == {"nodes": [], "total": 0}
     failed(app.get("/api/v1/nodes/c"), 404, "not-found")

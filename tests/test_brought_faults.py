@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from fakedev.config.effective import effective_text
 from fakedev.sim.events import ClearFault, Stamped
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.journal import Replay
 from fakedev.sim.named_profiles import PROFILES
 from tests.application import SMALL, application
-from tests.config_help import loaded, pool
+from tests.config_help import loaded, pool, problems
 from tests.faulty import boards_of, shown
 from tests.fleets import advance, ended, make_fleet, start, stop
 from tests.test_going_over import reload
@@ -128,6 +129,37 @@ class TestInAFleet:
         reload(fleet, more, base=[])
         advance(fleet, 2)
         assert dict(fleet.faults.by_id) == {}
+
+
+class TestConfiguration:
+    """Base workloads may bring them too."""
+
+    def test_taken(self) -> None:
+        """By the keys of faults, beside or in place of those of a profile."""
+        text = "listen: [], base: [{name: x, profile: faulty, faults: [{kind: hang, every: 5m, probability: 0.5}]}]"
+        configuration = loaded(pool(device="h100").replace("listen: []", text))
+        (workload,) = configuration.fleet.base
+        assert workload.faults == ({"kind": "hang", "every": 300.0, "probability": 0.5},)
+        assert loaded(effective_text(configuration)).fleet.base == (workload,)
+        without = "listen: [], base: [{name: x, profile: faulty, faults: []}]"
+        (none,) = loaded(pool().replace("listen: []", without)).fleet.base
+        assert none.faults == ()
+
+    @pytest.mark.parametrize(
+        ("faults", "text"),
+        [
+            ("[{kind: hnag}]", "workloads.base.0.faults.0.kind: must be one of"),
+            ("[{kind: hang, devices: all}]", "workloads.base.0.faults.0: unknown key 'devices'"),
+            ("[{kind: xid}]", "faults: fault 1: code: missing"),
+            ("[{kind: nan, metric: colour}]", "faults: fault 1: metric: no metric 'colour'"),
+        ],
+    )
+    def test_problems(self, faults: str, text: str) -> None:
+        """One, with its place."""
+        base = f"listen: [], base: [{{name: x, profile: 50, faults: {faults}}}]"
+        (problem,) = problems(pool().replace("listen: []", base))
+        assert problem.startswith("f.yaml:3: ")
+        assert text in problem
 
 
 class TestWholeProfiles:

@@ -45,7 +45,7 @@ def test_rows(identity: Identity) -> None:
             assert set(row.named) <= set(KNOWN_QUANTITIES), family.name
             assert row.quantity or not (row.plus or row.per)
             assert row.unit in UNITS
-            assert row.level in ("device", "part", "unit", "whole", "tile", "tiled", "single", "link")
+            assert row.level in ("device", "held", "part", "unit", "whole", "tile", "tiled", "single", "link")
         for row, other in combinations(family.rows, 2):
             assert row.excludes(other) or row.labels != other.labels, family.name
 

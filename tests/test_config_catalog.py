@@ -9,6 +9,7 @@ import pytest
 
 from fakedev.config.catalog import Catalog
 from fakedev.config.files import Files
+from fakedev.config.identity_rows import LEVELS
 from fakedev.config.problems import Place, Report
 from fakedev.exposition.identity import LabelSpec, Layout, NumberFormat, RowSpec, SharedDevices
 from fakedev.sim.device_types import Range
@@ -151,12 +152,12 @@ def test_device_problem(old: str, new: str, expected: str) -> None:
         ("name: gpu", "name: __gpu", "id.yaml:3: '__gpu' is no label name: letters, digits and _ only, no digit and no __ first"),
         ("name: host", "name: gpu", "id.yaml:3: labels: 'gpu' is given 2 times: remove one"),
         ("{index}", "{index", "id.yaml:3: '{index' has a brace that is no {fact}"),
-        ("{product_name|upper}", "{product_name|title}", "id.yaml:11: {product_name|title}: 'title' is not upper or lower"),
+        ("{product_name|upper}", "{product_name|title}", "id.yaml:11: {product_name|title}: 'title' is none of upper, lower, dashed, sha1_6"),
         ("name: acme_warp", "name: acme_power", "id.yaml:5: families: 'acme_power' is there 2 times: put its rows into one"),
         ("quantity: power,", "", "id.yaml:5: acme_power: give either quantity, or constant, or fact, or rows"),
         ("level: part, labels: [{name: kind, value: x}]", 'labels: [{name: kind, value: "{product_name|upper}"}]', "id.yaml:6: acme_warp: two rows have the same labels: give them a label that differs"),
         ("name: kind", "name: host", "id.yaml:6: acme_warp: the label 'host' is given 2 times on a line: remove one"),
-        ("level: part", "level: chip", "id.yaml:12: level: 'chip' is none of device, part, unit, whole, tile, tiled, single, node, link, port, switch, workload"),
+        ("level: part", "level: chip", f"id.yaml:12: level: 'chip' is none of {', '.join(LEVELS)}"),
         ("quantity: power,", "quantity: powr,", "id.yaml:5: acme_power: unknown quantity 'powr'; did you mean 'power'?"),
         ("quantity: power,", "quantity: flux,", "id.yaml:5: acme_power: unknown quantity 'flux': not computed, and in no range of a device type"),
         ("quantity: power,", "quantity: power, plus: [powr],", "id.yaml:5: acme_power: unknown quantity 'powr'; did you mean 'power'?"),

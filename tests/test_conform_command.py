@@ -84,3 +84,12 @@ def test_openmetrics(title: str) -> None:
     page = Page(Face(configuration.identities["p"], DeviceSource(fleet)), fleet.roster.nodes, openmetrics=True)
     families = list(text_string_to_metric_families(page.render(fleet.state).decode() + "# EOF\n"))
     assert families
+
+
+@pytest.mark.parametrize("text", ["200", "-1", "most", "nan"])
+def test_a_percentage_that_is_none(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """An error of usage, in words."""
+    with pytest.raises(SystemExit) as ended:
+        main(["conform", "--against", "x", f"--min={text}"])
+    assert ended.value.code == 2
+    assert f"{text!r} is no percentage from 0 to 100" in capsys.readouterr().err

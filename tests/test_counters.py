@@ -89,7 +89,7 @@ def test_a_row_twice_is_noted(tmp_path: Path) -> None:
     [
         ("DCGM_FI_DEV_GPU_TEMPS, gauge, x", "no field 'DCGM_FI_DEV_GPU_TEMPS'; did you mean 'DCGM_FI_DEV_GPU_TEMP'?"),
         ("DCGM_FI_PROF_SM_OCCUPANCY, gauge, x", "the simulated state has nothing that this field shows"),
-        ("DCGM_EXP_P2P_STATUS, gauge, x", "the simulated state has nothing that this field shows"),
+        ("DCGM_FI_DEV_BAR1_TOTAL, gauge, x", "the simulated state has nothing that this field shows"),
         ("DCGM_FI_DEV_GPU_TEMP, gage, x", "the type 'gage' is none of gauge, counter, label"),
         ("DCGM_FI_DEV_GPU_TEMP, label, x", "can only be a gauge or a counter, not label"),
         ("DCGM_FI_DRIVER_VERSION, gauge, x", "can only be a label, not gauge"),
@@ -128,3 +128,38 @@ def test_versions_differ_as_they_should() -> None:
     assert ["hostname" in each for each in names.values()] == [False, False, True]
     assert ["pci_bus_id" in each for each in names.values()] == [False, True, True]
     assert [label.name for label in by_version["3.0"].labels if label.optional] == ["GPU_I_PROFILE", "GPU_I_ID"]
+
+
+def test_paths_begin_at_the_file_that_names_them(tmp_path: Path) -> None:
+    """Wherever the configuration is: counters beside the identity, and what it is based on."""
+    (tmp_path / "sub" / "deeper").mkdir(parents=True)
+    (tmp_path / "sub" / "deeper" / "mine.yaml").write_text("name: mine\nbased-on: ../base.yaml\ncounters: mine.csv\n")
+    (tmp_path / "sub" / "deeper" / "mine.csv").write_text("DCGM_FI_DEV_GPU_TEMP, gauge, Mine.\n")
+    (tmp_path / "sub" / "base.yaml").write_text("name: base\nbased-on: ./other\ncounters: base.csv\nhold: 7s\n")
+    (tmp_path / "sub" / "base.csv").write_text("DCGM_FI_DEV_FB_USED, gauge, Base.\n")
+    (tmp_path / "sub" / "other").write_text("name: other\nbased-on: dcgm@3.0\n")
+    report = Report()
+    catalog = Catalog(Files(environ={}), report, str(tmp_path), "conf")
+    found = catalog.identity("sub/deeper/mine.yaml", Place("test"))
+    report.raise_if_any()
+    assert found is not None
+    assert [family.help for family in found.identity.families] == ["Mine."]
+    assert (found.identity.hold_seconds, found.identity.labels[-1].name) == (7.0, "pod")
+    again = catalog.identity("./sub/deeper/../deeper/mine.yaml", Place("test"))
+    assert again is found
+    (tmp_path / "sub" / "base.csv").unlink()
+    missing = Report()
+    Catalog(Files(environ={}), missing, str(tmp_path), "conf").identity("sub/deeper/mine.yaml", Place("test"))
+    assert [str(each) for each in missing.sorted_problems()] == [
+        "conf/sub/base.yaml:3: the counters file conf/sub/base.csv: no such file"
+    ]
+
+
+def test_based_on_itself_by_a_longer_way(tmp_path: Path) -> None:
+    """A circle of files is told, not followed."""
+    (tmp_path / "a.yaml").write_text("name: a\nbased-on: sub/b.yaml\n")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "b.yaml").write_text("name: b\nbased-on: ../a.yaml\n")
+    report = Report()
+    Catalog(Files(environ={}), report, str(tmp_path)).identity("a.yaml", Place("test"))
+    assert "is based on itself" in str(report.sorted_problems()[0])

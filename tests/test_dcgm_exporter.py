@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from fakedev.commands.dcgm_exporter import DcgmOptions, UsageProblem, main
+from fakedev.commands.dcgm_exporter import DcgmOptions, main
+from fakedev.commands.dcgm_flags import OPTIONS, Option, UsageProblem
 from fakedev.commands.dcgm_profiles import PROFILES
-from fakedev.config.configuration import Configuration
+from fakedev.config.configuration import Configuration, Logging
 from fakedev.config.files import Files
 from fakedev.config.load import load
+from fakedev.exposition.identity import SharedDevices
 from tests.application import application
 
 
@@ -112,7 +114,7 @@ def test_fake_exporter(tmp_path: Path) -> None:
             f'gpu="{number}",device="nvidia{number}"' for number in (5, 6, 7)
         ]
         health = app.get("/health")
-        assert (health.status, health.body) == (200, b"OK")
+        assert (health.status, json.loads(health.body)) == (200, {"status": "healthy"})
         assert app.get("/api/v1/nodes").status == 404
         assert app.get("/metrics", place=1).body.decode() == page
 
@@ -144,6 +146,7 @@ def test_profiles_with_faults() -> None:
         ({"EXPORTER_PORT": "70000"}, "EXPORTER_PORT: '70000' is no whole number of 1 to 65535"),
         ({"ENABLE_UDS": "perhaps"}, "ENABLE_UDS: 'perhaps' is neither true nor false"),
         ({"DCGM_EXPORTER_INTERVAL": "30s"}, "DCGM_EXPORTER_INTERVAL: '30s' is no whole number"),
+        ({"DCGM_EXPORTER_XID_COUNT_WINDOW_SIZE": "0"}, "--xid-count-window-size: 0 milliseconds is not within 1 to"),
         ({"DCGM_EXPORTER_KUBERNETES": "yes"}, "DCGM_EXPORTER_KUBERNETES: 'yes' is neither true nor false"),
     ],
 )
@@ -153,11 +156,94 @@ def test_values_that_cannot_be(environ: Mapping[str, str], reason: str) -> None:
         meant(**environ)
 
 
-def test_variables_that_are_not_used_are_told() -> None:
-    """Those of the exporter that have no effect here."""
-    assert DcgmOptions({"DCGM_EXPORTER_KUBERNETES_GPU_ID_TYPE": "uid", "DCGM_EXPORTER_LISTEN": ":1"}).notes() == [
-        "DCGM_EXPORTER_KUBERNETES_GPU_ID_TYPE is not used"
+def test_what_is_not_used_is_told() -> None:
+    """Flags and variables of the exporter that have no effect here; there is no error, so that manifests work."""
+    options = DcgmOptions(
+        {"DCGM_EXPORTER_KUBERNETES_GPU_ID_TYPE": "uid", "DCGM_EXPORTER_LISTEN": ":1", "DCGM_EXPORTER_NEW": "1",
+         "NVIDIA_RESOURCE_NAMES": "nvidia.com/a100", "HOME": "/"}
+    )  # fmt: skip
+    values = options.flags.parse(["-m", "default:metrics", "--fake-gpus", "--web-read-timeout=5s", "-k"])
+    assert options.notes(values) == [
+        "--configmap-data is not used",
+        "--fake-gpus is not used",
+        "--web-read-timeout is not used",
+        "DCGM_EXPORTER_KUBERNETES_GPU_ID_TYPE is not used",
+        "DCGM_EXPORTER_NEW is not used",
+        "NVIDIA_RESOURCE_NAMES is not used",
     ]
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+def test_each_option(option: Option) -> None:
+    """By its long and its short flag, with a value of its kind, and by its variable."""
+    value = {"configmap-data": "a:b", "log-format": "json", "address": ":1"}.get(option.name, "/x.csv")
+    if isinstance(option.default, int):
+        value = "true" if isinstance(option.default, bool) else "77"
+    for name in filter(None, (option.name, option.short)):
+        dashes = "-" if name == option.short else "--"
+        assert meant(f"{dashes}{name}={value}") == meant(**{option.variable: value})
+    assert option.text or meant(**{option.variable: value}) == meant()
+
+
+def test_windows_of_its_own_families(tmp_path: Path) -> None:
+    """As flags or variables; samples are taken at the interval."""
+    rows = ("DCGM_EXP_XID_ERRORS_COUNT, counter, X.", "DCGM_EXP_CLOCK_EVENTS_COUNT, counter, C.")
+    (tmp_path / "my.csv").write_text("\n".join(rows))
+    configuration = configured(
+        "-f", str(tmp_path / "my.csv"), "-c", "10000", "-x", "60000",
+        DCGM_EXPORTER_CLOCK_EVENTS_COUNT_WINDOW_SIZE="120000",
+    )  # fmt: skip
+    assert {tally.name for tally in configuration.fleet.tallies} > {
+        "xid_events_within_60s", "clock_gpu_idle_samples_within_120s_every_10s",
+    }  # fmt: skip
+
+
+def test_names_of_old() -> None:
+    """-o names labels as version 1.x did; -rbmn writes dashes into the model's name."""
+    assert labels_of(configured("-o", "-k"))[1] == "uuid"
+    assert labels_of(configured("-o", "-k"))[-3:] == ["container_name", "pod_namespace", "pod_name"]
+    text, made = meant("-rbmn", "-a", "127.0.0.1:9400")
+    with application(text, files=Files(environ={}, made=made)) as app:
+        assert 'modelName="NVIDIA-H100-80GB-HBM3"' in app.get("/metrics").body.decode()
+
+
+def test_pods_that_share() -> None:
+    """With virtual GPUs a row for each."""
+    assert configured("-k", KUBERNETES_VIRTUAL_GPUS="true").identities["gpus"].shared_devices is SharedDevices.EACH
+
+
+def test_the_log() -> None:
+    """In the format that is asked for."""
+    assert configured("--log-format", "json", "--debug").logging == Logging("debug", "json")
+
+
+def test_fake_exporter_with_newer_names() -> None:
+    """dcgm-fake-gpu-exporter's later versions have the names of dcgm-exporter; its GPUs count on."""
+    text, made = meant("--identity", "dcgm@4.8.2", "-a", "127.0.0.1:9400", NUM_FAKE_GPUS="2", GPU_START_INDEX="3")
+    with application(text, files=Files(environ={}, made=made)) as app:
+        page = app.get("/metrics").body.decode()
+        assert re.findall(r'^DCGM_FI_DEV_GPU_TEMP\{gpu="(\d)",UUID="GPU-.*device="nvidia(\d)"', page, re.MULTILINE) == [
+            ("3", "3"), ("4", "4"),
+        ]  # fmt: skip
+
+
+def test_beside_the_metrics() -> None:
+    """A page at / that leads to them, /health in the exporter's word, and the headers of both."""
+    text, made = meant("-a", "127.0.0.1:9400")
+    with application(text, files=Files(environ={}, made=made)) as app:
+        start, health, metrics = map(app.get, ("/", "/health", "/metrics"))
+        assert (start.status, start.headers["content-type"]) == (200, "text/html; charset=utf-8")
+        assert b"<h1>GPU Exporter</h1>" in start.body
+        assert b'href="./metrics"' in start.body
+        assert (health.status, health.body, health.headers["x-registry-available"]) == (200, b"OK", "true")
+        assert [each.headers["x-content-type-options"] for each in (start, health, metrics)] == ["nosniff"] * 3
+        assert "x-registry-available" not in metrics.headers
+
+
+def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    """And no more."""
+    assert main(["--version"]) == 0
+    assert re.fullmatch(r"fakedev-dcgm-exporter version \S+ \(simulated\)\n", capsys.readouterr().out)
 
 
 def test_mistakes_end_the_program(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

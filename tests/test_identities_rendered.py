@@ -30,6 +30,7 @@ from fakedev.sim.fleet import Fleet
 from fakedev.sim.roster import RosterNode
 from fakedev.sim.state import Level
 from fakedev.sim.workload_fields import workload_from_fields
+from tests.fleets import stop
 
 GOLDEN = Path(__file__).resolve().parent.parent.parent / "shared" / "facts" / "golden"
 DEVICES = tuple(name.removesuffix(".yaml") for name in Files(environ={}).catalog_names("devices"))
@@ -169,8 +170,11 @@ class TestEveryDevice:
     def test_pods(self, title: str) -> None:
         """Labels of the pod only on devices that one has, where the exporter shows them at all."""
         fleet, identity = every_device(title)
-        shows_pods = any("{pod}" in label.value for label in identity.labels)
-        rows = [line for line in page_of(fleet, identity).splitlines() if not line.startswith("#")]
+        of_pods = tuple(f"{family.name}{{" for family in identity.families if family.rows[0].level == "held")
+        shows_pods = any("{pod}" in label.value for label in identity.labels_on("device"))
+        every = [line for line in page_of(fleet, identity).splitlines() if not line.startswith("#")]
+        assert all('"train-0"' in line for line in every if line.startswith(of_pods))
+        rows = [line for line in every if not line.startswith(of_pods)]
         with_pod = [line for line in rows if '"train-0"' in line]
         assert len(with_pod) == (len(rows) // 2 if shows_pods else 0)
         files = {"card0": False, "card1": shows_pods, 'gpu="0"': False, 'gpu="1"': shows_pods}
@@ -318,3 +322,23 @@ class TestXpumanager:
         first = next(number for number, line in enumerate(lines) if not line.startswith("#"))
         assert not any(line.startswith("#") for line in lines[first:])
         assert lines[first:] == sorted(lines[first:])
+
+
+def test_devices_that_a_pod_has() -> None:
+    """Families of containers have a row while a container has the device, and their own labels."""
+    fleet, identity = made("{name: p, nodes: [node-1], device: h100, devices-per-node: 2, identity: tpu}", "1")
+    names = {line.partition("{")[0] for line in page_of(fleet, identity).splitlines() if not line.startswith("#")}
+    assert {"duty_cycle", "duty_cycle_node"} <= names
+    for workload in list(fleet.workloads.by_id):
+        stop(fleet, workload)
+    fleet.advance()
+    fleet.advance()
+    names = {line.partition("{")[0] for line in page_of(fleet, identity).splitlines() if not line.startswith("#")}
+    assert "duty_cycle_node" in names
+    assert "duty_cycle" not in names
+
+
+def test_the_host_of_run_ai() -> None:
+    """The operator names its exporters by a hash of the node's name."""
+    fleet, identity = made("{name: p, nodes: [node-1], device: h100, devices-per-node: 1, identity: run-ai}", "0")
+    assert 'Hostname="nvidia-dcgm-exporter-b36828"' in page_of(fleet, identity)

@@ -249,6 +249,7 @@ class FaultTests(SynchronousTestCase):
         assert [level.has("usage_ratio", part) for part in range(2)] == [False, True]
         assert [level.has("power_watts", part) for part in range(2)] == [False, True]
         assert fleet.lost.tolist() == [0] * 4
+        assert of_parts(fleet, "xid") == [0, 0]
         assert [each.text for each in explain(fleet, 4, "usage_ratio")] == [
             f"the part is lost since tick 4 and shows nothing; cause fault {fault} (lost)"
         ]

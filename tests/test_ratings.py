@@ -24,7 +24,8 @@ def test_ratings() -> None:
             "memory_max_bytes_per_second": [3.35e12, 5.3e12],
             "power_limit_default_watts": [700, 750],
             "slowdown_temperature_celsius": [87, 100],
-            "hardware_slowdown_temperature_celsius": [89],
+            "memory_usable_bytes": [81080 * 2**20, 196608 * 2**20],
+    "hardware_slowdown_temperature_celsius": [89],
             "shutdown_temperature_celsius": [95],
         }
         fleet.advance()

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import pytest
 
+from tests import promtool_remarks
 from tests.config_help import ORIGINALS
 from tests.real import PATIENCE_SECONDS, require_program
 from tests.real_service import StartProgram, eventually, fetch, free_port, serve
@@ -39,7 +40,14 @@ IDENTITIES = [
             'non-histogram and non-summary metrics should not have "_count" suffix',
         },
     ),
-    ("nvidia-gpu-exporter", "h100", "", {'non-counter metrics should not have "_total" suffix'}),
+    (
+        "nvidia-gpu-exporter", "h100", "",
+        {
+            'non-counter metrics should not have "_total" suffix',
+            'non-histogram and non-summary metrics should not have "_count" suffix',
+        },
+    ),
+    ("neuron", "h100", "", set()),
     ("tpu", "h100", "", {"no help text", 'non-counter metrics should not have "_total" suffix'}),
     (
         "gaudi", "h100", "",
@@ -107,6 +115,13 @@ def test_promtool(
         assert kinds(service.fetch("/workloads/metrics").body) == set()
         own = kinds(service.fetch("/-/metrics").body)
         assert own == set()
+
+
+def test_the_document() -> None:
+    """What doc/identities.md tells of promtool's remarks is what it makes."""
+    require_program("promtool")
+    document = promtool_remarks.DOCUMENT.read_text(encoding="utf-8")
+    assert promtool_remarks.with_section(document) == document
 
 
 def prometheus(start_program: StartProgram, folder: Path, scrape_configs: str) -> str:

@@ -107,6 +107,13 @@ def test_look(service: Service, shell: Shell) -> None:
     assert service.fetch("/").status == 200
 
 
+def test_files_of_ones_own(folder: Path, shell: Shell) -> None:
+    """A counters file, an identity and a device: the lines are those that README shows."""
+    (folder / "etc").symlink_to(ROOT / "etc")
+    command, shown = command_with("etc/own")
+    assert shell(command).splitlines() == shown
+
+
 def test_put_work_on_a_device(service: Service, folder: Path) -> None:
     """The session with netcat, line by line."""
     command, session = command_with("nc -U")

@@ -16,9 +16,9 @@ from fakedev.wire.queue_bare import parse_bare_ask, parse_bare_request, parse_ba
 from fakedev.wire.queue_bare_writing import MOST_BARE_BYTES
 from fakedev.wire.queue_client_verbs import QUEUE_CLIENT_GRAMMAR, QUEUE_CLIENT_VERBS
 from fakedev.wire.strict_json import MOST_LEVELS
-from fakedev.workqueue.admission import JOB_BYTES, MOST_A_PARTY
+from fakedev.workqueue.admission import ARGUMENT_BYTES, JOB_BYTES, MOST_A_PARTY
 from fakedev.workqueue.outcome import Outcome
-from fakedev.workqueue.queue import MOST_BURIED
+from fakedev.workqueue.queue import MOST_BURIED, MOST_BURIED_BYTES
 from fakedev.workqueue.spec import MIB, BrokerSpec, QueueSpec
 
 TEXT = (Path(__file__).parents[1] / "doc" / "protocol-queue.txt").read_text(encoding="utf-8")
@@ -58,7 +58,9 @@ def test_the_numbers():
     for number in (f"{MOST_BYTES} bytes", f"{MOST_LEVELS} levels", f"{MOST_BARE_BYTES} bytes", f"{MOST_BURIED} "):
         assert f"\n   {number}" in limits
     assert f"\n   {BrokerSpec(()).max_bytes // MIB} MiB " in limits
-    assert f"arguments and {JOB_BYTES} bytes" in limits
+    counted = f"with its arguments, {ARGUMENT_BYTES} bytes for each of them, and {JOB_BYTES} bytes"
+    assert counted in " ".join(limits.split())
+    assert f"\n   {MOST_BURIED_BYTES // MIB} MiB " in limits
     assert f"\n   {MOST_A_PARTY} " in limits
     assert f"`grace` ({QueueSpec('').grace_seconds:g} s)" in TEXT
 

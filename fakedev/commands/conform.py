@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -54,9 +55,12 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _percent(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
     if not 0 <= value <= 100:
-        raise ValueError
+        raise argparse.ArgumentTypeError(f"{text!r} is no percentage from 0 to 100")
     return value
 
 

@@ -9,35 +9,56 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Final
 
+from fakedev import __version__
+from fakedev.commands.dcgm_flags import OF_THE_IMAGE, DcgmFlags, UsageProblem
 from fakedev.commands.dcgm_profiles import profiles_of, workloads
-from fakedev.commands.go_flags import Flag, FlagSet, Values
-from fakedev.commands.go_values import parse_boolean, parse_integer
+from fakedev.commands.go_flags import FlagSet, Values
+from fakedev.commands.go_values import parse_boolean
+from fakedev.commands.streams import write_text
+from fakedev.config.catalog import is_path
 from fakedev.config.files import Files
 from fakedev.config.load import load
 from fakedev.config.problems import ConfigurationError
 
-T = TypeVar("T")
-
 #: How the configuration calls the text that the options stand for, and where the identity in it is.
 _OPTIONS: Final = "options"
 _IDENTITY: Final = "/fakedev-dcgm-exporter/identity.yaml"
-#: The files of the image: without them its own counters are shown.
-_OF_THE_IMAGE: Final = ("/etc/dcgm-exporter/default-counters.csv", "/etc/dcgm-exporter/dcp-metrics-included.csv")
-_PREFIX: Final = "DCGM_EXPORTER_"
-_KNOWN: Final = {f"{_PREFIX}{name}" for name in ("LISTEN", "COLLECTORS", "INTERVAL", "KUBERNETES")}
 #: Variables of dcgm-fake-gpu-exporter: one of them, and it is that program that is meant.
 _FAKE: Final = (
     "NUM_FAKE_GPUS", "METRIC_PROFILE", "GPU_PROFILES", "METRIC_UPDATE_INTERVAL", "GPU_START_INDEX", "EXPORTER_PORT",
     "ENABLE_UDS", "UDS_SOCKET_PATH",
 )  # fmt: skip
 _MOST_GPUS: Final = 1024
+#: The devices change no more often.
+_TICK_MILLISECONDS: Final = 1000
+#: A day.
+_MOST_MILLISECONDS: Final = 86_400_000
 
 
-class UsageProblem(Exception):
-    """A flag or variable cannot be used; the text says why."""
+def _quirk(name: str, option: str, **changes: object) -> dict[str, object]:
+    """What an option makes of an identity, in the words of its file."""
+    return {"name": name, "issue": _OPTIONS, "doc": f"By {option}."} | {
+        key.replace("_", "-"): value for key, value in changes.items()
+    }
+
+
+_PODS: Final = ("container", "namespace", "pod")
+_QUIRKS: Final = [
+    _quirk("no-pods", "the absence of -k", without_labels=_PODS),
+    _quirk("no-hostname", "-n", without_labels=["Hostname", "hostname"]),
+    _quirk(
+        "old-namespace", "-o",
+        rename_labels={"UUID": "uuid", "container": "container_name", "namespace": "pod_namespace", "pod": "pod_name"},
+    ),
+    _quirk("dashes", "-rbmn", labels=[{"name": "modelName", "value": "{product_name|dashed}"}]),
+    _quirk(
+        "numbers", "GPU_START_INDEX",
+        labels=[{"name": "gpu", "value": "{gpu_number}"}, {"name": "device", "value": "nvidia{gpu_number}"}],
+    ),
+]  # fmt: skip
 
 
 class DcgmOptions:
@@ -49,29 +70,23 @@ class DcgmOptions:
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
         flags = self.flags = FlagSet("fakedev-dcgm-exporter", "looks like dcgm-exporter, of simulated GPUs")
-        self._address = self._pair("a", "address", ":9400", "where metrics are served", "HOST:PORT")
-        self._collectors = self._pair("f", "collectors", _OF_THE_IMAGE[0], "which fields are shown", "FILE")
-        self._interval = (
-            flags.integer("c", 30000, "milliseconds for which the numbers stay as they are"),
-            flags.integer("collect-interval", 30000, "the same"),
-        )
-        self._kubernetes = (flags.boolean("k", "show the pods of GPUs"), flags.boolean("kubernetes", "the same"))
-        self._no_hostname = (flags.boolean("n", "show no host"), flags.boolean("no-hostname", "the same"))
+        self._flags = DcgmFlags(flags, environ)
         self._identity = flags.text("identity", "", "version to look like (not in the original)", "NAME@VERSION")
         self._device = flags.text("device", "", "GPU to simulate (not in the original)", "TYPE")
-
-    def _pair(self, short: str, long: str, default: str, text: str, kind: str) -> tuple[Flag[str], Flag[str]]:
-        return self.flags.text(short, default, text, kind), self.flags.text(long, default, "the same", kind)
+        self._version = [flags.boolean(name, "show the version and end") for name in ("v", "version")]
 
     @property
     def is_fake(self) -> bool:
         """Whether a variable of dcgm-fake-gpu-exporter is set."""
         return any(name in self._environ for name in _FAKE)
 
-    def notes(self) -> list[str]:
-        """Variables that are set and not used."""
-        names = sorted(name for name in self._environ if name.startswith(_PREFIX) and name not in _KNOWN)
-        return [f"{name} is not used" for name in names]
+    def asks_version(self, values: Values) -> bool:
+        """Whether the version is all that is wanted."""
+        return any(values[flag] for flag in self._version)
+
+    def notes(self, values: Values) -> list[str]:
+        """Flags and variables that are given and not used."""
+        return self._flags.notes(values)
 
     def texts(self, values: Values) -> tuple[str, str]:
         """The configuration and the identity that are meant, both YAML (for they are JSON).
@@ -96,18 +111,19 @@ class DcgmOptions:
             "fleet": {"pools": [pool]},
             "web": self._web(values),
             "workloads": {"listen": [], "base": self._base(count)},
+            "log": self._log(values),
         }
         identity = self._fake_identity(values) if self.is_fake else self._dcgm_identity(values)
         return _text(tree), _text(identity)
 
     def _web(self, values: Values) -> list[dict[str, object]]:
-        address = self._said(values, self._address, f"{_PREFIX}LISTEN", str)
-        if "EXPORTER_PORT" in self._environ and not any(values.given(flag) for flag in self._address):
+        address = self._flags.text("address", values)
+        if "EXPORTER_PORT" in self._environ and not self._flags.is_given("address", values):
             address = f":{self._number('EXPORTER_PORT', 9400, 1, 65535)}"
         web: list[dict[str, object]] = [
             {"listen": f"*{address}" if address.startswith(":") else address, "serve": "exporter"}
         ]
-        if self._variable("ENABLE_UDS", False, parse_boolean):
+        if self._is_on("ENABLE_UDS"):
             path = self._environ.get("UDS_SOCKET_PATH") or "/var/run/dcgm/metrics.sock"
             web.append({"listen": os.path.abspath(path), "mode": "660", "serve": "exporter"})
         return web
@@ -122,49 +138,57 @@ class DcgmOptions:
         except ValueError as error:
             raise UsageProblem(f"METRIC_PROFILE or GPU_PROFILES: {error}") from None
 
+    def _log(self, values: Values) -> dict[str, object]:
+        return {
+            "format": self._flags.text("log-format", values),
+            "level": "debug" if self._flags.is_on("debug", values) else "info",
+        }
+
     def _dcgm_identity(self, values: Values) -> dict[str, object]:
-        interval = self._said(values, self._interval, f"{_PREFIX}INTERVAL", parse_integer)
-        if interval < 0:
-            raise UsageProblem(f"an interval of {interval} milliseconds is none")
+        interval = self._milliseconds("collect-interval", values, least=0)
         identity: dict[str, object] = {
             "name": "dcgm",
-            "based-on": values[self._identity] or "dcgm",
+            "based-on": _named(values[self._identity]) or "dcgm",
             "hold": f"{interval}ms",
-            "known-quirks": [
-                {"name": "no-pods", "issue": _OPTIONS, "doc": "-k is off.",
-                 "without-labels": ["container", "namespace", "pod"]},
-                {"name": "no-hostname", "issue": _OPTIONS, "doc": "-n is on.",
-                 "without-labels": ["Hostname", "hostname"]},
-            ],
-        }  # fmt: skip
-        quirks = [] if self._said(values, self._kubernetes, f"{_PREFIX}KUBERNETES", parse_boolean) else ["no-pods"]
-        if any(values[flag] for flag in self._no_hostname):
-            quirks.append("no-hostname")
-        identity["quirks"] = quirks
-        collectors = self._said(values, self._collectors, f"{_PREFIX}COLLECTORS", str)
-        if collectors not in _OF_THE_IMAGE or os.path.exists(collectors):
+            "sample-every": f"{max(interval, _TICK_MILLISECONDS)}ms",
+            "windows": {
+                "xids": f"{self._milliseconds('xid-count-window-size', values)}ms",
+                "clock-events": f"{self._milliseconds('clock-events-count-window-size', values)}ms",
+            },
+            "known-quirks": _QUIRKS,
+        }
+        asked = {
+            "no-pods": not self._flags.is_on("kubernetes", values),
+            "no-hostname": self._flags.is_on("no-hostname", values),
+            "old-namespace": self._flags.is_on("use-old-namespace", values),
+            "dashes": self._flags.is_on("replace-blanks-in-model-name", values),
+        }
+        identity["quirks"] = [name for name, is_asked in asked.items() if is_asked]
+        if self._flags.is_on("kubernetes-virtual-gpus", values):
+            identity["shared-devices"] = "each"
+        collectors = self._flags.text("collectors", values)
+        if collectors not in OF_THE_IMAGE or os.path.exists(collectors):
             identity["counters"] = os.path.abspath(collectors)
         return identity
+
+    def _milliseconds(self, name: str, values: Values, least: int = 1) -> int:
+        milliseconds = self._flags.number(name, values)
+        if not least <= milliseconds <= _MOST_MILLISECONDS:
+            raise UsageProblem(f"--{name}: {milliseconds} milliseconds is not within {least} to {_MOST_MILLISECONDS}")
+        return milliseconds
 
     def _fake_identity(self, values: Values) -> dict[str, object]:
         return {
             "name": "dcgm-fake",
-            "based-on": values[self._identity] or "dcgm-fake",
+            "based-on": _named(values[self._identity]) or "dcgm-fake",
             "hold": f"{self._number('METRIC_UPDATE_INTERVAL', 30, 0, 86400)}s",
-            "labels": [{"name": "gpu", "value": "{gpu_number}"}, {"name": "device", "value": "nvidia{gpu_number}"}],
+            "known-quirks": _QUIRKS,
+            "quirks": ["numbers"],
         }
 
-    def _said(self, values: Values, flags: tuple[Flag[T], Flag[T]], variable: str, parse: Callable[[str], T]) -> T:
-        """What a flag says, by its short name or its long one; else a variable; else the default."""
-        for flag in flags:
-            if values.given(flag):
-                return values[flag]
-        return self._variable(variable, flags[0].default, parse)
-
-    def _variable(self, variable: str, default: T, parse: Callable[[str], T]) -> T:
-        text = self._environ.get(variable, "")
+    def _is_on(self, variable: str) -> bool:
         try:
-            return parse(text) if text else default
+            return parse_boolean(self._environ.get(variable) or "false")
         except ValueError as error:
             raise UsageProblem(f"{variable}: {error}") from None
 
@@ -173,6 +197,11 @@ class DcgmOptions:
         if not text.isdecimal() or not least <= int(text) <= most:
             raise UsageProblem(f"{variable}: {text[:40]!r} is no whole number of {least} to {most}")
         return int(text)
+
+
+def _named(identity: str) -> str:
+    """The name of an identity, or the path of its file from anywhere."""
+    return os.path.abspath(identity) if is_path(identity) else identity
 
 
 def _text(tree: object) -> str:
@@ -187,6 +216,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = DcgmOptions(os.environ)
     values = options.flags.parse_or_exit(sys.argv[1:] if arguments is None else arguments)
+    if options.asks_version(values):
+        write_text(sys.stdout, f"fakedev-dcgm-exporter version {__version__} (simulated)\n")
+        return 0
     try:
         text, identity = options.texts(values)
     except UsageProblem as problem:
@@ -198,7 +230,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for problem_of_file in error.problems:
             print(f"fakedev-dcgm-exporter: {problem_of_file}", file=sys.stderr)
         return 2
-    for note in options.notes():
+    for note in options.notes(values):
         print(f"fakedev-dcgm-exporter: {note}", file=sys.stderr)
     from fakedev.tap import run_program  # noqa: PLC0415 - a usage error need not wait for Twisted
     from fakedev.tap_options import Run, record_head  # noqa: PLC0415

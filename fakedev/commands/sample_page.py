@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from fakedev.config.files import Files
@@ -21,12 +21,15 @@ _TICKS: Final = 120
 _EPOCH_SECONDS: Final = 1_700_000_000
 
 
-def sample_page(identity: str, device: str, instances: Sequence[str] = ()) -> tuple[Identity, str]:
+def sample_page(
+    identity: str, device: str, instances: Sequence[str] = (), faults: Sequence[Mapping[str, object]] = ()
+) -> tuple[Identity, str]:
     """The page of a node of two boards, one idle and one fully busy for two minutes.
 
     :param identity: name in the catalog, or path.
     :param device: name in the catalog, or path.
     :param instances: the profiles of the instances that each board is divided into; empty for none.
+    :param faults: what goes wrong, as the configuration says it.
     :raises ConfigurationError: when there is no such identity or device, or one cannot show the other.
     """
     pool: dict[str, object]
@@ -36,6 +39,7 @@ def sample_page(identity: str, device: str, instances: Sequence[str] = ()) -> tu
         "fleet": {"epoch": str(_EPOCH_SECONDS), "pools": [pool]},
         "web": [],
         "workloads": {"listen": [], "base": [{"name": "train", "devices": "*/1", "profile": "100:0:0", **_POD}]},
+        "faults": list(faults),
     }
     configuration = load(None, Files(environ=os.environ), text=json.dumps(tree).replace("$", "$$"))
     fleet = Fleet(configuration.fleet)
@@ -43,4 +47,4 @@ def sample_page(identity: str, device: str, instances: Sequence[str] = ()) -> tu
         fleet.advance()
     shown = configuration.identities["sample"]
     page = Page(Face(shown, DeviceSource(fleet, shown.shared_devices)), fleet.roster.nodes)
-    return shown, page.render(fleet.state).decode()
+    return shown, page.render(fleet.shown).decode()

@@ -12,29 +12,36 @@ from fakedev.config.series import Series
 from fakedev.config.values import Values, plain, was_read
 from fakedev.sim.admission import Admission
 from fakedev.sim.errors import FieldError, Refused
+from fakedev.sim.faults.brought import brought_by
+from fakedev.sim.faults.faults import Faults
 from fakedev.sim.profile_fields import profile_from, uses_from
 from fakedev.sim.spec import WorkloadSpec
 from fakedev.sim.workload_fields import workload_from_fields
 
 
 def load_base(
-    entries: Iterable[Values], catalog: Catalog, admission: Admission | None, report: Report
+    entries: Iterable[Values], catalog: Catalog, admission: Admission | None, rules: Faults | None, report: Report
 ) -> tuple[WorkloadSpec, ...]:
     """The base workloads; what is wrong is reported.
 
-    :param admission: which workloads the fleet takes; None when the fleet is not known.
+    :param admission, rules: which workloads and faults the fleet takes; None when the fleet is not known.
     """
     workloads = []
     series = Series(catalog, report)
     for values in entries:
-        workload = _workload(values, catalog, series, admission, report)
+        workload = _workload(values, catalog, series, admission, rules, report)
         if workload is not None:
             workloads.append(workload)
     return tuple(workloads)
 
 
 def _workload(
-    values: Values, catalog: Catalog, series: Series, admission: Admission | None, report: Report
+    values: Values,
+    catalog: Catalog,
+    series: Series,
+    admission: Admission | None,
+    rules: Faults | None,
+    report: Report,
 ) -> WorkloadSpec | None:
     fields: Fields = {"repeat": (0, values.place), "devices": ("all", values.place)}
     if values["file"] is not None:
@@ -42,12 +49,10 @@ def _workload(
         if said is None:
             return None
         fields |= said
-    for key in values:
-        if key not in ("file", "profile", "metrics") and values.given(key) and values[key] is not None:
-            fields[key] = (plain(values[key]), values.place_of(key))
+    fields |= _plain_fields(values)
+    if not _is_whole(values):
+        return None  # something was wrong, and that was reported
     if values.given("profile"):
-        if not _is_whole(values):
-            return None  # it was wrong, and that was reported
         profile = _profile(values["profile"], series, lambda value: profile_from([[value]]))
         if profile is None:
             return None
@@ -66,13 +71,34 @@ def _workload(
         report.problem(place, f"{error.field}: {error.reason}")
         return None
     if admission is not None:
-        _check(workload, fields, values, admission, report)
+        _check(workload, fields, values, admission, rules, report)
     return workload
 
 
+def _plain_fields(values: Values) -> Fields:
+    """Those that are taken as they are written, and the faults."""
+    fields: Fields = {}
+    for key in values:
+        if key not in ("file", "profile", "metrics", "faults") and values.given(key) and values[key] is not None:
+            fields[key] = (plain(values[key]), values.place_of(key))
+    if values["faults"] is not None:
+        fields["faults"] = ([_given(each) for each in values["faults"]], values.place_of("faults"))
+    return fields
+
+
+def _given(fault: Values) -> dict[str, object]:
+    """What is said of a fault, defaults left out."""
+    keys = fault.section.keys
+    return {key.name: fault[key.name] for key in keys if fault.given(key.name) and fault[key.name] != key.default}
+
+
 def _is_whole(values: Values) -> bool:
-    """Whether all of the profile that was written could be read."""
-    return values["profile"] is not None and was_read(values["profile"], values.nodes["profile"])
+    """Whether all of the profile and the faults that was written could be read."""
+    return all(
+        was_read(values[key], node) or (key == "faults" and values[key] == ())
+        for key, node in values.nodes.items()
+        if key in ("profile", "faults")
+    )
 
 
 def _metrics(values: Values, series: Series) -> dict[str, object] | None:
@@ -102,9 +128,13 @@ def _profile(value: object, series: Series, check: Callable[[object], object]) -
     return plain(value)
 
 
-def _check(workload: WorkloadSpec, fields: Fields, values: Values, admission: Admission, report: Report) -> None:
+def _check(
+    workload: WorkloadSpec, fields: Fields, values: Values, admission: Admission, rules: Faults | None, report: Report
+) -> None:
     try:
         admission.check(workload)
+        if rules is not None:
+            brought_by("config", workload, rules)
     except Refused as error:
         place = fields[error.where][1] if error.where in fields else values.place
         report.problem(place, f"{error.where}: {error.text}")

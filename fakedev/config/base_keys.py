@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fakedev.config.fault_keys import BROUGHT
 from fakedev.config.profile_keys import ACTIVITY, METRIC_ACTIVITY, REPEAT, SCHEDULE, SCHEDULED, SERIES, profile_types
 from fakedev.config.scalars import Choice, Duration, Number, Text
 from fakedev.config.schema import Key, Section
@@ -93,6 +94,12 @@ BASE = Section(
             "Crossing one of these ends the workload; of metrics in bytes also sizes, as 40GiB.",
             default={},
             default_words="none",
+        ),
+        Key(
+            "faults",
+            ListOf(BROUGHT, words="list of faults"),
+            "What goes wrong on its devices while it runs.",
+            default_words="those of a profile by name",
         ),
         Key(
             "run-time-limit",

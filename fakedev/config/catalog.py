@@ -41,7 +41,7 @@ _NAME_LINE: Final = re.compile(r"^(name|version|default|aliases):[ \t]*(.*?)[ \t
 class Catalog:
     """Finds and loads what a configuration names; each thing once.
 
-    :param folder: where relative paths begin.
+    :param folder: where relative paths begin; those in a file that was found by its path begin at its folder.
     :param shown_folder: the same, as problems shall show it.
     """
 
@@ -54,6 +54,8 @@ class Catalog:
         self._loaded: dict[tuple[str, str], object] = {}
         self._index: dict[str, Mapping[str, str]] = {}
         self._loading: list[str] = []
+        #: The folder of the identity's file that is being read, from ``folder``.
+        self._here = ""
 
     def device(self, name: str, place: Place) -> LoadedDevice | None:
         """A device type; None when there is none or it is wrong, which was reported."""
@@ -61,13 +63,19 @@ class Catalog:
 
     def identity(self, name: str, place: Place) -> LoadedIdentity | None:
         """An identity; None when there is none or it is wrong, which was reported."""
+        if is_path(name):
+            name = os.path.normpath(os.path.join(self._here, name))
+            # What is no path without its folder is one with it, and the other way round.
+            name = name if is_path(name) else os.path.join(".", name)
         if name in self._loading:
             self._report.problem(place, f"the identity {name!r} is based on itself")
             return None
         self._loading.append(name)
+        outside, self._here = self._here, os.path.dirname(name) if is_path(name) else ""
         try:
             return self._once(_IDENTITIES, name, lambda: self._identity(name, place))
         finally:
+            self._here = outside
             self._loading.remove(name)
 
     def device_list(self, path: str, place: Place) -> LoadedDeviceList | None:
@@ -81,7 +89,10 @@ class Catalog:
         return None if node is None else load_original_workload(node, self._report)
 
     def text(self, path: str, place: Place, what: str) -> tuple[str, str] | None:
-        """The text of a file, and its name for people; None when it cannot be read, which was reported."""
+        """The text of a file that an identity names, and its name for people; None when there is none: reported."""
+        return self._text(os.path.join(self._here, path), place, what)
+
+    def _text(self, path: str, place: Place, what: str) -> tuple[str, str] | None:
         shown = os.path.normpath(os.path.join(self._shown_folder, path))
         try:
             return self._files.read(absolute(path, self._folder)), shown
@@ -159,7 +170,7 @@ class Catalog:
         return read_document(self._files.read_catalog(folder, file), f"catalog/{folder}/{file}", self._report)
 
     def _document(self, path: str, place: Place, what: str, *, variables: bool = True) -> Node | None:
-        found = self.text(path, place, what)
+        found = self._text(path, place, what)
         if found is None:
             return None
         text, shown = found

@@ -18,13 +18,14 @@ from fakedev.sim.quantities import FACT_ALIASES, FILE_ALIASES, KNOWN_QUANTITIES
 from fakedev.sim.relations import Relations
 from fakedev.sim.roster import Roster
 from fakedev.sim.spec import NodeSpec, PoolSpec
+from fakedev.sim.tallies.names import tally_of
 
 #: Facts that differ from device to device in a node, and from node to node, unless somebody sets them.
 _OF_A_DEVICE: Final = ("index", "uuid", "serial", "pci_address", "device_file")
 _OF_A_NODE: Final = ("node", "uuid", "serial")
 
 #: Levels of rows that devices have.
-_OF_DEVICES: Final = ("device", "unit", "whole", "tiled", "single")
+_OF_DEVICES: Final = ("device", "unit", "whole", "tiled", "single", "held")
 
 
 def check_identity(loaded: LoadedIdentity, pool: PoolSpec, place: Place, report: Report) -> None:
@@ -110,7 +111,7 @@ def _check_quantities(loaded: LoadedIdentity, pool: PoolSpec, place: Place, repo
             hint = f"did you mean {nearest!r}?" if nearest else f"it has {', '.join(sorted(has))}"
             owner = f"{pool.device_type.name} of pool {pool.name}"
             report.problem(at, f"MetricMap: {owner} has no {quantity!r}; {hint}")
-        elif quantity not in KNOWN_QUANTITIES:
+        elif quantity not in KNOWN_QUANTITIES and tally_of(quantity) is None:
             nearest = nearest_name(quantity, {*has, *KNOWN_QUANTITIES, *FILE_ALIASES})
             hint = f"; did you mean {nearest!r}?" if nearest else ": not computed, and in no range of a device type"
             report.problem(at, f"{family}: unknown quantity {quantity!r}{hint}")

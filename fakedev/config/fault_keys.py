@@ -61,3 +61,9 @@ FAULT = Section(
     ),
     doc="What goes wrong. Each has the id config-N, N counted from 1.",
 )  # fmt: skip
+
+BROUGHT = Section(
+    "workloads.base.faults",
+    tuple(key for key in FAULT.keys if key.name not in ("devices", "node")),
+    doc="What goes wrong on the devices of a workload while it runs; the keys of faults.",
+)

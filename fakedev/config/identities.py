@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -15,12 +14,14 @@ from fakedev.config.identity_families import (
     with_labels,
 )
 from fakedev.config.identity_formats import IDENTITY
+from fakedev.config.identity_headers import check_content_type, read_headers
 from fakedev.config.identity_rows import LEVELS, check_rows, read_labels
 from fakedev.config.models import LoadedIdentity, Making, Quirk
 from fakedev.config.nodes import Node, Table
 from fakedev.config.problems import Place, Report
 from fakedev.config.schema import INVALID, nearest_name
 from fakedev.config.values import Values
+from fakedev.config.windows import with_windows
 from fakedev.exposition.identity import Identity, LabelSpec, Layout, SharedDevices
 
 
@@ -61,11 +62,14 @@ def load_identity(node: Node, report: Report, library: Library) -> LoadedIdentit
         openmetrics=values["openmetrics"],
         shared_devices=SharedDevices(values["shared-devices"]),
         hold_seconds=values["hold"],
+        headers=read_headers(values, "headers", report),
         health=values["health"],
+        health_headers=read_headers(values, "health-headers", report),
+        landing=values["landing"],
         not_covered=values["not-covered"],
     )
     if base is not None:
-        identity = _based_on(base.identity, identity, values)
+        identity = _based_on(base.as_written or base.identity, identity, values)
         quantities = {**base.quantity_places, **quantities}
     labels_of_counters = base.counter_labels if base else ()
     if shown is not None:
@@ -90,10 +94,11 @@ def load_identity(node: Node, report: Report, library: Library) -> LoadedIdentit
     if identity.leading_labels > len(identity.labels):
         place = values.place_of("leading-labels")
         report.problem(place, f"leading-labels: there are only {len(identity.labels)} labels")
-    _check_content_type(identity.content_type, values.place_of("content-type"), report)
+    check_content_type(identity.content_type, values.place_of("content-type"), report)
+    counting = with_windows(identity, making, values.place, report)
     return LoadedIdentity(
-        identity, values.place, quantity_places=quantities, making=making, counter_labels=labels_of_counters,
-        quirks=known,
+        counting, values.place, quantity_places=quantities, making=making, counter_labels=labels_of_counters,
+        quirks=known, as_written=identity,
     )  # fmt: skip
 
 
@@ -136,8 +141,3 @@ def _based_on(base: Identity, own: Identity, values: Values) -> Identity:
     )
     written = {each: getattr(own, each) for each in attributes.values() if hasattr(own, each)}
     return replace(base, **({"version": ""} | written))
-
-
-def _check_content_type(text: str, place: Place, report: Report) -> None:
-    if not re.fullmatch(r"[ -~]+/[ -~]+", text):
-        report.problem(place, f"content-type: {text[:80]!r} is no Content-Type, as text/plain; version=0.0.4")

@@ -33,6 +33,10 @@ class Library(Protocol):
 def making_of(values: Values, base: Making) -> Making:
     """How the families are made: as the base does, but for what is written."""
     written = {name: values[name] for name in ("order", "fields") if values.given(name)}
+    if values.given("windows"):
+        written["windows"] = {**base.windows, **values["windows"]}
+    if values.given("sample-every"):
+        written["sample_seconds"] = values["sample-every"]
     if values.given("numbers") and values["numbers"] is not None:
         written["numbers"] = NumberFormat(values["numbers"])
     return replace(base, **written)
@@ -84,11 +88,13 @@ def shown_by_counters(values: Values, making: Making, library: Library, report: 
         if counter.kind == "label":
             labels.append(LabelSpec(counter.name, counter.shows["label"]))
             continue
-        row = read_row(counter.shows, {}, report, table.level)
-        for name in row.needed:
-            quantities.setdefault(name, counter.place)
+        shown = counter.shows["rows"] or (counter.shows,)
+        rows = tuple(read_row(each, {}, report, table.level) for each in shown)
+        for row in rows:
+            for name in row.needed:
+                quantities.setdefault(name, counter.place)
         number = NumberFormat(counter.shows["format"])
-        families.append(FamilySpec(counter.name, counter.kind, counter.help, number, (row,)))
+        families.append(FamilySpec(counter.name, counter.kind, counter.help, number, rows))
     if not families and not report.sorted_problems():
         report.problem(place, "the counters have no gauge and no counter")
     return Shown(tuple(families), tuple(sorted(labels, key=lambda label: label.name)), quantities)

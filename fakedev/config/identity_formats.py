@@ -18,6 +18,7 @@ LABEL = Section(
         Key("optional", Boolean(), "Left out when it has no value.", default=False),
         Key("texts", MapOf(Text()), "Texts shown in the place of values.", default={}, default_words="none"),
         Key("otherwise", Text(), "Shown for a value that texts have not.", default="", default_words="nothing"),
+        Key("leading", Boolean(), "Of a row: it stays in front when the others are sorted.", default=False),
     ),
     doc="A label of a row.",
 )
@@ -60,6 +61,11 @@ _BITS: Final = Key(
     default_words="the quantity itself",
 )
 
+_WITHIN: Final = Key(
+    "within", Text(), "The window, of those of the identity, over which it is counted.", default="",
+    default_words="since the beginning",
+)  # fmt: skip
+
 ROW = Section(
     "identity.families.rows",
     (
@@ -74,6 +80,7 @@ ROW = Section(
         _REQUIRES,
         _WHERE,
         _UNLESS,
+        _WITHIN,
         Key("labels", _LABELS, "Labels of this row, after the identity's.", default=(), default_words="none"),
     ),
     doc="A row of a family for each entity.",
@@ -99,6 +106,7 @@ FAMILY = Section(
         _REQUIRES,
         _WHERE,
         _UNLESS,
+        _WITHIN,
         Key("labels", _LABELS, "Labels of that row, after the identity's.", default=(), default_words="none"),
         Key(
             "rows",
@@ -150,7 +158,9 @@ FIELD = Section(
         _REQUIRES,
         _WHERE,
         _UNLESS,
+        _WITHIN,
         Key("labels", _LABELS, "Labels of its row, after the identity's.", default=(), default_words="none"),
+        Key("rows", ListOf(ROW, 1, words="list of rows"), "Its rows, in place of quantity.", default=()),
         Key("format", Choice(tuple(kind.value for kind in NumberFormat)), "How numbers are written.", default="int"),
     ),
     doc="What a field of a vendor's library shows.",
@@ -204,9 +214,20 @@ IDENTITY = Section(
             default=0.0,
             default_words="0s: each tick",
         ),
+        Key(
+            "windows", MapOf(Duration(0.001, 86400.0)),
+            "Over how much time the exporter counts, by the names that rows name.", default={}, default_words="none",
+        ),
+        Key(
+            "sample-every", Duration(0.001, 86400.0), "How often the exporter looks at what it counts samples of.",
+            default=30.0, default_words="30s",
+        ),
         Key("quirks", ListOf(Text()), "Known quirks that it shows.", default=(), default_words="none"),
         Key("known-quirks", ListOf(QUIRK), "Quirks that can be named.", default=(), default_words="those of based-on"),
+        Key("headers", MapOf(Text()), "Headers that it sends with every answer.", default={}, default_words="none"),
         Key("health", Text(), "What /health answers.", default="", default_words="fakedev's own"),
+        Key("health-headers", MapOf(Text()), "Further headers of that.", default={}, default_words="none"),
+        Key("landing", Text(), "Title of its page at /.", default="", default_words="it has none"),
         Key("labels", _LABELS, "Labels of every row.", default=(), default_words="none"),
         Key(
             "labels-of-levels", MapOf(_LABELS, words="mapping of levels to lists of labels"),

@@ -19,9 +19,10 @@ _METRIC: Final = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 
 _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
-#: Levels of entities that rows may have.
+#: Levels of entities that rows can be of.
 LEVELS: Final = (
-    "device", "part", "unit", "whole", "tile", "tiled", "single", "node", "link", "port", "switch", "workload",
+    "device", "held", "xid", "peer", "part", "unit", "whole", "tile", "tiled", "single", "node", "link", "port",
+    "switch", "workload",
 )  # fmt: skip
 #: The links of one number of all devices.
 _NUMBERED: Final = re.compile(r"link/\d{1,2}")
@@ -111,7 +112,8 @@ def read_row(
     labels = read_labels(values["labels"], "labels", report)
     constant = 0.0 if values["constant"] is None else float(values["constant"])
     row = RowSpec(
-        quantity, values["unit"], labels, level, requires, plus, per, where, unless, constant, fact, values["bits"]
+        quantity, values["unit"], labels, level, requires, plus, per, where, unless, constant, fact, values["bits"],
+        values["within"],
     )
     _check_linked(row, values.place_of("quantity"), report)
     return row
@@ -143,7 +145,9 @@ def read_labels(entries: Iterable[Values], where: str, report: Report) -> tuple[
         reported(checked_label, name, values.place_of("name"), report)
         reported(Template.parse, template, values.place_of("value"), report)
         texts = tuple(values["texts"].items())
-        labels.append(LabelSpec(name, template, values["optional"], texts, values["otherwise"]))
+        labels.append(
+            LabelSpec(name, template, values["optional"], texts, values["otherwise"], values["leading"])
+        )
     for name, times in Counter(label.name for label in labels).items():
         if name and times > 1:
             place = next(values.place for values in entries if values["name"] == name)

@@ -26,6 +26,7 @@ from fakedev.config.schema import INVALID
 from fakedev.config.tester import own_frontend, tester_plans, tester_reports
 from fakedev.config.values import Values
 from fakedev.config.variables import Variables
+from fakedev.config.windows import tallies_shown
 from fakedev.sim.admission import Admission
 from fakedev.sim.faults.faults import MOST_FAULTS
 from fakedev.sim.parts.demand import unit_capacity
@@ -111,7 +112,7 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
         capacity = unit_capacity(relations.capacity(), roster.parts)
         admission = Admission(roster, capacity, relations.quantities, metrics, fleet["tick"])
         rules = fault_rules(fleet["seed"], fleet["tick"], roster, relations, admission)
-    base = load_base(workloads["base"], catalog, admission, report)
+    base = load_base(workloads["base"], catalog, admission, rules, report)
     faults = load_faults(values["faults"], rules, report)
     if rules is not None:
         profiled, faulty = load_profiles(pools, rules, report)
@@ -124,7 +125,10 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
         report.problem(values.place_of("faults"), f"faults: {text}")
     _note_labels(pools, report)
     return Configuration(
-        fleet=FleetSpec(specs, fleet["seed"], fleet["tick"], fleet["epoch"] or 0.0, base, metrics, faults),
+        fleet=FleetSpec(
+            specs, fleet["seed"], fleet["tick"], fleet["epoch"] or 0.0, base, metrics, faults,
+            tallies_shown([pool.identity.identity for pool in pools], web),
+        ),
         epoch_is_start=fleet["epoch"] is None,
         speed=fleet["speed"],
         identities={pool.spec.name: pool.identity.identity for pool in pools},

@@ -42,11 +42,15 @@ class Making:
     :param order: ``given``, ``name`` or ``number``.
     :param fields: which fields counters may name.
     :param numbers: how all numbers are written; None: as each family says.
+    :param windows: over how many seconds tallies are counted, by the names that rows name.
+    :param sample_seconds: how often the exporter takes samples of what it counts.
     """
 
     order: str = "given"
     fields: str = "dcgm"
     numbers: NumberFormat | None = None
+    windows: Mapping[str, float] = field(default_factory=dict)
+    sample_seconds: float = 30.0
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,7 @@ class LoadedIdentity:
     :param quantity_places: quantity to its place.
     :param counter_labels: names of the labels that counters brought.
     :param quirks: those that can be asked for.
+    :param as_written: the identity with windows by their names, for those that are based on it; None: it has none.
     """
 
     identity: Identity
@@ -98,3 +103,4 @@ class LoadedIdentity:
     making: Making = Making()
     counter_labels: tuple[str, ...] = ()
     quirks: tuple[Quirk, ...] = ()
+    as_written: Identity | None = None

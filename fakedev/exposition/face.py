@@ -18,6 +18,7 @@ from fakedev.exposition.labels import Labels, Template
 from fakedev.exposition.lines import GroupTexts, Labelled, RowKinds
 from fakedev.exposition.numbers import number_of
 from fakedev.exposition.sources import Source
+from fakedev.sim.tallies.tallies import XID_LEVEL
 
 Group = TypeVar("Group")
 
@@ -93,10 +94,13 @@ class Face(Generic[Group]):
         entities = list(self._source.entities(level, group))
         positions = np.array([position for position, _ in entities], dtype=np.int64)
         written = [self._labels[level].texts(facts) for _, facts in entities]
+        owners = None
+        if level == XID_LEVEL:
+            owners = np.array([int(facts["index"]) for _, facts in entities], dtype=np.int64)
         for place, shown in enumerate(self._shown[level]):
             texts = tuple([_before_number(each[place]) for each in written])
             numbers = None if shown is None else np.array([number_of(shown.value(facts)) for _, facts in entities])
-            yield Labelled(positions, texts, numbers)
+            yield Labelled(positions, texts, numbers, owners)
 
 
 def _before_number(labels: str) -> bytes:

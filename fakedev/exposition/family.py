@@ -51,10 +51,10 @@ class Family:
                 found.append((number, False))
             elif row.is_conditional or needed & level.present.keys():
                 where = slice(None) if lines.rows is None else lines.rows == number
-                conditions = _conditions(level, row, needed, lines.positions[where])
+                is_there = _is_there(level, row, needed, lines.positions[where])
                 if row.fact and lines.numbers is not None:
-                    conditions.append(~np.isnan(lines.numbers[where]))
-                found.append((number, np.logical_and.reduce(conditions)))
+                    is_there = is_there & ~np.isnan(lines.numbers[where])
+                found.append((number, is_there))
         if not found:
             return lines
         if len(found) == len(self._rows) and all(is_there is False for _, is_there in found):
@@ -97,6 +97,18 @@ class Family:
             numbers = None if of_facts is None else of_facts[chosen]
             values[chosen] = _shown(state.levels[row.state_level], row, positions[chosen], numbers)
         return values
+
+
+def _is_there(
+    level: Level, row: RowSpec, needed: Collection[str], positions: NDArray[np.int64]
+) -> NDArray[np.bool_] | bool:
+    """Whether entities have a row; shape as ``positions``. A state that is held may be older than some of them."""
+    if not level.count:
+        return False
+    known: NDArray[np.bool_] = positions < level.count
+    every = _conditions(level, row, needed, positions if known.all() else np.where(known, positions, 0))
+    is_there: NDArray[np.bool_] = np.logical_and.reduce([known, *every])
+    return is_there
 
 
 def _conditions(

@@ -68,6 +68,7 @@ class LabelSpec:
     """A label: its name, and a template over facts. An optional one is left out when it has no value.
 
     :param texts: what is shown in the place of a value, (value, text) each; with any, another value is ``otherwise``.
+    :param leading: of a row's own: it stays with the leading ones of the identity when the others are sorted.
     """
 
     name: str
@@ -75,6 +76,7 @@ class LabelSpec:
     optional: bool = False
     texts: tuple[tuple[str, str], ...] = ()
     otherwise: str = ""
+    leading: bool = False
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,7 @@ class RowSpec:
     :param fact: a template whose text is the number that is shown where ``quantity`` is empty; an entity whose text
         is none has no row.
     :param bits: 1 is shown where the quantity, a mask, has any of these bits, else 0; 0: the quantity itself.
+    :param within: the window of the identity over which its tallies are counted, by its name; empty for none.
     """
 
     quantity: str
@@ -104,6 +107,7 @@ class RowSpec:
     constant: float = 0.0
     fact: str = ""
     bits: int = 0
+    within: str = ""
 
     @property
     def needed(self) -> tuple[str, ...]:
@@ -160,7 +164,10 @@ class Identity:
     :param openmetrics: whether the exporter negotiates OpenMetrics.
     :param shared_devices: the rows of devices that several pods share.
     :param hold_seconds: its page shows the last state at a multiple of this; 0: that of now.
+    :param headers: (name, value) of headers that it sends with every answer, beside the Content-Type.
     :param health: what /health answers, as that exporter does; empty for fakedev's own answer.
+    :param health_headers: further headers of that answer.
+    :param landing: the title of its page at /; empty: it has none.
     :param not_covered: families or traits of the exporter that are not simulated, in words.
     """
 
@@ -178,6 +185,9 @@ class Identity:
     shared_devices: SharedDevices = SharedDevices.FIRST
     hold_seconds: float = 0.0
     health: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+    health_headers: tuple[tuple[str, str], ...] = ()
+    landing: str = ""
     not_covered: tuple[str, ...] = ()
 
     def labels_on(self, level: str) -> tuple[LabelSpec, ...]:

@@ -5,17 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha1
 from typing import Final
 
 from fakedev.exposition.identity import LabelSpec
 
 _FIELD: Final = re.compile(r"\{(\w+)(?:\|(\w+))?\}")
-_CHANGES: Final[dict[str, Callable[[str], str]]] = {"": str, "upper": str.upper, "lower": str.lower}
+_CHANGES: Final[dict[str, Callable[[str], str]]] = {
+    "": str, "upper": str.upper, "lower": str.lower, "dashed": lambda text: text.replace(" ", "-"),
+    "sha1_6": lambda text: sha1(text.encode(), usedforsecurity=False).hexdigest()[:6],
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Template:
-    """A label's value as text with ``{fact}``, ``{fact|upper}`` and ``{fact|lower}`` in it.
+    """A label's value as text with ``{fact}`` in it, and changed facts: ``{fact|upper}``, ``{fact|lower}``, ...
 
     :ivar facts: the facts it needs.
     :ivar fields: the fact of each field, and the change it is shown with.
@@ -35,7 +39,7 @@ class Template:
         """
         for match in _FIELD.finditer(text):
             if (match[2] or "") not in _CHANGES:
-                raise ValueError(f"{match[0]}: {match[2]!r} is not upper or lower")
+                raise ValueError(f"{match[0]}: {match[2]!r} is none of {', '.join(filter(None, _CHANGES))}")
         if "{" in _FIELD.sub("", text) or "}" in _FIELD.sub("", text):
             raise ValueError(f"{text!r} has a brace that is no {{fact}}")
         fields = tuple((match[1], _CHANGES[match[2] or ""]) for match in _FIELD.finditer(text))
@@ -77,7 +81,9 @@ class Labels:
             every: dict[str, int | _Label] = {spec.name: place for place, spec in enumerate(common)}
             every |= {spec.name: _Label(spec) for spec in own}
             names = list(every)
-            self._kinds.append([every[name] for name in names[:leading] + sorted(names[leading:])])
+            in_front = sorted(spec.name for spec in own if spec.leading)
+            rest = sorted(set(names[leading:]).difference(in_front))
+            self._kinds.append([every[name] for name in names[:leading] + in_front + rest])
 
     def texts(self, facts: Mapping[str, str]) -> list[str]:
         """``name="value",...`` for each kind of row of an entity; optional labels without a value left out."""

@@ -20,11 +20,14 @@ class Labelled:
     :ivar positions: their indices into the arrays of their level, shape (N,).
     :ivar texts: what stands between name and number, the space before the number included.
     :ivar numbers: of rows that show a number of the entities' facts that number, NaN where there is none, shape (N,).
+    :ivar owners: of entities that belong to devices the indices of these, shape (N,): beside the rows of these they
+        stand; None: they stand by themselves.
     """
 
     positions: NDArray[np.int64]
     texts: tuple[bytes, ...]
     numbers: Floats | None = None
+    owners: NDArray[np.int64] | None = None
 
 
 #: The entities of a group, for each kind of row by its number.
@@ -106,7 +109,9 @@ class Lines:
         sizes = [np.array([len(each.texts) for each in groups], dtype=np.int64) for groups in columns]
         rows = _joined([np.full(int(size.sum()), number) for number, size in enumerate(sizes)])
         group = _joined([np.repeat(np.arange(len(size)), size) for size in sizes])
-        place = _joined([np.arange(count) for size in sizes for count in size.tolist()])
+        place = _joined([
+            np.arange(len(each.texts)) if each.owners is None else each.owners for groups in columns for each in groups
+        ])  # fmt: skip
         every = cls(
             [text for groups in columns for each in groups for text in each.texts],
             _joined([each.positions for groups in columns for each in groups]),

@@ -47,12 +47,12 @@ def by_identity(
 class DeviceSource:
     """The devices of a fleet, a group a node.
 
-    Levels: ``device``; ``part``, the instances of divided ones; ``whole``, the devices that are not divided; ``unit``:
-    these, and the instances of the others in their place; ``tile``; ``tiled`` and ``single``, the devices with tiles
-    and those of one piece.
-
-    ``link``; ``link/5``, the links of that number, with facts of their devices; ``port``, links as switches see them;
-    ``switch``.
+    Levels: ``device``; ``held``, the devices that a pod has; ``part``, the instances of divided ones; ``whole``, the
+    devices that are not divided; ``unit``: these, and the instances of the others in their place; ``tile``; ``tiled``
+    and ``single``, the devices with tiles and those of one piece; ``xid``, the error codes that devices have reported;
+    ``peer``, a device with another of its node;
+    ``link``; ``link/5``, the links of that number with the facts of their devices; ``port``, links as switches see
+    them; ``switch``.
 
     :param shared: the rows of devices that several pods share.
     """
@@ -63,7 +63,7 @@ class DeviceSource:
         self._is_shared = shared is not SharedDevices.FIRST
 
     def entities(self, level: str, group: RosterNode) -> Sequence[Entity]:
-        """The node's devices by index, its parts, or both."""
+        """The node's devices by index, its parts, or both; or the error codes of its devices."""
         parts = self._fleet.roster.parts
         match level:
             case "device":
@@ -82,6 +82,10 @@ class DeviceSource:
                 return [each for each in self._devices(group) if parts.is_tiled[each[0]]]
             case "single":
                 return [each for each in self._devices(group) if not parts.is_tiled[each[0]]]
+            case "held":
+                return [each for each in self._devices(group) if each[1].get("pod")]
+            case "xid" | "peer":
+                return self._xids(group) if level == "xid" else self._peers(group)
             case "link":
                 return link_facts(self._fleet.roster, group, self._fleet.facts(group))
             case "port":
@@ -98,6 +102,25 @@ class DeviceSource:
         links = self._fleet.roster.links
         devices = [each for each in self.entities("whole", node) if links.counts[each[0]] > int(number)]
         return [(int(links.firsts[device]) + int(number), facts) for device, facts in devices]
+
+    def _peers(self, node: RosterNode) -> list[Entity]:
+        """Its pairs of devices, with the facts of the first, each with a row for whoever has it."""
+        peers = self._fleet.tallies.peers
+        if peers is None:
+            return []
+        facts: dict[int, list[Mapping[str, str]]] = {}
+        for device, said in self._devices(node):
+            facts.setdefault(device - node.first, []).append(said)
+        pairs = list(peers.of_node(node))
+        return [(place, {**said, "peer": str(peer)}) for place, board, peer in pairs for said in facts[board]]
+
+    def _xids(self, node: RosterNode) -> list[Entity]:
+        """The error codes that its devices have reported."""
+        return [
+            (place, {**facts, "xid": str(code)})
+            for device, facts in self._devices(node)
+            for place, code in self._fleet.tallies.xids_of(device)
+        ]
 
     def _devices(self, node: RosterNode) -> list[Entity]:
         if not self._is_shared:

@@ -78,6 +78,7 @@ class CachedPage:
         self._clock = clock
         self._parts = tuple(parts)
         self._end = b"# EOF\n" if openmetrics else b""
+        self._headers = parts[0].identity.headers
         self._content_type = OPENMETRICS.content_type if openmetrics else parts[0].identity.content_type
         self._tick = -1
         self._response: Response | None = None
@@ -163,7 +164,8 @@ class CachedPage:
     def _made(self, pieces: Sequence[bytes], state: State) -> Response:
         self._tick = state.tick
         body = Body(*filter(None, pieces), self._end)
-        self._response = response = Response(200, body, self._content_type, [(TICK_HEADER, str(state.tick))])
+        headers = ((TICK_HEADER, str(state.tick)), *self._headers)
+        self._response = response = Response(200, body, self._content_type, headers)
         self._latest.add(self, state.tick)
         return response
 

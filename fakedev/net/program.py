@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
+from fakedev.net.health import Health
 from fakedev.net.live import LiveView
 from fakedev.net.own_metrics import OwnMetrics
 from fakedev.net.page_statistics import ScrapeStatistics
@@ -17,9 +17,6 @@ from fakedev.net.ticker import Ticker
 from fakedev.net.workload_hub import WorkloadHub
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.history import History
-
-#: Why the service is not well; None when it is.
-Health = Callable[[], str | None]
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,7 @@ class QueueBackendPeer(QueuePeer):
 
     def do_done(self, request: Request) -> Reply:
         """A run has ended by itself."""
-        return self._run_over(request, Report(_exit_code(request), run_seconds=_run_seconds(request.arguments)))
+        return self._run_over(request, Report(_exit_code(request), "", 0.0, _run_seconds(request.arguments)))
 
     def do_fail(self, request: Request) -> Reply:
         """A run has failed."""
@@ -115,7 +115,7 @@ class QueueBackendPeer(QueuePeer):
         if not (reason or exit_code or timeout_seconds):
             reason = "failed"  # or else it would be a success
         run_seconds = _run_seconds(request.arguments)
-        return self._run_over(request, Report(exit_code, reason, timeout_seconds, run_seconds=run_seconds))
+        return self._run_over(request, Report(exit_code, reason, timeout_seconds, run_seconds))
 
     def do_touch(self, request: Request) -> Reply:
         """The limit of a job counts from now."""
@@ -205,7 +205,7 @@ class QueueBackendPeer(QueuePeer):
     def _given(self, request: Request, jobs: list[Job]) -> Reply:
         self._held.update(job.id for job in jobs)
         if self.way is not Way.WORDS:
-            return Reply(data={"jobs": [describe_work(job) for job in jobs]})
+            return Reply("", {"jobs": [describe_work(job) for job in jobs]})
         lines = [work_in_words(job) for job in jobs]
         return Reply(lines=lines) if "count" in request.arguments else Reply(lines[0] if lines else "empty")
 
@@ -213,7 +213,7 @@ class QueueBackendPeer(QueuePeer):
         job_id = _job_id(request)
         outcome = self.factory.hub.broker.finish(self, job_id, report, self.factory.hub.now()).outcome.value
         self._held.discard(job_id)
-        return Reply(outcome, data={"outcome": outcome})
+        return Reply(outcome, {"outcome": outcome})
 
 
 class QueueBackendFactory(QueuePortFactory):

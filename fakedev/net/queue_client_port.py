@@ -16,12 +16,11 @@ from fakedev.wire.queue_bare_writing import encode_bare_answer, fits_bare_work
 from fakedev.wire.queue_client_verbs import QUEUE_CLIENT_GRAMMAR, request_ended, result_text
 from fakedev.wire.replies import Reply
 from fakedev.wire.verbs import Request
+from fakedev.workqueue.admission import ARGUMENT_BYTES
 from fakedev.workqueue.job import Job
 from fakedev.workqueue.outcome import Answer
 
 _MOST_ID: Final = 2**63
-#: What an argument takes in memory beside its text.
-_ARGUMENT_BYTES: Final = 64
 
 
 class QueueClientPeer(QueuePeer):
@@ -59,7 +58,7 @@ class QueueClientPeer(QueuePeer):
         elif self.way is Way.WORDS:
             self.reply(request, Reply(result_text(result)))
         else:
-            self.reply(request, Reply(data=result))
+            self.reply(request, Reply("", result))
 
     # -- the verbs ---------------------------------------------------------------------------------
 
@@ -72,7 +71,7 @@ class QueueClientPeer(QueuePeer):
             raise ProtocolError("bad-argument", "answer: must be accepted or ended")
         ticket = request if answer == "ended" else None
         job = self._put(str(arguments["queue"]), tuple(args), seconds_of(arguments, "limit"), ticket)
-        return None if ticket is not None else Reply(str(job.id), data={"job": job.id})
+        return None if ticket is not None else Reply(str(job.id), {"job": job.id})
 
     def do_cancel(self, request: Request) -> Reply:
         """End a request of this connection; what waits for it is told first."""
@@ -97,7 +96,7 @@ class QueueClientPeer(QueuePeer):
         self, queue: str, arguments: tuple[str, ...], limit_seconds: float, ticket: Request | None = None
     ) -> Job:
         hub = self.factory.hub
-        size_bytes = len("".join(arguments).encode()) + _ARGUMENT_BYTES * len(arguments)
+        size_bytes = len("".join(arguments).encode()) + ARGUMENT_BYTES * len(arguments)
         is_large = not fits_bare_work(arguments, limit_seconds or self.factory.run_time_limits.get(queue, 0.0))
         job = hub.broker.put(
             self, queue, arguments, limit_seconds, size_bytes, hub.now(), is_large=is_large, ticket=ticket

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from html import escape
-from ipaddress import IPv4Network
 
 from twisted.web.resource import Resource
 
 from fakedev import __version__
 from fakedev.exposition.discovery import targets_of
 from fakedev.net.api import make_api
+from fakedev.net.health import HealthPage
 from fakedev.net.http_request import GuardedRequest
 from fakedev.net.http_resource import Folder, GuardedResource
 from fakedev.net.http_response import Response, json_response
 from fakedev.net.metrics_page import MetricsPage
-from fakedev.net.named_node import AddressedNodes, HostMetricsPage
+from fakedev.net.named_node import HostMetricsPage
 from fakedev.net.own_metrics import OwnMetricsResource
 from fakedev.net.page_statistics import PageStatistics, ScrapeStatistics
 from fakedev.net.pages import CachedPage, Pages
-from fakedev.net.program import Health, Program
+from fakedev.net.program import Program
 from fakedev.net.queue_figures import QueueFigures
 from fakedev.net.queue_metrics import QueueMetricsPage
 from fakedev.net.reload_page import Reload
@@ -64,40 +64,6 @@ class Discovery(GuardedResource):
             node for node in self._fleet.roster.nodes if wanted in ("", node.pool.name) and node.name not in hidden
         ]
         return json_response(targets_of(nodes, host))
-
-
-class HealthPage(GuardedResource):
-    """/health and its aliases: 200, or 503 with the reason."""
-
-    isLeaf = True
-
-    def __init__(self, health: Health) -> None:
-        super().__init__()
-        self._health = health
-
-    def get(self, request: GuardedRequest) -> Response:
-        """How the service is."""
-        reason = self._health()
-        if reason is None:
-            return json_response({"status": "healthy"})
-        return json_response({"status": "unhealthy", "reason": reason}, 503)
-
-
-class VendorHealth(GuardedResource):
-    """/health as an exporter answers it: a word, or 503 with the reason."""
-
-    isLeaf = True
-
-    def __init__(self, word: str, health: Health) -> None:
-        super().__init__()
-        self._word = word
-        self._health = health
-
-    def get(self, request: GuardedRequest) -> Response:
-        """The word while the service is well."""
-        reason = self._health()
-        status, text = (200, self._word) if reason is None else (503, reason)
-        return Response(status, text.encode(), "text/plain; charset=utf-8")
 
 
 class Start(Folder):
@@ -180,31 +146,6 @@ def add_page(root: Resource, path: str, page: CachedPage, scrapes: ScrapeStatist
 def make_exporter_root(pages: Pages, scrapes: ScrapeStatistics) -> Resource:
     """The tree of ``fakedev-exporter``: /metrics by GET, and nothing else, as the original's."""
     return Folder(metrics=MetricsPage(pages.fleet_page(), scrapes.page("/metrics"), allow_head=False))
-
-
-def make_vendor_root(
-    pages: Pages,
-    scrapes: ScrapeStatistics,
-    health: Health,
-    selection: Selection,
-    *,
-    per_node: IPv4Network | None = None,
-) -> Resource:
-    """The tree of a vendor's exporter: /metrics, and /health in its words where all identities have the same.
-
-    :param per_node: each node has one of its addresses, with its own exporter.
-    """
-    identities = [selection.identity] if selection.identity else pages.identities.values()
-    words = {shown.health for shown in identities}
-    word = words.pop() if len(words) == 1 else ""
-    statistics = scrapes.page("/metrics")
-
-    def exporter(metrics: MetricsPage) -> Resource:
-        return Folder(metrics=metrics, health=VendorHealth(word, health) if word else HealthPage(health))
-
-    if per_node is None:
-        return exporter(HostMetricsPage(pages, statistics, selection))
-    return AddressedNodes(pages, per_node, lambda page: exporter(MetricsPage(page, statistics)), selection)
 
 
 def make_frontend_root(queues: QueueFigures, scrapes: ScrapeStatistics) -> Resource:

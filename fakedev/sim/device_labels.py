@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
+
 from fakedev.sim.attribution import Attribution, Chosen
 from fakedev.sim.label_versions import LabelVersions
 from fakedev.sim.moves import Moves
 from fakedev.sim.roster import Roster, RosterNode
+from fakedev.sim.schedule import Positions
 from fakedev.sim.state import Level
 from fakedev.sim.value_labels import note_changes, value_facts
 
@@ -33,6 +36,11 @@ class DeviceLabels:
     def note(self, before: Level, after: Level) -> None:
         """A tick was done: the values of the devices are others."""
         note_changes(before, after, self._roster, self._versions)
+
+    def change(self, devices: Positions) -> None:
+        """More is to be shown of some devices."""
+        for position in np.unique(self._roster.node_positions(devices)).tolist():
+            self._versions.change(self._roster.nodes[position])
 
     def moved(self, roster: Roster, moves: Moves, chosen: Iterable[Chosen]) -> DeviceLabels:
         """Those of the devices in their new places.

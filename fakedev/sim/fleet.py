@@ -3,7 +3,8 @@
 A tick, in its order (each step is array operations over the whole fleet):
 1. workloads that came or went since the last tick begin or leave; after a reload the fleet goes over to its new shape;
 2. what the workloads ask of every device over the tick, from their profiles and noise (:mod:`fakedev.sim.demand`);
-3. all quantities of the devices, from that (:mod:`fakedev.sim.relations`);
+3. all quantities of the devices, from that (:mod:`fakedev.sim.relations`), and what is counted of them
+   (:mod:`fakedev.sim.tallies.tallies`);
 4. workloads whose end or limit fell into the tick, or who lost a device, get their verdict and leave.
 An event that arrives during tick n takes effect in tick n + 1, in order of arrival.
 """
@@ -30,6 +31,7 @@ from fakedev.sim.events import (
 )
 from fakedev.sim.faults.disguises import Disguises
 from fakedev.sim.faults.faults import Faults
+from fakedev.sim.faults.kinds import Scope
 from fakedev.sim.faults.pages import NodeTroubles
 from fakedev.sim.going_over import check_can_go_over, find_devices, without_base, without_devices
 from fakedev.sim.happenings import NOBODY, Happening, Happenings, ending, happening_of, tell_nobody
@@ -42,6 +44,7 @@ from fakedev.sim.randomness import Floats
 from fakedev.sim.roster import RosterNode
 from fakedev.sim.spec import FleetSpec
 from fakedev.sim.state import Level, State
+from fakedev.sim.tallies.tallies import Tallies
 from fakedev.sim.turnstile import Turnstile
 from fakedev.sim.workload import Verdict
 from fakedev.sim.workloads import Workloads
@@ -97,7 +100,11 @@ class Fleet:
         self._disguises = Disguises(self.roster.parts, spec.epoch_seconds)
         self.turnstile.let_through(0, 0.0)
         demand = self.workloads.demand(0, 0.0, _INSTANT_SECONDS)
-        self.state = self.shown = self._state_of(0, first_levels(machinery, demand))
+        levels = first_levels(machinery, demand)
+        #: What exporters count of what the devices report.
+        self.tallies = Tallies(spec.tallies, self.roster, machinery.quantities)
+        self.tallies.note(levels[DEVICE], None, None, self._relations.conditions, 0.0)
+        self.state = self.shown = self._state_of(0, self.tallies.shown(levels))
 
     def _use(self, machinery: Machinery) -> None:
         self.machinery, self.spec, self.roster = machinery, machinery.spec, machinery.roster
@@ -189,10 +196,14 @@ class Fleet:
         self.turnstile.end(over)
         self.turnstile.let_through(self.state.tick, end)
         self._labels.note(past[UNIT], levels[UNIT])
-        self.state = self.shown = self._state_of(self.state.tick + 1, levels)
+        self._labels.change(self.tallies.note(levels[DEVICE], past[DEVICE], faults, self._relations.conditions, end))
+        self.state = self.shown = self._state_of(self.state.tick + 1, self.tallies.shown(levels))
         seen = self._disguises.shown(levels[UNIT], past[UNIT], self.faults, start)
         if seen is not levels[UNIT]:
-            self.shown = self._state_of(self.state.tick, shown_levels(self.roster.parts, seen, levels))
+            levels = self.tallies.shown(
+                shown_levels(self.roster.parts, seen, levels), self.faults.active(Scope.SERIES)
+            )
+            self.shown = self._state_of(self.state.tick, levels)
         verdicts = self.turnstile.told() + list(over.values())
         self._note(past[UNIT], verdicts)
         return verdicts
@@ -225,10 +236,11 @@ class Fleet:
         self.turnstile.move(moves, self._labels.attribution, coming.admission)
         self._relations.change_conditions(moves.conditions(before.relations.conditions))
         levels = moved_levels(coming, past, before, moves, self.spec.epoch_seconds + now_seconds)
+        self.tallies.move(moves, self.spec.tallies, self.roster, coming.quantities)
         self._go_over_with_faults(moves)
         self._disguises.move(moves.units, self.roster.parts, levels[UNIT])
         self.happenings.move(self.roster, moves.units, self.state.tick)
-        self.state = self.shown = self._state_of(self.state.tick, levels)
+        self.state = self.shown = self._state_of(self.state.tick, self.tallies.shown(levels))
         self._base.start_workloads(new_base)
         self.turnstile.let_through(self.state.tick, now_seconds)
 

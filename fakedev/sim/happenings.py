@@ -132,7 +132,8 @@ class Happenings:
         """What became of faults in a tick."""
         for fault, what, devices in changes:
             text = f"{fault.spec.kind} {what}"
-            self.note(Happening(tick, seconds, what, self.names(devices), fault.fault_id, text), devices)
+            scope = self.names(devices) or "no device"
+            self.note(Happening(tick, seconds, what, scope, fault.fault_id, text), devices)
 
     def note_devices(
         self, tick: int, seconds: float, before: Level, after: Level, behind: Callable[[str, int], list[Fault]]

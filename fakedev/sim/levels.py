@@ -34,6 +34,8 @@ WHOLE: Final = "whole"
 #: Tiles, among the parts; devices that have tiles, and those of one piece.
 TILE: Final = "tile"
 _OF_TILED: Final = ("tiled", "single")
+#: The devices that a pod has.
+_HELD: Final = "held"
 _NO_PARTS: Final = Level(0, {}, {})
 
 
@@ -106,4 +108,4 @@ def _all(parts: Parts, devices: Level, of_parts: Level, links: LinkHistory) -> L
 
 
 def _named(devices: Level, of_parts: Level, units: Level) -> dict[str, Level]:
-    return dict.fromkeys((DEVICE, WHOLE, *_OF_TILED), devices) | {PART: of_parts, TILE: of_parts, UNIT: units}
+    return dict.fromkeys((DEVICE, WHOLE, *_OF_TILED, _HELD), devices) | {PART: of_parts, TILE: of_parts, UNIT: units}

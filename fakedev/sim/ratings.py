@@ -36,6 +36,10 @@ def _dynamic(name: str) -> Callable[[DeviceType], float]:
     return rating
 
 
+def _usable_memory(device_type: DeviceType) -> float:
+    return device_type.memory_total_bytes - device_type.memory_reserved_bytes or math.inf
+
+
 #: Quantity to what a device type says of it; infinite where it says nothing.
 RATINGS: Final[Mapping[str, Callable[[DeviceType], float]]] = {
     "core_frequency_max_mhz": _highest("core_frequency_mhz"),
@@ -43,6 +47,7 @@ RATINGS: Final[Mapping[str, Callable[[DeviceType], float]]] = {
     "memory_frequency_max_mhz": _highest("memory_frequency_mhz"),
     "memory_frequency_min_mhz": _lowest("memory_frequency_mhz"),
     "memory_max_bytes_per_second": _memory_bandwidth,
+    "memory_usable_bytes": _usable_memory,
     "power_limit_default_watts": _dynamic("power_limit_watts"),
     "slowdown_temperature_celsius": _dynamic("slowdown_celsius"),
     "hardware_slowdown_temperature_celsius": _dynamic("hardware_slowdown_celsius"),

@@ -42,6 +42,9 @@ from fakedev.sim.roster import Roster
 from fakedev.sim.state import Level, Mask
 
 _MEMORY: Final = "memory_used_bytes"
+_MEMORY_QUANTITIES: Final = ("memory_total_bytes", "memory_reserved_bytes", "memory_free_bytes", "memory_used_ratio")
+#: Repairs that wait for a reset, and what boards have that do them.
+_PENDING: Final = {"row_remap_pending": "row_remap_failure", "retired_pages_pending": "retired_pages_double_bit"}
 _MEMORY_SIZES: Final = ("memory_total_bytes", "memory_reserved_bytes", "memory_page_bytes")
 
 
@@ -83,9 +86,9 @@ class Relations:
             "created_seconds": np.full(self._count, epoch_seconds),
             "xid": nothing,
             "row_remap_pending": nothing,
+            "retired_pages_pending": nothing,
         }
-        for name in ("memory_total_bytes", "memory_reserved_bytes", "memory_free_bytes", "memory_used_ratio"):
-            self._present[name] = has_memory
+        self._present |= dict.fromkeys(_MEMORY_QUANTITIES, has_memory)
         for name, ratings in rated(types).items():
             self._constant[name] = spread([each if math.isfinite(each) else 0.0 for each in ratings])
             self._present[name] = mask([math.isfinite(each) for each in ratings])
@@ -93,7 +96,7 @@ class Relations:
         self._present |= {"links_up": self._links > 0, **dict.fromkeys(PCIE_QUANTITIES, self._pcie.has)}
         for name in (*ERROR_COUNTERS, "xid"):
             self._present[name] = mask([each.counts_errors and name not in each.lacks for each in types])
-        self._present["row_remap_pending"] = self._present["row_remap_failure"]
+        self._present |= {name: self._present[repaired] for name, repaired in _PENDING.items()}
         dynamics = [each.dynamics for each in types]
         self._memory_carries = spread([each.memory_bytes_per_second if each else 0.0 for each in dynamics])
         self._has_dynamics = mask([each is not None for each in dynamics])
@@ -104,8 +107,7 @@ class Relations:
             inlets = roster.inlets()[self._has_dynamics]
             keys = roster.keys[self._has_dynamics]
             self._boards = Boards(of_boards, which, inlets, seed, keys)
-            for name in BOARD_QUANTITIES:
-                self._present[name] = self._has_dynamics
+            self._present |= dict.fromkeys(BOARD_QUANTITIES, self._has_dynamics)
             has_state = mask([each is not None and each.idle_performance_state is not None for each in dynamics])
             self._present["performance_state"] = has_state
             for name in MEMORY_TRAFFIC:

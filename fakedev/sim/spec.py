@@ -9,6 +9,7 @@ from functools import cached_property
 from fakedev.sim.device_types import DeviceType
 from fakedev.sim.faults.spec import FaultSpec
 from fakedev.sim.parts.spec import PartSpec
+from fakedev.sim.tallies.names import Tally
 from fakedev.sim.value_functions import Value
 
 #: Seconds of an activity that lasts until it is stopped. Finite, so that 0 * FOREVER is 0.
@@ -141,7 +142,7 @@ class WorkloadSpec:
     uses: tuple[MetricUse, ...] = ()
     measured_frequency_mhz: float = 0.0
     measured_capability: float = 0.0
-    faults: tuple[Mapping[str, object], ...] = ()
+    faults: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
 
 
 @dataclass(frozen=True)
@@ -160,6 +161,7 @@ class FleetSpec:
     :param epoch_seconds: wall time of tick 0, in seconds since 1970.
     :param base: workloads that are present from the first tick.
     :param metric_names: names of metrics that limits may use beside those of quantities: as identities show them.
+    :param tallies: what is counted of what devices report, because somebody shows it.
     :param faults: what goes wrong from the first tick on, or later.
     """
 
@@ -170,3 +172,4 @@ class FleetSpec:
     base: tuple[WorkloadSpec, ...] = ()
     metric_names: Mapping[str, MetricName] = field(default_factory=dict)
     faults: tuple[FaultSpec, ...] = ()
+    tallies: tuple[Tally, ...] = ()

@@ -8,9 +8,9 @@ from typing import Final
 
 from fakedev.sim.admission import Admission
 from fakedev.sim.attribution import Attribution
-from fakedev.sim.errors import FieldError, Refused
-from fakedev.sim.faults.faults import Fault, Faults
-from fakedev.sim.faults.fields import fault_from_fields
+from fakedev.sim.errors import Refused
+from fakedev.sim.faults.brought import brought_by
+from fakedev.sim.faults.faults import Faults
 from fakedev.sim.moves import Moves
 from fakedev.sim.spec import WorkloadSpec
 from fakedev.sim.workload import Verdict, Workload
@@ -49,7 +49,7 @@ class Turnstile:
         """
         self.check_room(1)
         devices = self._admission.check(spec)
-        faults = self._brought_by(workload_id, spec)
+        faults = brought_by(workload_id, spec, self._faults)
         spec = self._admission.fitted(spec, devices)
         workload = Workload(workload_id, spec, devices, self._admission.limits(spec))
         self._workloads.accept(workload)
@@ -63,20 +63,6 @@ class Turnstile:
     def brought_by(self, workload_ids: Iterable[str]) -> set[str]:
         """The ids of the faults that workloads have brought."""
         return {fault_id for workload_id in workload_ids for fault_id in self._brought.get(workload_id, ())}
-
-    def _brought_by(self, workload_id: str, spec: WorkloadSpec) -> list[Fault]:
-        """The faults that come with a workload; those that none of its devices can have are left out."""
-        found = []
-        self._faults.check_room(len(spec.faults))
-        for number, fields in enumerate(spec.faults, 1):
-            try:
-                fault = fault_from_fields({**fields, "devices": spec.devices, "node": spec.node})
-                found.append(self._faults.made(f"{workload_id}-{number}", fault))
-            except Refused as refusal:
-                if refusal.where != "devices":
-                    text = refusal.text if isinstance(refusal, FieldError) else f"{refusal.where}: {refusal.text}"
-                    raise FieldError("faults", f"fault {number}: {text}") from None
-        return found
 
     def _clear_brought(self, workload_id: str) -> None:
         """The faults that a workload has brought are over with it."""

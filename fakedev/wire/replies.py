@@ -20,13 +20,13 @@ class Reply:
     """A good answer.
 
     :param text: what follows ``ok`` in words.
-    :param lines: a longer answer, in place of the text.
     :param data: what the object holds in JSON lines; the text or the lines when it is None.
+    :param lines: a longer answer, in place of the text.
     """
 
     text: str = ""
-    lines: Sequence[str] | None = None
     data: Mapping[str, object] | None = None
+    lines: Sequence[str] | None = None
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from fakedev.workqueue.ledger import Ledger
 from fakedev.workqueue.parties import Client, Worker
 from fakedev.workqueue.queue import Queue
 
-#: What a job takes beside the bytes of its request.
+#: What a job takes beside its arguments, and each of these beside its text.
 JOB_BYTES: Final = 512
+ARGUMENT_BYTES: Final = 64
 #: Requests that one client may have open, and jobs that one worker may hold: what is done at once when it leaves.
 MOST_A_PARTY: Final = 4096
 

@@ -6,9 +6,11 @@ from functools import partial
 from itertools import islice
 
 from fakedev.workqueue.admission import JOB_BYTES, Admission, no_job
-from fakedev.workqueue.answers import answer_to, answer_without_report
+from fakedev.workqueue.answers import answer_to
 from fakedev.workqueue.errors import Refused
-from fakedev.workqueue.job import Job, JobState
+from fakedev.workqueue.fates import Fates
+from fakedev.workqueue.going_over import change_queues, check_change
+from fakedev.workqueue.job import Job
 from fakedev.workqueue.ledger import Ledger
 from fakedev.workqueue.outcome import Answer, Outcome, Report
 from fakedev.workqueue.parties import Client, Worker
@@ -35,6 +37,7 @@ class Broker:
         self._queues = {queue.name: Queue(queue, QueueStatistics(spec, now)) for queue in spec.queues}
         self._ledger = Ledger(self._queues)
         self._admission = Admission(spec.max_bytes, self._queues, self._ledger)
+        self._fates = Fates(self._queues, self._ledger, self._admission)
         self._slices = Slices()
         self._last_job = 0
         self._last_wait = 0
@@ -69,17 +72,9 @@ class Broker:
             found.statistics.refused()
             raise
         self._last_job += 1
-        job = Job(
-            self._last_job,
-            queue,
-            arguments,
-            limit_seconds=limit_seconds if limit_seconds > 0 else found.spec.run_time_limit_seconds,
-            size_bytes=size_bytes,
-            is_large=is_large,
-            client=client,
-            ticket=ticket,
-            put_seconds=now,
-        )
+        if limit_seconds <= 0:
+            limit_seconds = found.spec.run_time_limit_seconds
+        job = Job(self._last_job, queue, arguments, limit_seconds, size_bytes, is_large, client, ticket, now)
         self._ledger.accept(found, job, now)
         return job
 
@@ -99,7 +94,7 @@ class Broker:
         for job in jobs:
             self._ledger.disown(job)
             self._queues[job.queue].statistics.client_left()
-        self._slices.begin(for_each(jobs, self._forget), now)
+        self._slices.begin(for_each(jobs, self._fates.forget), now)
 
     # Workers
 
@@ -153,24 +148,24 @@ class Broker:
 
         :raises Refused: as for finish().
         """
-        self._give_back(self._held_by(worker, job_id), now)
+        self._fates.give_back(self._held_by(worker, job_id), now)
 
     def bury(self, worker: Worker, job_id: int, reason: str, now: float) -> None:
         """The request is lost; the job is kept for kick().
 
         :raises Refused: as for finish().
         """
-        self._bury(self._held_by(worker, job_id), reason or "buried", now)
+        self._fates.bury(self._held_by(worker, job_id), reason or "buried", now)
 
     def worker_quits(self, worker: Worker, now: float) -> None:
         """A worker is about to leave in good order: it waits for nothing, and its jobs wait again."""
         self._stop_waits(worker)
-        self._slices.begin(for_each(self._ledger.held.all_of(worker), partial(self._let_go, worker)), now)
+        self._slices.begin(for_each(self._ledger.held.all_of(worker), partial(self._fates.let_go, worker)), now)
 
     def worker_left(self, worker: Worker, now: float) -> None:
         """A worker is gone: its jobs wait again where a retry is left, and are lost else."""
         self._stop_waits(worker)
-        self._slices.begin(for_each(self._ledger.held.all_of(worker), partial(self._lose, worker)), now)
+        self._slices.begin(for_each(self._ledger.held.all_of(worker), partial(self._fates.lose, worker)), now)
 
     # Whole queues; None means all of them
 
@@ -233,13 +228,13 @@ class Broker:
         for queue in self._queues.values():
             queue.is_paused = True
             self._ledger.deadlines.clear(queue)
-            self._slices.begin(partial(self._end_first, queue, reason), now)
+            self._slices.begin(partial(self._fates.end_first, queue, reason), now)
 
     def abandon(self, reason: str, now: float) -> None:
         """End what waits and what runs; nothing is taken in any more."""
         self.close(reason, now)
         for queue in self._queues.values():
-            self._slices.begin(for_each(list(queue.running.values()), partial(self._cut_short, reason)), now)
+            self._slices.begin(for_each(list(queue.running.values()), partial(self._fates.cut_short, reason)), now)
 
     @property
     def is_idle(self) -> bool:
@@ -263,7 +258,7 @@ class Broker:
             due = self._ledger.deadlines.pop_due(now)
             match due:
                 case Job():
-                    self._time_out(due, now)
+                    self._fates.time_out(due, now)
                 case Wait():
                     self._ledger.remove_wait(due)
                     due.worker.nothing(due.queue, due.ticket)
@@ -277,45 +272,17 @@ class Broker:
     def prepare(self, spec: BrokerSpec) -> None:
         """Before :meth:`reconfigure`: queues that will go take no requests in from here on.
 
-        :raises Refused: ``busy``, when such a queue has jobs; ``bad-argument``, when the maxima or what they and rates
-            cover would change. Nothing is changed then.
+        :raises Refused: as for :func:`check_change`; nothing is changed then.
         """
-        for name in ("window_seconds", "maxima", "interval_seconds"):
-            if getattr(spec, name) != getattr(self.spec, name):
-                raise Refused("bad-argument", f"{name.removesuffix('_seconds')} cannot be changed while queues work")
-        gone = self._gone(spec)
-        for queue in gone:
-            left = queue.waiting.count + len(queue.running) + len(queue.buried)
-            if left:
-                text = f"queue '{queue.spec.name}' cannot go: {left} jobs wait, run or lie buried there"
-                raise Refused("busy", text)
-        for queue in gone:
+        for queue in check_change(self._queues, self.spec, spec):
             queue.is_draining = True
 
     def reconfigure(self, spec: BrokerSpec, now: float) -> None:
-        """Go over to other queues and limits, which were prepared; jobs, waits and statistics of the others live on.
-
-        Who waits for work of a queue that goes is told nothing().
-        """
-        for queue in self._gone(spec):
-            for wait in queue.waits.all():
-                self._ledger.remove_wait(wait)
-                wait.worker.nothing(wait.queue, wait.ticket)
-            self._ledger.deadlines.clear(queue)
+        """Go over to other queues and limits, which were prepared; jobs, waits and statistics of the others live on."""
+        change_queues(self._queues, self._ledger, spec, now)
         self.spec = spec
         self.queue_names = tuple(queue.name for queue in spec.queues)
-        before = dict(self._queues)
-        # Ledger and admission look into the same mapping.
-        self._queues.clear()
-        for each in spec.queues:
-            queue = before.get(each.name) or Queue(each, QueueStatistics(spec, now))
-            queue.spec = each
-            self._queues[each.name] = queue
         self._admission.most_bytes = spec.max_bytes
-
-    def _gone(self, spec: BrokerSpec) -> list[Queue]:
-        names = {queue.name for queue in spec.queues}
-        return [queue for name, queue in self._queues.items() if name not in names]
 
     # What can be seen
 
@@ -340,7 +307,7 @@ class Broker:
         """
         return list(islice(self._admission.queue(queue).jobs(), most))
 
-    # What becomes of jobs
+    # What several of these need
 
     def _held_by(self, worker: Worker, job_id: int) -> Job:
         job = self._ledger.held.get(worker, job_id)
@@ -351,61 +318,6 @@ class Broker:
     def _stop_waits(self, worker: Worker) -> None:
         for wait in self._ledger.waits.all_of(worker):
             self._ledger.remove_wait(wait)
-
-    def _give_back(self, job: Job, now: float) -> None:
-        if self._admission.closed is not None:
-            self._ledger.end(job, answer_without_report(job, Outcome.CANCELLED, self._admission.closed, now), now)
-        else:
-            self._ledger.give_back(job, now)
-
-    def _forget(self, job: Job, now: float) -> None:
-        """The client of a job left."""
-        if job.state in (JobState.WAITING, JobState.RUNNING):
-            self._ledger.withdraw(job, Outcome.CANCELLED, "the client left", now)
-
-    def _cut_short(self, reason: str, job: Job, now: float) -> None:
-        """The program ends while a job runs."""
-        if job.state is JobState.RUNNING:
-            self._ledger.withdraw(job, Outcome.CANCELLED, reason, now)
-
-    def _end_first(self, queue: Queue, reason: str, now: float) -> bool:
-        """The program ends: so does what waits, the first of it first."""
-        job = queue.waiting.first()
-        if job is not None:
-            self._ledger.withdraw(job, Outcome.CANCELLED, reason, now)
-        return job is not None
-
-    def _let_go(self, worker: Worker, job: Job, now: float) -> None:
-        """The worker of a job is about to leave in good order."""
-        if job.worker is worker:
-            self._give_back(job, now)
-
-    def _lose(self, worker: Worker, job: Job, now: float) -> None:
-        """The worker of a job left."""
-        if job.worker is not worker:
-            return
-        queue = self._queues[job.queue]
-        job.losses += 1
-        if job.losses <= queue.spec.retries:
-            queue.statistics.offered_again()
-            self._give_back(job, now)
-        elif queue.spec.retries:
-            self._bury(job, f"lost by {job.losses} backends", now)
-        else:
-            text = "the backend left before the run was over"
-            self._ledger.end(job, answer_without_report(job, Outcome.LOST, text, now), now)
-
-    def _bury(self, job: Job, reason: str, now: float) -> None:
-        queue = self._queues[job.queue]
-        job.reason = reason
-        queue.statistics.buried()
-        queue.bury(job)
-        self._ledger.end(job, answer_without_report(job, Outcome.LOST, reason, now), now, JobState.BURIED)
-
-    def _time_out(self, job: Job, now: float) -> None:
-        grace_seconds = self._queues[job.queue].spec.grace_seconds
-        limit = f"{job.limit_seconds:g} s and {grace_seconds:g} s more"
-        self._ledger.withdraw(job, Outcome.TIMEOUT, f"the backend said nothing within the time limit of {limit}", now)
 
     def _unpause(self, queue: Queue, now: float) -> None:
         queue.is_paused = False

@@ -57,7 +57,6 @@ class Job:
         job_id: int,
         queue: str,
         arguments: tuple[str, ...],
-        *,
         limit_seconds: float,
         size_bytes: int,
         is_large: bool,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from fakedev.sim.boards.conditions import WITH_NODE
@@ -52,7 +52,7 @@ NOTHING: Final = Effect()
 
 
 def _code(code: int) -> Act:
-    return lambda tick, touched: tick.put("xid", touched.devices, code)
+    return lambda tick, touched: tick.report(touched.devices, code)
 
 
 def _all(*acts: Act) -> Act:
@@ -123,11 +123,10 @@ def _away(lost: float) -> Act:
     return _all(lambda tick, touched: tick.raise_to("lost", touched.devices, lost), _put("idled"))
 
 
+def _double_bit(code: int) -> Act:
+    """What comes with a code of a double-bit error."""
+    return _all(_count("memory_errors_uncorrectable", "count"), _RETIRE, _end_work(f"XID {code} on {{}}"))
 
-def _double_bit(code: int) -> Effect:
-    return Effect(
-        _all(_count("memory_errors_uncorrectable", "count"), _RETIRE, _code(code), _end_work(f"XID {code} on {{}}"))
-    )
 
 
 ECC_SINGLE: Final = Effect(
@@ -137,7 +136,7 @@ ECC_SINGLE: Final = Effect(
         _count("retired_pages_single_bit", "rows"),
     )
 )
-ECC_DOUBLE: Final = _double_bit(48)
+ECC_DOUBLE: Final = Effect(_all(_double_bit(48), _code(48)))
 INLET: Final = Effect(
     hold=lambda tick, touched: tick.add("inlet_rise_celsius", touched.devices, touched.values["celsius"])
 )
@@ -151,12 +150,14 @@ BRAKE: Final = Effect(hold=_put("braked"))
 CAP: Final = Effect(hold=_put_given("power_limit_watts", "watts"))
 LOCK: Final = Effect(hold=_put_given("highest_mhz", "megahertz"))
 HANG: Final = Effect(hold=_put("hung"))
-LINK: Final = Effect(strike=_all(_count("link_errors"), _code(74), _strike_links), hold=_cut_links)
+_LINK_COMPANY: Final = Effect(strike=_all(_count("link_errors"), _strike_links), hold=_cut_links)
+LINK: Final = replace(_LINK_COMPANY, strike=_all(_LINK_COMPANY.strike, _code(74)))
 PCIE: Final = Effect(hold=_slow_pcie)
 REPLAYS: Final = Effect(hold=_count_replays)
 RESET: Final = Effect(strike=_all(_RESET, _end_work("Device {} reset")))
 NODE_DOWN: Final = Effect(hold=_all(_away(WITH_NODE), _end_work("Node of {} down")), recover=_RESET)
-LOST: Final = Effect(_code(79), _all(_away(1.0), _end_work("Device {} lost")), _RESET)
+_LOST_COMPANY: Final = Effect(hold=_all(_away(1.0), _end_work("Device {} lost")), recover=_RESET)
+LOST: Final = replace(_LOST_COMPANY, strike=_code(79))
 
 
 #: NVIDIA's errors that concern the work that made them alone, and so one part of a device.
@@ -171,9 +172,9 @@ def xid_effect(code: int) -> Effect:
         case 13 | 31 | 43 | 45:  # a fault of the application: its work ends
             company = Effect(strike=_all(_count("programming_errors"), ends))
         case 48 | 94:  # a double-bit error; 94: that only its application has seen
-            company = _double_bit(code)
+            company = Effect(_double_bit(code))
         case 95:  # one that cannot be contained: the board is of no use until it is reset
-            company = Effect(_double_bit(code).strike, dead, _RESET)
+            company = Effect(_double_bit(code), dead, _RESET)
         case 61 | 62 | 119 | 120:  # the board's own processor is stuck
             company = Effect(_count("driver_errors"), dead, _RESET)
         case 63:  # a row was remapped, or a page retired
@@ -181,9 +182,9 @@ def xid_effect(code: int) -> Effect:
         case 64:  # that has failed
             company = Effect(_put("row_remap_failure"))
         case 74:
-            company = LINK
+            company = _LINK_COMPANY
         case 79:
-            company = LOST
+            company = _LOST_COMPANY
         case 92:  # many single-bit errors
             company = Effect(_count("memory_errors_correctable", "count"))
         case _:

@@ -61,6 +61,13 @@ class Ending(NamedTuple):
     fault_id: str
 
 
+class Report(NamedTuple):
+    """A code of an error that the driver of some devices reports."""
+
+    devices: Positions
+    code: int
+
+
 class Cut(NamedTuple):
     """Links that are down.
 
@@ -78,6 +85,7 @@ class FaultTick:
     :param seconds: the length of the tick.
     :param now_seconds: simulated time at its end.
     :ivar endings: the workloads that faults end.
+    :ivar reports: all that drivers report, in order; of several of a device the last stands in its ``xid``.
     :ivar cuts: single links that are down.
     :ivar struck: links that go down in this tick, single ones or all of a device.
     """
@@ -89,6 +97,7 @@ class FaultTick:
         self.now_seconds = now_seconds
         self._arrays: dict[str, Floats] = {}
         self.endings: list[Ending] = []
+        self.reports: list[Report] = []
         self.cuts: list[Cut] = []
         self.struck: list[Cut] = []
 
@@ -108,6 +117,7 @@ class FaultTick:
             # Rows of memory are the device's, whichever part's work has found them bad.
             tick._arrays[_PENDING] = np.minimum(parts.folded(self._arrays[_PENDING]), 1.0)
         tick.endings = self.endings
+        tick.reports = [Report(self._parts.owners_of(units), code) for units, code in self.reports]
         return tick
 
     def get(self, name: str) -> Floats | None:
@@ -123,6 +133,11 @@ class FaultTick:
         """The devices that are reset, shape (D,); None for none. One that is lost cannot be."""
         reset, lost = self.where("reset"), self.where("lost")
         return reset if reset is None or lost is None else reset & ~lost
+
+    def report(self, devices: Positions, code: int) -> None:
+        """Drivers report an error."""
+        self.reports.append(Report(devices, code))
+        self.put("xid", devices, code)
 
     def put(self, name: str, devices: Positions, value: float) -> None:
         """Set a value; of several faults the last one counts."""

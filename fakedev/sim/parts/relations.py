@@ -18,6 +18,7 @@ from fakedev.sim.boards.engines import ENGINES, Engines
 from fakedev.sim.boards.power import work_share
 from fakedev.sim.demand import Demand
 from fakedev.sim.faults.fault_tick import FaultTick
+from fakedev.sim.faults.reported import FALLEN_OFF
 from fakedev.sim.moves import Carriage
 from fakedev.sim.parts.demand import memory_share, part_demand
 from fakedev.sim.parts.levels import part_level
@@ -160,7 +161,9 @@ class PartRelations:
         given = None if faults is None else faults.get("xid")
         if given is not None:
             of_parts = given[self._parts.device_count :]
-            codes = np.where(np.isnan(of_parts), codes, of_parts)
+            # An instance that is gone has not fallen off the bus: it is its board that would.
+            is_told = ~np.isnan(of_parts) & (of_parts != FALLEN_OFF)
+            codes = np.where(is_told, of_parts, codes)
         own["xid"] = codes
 
     def _where_own(self, own: dict[str, Floats], devices: Level) -> None:

@@ -1,0 +1,77 @@
+"""The names of tallies: ``xid_events_within_300s``, ``clock_power_cap_samples_within_300s_every_30s``.
+
+A tally is counted only when some identity of the configuration shows it, so its name says all that it depends on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+#: Codes of errors that drivers report: of a device, and of each code that it has reported.
+XIDS: Final = "xid_events"
+#: Events of the clock, in the order of their bits in ``throttle_reasons``.
+CLOCK_EVENTS: Final = (
+    "gpu_idle", "clocks_setting", "power_cap", "hw_slowdown", "sync_boost", "sw_thermal", "hw_thermal",
+    "hw_power_brake", "display_clocks",
+)  # fmt: skip
+#: In how many samples of ``throttle_reasons`` an event is; and in how many it is while it was not in the one before.
+CLOCK_SAMPLES: Final = {f"clock_{event}_samples": place for place, event in enumerate(CLOCK_EVENTS)}
+CLOCK_STARTS: Final = {f"clock_{event}_starts": place for place, event in enumerate(CLOCK_EVENTS)}
+#: What a health check finds: 1 or 0.
+HEALTH: Final = (
+    "health_pcie_replay_rate", "health_link_errors", "health_link_down", "health_uncontained",
+    "health_thermal_violation", "health_power_violation",
+)  # fmt: skip
+
+#: Whether a board reaches another of its node over links: 1 or 0.
+PEERS: Final = "peer_reached"
+#: Samples that a window may have.
+MOST_SAMPLES: Final = 3600
+
+_NAME: Final = re.compile(r"(?P<base>\w+?)(?:_within_(?P<within>[0-9.]+)s)?(?:_every_(?P<every>[0-9.]+)s)?")
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What is counted.
+
+    :param base: the name without window and interval.
+    :param within_seconds: over so much time until now; 0: since the beginning.
+    :param every_seconds: of samples that are taken at multiples of this; 0: whenever it happens.
+    """
+
+    base: str
+    within_seconds: float = 0.0
+    every_seconds: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """The name of its array."""
+        within = f"_within_{self.within_seconds:.12g}s" if self.within_seconds else ""
+        return self.base + within + (f"_every_{self.every_seconds:.12g}s" if self.every_seconds else "")
+
+
+def is_tally(base: str) -> bool:
+    """Whether a name, without window and interval, is that of a tally."""
+    return base in (XIDS, PEERS) or base in HEALTH or is_sampled(base)
+
+
+def is_sampled(base: str) -> bool:
+    """Whether it is counted in samples that are taken at an interval."""
+    return base in CLOCK_SAMPLES or base in CLOCK_STARTS
+
+
+def tally_of(name: str) -> Tally | None:
+    """The tally that has this name; None for any other name."""
+    found = _NAME.fullmatch(name)
+    if found is None or not is_tally(found["base"]):
+        return None
+    return Tally(found["base"], float(found["within"] or 0.0), float(found["every"] or 0.0))
+
+
+def tallies_of(names: Iterable[str]) -> tuple[Tally, ...]:
+    """The tallies among some names of quantities, each once, in order of their names."""
+    return tuple(found for name in sorted(set(names)) if (found := tally_of(name)) is not None)

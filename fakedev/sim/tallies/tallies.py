@@ -1,0 +1,156 @@
+"""All tallies of a fleet: made in each tick of what its devices report, and shown as quantities beside theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from fakedev.sim.boards.conditions import Conditions
+from fakedev.sim.faults.fault_tick import FaultTick, Report
+from fakedev.sim.faults.faults import Fault
+from fakedev.sim.faults.reported import FALLEN_OFF, fallen_off
+from fakedev.sim.levels import DEVICE, Levels
+from fakedev.sim.moves import Moves
+from fakedev.sim.randomness import Floats
+from fakedev.sim.roster import Roster
+from fakedev.sim.schedule import Positions
+from fakedev.sim.state import Level, Mask
+from fakedev.sim.tallies.clock_events import ClockEvents
+from fakedev.sim.tallies.health import Health
+from fakedev.sim.tallies.names import CLOCK_SAMPLES, CLOCK_STARTS, HEALTH, PEERS, XIDS, Tally, is_sampled
+from fakedev.sim.tallies.peers import Peers
+from fakedev.sim.tallies.xids import Xids
+
+#: The levels of the codes that devices have reported, and of pairs of devices.
+XID_LEVEL: Final = "xid"
+PEER_LEVEL: Final = "peer"
+_REASONS: Final = "throttle_reasons"
+_NOBODY: Final = np.zeros(0, dtype=np.int64)
+
+
+class Tallies:
+    """The tallies that are shown.
+
+    :param had: the devices that have each quantity, whether they show it or are lost; all where a name is missing.
+    :ivar peers: the pairs of devices; None when nobody shows them.
+    """
+
+    def __init__(self, tallies: Sequence[Tally], roster: Roster, had: Mapping[str, Mask]) -> None:
+        self._use(tallies, roster, had)
+        self._xids = Xids(self._windows(0.0))
+        self._clocks: dict[float, ClockEvents] = {}
+        self._health = Health(self._count)
+        self._make_clocks()
+
+    def _use(self, tallies: Sequence[Tally], roster: Roster, had: Mapping[str, Mask]) -> None:
+        self._count = roster.device_count
+        self.peers = Peers(roster) if any(each.base == PEERS for each in tallies) else None
+        self._tallies = tuple(each for each in tallies if each.base != PEERS)
+        everyone = np.ones(self._count, dtype=np.bool_)
+        self._reports, self._has_reasons = had.get("xid", everyone), had.get(_REASONS, ~everyone)
+
+    def _windows(self, every_seconds: float) -> list[float]:
+        """The windows of what is sampled at an interval; of error codes, where that is 0."""
+        within = {each.within_seconds for each in self._tallies if each.every_seconds == every_seconds}
+        return sorted(within - {0.0})
+
+    def _make_clocks(self) -> None:
+        for every in {each.every_seconds for each in self._tallies if is_sampled(each.base)}:
+            if every not in self._clocks:
+                self._clocks[every] = ClockEvents(self._count, every, self._windows(every))
+
+    def note(
+        self, level: Level, before: Level | None, faults: FaultTick | None, conditions: Conditions, now: float
+    ) -> Positions:
+        """Count what was reported in a tick that ends now.
+
+        :param level: what the devices are at its end.
+        :param before: the same a tick ago.
+        :returns: the devices that have an entity more than before.
+        """
+        if not self._tallies:
+            return _NOBODY
+        reasons = level.arrays.get(_REASONS)
+        if reasons is not None:
+            is_there = level.present.get(_REASONS, np.ones(self._count, dtype=np.bool_))
+            for clocks in self._clocks.values():
+                clocks.note(reasons, is_there, now)
+        of_devices = None if faults is None else faults.of_devices()
+        self._health.note(level, of_devices, conditions.fabric_share, now)
+        told = [] if of_devices is None else of_devices.reports
+        # The driver of another vendor reports no such code.
+        reports = [Report(devices[self._reports[devices]], code) for devices, code in told]
+        if before is None or "lost" not in before.arrays:
+            return self._xids.note(reports, None, now)
+        gone = before.arrays["lost"] > 0
+        fallen = fallen_off(level.arrays, before, conditions.lost)
+        return self._xids.note([*reports, Report(np.flatnonzero(fallen & self._reports), FALLEN_OFF)], gone, now)
+
+    def shown(self, levels: Levels, disguised: Sequence[Fault] = ()) -> Levels:
+        """Levels with the tallies: those of devices that are lost too.
+
+        :param disguised: faults that make exporters show something else.
+        """
+        device = levels[DEVICE]
+        if self.peers is not None:
+            levels = {**levels, PEER_LEVEL: self.peers.level(device, self._reports)}
+        if not self._tallies:
+            return levels
+        arrays, present = dict(device.arrays), dict(device.present)
+        absent, unknown = self._concerned(disguised, "absent"), self._concerned(disguised, "nan")
+        findings = self._health.findings()
+        for tally in self._tallies:
+            if tally.base == XIDS:
+                counts = self._xids.counts(tally.within_seconds)
+                values, has = np.bincount(self._xids.devices, counts, self._count).astype(np.float64), self._reports
+            elif tally.base in HEALTH:
+                values, has = findings[tally.base], self._reports
+            else:
+                values, has = self._of_clocks(tally), self._has_reasons
+            arrays[tally.name], present[tally.name] = np.where(unknown, np.nan, values), has & ~absent
+        level = Level(device.count, arrays, present)
+        return {**levels, DEVICE: level, **self._level_of_xids(level)}
+
+    def _concerned(self, faults: Sequence[Fault], kind: str) -> Mask:
+        """The devices all of whose series are concerned by a kind of fault: shape (D,)."""
+        found = np.zeros(self._count, dtype=np.bool_)
+        for fault in faults:
+            if fault.kind.name == kind and fault.metric is None:
+                found[fault.concerned[fault.concerned < self._count]] = True
+        return found
+
+    def _level_of_xids(self, device: Level) -> Levels:
+        """The codes that devices have reported: nothing is shown of one where nothing is shown of its device."""
+        names = [each for each in self._tallies if each.base == XIDS]
+        if not names:
+            return {}
+        owners = self._xids.devices
+        arrays: dict[str, Floats] = {}
+        for each in names:
+            of_device = device.arrays[each.name][owners]
+            arrays[each.name] = np.where(np.isnan(of_device), of_device, self._xids.counts(each.within_seconds))
+        present = {each.name: device.present[each.name][owners] for each in names}
+        return {XID_LEVEL: Level(len(owners), arrays, present)}
+
+    def _of_clocks(self, tally: Tally) -> Floats:
+        clocks = self._clocks[tally.every_seconds]
+        if tally.base in CLOCK_STARTS:
+            return clocks.starts(CLOCK_STARTS[tally.base])
+        return clocks.samples(CLOCK_SAMPLES[tally.base], tally.within_seconds)
+
+    def xids_of(self, device: int) -> list[tuple[int, int]]:
+        """The places in their level of the codes that a device has reported, with the codes."""
+        return self._xids.of_device(device)
+
+    def move(self, moves: Moves, tallies: Sequence[Tally], roster: Roster, had: Mapping[str, Mask]) -> None:
+        """The devices have new places, and other tallies are shown."""
+        self._use(tallies, roster, had)
+        self._xids.move(moves, self._windows(0.0))
+        self._health.move(moves)
+        every_used = {each.every_seconds for each in self._tallies if is_sampled(each.base)}
+        self._clocks = {every: clocks for every, clocks in self._clocks.items() if every in every_used}
+        for every, clocks in self._clocks.items():
+            clocks.move(moves, self._windows(every))
+        self._make_clocks()
