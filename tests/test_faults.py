@@ -50,6 +50,7 @@ class TestFields:
             ({"kind": "lost", "devices": "all", "duration": "5x"}, "duration", ""),
             ({"kind": "lost", "devices": "all", "probability": 1.1}, "probability", "from 0 to 1"),
             ({"kind": "lost", "devices": "all", "start": -1}, "start", "duration"),
+            ({"kind": "pcie-slow", "devices": "all", "width": 3}, "width", "must be one of 0, 1, 2, 4, 8, 16, 32"),
         ],
     )
     def test_what_is_refused(self, fields: dict[str, object], where: str, text: str) -> None:
@@ -67,6 +68,8 @@ class TestFields:
             ({"kind": "nan", "devices": "all", "metric": "colour"}, "metric"),
             ({"kind": "link-down", "devices": "all"}, "devices"),
             ({"kind": "lost", "devices": "all", "every": 0.5}, "every"),
+            ({"kind": "power-cap", "devices": "all", "watts": 351}, "watts"),
+            ({"kind": "lost", "devices": "dgx-0/0/link/1"}, "devices"),
         ],
     )
     def test_what_the_fleet_refuses(self, fields: dict[str, object], where: str) -> None:
@@ -213,6 +216,13 @@ class TestBoards:
         assert int(shown(fleet, "throttle_reasons")) == reason
         cleared(fleet, fault, 300)
         self.recovered(fleet)
+
+    def test_a_cap_above_the_limit(self) -> None:
+        """Boards whose driver would not take it are left alone."""
+        fleet = make_fleet(boards_of("h100", devices=1), boards_of("l40s", devices=1))
+        inject(fleet, kind="power-cap", devices="all", watts=500)
+        advance(fleet, 1)
+        assert fleet.power_limit_watts.tolist() == [500, 350]
 
     def test_fan(self) -> None:
         """A fan that stands turns no more, and the board gets hot."""

@@ -146,6 +146,8 @@ class Faults:
             devices = devices[self._roster.links.counts[self._roster.parts.owners_of(devices)] > link]
             if not len(devices) and not may_lack:
                 raise Refused("unknown-name", f"none of the devices has a link {link}", "link")
+        if "watts" in spec.values and len(devices):
+            devices = self._with_limit(devices, spec.values["watts"])
         values = {each.name: spec.values.get(each.name, each.default or 0.0) for each in kind.parameters}
         check_parts(kind, values, devices, self._roster)
         metric = self._metric_of(spec.metric) if spec.metric else None
@@ -297,6 +299,15 @@ class Faults:
 
     def _concerns(self, concerned: Positions, unit: int) -> bool:
         return unit in concerned or self._roster.parts.owner(unit) in concerned
+
+    def _with_limit(self, devices: Positions, watts: float) -> Positions:
+        """Those of some devices that may be capped at so much power: a driver takes no limit above the type's."""
+        types = [node.pool.device_type for node in self._roster.nodes]
+        limits = np.array([each.dynamics.power_limit_watts if each.dynamics else 0.0 for each in types])
+        limits = limits[self._roster.node_positions(devices)]
+        if watts > limits.max():
+            raise Refused("bad-argument", f"watts: none of the devices may have more than {limits.max():g} W", "watts")
+        return devices[limits >= watts]
 
     def behind(self, quantity: str, position: int) -> list[Fault]:
         """The faults that may be why a quantity of a device has changed in the last tick, or is as it is."""
