@@ -233,7 +233,8 @@ def test_devices(app: MemoryApplication) -> None:
     assert app.json("/api/v1/devices/") == every
     failed(app.get("/api/v1/devices?node=c"), 404, "unknown-name", "node")
     failed(app.get("/api/v1/devices?limit=1000"), 400, "bad-argument", "limit")
-    for path in ("c/0", "a/2", "a/-1", "a/x", "a/card0", "a", "a/", "a/0/", "a/9999999", "/a/0", "a/0/link/18", "a/0/link/x"):
+    for path in ("c/0", "a/2", "a/-1", "a/x", "a/card0", "a", "a/", "a/0/", "a/9999999", "/a/0",
+                 "a/0/link/18", "a/0/link/x"):  # fmt: skip
         failed(app.get(f"/api/v1/devices/{path}"), 404, "not-found")
 
 
