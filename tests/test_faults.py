@@ -363,3 +363,21 @@ class TestLabels:
         advance(fleet, 1)
         cleared(fleet, fault)
         assert labels_of(fleet, "dgx-0", ["pod"])[:2] == [("new",), ("",)]
+
+
+def test_the_journal_tells_causes_apart() -> None:
+    """Devices that show the same from one tick on, for different faults or for none, are entries of their own."""
+    fleet = make_fleet(boards_of("h100", devices=4))
+    for devices in ("dgx-0/0,dgx-0/2", "dgx-0/1"):
+        inject(fleet, kind="lost", devices=devices)
+    advance(fleet, 1)
+    assert [(each.scope, each.cause) for each in fleet.happenings.last(9, ("lost",))] == [
+        ("dgx-0/0, dgx-0/2", "f1"), ("dgx-0/1", "f2"),
+    ]  # fmt: skip
+    cleared(fleet, "f1", 1)
+    inject(fleet, kind="inlet", devices="dgx-0/3", celsius=5)
+    start(fleet, "all", "100:0:0", kind="tensor")
+    advance(fleet, 30)
+    began = [(each.scope, each.cause) for each in fleet.happenings.last(99, ("throttled_power",))]
+    assert all(cause in ("", "f3") for _, cause in began)
+    assert {cause for scope, cause in began if "dgx-0/3" in scope} == {""}, "heat does not lower the power limit"

@@ -317,6 +317,17 @@ class Faults:
         kinds = {fault.fault_id: fault for fault in found if not fault.kind.moves or quantity in fault.kind.moves}
         return [fault for fault in kinds.values() if fault.kind.scope in (Scope.BOARD, Scope.NODE)]
 
+    def by_cause(self, quantity: str, units: Positions) -> list[Positions]:
+        """Some units, those together that have the same faults behind a quantity, in the order of the first of each."""
+        owners, marks = self._roster.parts.owners_of(units), np.zeros(len(units), np.int64)
+        moved = [(fault, fault.concerned) for fault in self.by_id.values()]
+        for fault, devices in [*moved, *((fault, devices) for fault, _, devices in self.changes)]:
+            if not fault.kind.moves or quantity in fault.kind.moves:
+                concerned = np.isin(units, devices) | np.isin(owners, devices)
+                marks = np.unique(2 * marks + concerned, return_inverse=True)[1]
+        _, firsts = np.unique(marks, return_index=True)
+        return [units[marks == marks[first]] for first in np.sort(firsts).tolist()]
+
     def disguises(self, quantity: str, position: int) -> list[Fault]:
         """The faults that show another value of a quantity of a device, or none."""
         return [
