@@ -314,19 +314,23 @@ class Faults:
         found = self.on_device(position) + [
             fault for fault, _, devices in self.changes if self._concerns(devices, position)
         ]
-        kinds = {fault.fault_id: fault for fault in found if not fault.kind.moves or quantity in fault.kind.moves}
+        kinds = {fault.fault_id: fault for fault in found if _moves(fault, quantity)}
         return [fault for fault in kinds.values() if fault.kind.scope in (Scope.BOARD, Scope.NODE)]
 
     def by_cause(self, quantity: str, units: Positions) -> list[Positions]:
         """Some units, those together that have the same faults behind a quantity, in the order of the first of each."""
-        owners, marks = self._roster.parts.owners_of(units), np.zeros(len(units), np.int64)
-        moved = [(fault, fault.concerned) for fault in self.by_id.values()]
-        for fault, devices in [*moved, *((fault, devices) for fault, _, devices in self.changes)]:
-            if not fault.kind.moves or quantity in fault.kind.moves:
-                concerned = np.isin(units, devices) | np.isin(owners, devices)
-                marks = np.unique(2 * marks + concerned, return_inverse=True)[1]
-        _, firsts = np.unique(marks, return_index=True)
-        return [units[marks == marks[first]] for first in np.sort(firsts).tolist()]
+        where = {fault.fault_id: [fault.concerned] for fault in self.by_id.values() if _moves(fault, quantity)}
+        for fault, _, devices in self.changes:
+            if _moves(fault, quantity):
+                where.setdefault(fault.fault_id, []).append(devices)
+        owners, marks = self._roster.parts.owners_of(units), np.zeros(len(units), np.uint64)
+        for fault_id, concerned in where.items():
+            is_on = np.zeros(self._roster.parts.unit_count, np.bool_)
+            is_on[np.concatenate(concerned)] = True
+            marks[is_on[units] | is_on[owners]] ^= np.uint64(entity_key("fault", fault_id))
+        _, firsts, groups = np.unique(marks, return_index=True, return_inverse=True)
+        ordered = np.split(units[np.argsort(groups, kind="stable")], np.cumsum(np.bincount(groups))[:-1])
+        return [ordered[each] for each in np.argsort(firsts).tolist()]
 
     def disguises(self, quantity: str, position: int) -> list[Fault]:
         """The faults that show another value of a quantity of a device, or none."""
@@ -346,3 +350,7 @@ class Faults:
     def active(self, *scopes: Scope) -> list[Fault]:
         """The faults of some scopes that concern any device now."""
         return [fault for fault in self.by_id.values() if fault.kind.scope in scopes and fault.on.any()]
+
+
+def _moves(fault: Fault, quantity: str) -> bool:
+    return not fault.kind.moves or quantity in fault.kind.moves
