@@ -66,8 +66,8 @@ def test_of_an_application(tmp_path: Path) -> None:
         told = app.json("/api/v1/journal")["journal"][::-1]
         assert [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] == told
         assert [each["kind"] for each in told if each["kind"] != "clock"] == [
-                "fault", "began", "lost", "xid", "over", "lost", "xid",
-            ]  # fmt: skip
+            "fault", "began", "lost", "xid", "over", "lost", "xid",
+        ]  # fmt: skip
 
 
 def test_it_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
