@@ -112,15 +112,15 @@ def large_pages() -> Section:
     section = Section(
         "Rendering one page of 10,000 devices",
         f"""
-Nanoseconds of processor time a sample, so that neighbours count less, medians of {_ROUNDS} rounds that do each way
-in turn; a tick of the fleet between rounds, so that all numbers are new. *In pieces* is what the service does: the
-texts are checked, numbers formatted, and the page kept as pieces of up to 64 KiB. *As one* (`Page.render`, for
+Nanoseconds of processor time a sample, so that neighbours count less, medians of {_ROUNDS} rounds that do each way in
+turn; a tick of the fleet between rounds, so that all numbers are new. *In pieces* is what the service does: the texts
+are checked, numbers formatted, and the page kept as pieces of up to 64 KiB. *As one* (`Page.render`, for
 `fakedev render`) joins them. *Bare* is one template of all lines `%` a tuple of numbers that are bytes already, so
-without reading or formatting any number: the same work that is left when everything else is free; it makes one
-piece of memory that the system hands out page by page each time, which smaller pieces avoid. *Bare, small* is the
-same in templates of 128 lines. generate_latest of prometheus_client is measured on {_FEW_DEVICES:,} devices with
-the same labels, and has its samples ready made. *First* is the first page of all, with the texts of all labels. The
-process keeps freed memory, as the service does (fakedev/net/memory.py): without that the C library may give the
+without reading or formatting any number: the same work that is left when everything else is free; it makes one piece of
+memory that the system hands out page by page each time, which smaller pieces avoid. *Bare, small* is the same in
+templates of 128 lines. generate_latest of prometheus_client is measured on {_FEW_DEVICES:,} devices with the same
+labels, and has its samples ready made. *First* is the first page of all, with the texts of all labels.
+The process keeps freed memory, as the service does (fakedev/net/memory.py): without that the C library may give the
 memory of the last page back to the system, and getting it again costs up to 80 ns a sample more.
 """,
         ["samples", "MB", "in pieces", "as one", "bare", "bare, small", "ratio to bare", "generate_latest",

@@ -65,7 +65,9 @@ def test_of_an_application(tmp_path: Path) -> None:
         app.tick(4)
         told = app.json("/api/v1/journal")["journal"][::-1]
         assert [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] == told
-        assert [each["kind"] for each in told if each["kind"] != "clock"] == ["fault", "began", "lost", "over", "lost"]
+        assert [each["kind"] for each in told if each["kind"] != "clock"] == [
+            "fault", "began", "lost", "xid", "over", "lost", "xid",
+        ]  # fmt: skip
 
 
 def test_it_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
