@@ -192,4 +192,4 @@ def test_csv_devices() -> None:
         ("e", "a", "t4-16gb", 4, {"rack": "r1"}),
     ]
     assert resolve(["*/3"], fleet.roster).tolist() == [5, 16]
-    assert [fleet.roster.device_name(device) for device in resolve(["?/card2"], fleet.roster)] == ["b/2", "e/2"]
+    assert [fleet.roster.unit_name(device) for device in resolve(["?/card2"], fleet.roster)] == ["b/2", "e/2"]
