@@ -151,6 +151,19 @@ def test_what_the_exporter_counts() -> None:
         assert not any("GPU_I_ID" in dict(line.labels) for line in shown[name]), name
 
 
+def test_lost_instance_is_no_lost_board() -> None:
+    """An instance that goes is no XID 79 of its board, whose instances go on showing what was counted."""
+    fleet, page = page_of("etc/dcgm-exporter/identity.yaml")
+    inject(fleet, kind="lost", devices="n/0/0")
+    advance(fleet, 1)
+    lines = samples(page.render(fleet.state).decode())["DCGM_EXP_XID_ERRORS_COUNT"]
+    assert {line.number for line in lines} == {"0"}
+    inject(fleet, kind="lost", devices="n/0")
+    advance(fleet, 1)
+    lines = samples(page.render(fleet.state).decode())["DCGM_EXP_XID_ERRORS_COUNT"]
+    assert [dict(line.labels).get("GPU_I_ID") for line in lines if dict(line.labels).get("xid") == "79"] == ["2", "7"]
+
+
 @pytest.mark.skipif(not MIG.is_file(), reason=f"the reference texts are not at hand ({MIG})")
 def test_as_the_real_one() -> None:
     """Families, declarations, labels and their order, and the format of numbers are those of a real scrape."""
