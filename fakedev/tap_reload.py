@@ -79,6 +79,7 @@ class Reloader:
         self._lock = DeferredLock()
         self._pending: tuple[Configuration, RecordHead, Machinery] | None = None
         self._done: Deferred[None] | None = None
+        self._once_more = False
         self._files = _files(head)
         self.statistics = ReloadStatistics(True, head.epoch_seconds, file_hash(head))
 
@@ -87,8 +88,18 @@ class Reloader:
         return self._files
 
     def again(self) -> Deferred[None]:
-        """Reload because of SIGHUP, or of a file that has changed: the log tells the outcome."""
-        return self.reload().addCallbacks(lambda _: None, lambda failure: failure.trap(ReloadFailed) and None)
+        """Reload because of SIGHUP, or of a file that has changed: the log tells the outcome.
+
+        While another reload waits for its tick, this one comes after that: nobody would ask again.
+        """
+        return self._lock.run(self._again)
+
+    def _again(self) -> Deferred[None]:
+        if self._pending is not None:
+            self._once_more = True
+            return succeed(None)
+        reloaded = Deferred.fromCoroutine(self._counted())
+        return reloaded.addCallbacks(lambda _: None, lambda failure: failure.trap(ReloadFailed) and None)
 
     def reload(self) -> Deferred[dict[str, Any]]:
         """Read the configuration again; one after the other, when that is asked for several times.
@@ -115,6 +126,9 @@ class Reloader:
         done, self._done = self._done, None
         if done is not None:
             done.callback(None)
+        if self._once_more:
+            self._once_more = False
+            self.again()
 
     async def _counted(self) -> dict[str, Any]:
         try:

@@ -169,6 +169,20 @@ def test_a_clock_that_stands() -> None:
         assert app.get("/nodes/c/metrics").status == 200
 
 
+def test_hangups_while_the_clock_stands() -> None:
+    """One that comes before the tick of another reload is not lost: it is done after it."""
+    with application(STANDING) as app:
+        for names in ("[a, b, c]", "[a, b, d]", "[a, b, e]"):
+            app.text = STANDING.replace("[a, b]", names)
+            signal.raise_signal(signal.SIGHUP)
+            app.reactor.advance(0)
+        app.connect().say("advance 1s")
+        assert [node["node"] for node in app.json("/api/v1/nodes")["nodes"]] == ["a", "b", "c"]
+        app.connect().say("advance 1s")
+        assert [node["node"] for node in app.json("/api/v1/nodes")["nodes"]] == ["a", "b", "e"]
+        assert own(app)['fakedev_config_reloads_total{result="failed"}'] == "0.0"
+
+
 def test_addresses() -> None:
     """New ones are listened on, old ones closed, and on those that stay connections live on with new rules."""
     with application() as app:

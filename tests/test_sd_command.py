@@ -32,6 +32,10 @@ def test_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == "fakedev sd: no pool 'q'\n"
     assert main(["sd", "--config", str(config), "-o", str(tmp_path / "no" / "file")]) == 1
     assert capsys.readouterr().err == f"fakedev sd: {tmp_path}/no/file: No such file or directory\n"
+    with pytest.raises(SystemExit) as ended:
+        main(["sd", "--config", str(config), "--target", "http://h:9400"])
+    assert ended.value.code == 2
+    assert "'http://h:9400' is no HOST:PORT" in capsys.readouterr().err
     config.write_text("fleets: {}")
     assert main(["sd", "--config", str(config)]) == 2
     assert "did you mean 'fleet'?" in capsys.readouterr().err

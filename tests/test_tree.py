@@ -421,6 +421,7 @@ class HealthTests(SynchronousTestCase):
     [
         ("a", FULL, "/nodes/a/metrics"),
         ("a:9400", FULL, "/nodes/a/metrics"),
+        ("A:9400", FULL, "/nodes/a/metrics"),
         ("b.gpu.svc.cluster.local:9400", METRICS, "/nodes/b/metrics"),
         ("c", BLUE, "/nodes/c/metrics"),
         ("a", BLUE, "/metrics"),
@@ -433,6 +434,16 @@ def test_the_host_header_selects_a_node(app: MemoryApplication, host: str, place
     """An agent that knows only host and port finds a node's exporter there; any other name means all nodes."""
     found = app.ask("GET", "/metrics", place=place, headers=f"Host: {host}\r\n")
     assert (found.status, found.body) == (200, app.get(path, place=place).body)
+
+
+def test_the_host_header_of_another_shard() -> None:
+    """A node that another shard has is not here; all nodes of this one would be the wrong page."""
+    with application(TREE.replace("fleet:\n", "fleet:\n  shard: 0/2\n", 1)) as app:
+        shown = {node["node"] for node in app.json("/api/v1/nodes")["nodes"]}
+        assert 0 < len(shown) < 3
+        for name in "abc":
+            found = app.ask("GET", "/metrics", headers=f"Host: {name}:9400\r\n")
+            assert found.status == (200 if name in shown else 404), name
 
 
 class PerNodeTests(SynchronousTestCase):

@@ -48,12 +48,23 @@ def discover(arguments: Sequence[str]) -> int:
     return 0
 
 
+def _target(text: str) -> str:
+    """A target as Prometheus takes it.
+
+    :raises argparse.ArgumentTypeError: for one that it would refuse, and so all of the file.
+    """
+    if not text or "/" in text or not text.isprintable() or " " in text:
+        raise argparse.ArgumentTypeError(f"{text[:60]!r} is no HOST:PORT: without http:// and without a path")
+    return text
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("fakedev sd", description=__doc__, allow_abbrev=False)
     add_configuration_options(parser, "without one the demo")
     parser.add_argument("--pool", metavar="NAME", help="this pool's nodes only")
     parser.add_argument(
-        "--target", default="127.0.0.1:9400", metavar="HOST:PORT", help="where fakedev is, default 127.0.0.1:9400"
-    )
+        "--target", default="127.0.0.1:9400", type=_target, metavar="HOST:PORT",
+        help="where fakedev is, default 127.0.0.1:9400",
+    )  # fmt: skip
     parser.add_argument("--output", "-o", metavar="FILE", help="write it there, in one step, instead of printing it")
     return parser

@@ -95,21 +95,27 @@ def _node(row: Mapping[str, str | None], number: int, place: Place) -> ListedNod
     if None in row:
         raise ValueError("has more values than the first line has columns")
     given = {column: (text or "").strip() for column, text in row.items()}
-    facts = {}
+    facts: dict[str, str] = {}
     for pair in given.get("labels", "").split(";"):
         if pair.strip():
             key, equals, value = pair.partition("=")
             if not equals:
                 raise ValueError(f"column labels: the label {pair.strip()!r} has no =, as rack=a1;row=3")
-            facts[_said("labels", fact_name, key.strip())] = value.strip()
+            _put(facts, _said("labels", fact_name, key.strip()), value.strip())
     for column, text in given.items():
         if column.startswith(_LABEL) and text:
-            facts[column.removeprefix(_LABEL).strip()] = text
+            _put(facts, column.removeprefix(_LABEL).strip(), text)
     inlet = given.get("inlet", "")
     celsius = _said("inlet", inlet_celsius, inlet) if inlet else None
     count = given.get("count", "")
     spec = NodeSpec(_said("name", node_name, given["name"]), facts, celsius, number)
     return ListedNode(spec, place, given.get("device", ""), _said("count", _count, count) if count else None)
+
+
+def _put(facts: dict[str, str], label: str, value: str) -> None:
+    if label in facts:
+        raise ValueError(f"the label {label!r} is there twice")
+    facts[label] = value
 
 
 def _count(text: str) -> int:

@@ -19,6 +19,7 @@ from fakedev.config.pool_nodes import Names, PoolNodes
 from fakedev.config.problems import Place, Report
 from fakedev.config.values import Values
 from fakedev.sim.device_types import DeviceType
+from fakedev.sim.roster import device_files
 from fakedev.sim.spec import DeviceSpec, PoolSpec
 
 #: Devices a fleet may have.
@@ -80,6 +81,7 @@ class Pools:
                     _label_place(values, label),
                     f"labels: {label!r} differs from device to device: give it under devices, for one index",
                 )
+        self._check_nodes(nodes, counts)
         shown_as = {metric.quantity: name for name, metric in reversed(identity.identity.metric_names().items())}
         churn = read_churn(values["churn"], self._catalog, self._report) if values["churn"] is not None else None
         pools = []
@@ -95,6 +97,7 @@ class Pools:
                 churn,
             )  # fmt: skip
             self._check_inlets(spec, values)
+            self._check_files(spec, values.place_of("devices"))
             pools.append(LoadedPool(spec, values, device, identity, listed))
         return pools
 
@@ -133,6 +136,22 @@ class Pools:
             self._report.problem(
                 place, f"inlet: the device type {values['device']!r} has no dynamics, so nothing follows from it"
             )
+
+    def _check_files(self, pool: PoolSpec, place: Place) -> None:
+        """A device whose file is also another's could not be named, not even by its index."""
+        first: dict[str, int] = {}
+        for index, file in enumerate(device_files(pool)):
+            if first.setdefault(file, index) != index:
+                self._report.problem(
+                    place, f"devices {first[file]} and {index} have the same file, {file!r}: give one of them another"
+                )
+
+    def _check_nodes(self, nodes: Sequence[ListedNode], counts: Sequence[int]) -> None:
+        """A list of nodes says nothing of all devices of a node that only one can have."""
+        for node, count in zip(nodes, counts, strict=True):
+            for label in _SINGLE if count > 1 else ():
+                if label in node.spec.facts:
+                    self._report.problem(node.place, f"the label {label!r} differs from device to device of a node")
 
     def _device_list(self, values: Values) -> LoadedDeviceList | None:
         if not isinstance(values["devices"], str):

@@ -9,6 +9,7 @@ from twisted.web.resource import Resource
 
 from fakedev.net.http_request import GuardedRequest
 from fakedev.net.http_resource import GuardedResource
+from fakedev.net.http_response import HttpError
 from fakedev.net.metrics_page import MetricsPage
 from fakedev.net.page_statistics import PageStatistics
 from fakedev.net.pages import CachedPage, Pages
@@ -27,12 +28,18 @@ class HostMetricsPage(MetricsPage):
         self._selection = selection
 
     def page(self, request: GuardedRequest) -> CachedPage:
-        """The page that is asked for."""
+        """The page that is asked for.
+
+        :raises HttpError: 404 for that of a node of another shard.
+        """
         host = (request.header(b"host") or b"").decode("latin-1").partition(":")[0]
         roster = self._pages.fleet.roster
-        node = roster.node(host) or roster.node(host.partition(".")[0])
-        if node is None or not self._selection.has(node):
+        named = (roster.whole or roster).host(host)
+        if named is None or not self._selection.has(named):
             return super().page(request)
+        node = roster.node(named.name)
+        if node is None:
+            raise HttpError(404, "nothing is here")
         return self._pages.node_page(node, self._selection)
 
 

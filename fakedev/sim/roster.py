@@ -110,6 +110,15 @@ class Roster:
         """The node of that name, or None."""
         return self._by_name.get(name)
 
+    def host(self, name: str) -> RosterNode | None:
+        """The node that a host name means, whose letter case is nothing: by its whole name, or up to the first dot."""
+        lower = name.lower()
+        return self.node(name) or self._by_host.get(lower) or self._by_host.get(lower.partition(".")[0])
+
+    @cached_property
+    def _by_host(self) -> dict[str, RosterNode]:
+        return {node.name.lower(): node for node in reversed(self.shown)}
+
     def simulated(self, name: str) -> RosterNode | None:
         """As :meth:`node`, those among them that are not shown."""
         return self._simulated.get(name)
