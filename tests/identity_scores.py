@@ -175,7 +175,8 @@ def section() -> str:
         "keeps this section as it is). Seven aspects of each",
         "family are compared: whether both have it, TYPE, HELP, labels and their "
         "order, how numbers are written, their magnitude, and",
-        "the order of families.",
+        "the order of families. A text that is a *fragment* is no whole page: compared with `--fragment`, which does",
+        "not count what the text lacks.",
         "",
         "| identity | against | score | differences |",
         "|---|---|---|---|",
@@ -187,7 +188,8 @@ def section() -> str:
             why = case.explanation(difference) or f"unexplained: {difference}"
             counted[why] = counted.get(why, 0) + 1
         words = "; ".join(f"{count}: {why}" for why, count in counted.items()) or "none"
-        lines.append(f"| {case.identity} | {case.text} | {result.percent:.1f} % | {words} |")
+        text = f"fragment: {case.text}" if case.is_fragment else case.text
+        lines.append(f"| {case.identity} | {text} | {result.percent:.1f} % | {words} |")
     return "\n".join(lines) + "\n"
 
 

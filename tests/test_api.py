@@ -223,13 +223,18 @@ def test_devices(app: MemoryApplication) -> None:
     assert [each["metric"] for each in alone.pop("explained")][:2] == ["usage_ratio", "core_frequency_mhz"]
     assert [each["link"] for each in alone.pop("links")] == [f"a/0/link/{number}" for number in range(18)]
     assert alone == first
+    of_links = app.json("/api/v1/devices/a/0/link")["links"]
+    last = app.json("/api/v1/devices/a/0/link/17")
+    assert [each["metric"] for each in last.pop("explained")][:1] == ["link_up"]
+    assert (len(of_links), last) == (18, of_links[-1])
     of_b = app.json("/api/v1/devices?node=b")
     assert (of_b["devices"], of_b["total"]) == (every["devices"][2:], 2)
     assert app.json("/api/v1/devices?limit=2&offset=1")["devices"] == every["devices"][1:3]
     assert app.json("/api/v1/devices/") == every
     failed(app.get("/api/v1/devices?node=c"), 404, "unknown-name", "node")
     failed(app.get("/api/v1/devices?limit=1000"), 400, "bad-argument", "limit")
-    for path in ("c/0", "a/2", "a/-1", "a/x", "a/card0", "a", "a/", "a/0/", "a/9999999", "/a/0"):
+    for path in ("c/0", "a/2", "a/-1", "a/x", "a/card0", "a", "a/", "a/0/", "a/9999999", "/a/0",
+                 "a/0/link/18", "a/0/link/x"):  # fmt: skip
         failed(app.get(f"/api/v1/devices/{path}"), 404, "not-found")
 
 

@@ -7,7 +7,10 @@ from itertools import combinations
 
 import pytest
 
+from fakedev.config.catalog import Catalog
+from fakedev.config.files import Files
 from fakedev.config.names import COMPUTED_FACTS
+from fakedev.config.problems import Place, Report
 from fakedev.exposition.identity import UNITS, Identity
 from fakedev.exposition.labels import Template
 from fakedev.sim.quantities import KNOWN_QUANTITIES
@@ -77,3 +80,14 @@ def test_not_covered(identity: Identity) -> None:
         head, _, reason = text.partition(": ")
         assert reason, text
         assert not set(head.split(", ")) & names, text
+
+
+@pytest.mark.parametrize("title", TITLES)
+def test_based_on(title: str) -> None:
+    """An identity that is based on another and says nothing else shows the same families, number for number."""
+    report = Report()
+    made = Files(environ={}, made={"/own.yaml": f'{{name: own, version: "1", based-on: "{title}"}}'})
+    found = Catalog(made, report).identity("/own.yaml", Place("test"))
+    report.raise_if_any()
+    assert found is not None
+    assert (found.identity.families, found.identity.labels) == (loaded(title).families, loaded(title).labels)

@@ -20,7 +20,7 @@ def sessions(page: str) -> list[tuple[str, str]]:
     return [(configuration, each) for each in blocks if each.startswith("$")]
 
 
-SESSIONS = [*sessions("simulation.md"), *sessions("parts.md"), *sessions("topology.md")]
+SESSIONS = [*sessions("simulation.md"), *sessions("parts.md"), *sessions("topology.md"), *sessions("faults.md")]
 
 
 @pytest.mark.parametrize(("configuration", "session"), SESSIONS, ids=[each.split()[5] for _, each in SESSIONS])
@@ -41,5 +41,5 @@ def test_a_session(configuration: str, session: str) -> None:
 
 
 def test_all_are_there() -> None:
-    """A limit of its own, one of its device, and work on a throttled board; parts of a device; links that go down."""
-    assert len(SESSIONS) == 5
+    """A limit of its own, one of its device, and work on a throttled board; parts; links; faults."""
+    assert len(SESSIONS) == 6

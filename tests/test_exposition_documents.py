@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -64,6 +65,25 @@ def test_quirks() -> None:
     quirks = {quirk.name: quirk for title in TITLES for quirk in catalog.identity(title, Place("test")).quirks}
     rows = table("identities.md", "| quirk | what is seen | issue |")
     assert rows == [f"| `{name}` | {quirk.doc} | {quirk.issue} |" for name, quirk in quirks.items()]
+
+
+def test_ones_own() -> None:
+    """The identity that the document writes out needs no code: its page is the one that is shown, but for numbers."""
+    section = (DOCUMENTS / "identities.md").read_text(encoding="utf-8").partition("## One's own\n")[2]
+    identity, _, rest = section.partition("\nAn H100 ")
+    shown = [line.strip() for line in rest.partition("\nOr take ")[0].splitlines() if line.startswith("    ")]
+    text = """
+        fleet: {pools: [{name: p, nodes: [node-1], device: h100, devices-per-node: 1, identity: /shop.yaml}]}
+        workloads: {listen: [], base: [{name: a, devices: all, profile: "100:0:0", pod: train-0}]}
+    """
+    configuration = load(None, Files(environ={}, made={"/shop.yaml": dedent(identity)}), text=dedent(text))
+    fleet, found = Fleet(configuration.fleet), configuration.identities["p"]
+    page = Page(Face(found, DeviceSource(fleet, found.shared_devices)), fleet.roster.nodes).render(fleet.state).decode()
+
+    def plain(lines: list[str]) -> list[str]:
+        return [line if line.startswith("#") else line.rpartition(" ")[0] for line in lines]
+
+    assert plain(page.splitlines()) == plain(shown)
 
 
 def test_tour() -> None:

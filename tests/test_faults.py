@@ -50,6 +50,7 @@ class TestFields:
             ({"kind": "lost", "devices": "all", "duration": "5x"}, "duration", ""),
             ({"kind": "lost", "devices": "all", "probability": 1.1}, "probability", "from 0 to 1"),
             ({"kind": "lost", "devices": "all", "start": -1}, "start", "duration"),
+            ({"kind": "pcie-slow", "devices": "all", "width": 3}, "width", "must be one of 0, 1, 2, 4, 8, 16, 32"),
         ],
     )
     def test_what_is_refused(self, fields: dict[str, object], where: str, text: str) -> None:
@@ -67,6 +68,8 @@ class TestFields:
             ({"kind": "nan", "devices": "all", "metric": "colour"}, "metric"),
             ({"kind": "link-down", "devices": "all"}, "devices"),
             ({"kind": "lost", "devices": "all", "every": 0.5}, "every"),
+            ({"kind": "power-cap", "devices": "all", "watts": 351}, "watts"),
+            ({"kind": "lost", "devices": "dgx-0/0/link/1"}, "devices"),
         ],
     )
     def test_what_the_fleet_refuses(self, fields: dict[str, object], where: str) -> None:
@@ -214,6 +217,13 @@ class TestBoards:
         cleared(fleet, fault, 300)
         self.recovered(fleet)
 
+    def test_a_cap_above_the_limit(self) -> None:
+        """Boards whose driver would not take it are left alone."""
+        fleet = make_fleet(boards_of("h100", devices=1), boards_of("l40s", devices=1))
+        inject(fleet, kind="power-cap", devices="all", watts=500)
+        advance(fleet, 1)
+        assert fleet.power_limit_watts.tolist() == [500, 350]
+
     def test_fan(self) -> None:
         """A fan that stands turns no more, and the board gets hot."""
         fleet = make_fleet(boards_of("intel-dg1", nodes=1, devices=2))
@@ -353,3 +363,21 @@ class TestLabels:
         advance(fleet, 1)
         cleared(fleet, fault)
         assert labels_of(fleet, "dgx-0", ["pod"])[:2] == [("new",), ("",)]
+
+
+def test_the_journal_tells_causes_apart() -> None:
+    """Devices that show the same from one tick on, for different faults or for none, are entries of their own."""
+    fleet = make_fleet(boards_of("h100", devices=4))
+    for devices in ("dgx-0/0,dgx-0/2", "dgx-0/1"):
+        inject(fleet, kind="lost", devices=devices)
+    advance(fleet, 1)
+    assert [(each.scope, each.cause) for each in fleet.happenings.last(9, ("lost",))] == [
+        ("dgx-0/0, dgx-0/2", "f1"), ("dgx-0/1", "f2"),
+    ]  # fmt: skip
+    cleared(fleet, "f1", 1)
+    inject(fleet, kind="inlet", devices="dgx-0/3", celsius=5)
+    start(fleet, "all", "100:0:0", kind="tensor")
+    advance(fleet, 30)
+    began = [(each.scope, each.cause) for each in fleet.happenings.last(99, ("throttled_power",))]
+    assert all(cause in ("", "f3") for _, cause in began)
+    assert {cause for scope, cause in began if "dgx-0/3" in scope} == {""}, "heat does not lower the power limit"

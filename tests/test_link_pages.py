@@ -249,7 +249,8 @@ class TestApi:
 
     def test_many_links(self) -> None:
         """A node of very many links tells of them device by device only."""
-        text = 'fleet: {pools: [{name: p, nodes: [a], devices-per-node: 60}]}\nweb: ["127.0.0.1:9400"]'
+        fleet = "fleet: {pools: [{name: p, nodes: [a], devices-per-node: 60}]}"
+        text = f'{fleet}\nweb: ["127.0.0.1:9400"]\nworkloads: {{listen: []}}'
         with application(text) as app:
             topology = app.json("/api/v1/nodes/a")["topology"]
             assert topology["link-count"] == 1080

@@ -11,8 +11,9 @@ import pytest
 from fakedev.sim.connections import Layout, Links
 from fakedev.sim.errors import FieldError, Refused
 from fakedev.sim.events import Reload
-from fakedev.sim.explanation import explain
+from fakedev.sim.explanation import Explanation, explain
 from fakedev.sim.fleet import Fleet
+from fakedev.sim.link_explanation import explain_link
 from fakedev.sim.links.patterns import NOWHERE, other_ends
 from fakedev.sim.machinery import Machinery
 from fakedev.sim.record_head import RecordHead
@@ -205,8 +206,44 @@ class TestLinks:
             "6 of 7 links are up; down: 0 (to dgx-0/1/link/1); cause fault f2 (link-down)"
         )
         assert explain(fleet, 1, TX)[0].text.startswith("6 of 7 links are up; down: 1 (to dgx-0/0/link/0); work: w1")
+        assert explain(fleet, 1, "links_up")[0].faults == ("f2",), "the fault is at the other end"
         assert explain(fleet, 2, "links_up")[0].text == "7 of 7 links are up"
         assert explain(fleet, 2, "pcie_link_width")[0].text == "generation 5 of 5, 16 of 16 lanes"
+
+    def test_one_link_explained(self) -> None:
+        """What it leads to, and the faults at both of its ends that have taken it down, and no other."""
+        fleet = at_work("mi300x")
+        inject(fleet, kind="link-down", devices="dgx-0/0", link=0)
+        inject(fleet, kind="link-down", devices="dgx-0/2", share=0.5)
+        inject(fleet, kind="lost", devices="dgx-0/7")
+        advance(fleet, 1)
+        found = {(device, link): explain_link(fleet, device, link, "link-up")[0]
+                 for device in range(8) for link in range(7)}  # fmt: skip
+        behind = {link: each.faults for link, each in found.items() if each.faults}
+        assert all((not each.value) == (link in behind) for link, each in found.items())
+        assert found[1, 1].text == "down, it leads to dgx-0/0/link/0; cause fault f2 (link-down)"
+        assert behind[0, 0] == behind[1, 1] == ("f2",)
+        assert {link: each for link, each in behind.items() if link[0] == 2} == {
+            (2, 4): ("f3",), (2, 5): ("f3", "f4"), (2, 6): ("f3",),
+        }  # fmt: skip
+        assert found[7, 0] == Explanation(
+            "link_up", None, "the device is lost and shows nothing; cause fault f4 (lost)", ("f4",)
+        )
+        told = explain_link(fleet, 1, 1)
+        assert [(each.metric, each.value) for each in told] == [
+            ("link_up", 0), (TX, 0), ("fabric_rx_bytes_per_second", 0), ("link_errors", 1), ("link_recoveries", 0),
+        ]  # fmt: skip
+        assert {each.faults for each in told} == {("f2",)}
+
+    @pytest.mark.parametrize(
+        ("number", "metric", "text"),
+        [(7, "", "no link 'dgx-0/0/link/7': dgx-0/0 has 7: 0 to 6"), (0, "nope", "no metric 'nope'"),
+         (0, "power", "of links are explained link_up, .*, not 'power'")],
+    )  # fmt: skip
+    def test_no_such_link(self, number: int, metric: str, text: str) -> None:
+        """A link that is not there, and a metric that links have not."""
+        with pytest.raises(Refused, match=text):
+            explain_link(make_fleet(boards_of("mi300x")), 0, number, metric)
 
     def test_a_reload(self) -> None:
         """Links of boards that stay keep what they have carried and what is wrong with them; new ones are well."""

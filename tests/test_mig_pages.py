@@ -131,6 +131,39 @@ def test_xid_of_an_instance() -> None:
     assert 'err_code="31"' in lines[0]
 
 
+def test_what_the_exporter_counts() -> None:
+    """Counts of a divided GPU are on the lines of each of its instances; health and pairs are the GPU's."""
+    identity = "etc/dcgm-exporter/identity.yaml"
+    fleet, page = page_of(identity)
+    inject(fleet, kind="xid", code=63, devices="n/0")
+    advance(fleet, 1)
+    shown = samples(page.render(fleet.state).decode())
+    instances = [(gpu, of, str(count)) for gpu, count in (("0", 1), ("2", 0)) for of in ("2", "7")]
+    for name, wanted in {
+        "DCGM_EXP_XID_ERRORS_COUNT": [*instances[:2], ("1", None, "0"), *instances[2:]],
+        "DCGM_EXP_CLOCK_EVENTS_COUNT": [(gpu, of, "1") for gpu, of in (
+            ("0", "2"), ("0", "7"), ("1", None), ("2", "2"), ("2", "7")
+        )],
+    }.items():  # fmt: skip
+        lines = [(dict(line.labels)["gpu"], dict(line.labels).get("GPU_I_ID"), line.number) for line in shown[name]]
+        assert sorted(lines, key=str) == sorted(wanted, key=str), name
+    for name in ("DCGM_EXP_GPU_HEALTH_STATUS", "DCGM_EXP_P2P_STATUS"):
+        assert not any("GPU_I_ID" in dict(line.labels) for line in shown[name]), name
+
+
+def test_lost_instance_is_no_lost_board() -> None:
+    """An instance that goes is no XID 79 of its board, whose instances go on showing what was counted."""
+    fleet, page = page_of("etc/dcgm-exporter/identity.yaml")
+    inject(fleet, kind="lost", devices="n/0/0")
+    advance(fleet, 1)
+    lines = samples(page.render(fleet.state).decode())["DCGM_EXP_XID_ERRORS_COUNT"]
+    assert {line.number for line in lines} == {"0"}
+    inject(fleet, kind="lost", devices="n/0")
+    advance(fleet, 1)
+    lines = samples(page.render(fleet.state).decode())["DCGM_EXP_XID_ERRORS_COUNT"]
+    assert [dict(line.labels).get("GPU_I_ID") for line in lines if dict(line.labels).get("xid") == "79"] == ["2", "7"]
+
+
 @pytest.mark.skipif(not MIG.is_file(), reason=f"the reference texts are not at hand ({MIG})")
 def test_as_the_real_one() -> None:
     """Families, declarations, labels and their order, and the format of numbers are those of a real scrape."""

@@ -101,7 +101,7 @@ def test_the_first_lines(service: Service) -> None:
 @pytest.mark.requires_program("curl")
 def test_look(service: Service, shell: Shell) -> None:
     """The page: the same lines but for the number."""
-    command, shown = command_with("grep -m 3")
+    command, shown = command_with("grep -m 3 GPU_UTIL")
     seen = shell(command, service).splitlines()
     assert [line.rpartition(" ")[0] for line in seen] == [line.rpartition(" ")[0] for line in shown]
     assert service.fetch("/").status == 200

@@ -222,10 +222,11 @@ DURATION = "ttl: must be a duration, as 90s or 5m, or seconds from 0 up"
         ("metrics", [], "metrics: must be at most 64 metrics, each with a profile"),
         ("metrics", {"memry": "1GiB"}, "metrics: 'memry' is no metric that workloads bring; did you mean memory?"),
         ("metrics", {"power": 5}, "metrics: 'power' is no metric that workloads bring: give one of memory, "
-                                  "memory-bandwidth, tensor, copy, encoder, decoder, render, fabric-tx, fabric-rx, "
-                                  "pcie-tx, pcie-rx, hung, pcie-replays, link-errors, retired-pages-single-bit, "
-                                  "retired-pages-double-bit, remapped-rows-uncorrectable, remapped-rows-correctable, "
-                                  "resets, programming-errors, driver-errors, cache-errors-correctable, "
+                                  "memory-bandwidth, tensor, copy, encoder, decoder, render, fabric-tx, "
+                                  "fabric-rx, pcie-tx, pcie-rx, hung, pcie-replays, link-errors, link-recoveries, "
+                                  "retired-pages-single-bit, retired-pages-double-bit, "
+                                  "remapped-rows-uncorrectable, remapped-rows-correctable, resets, "
+                                  "programming-errors, driver-errors, cache-errors-correctable, "
                                   "cache-errors-uncorrectable, non-compute-errors-correctable, "
                                   "non-compute-errors-uncorrectable, memory-errors-correctable, "
                                   "memory-errors-uncorrectable"),

@@ -188,12 +188,20 @@ def test_unknown_keys_are_remarked() -> None:
     assert asked.workload.activities == (Activity(5, 0, FOREVER),)
 
 
+def test_a_list_alone() -> None:
+    """The list of a schedule of utilization may be the whole file, and then runs once."""
+    workload = order("-json", "w.json", texts={"w.json": '[{"time": "1m", "Utilization": 80}]'}).workload
+    assert (workload.activities, workload.repeat) == ((Activity(80, 0, 60),), 1)
+
+
 @pytest.mark.parametrize(
     ("text", "part"),
     [
         (None, "-json: cannot read w.json: No such file or directory"),
         ("{", "-json: w.json is not JSON"),
-        ("[]", "-json: w.json is not a JSON object"),
+        ("5", "-json: w.json is not a JSON object"),
+        ("[]", "w.json: profile: "),
+        ('[{"time": "1h"}]', "w.json: profile: activity 1: utilization is missing"),
         ("[" * 100_000, "-json: w.json is"),
         ('{"profile": [{"load": NaN}]}', "NaN is no number"),
         ('{"name": ""}', "w.json: name: a workload needs a name"),

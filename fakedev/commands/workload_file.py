@@ -15,7 +15,7 @@ def fields_from_json(text: str) -> tuple[dict[str, object], list[str]]:
 
     A null is as good as a field left out, as for Go's reader.
 
-    :raises ValueError: when the text is not a JSON object.
+    :raises ValueError: when the text is no JSON object, and no list.
     """
     try:
         document = json.loads(text, parse_constant=_refuse_constant)
@@ -23,11 +23,14 @@ def fields_from_json(text: str) -> tuple[dict[str, object], list[str]]:
         raise ValueError("is nested too deeply") from None
     except ValueError as error:
         raise ValueError(f"is not JSON: {error}") from None
+    if isinstance(document, list):
+        # The list of a schedule, or of activities, alone.
+        document = {"schedule": document}
     if not isinstance(document, dict):
-        raise ValueError("is not a JSON object with Name, Repeat and Profile")
+        raise ValueError("is not a JSON object with Name, Repeat and Profile, nor a list of activities")
     fields, unknown = _folded(document, (*FIELDS, "schedule"))
     if "schedule" in fields:
-        # A schedule of utilization may also be the whole file.
+        # A schedule of utilization may be the whole file.
         fields.setdefault("profile", fields.pop("schedule"))
     profile = fields.get("profile")
     if isinstance(profile, list):

@@ -25,7 +25,9 @@ _OF_A_DEVICE: Final = ("index", "uuid", "serial", "pci_address", "device_file")
 _OF_A_NODE: Final = ("node", "uuid", "serial")
 
 #: Levels of rows that devices have.
-_OF_DEVICES: Final = ("device", "unit", "whole", "tiled", "single", "held")
+_OF_DEVICES: Final = ("device", "unit", "repeated", "whole", "tiled", "single", "held")
+#: Levels of rows that each instance of a divided device has.
+_OF_INSTANCES: Final = ("part", "unit", "repeated", "xid")
 
 
 def check_identity(loaded: LoadedIdentity, pool: PoolSpec, place: Place, report: Report) -> None:
@@ -151,7 +153,7 @@ def _check_unique_parts(identity: Identity, pool: PoolSpec, place: Place, report
     for family in identity.families:
         for row in family.rows:
             of_level = [each for each, part in zip(facts, roster.parts.specs, strict=True)
-                        if row.level in (("tile",) if part.is_tile else ("part", "unit"))]  # fmt: skip
+                        if row.level in (("tile",) if part.is_tile else _OF_INSTANCES)]  # fmt: skip
             if _first_same((*identity.labels, *row.labels), of_level) is not None:
                 report.problem(
                     place,

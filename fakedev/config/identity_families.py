@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Final, Protocol
 
 from fakedev.config.counters import FieldTable, read_counters
 from fakedev.config.identity_rows import checked_metric, read_family, read_row, reported
@@ -28,6 +28,13 @@ class Library(Protocol):
 
     def field_table(self, name: str, place: Place) -> FieldTable | None:
         """The fields that counters may name."""
+
+
+_AS_GO: Final = {
+    NumberFormat.INT: NumberFormat.GO_WHOLE,
+    NumberFormat.FIXED6: NumberFormat.GO_FIXED6,
+    **{each: each for each in (NumberFormat.GO_WHOLE, NumberFormat.GO_FIXED2, NumberFormat.GO_FIXED6)},
+}
 
 
 def making_of(values: Values, base: Making) -> Making:
@@ -141,7 +148,8 @@ def arranged(
 
 
 def _numbers(given: NumberFormat, wanted: NumberFormat) -> NumberFormat:
-    """How numbers are written that a family writes in one way and an identity in another."""
-    if wanted is NumberFormat.GO:
-        return {NumberFormat.INT: NumberFormat.GO_WHOLE, NumberFormat.FIXED6: NumberFormat.GO_FIXED6}.get(given, wanted)
-    return wanted
+    """How numbers are written that a family writes in one way and an identity in another.
+
+    What has its decimals already, as from the identity that another is based on, keeps them.
+    """
+    return _AS_GO.get(given, wanted) if wanted is NumberFormat.GO else wanted

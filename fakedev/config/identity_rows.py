@@ -21,8 +21,8 @@ _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 #: Levels of entities that rows can be of.
 LEVELS: Final = (
-    "device", "held", "xid", "peer", "part", "unit", "whole", "tile", "tiled", "single", "node", "link", "port",
-    "switch", "workload",
+    "device", "held", "xid", "peer", "part", "unit", "repeated", "whole", "tile", "tiled", "single", "node", "link",
+    "port", "switch", "workload",
 )  # fmt: skip
 #: The links of one number of all devices.
 _NUMBERED: Final = re.compile(r"link/\d{1,2}")

@@ -45,7 +45,7 @@ def _first(roster: Roster, node: RosterNode, level: str) -> int | None:
     match level.partition("/")[0]:
         case "device" | "held" | "whole" | "tiled" | "single":
             return node.first
-        case "unit":
+        case "unit" | "repeated":
             return None if roster.parts.count else node.first
         case "part" | "tile":
             return int(np.searchsorted(roster.parts.owners, node.first))

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, RowSpec
 
 #: Levels of devices.
-_OF_DEVICES: Final = ("device", "unit", "whole", "single", "tiled", "held")
+_OF_DEVICES: Final = ("device", "unit", "repeated", "whole", "single", "tiled", "held")
 
 
 class _Series(NamedTuple):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from fakedev.exposition.identity import Identity
 
 #: What is the level of all devices where none has parts.
-_DEVICES = frozenset(("unit", "whole", "single"))
+_DEVICES = frozenset(("unit", "repeated", "whole", "single"))
 #: Levels of which there is nobody then.
 _NOBODY = frozenset(("part", "tile", "tiled"))
 

@@ -48,9 +48,10 @@ class DeviceSource:
     """The devices of a fleet, a group a node.
 
     Levels: ``device``; ``held``, the devices that a pod has; ``part``, the instances of divided ones; ``whole``, the
-    devices that are not divided; ``unit``: these, and the instances of the others in their place; ``tile``; ``tiled``
-    and ``single``, the devices with tiles and those of one piece; ``xid``, the error codes that devices have reported;
-    ``peer``, a device with another of its node;
+    devices that are not divided; ``unit``: these, and the instances of the others in their place; ``repeated``: as
+    ``unit``, each with the values of its device; ``tile``; ``tiled`` and ``single``, the devices with tiles and those
+    of one piece; ``xid``, the error codes that devices have reported, for each ``repeated``; ``peer``, a device with
+    another of its node;
     ``link``; ``link/5``, the links of that number with the facts of their devices; ``port``, links as switches see
     them; ``switch``.
 
@@ -76,6 +77,8 @@ class DeviceSource:
                 whole = [each for each in self._devices(group) if parts.is_undivided[each[0]]]
                 instances = self._parts(group, are_tiles=False)
                 return sorted([*whole, *instances], key=lambda each: (parts.owner(each[0]), each[0]))
+            case "repeated":
+                return [(parts.owner(unit), facts) for unit, facts in self.entities("unit", group)]
             case "tile":
                 return [(unit - parts.device_count, facts) for unit, facts in self._parts(group, are_tiles=True)]
             case "tiled":
@@ -86,13 +89,19 @@ class DeviceSource:
                 return [each for each in self._devices(group) if each[1].get("pod")]
             case "xid" | "peer":
                 return self._xids(group) if level == "xid" else self._peers(group)
+        return self._connections(level, group)
+
+    def _connections(self, level: str, node: RosterNode) -> Sequence[Entity]:
+        """The node's links, as devices and as switches see them, or its switches."""
+        roster = self._fleet.roster
+        match level:
             case "link":
-                return link_facts(self._fleet.roster, group, self._fleet.facts(group))
+                return link_facts(roster, node, self._fleet.facts(node))
             case "port":
-                return port_facts(self._fleet.roster, group, self._fleet.facts(group))
+                return port_facts(roster, node, self._fleet.facts(node))
             case "switch":
-                return switch_facts(self._fleet.roster, group)
-        return self._numbered_links(level, group)
+                return switch_facts(roster, node)
+        return self._numbered_links(level, node)
 
     def _numbered_links(self, level: str, node: RosterNode) -> list[Entity]:
         """Of ``link/5`` the links of that number, with the facts of their devices."""
@@ -115,10 +124,10 @@ class DeviceSource:
         return [(place, {**said, "peer": str(peer)}) for place, board, peer in pairs for said in facts[board]]
 
     def _xids(self, node: RosterNode) -> list[Entity]:
-        """The error codes that its devices have reported."""
+        """The error codes that its devices have reported: those of a divided one for each of its instances."""
         return [
             (place, {**facts, "xid": str(code)})
-            for device, facts in self._devices(node)
+            for device, facts in self.entities("repeated", node)
             for place, code in self._fleet.tallies.xids_of(device)
         ]
 

@@ -9,7 +9,7 @@ from twisted.web.resource import Resource
 from fakedev.net.api_base import ApiResource, page_of
 from fakedev.net.api_history import DeviceHistory
 from fakedev.net.descriptions import describe_device, describe_part
-from fakedev.net.fault_hub import describe_explanations
+from fakedev.net.fault_hub import describe_explanations, describe_link_explanations
 from fakedev.net.http_request import GuardedRequest
 from fakedev.net.http_response import HttpError, Response, json_response
 from fakedev.net.topology import describe_links
@@ -62,10 +62,10 @@ class NodeDevices(ApiResource):
 
     def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
         """The device of that index."""
-        text = path.decode("utf-8", "replace")
-        if re.fullmatch(r"[0-9]{1,6}", text) and int(text) < len(self._node.devices):
-            return DeviceItem(self._fleet, self._history, self._node, int(text))
-        return super().getChild(path, request)
+        index = _number_below(path, len(self._node.devices))
+        if index is None:
+            return super().getChild(path, request)
+        return DeviceItem(self._fleet, self._history, self._node, index)
 
 
 class DeviceItem(ApiResource):
@@ -73,17 +73,16 @@ class DeviceItem(ApiResource):
 
     def __init__(self, fleet: Fleet, history: History, node: RosterNode, index: int) -> None:
         super().__init__()
+        self.putChild(b"link", Links(fleet, node, index))
         self.putChild(b"history", DeviceHistory(history, node.first + index, f"{node.name}/{index}"))
         self._of = fleet, node, index
 
     def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
         """The part of that number."""
         fleet, node, index = self._of
-        text = path.decode("utf-8", "replace")
         parts = fleet.roster.parts.of(node.first + index)
-        if re.fullmatch(r"[0-9]{1,6}", text) and int(text) < len(parts):
-            return PartItem(fleet, node, parts[int(text)])
-        return super().getChild(path, request)
+        number = _number_below(path, len(parts))
+        return super().getChild(path, request) if number is None else PartItem(fleet, node, parts[number])
 
     def get(self, request: GuardedRequest) -> Response:
         """The device with all its quantities, and why the most important are what they are."""
@@ -106,3 +105,43 @@ class PartItem(ApiResource):
         explained = describe_explanations(fleet, unit)["explanations"]
         facts = dict(fleet.part_facts(node))[unit]
         return json_response({**describe_part(fleet, unit, facts), "explained": explained})
+
+
+class Links(ApiResource):
+    """The links of one device."""
+
+    def __init__(self, fleet: Fleet, node: RosterNode, index: int) -> None:
+        super().__init__()
+        self._of = fleet, node, index
+
+    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
+        """The link of that number."""
+        fleet, node, index = self._of
+        if not path and not request.postpath:
+            return self
+        number = _number_below(path, len(fleet.roster.links.of(node.first + index)))
+        return super().getChild(path, request) if number is None else LinkItem(fleet, node, index, number)
+
+    def get(self, request: GuardedRequest) -> Response:
+        """Each with its other end, state, traffic and errors."""
+        return json_response({"links": describe_links(*self._of)})
+
+
+class LinkItem(ApiResource):
+    """One link of a device."""
+
+    def __init__(self, fleet: Fleet, node: RosterNode, index: int, number: int) -> None:
+        super().__init__()
+        self._of = fleet, node, index
+        self._number = number
+
+    def get(self, request: GuardedRequest) -> Response:
+        """The link with what it shows, and why."""
+        fleet, node, index = self._of
+        explained = describe_link_explanations(fleet, node.first + index, self._number)["explanations"]
+        return json_response({**describe_links(fleet, node, index)[self._number], "explained": explained})
+
+
+def _number_below(path: bytes, count: int) -> int | None:
+    """The number that a piece of a path is; None for what is none, and for those from ``count`` on."""
+    return int(path) if re.fullmatch(rb"[0-9]{1,6}", path) and int(path) < count else None

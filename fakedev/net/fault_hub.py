@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from twisted.logger import Logger
 
 from fakedev.sim.errors import Refused
 from fakedev.sim.events import ClearFault, InjectFault
-from fakedev.sim.explanation import explain
+from fakedev.sim.explanation import Explanation, explain
 from fakedev.sim.faults.faults import Fault
 from fakedev.sim.faults.fields import fault_from_fields, fields_of_fault
 from fakedev.sim.fleet import Fleet, fault_id_of
+from fakedev.sim.link_explanation import explain_link
 
 #: Device words that are told of a fault; of more it is said how many there are.
 _MOST_WORDS = 100
@@ -101,8 +102,24 @@ def describe_explanations(fleet: Fleet, position: int, metric: str = "") -> dict
     :raises Refused: when no device of the fleet has the metric.
     """
     quantity = fleet.quantity_of(metric) if metric else ""
-    told = [
-        {"metric": each.metric, "value": each.value, "text": each.text, "faults": list(each.faults)}
-        for each in explain(fleet, position, quantity)
-    ]
+    told = _told(explain(fleet, position, quantity))
     return {"device": fleet.roster.unit_name(position), "tick": fleet.state.tick, "explanations": told}
+
+
+def describe_link_explanations(fleet: Fleet, position: int, number: int, metric: str = "") -> dict[str, Any]:
+    """Why a link of a device shows what it shows.
+
+    :param number: which of the links of the device.
+    :param metric: a metric of links; empty for all of them that are explained.
+    :raises Refused: when there is no such link, or no such metric of links.
+    """
+    told = _told(explain_link(fleet, position, number, metric))
+    name = f"{fleet.roster.unit_name(position)}/link/{number}"
+    return {"link": name, "tick": fleet.state.tick, "explanations": told}
+
+
+def _told(explanations: Sequence[Explanation]) -> list[dict[str, Any]]:
+    return [
+        {"metric": each.metric, "value": each.value, "text": each.text, "faults": list(each.faults)}
+        for each in explanations
+    ]

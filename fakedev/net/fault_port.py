@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fakedev.net.fault_hub import describe_explanations, describe_fault
+from fakedev.net.fault_hub import describe_explanations, describe_fault, describe_link_explanations
 from fakedev.net.journal_query import find_happenings
 from fakedev.net.shown import cut, shortened, shown_value
 from fakedev.sim.errors import Refused
+from fakedev.sim.link_explanation import link_word
 from fakedev.sim.selectors import resolve
 from fakedev.wire.replies import Reply
 from fakedev.wire.verbs import Request
@@ -49,10 +50,15 @@ class FaultVerbs:
         """Why a device shows what it shows."""
         fleet = self.factory.hub.fleet
         word = str(request.arguments["device"])
-        found = resolve([word], fleet.roster, self.factory.node).tolist()
+        link = link_word(word)
+        found = resolve([link[0] if link else word], fleet.roster, self.factory.node).tolist()
         if len(found) != 1:
             raise Refused("bad-argument", f"device: {word!r} names {len(found)} devices: give one", "device")
-        told = describe_explanations(fleet, found[0], str(request.arguments.get("metric") or ""))
+        metric = str(request.arguments.get("metric") or "")
+        if link:
+            told = describe_link_explanations(fleet, found[0], link[1], metric)
+        else:
+            told = describe_explanations(fleet, found[0], metric)
         lines = [f"{each['metric']} {_number(each['value'])}: {each['text']}" for each in told["explanations"]]
         return Reply(lines=lines, data=told)
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from fakedev.sim.device_types import Dynamics
+from fakedev.sim.faults.faults import Fault
 from fakedev.sim.fleet import Fleet
-from fakedev.sim.links.explained import links_up_text
+from fakedev.sim.links.explained import faults_of_link, links_down, links_up_text
 from fakedev.sim.links.levels import link_history
 from fakedev.sim.parts.relations import OWN
 from fakedev.sim.parts.tiles import OF_TILES
@@ -121,11 +122,27 @@ def _explained(device: _Device, name: str) -> Explanation:
         text = "this device has no such metric"
     else:
         text = _REASONS.get(name, _plain)(device, name)
-    causes = [f"cause fault {fault.fault_id} ({fault.spec.kind})" for fault in behind]
+    if is_there and name in _OF_LINKS:
+        behind = _with_far_ends(device, behind)
+    causes = causes_text(behind)
     causes += [f"shown otherwise by fault {fault.fault_id} ({fault.spec.kind})" for fault in disguises]
     value = device.value(name) if is_there else None
     ids = tuple(fault.fault_id for fault in (*behind, *disguises))
     return Explanation(name, value, "; ".join([text, *causes]), ids)
+
+
+def causes_text(behind: Sequence[Fault]) -> list[str]:
+    """What is said of the faults behind something."""
+    return [f"cause fault {fault.fault_id} ({fault.spec.kind})" for fault in behind]
+
+
+def _with_far_ends(device: _Device, behind: list[Fault]) -> list[Fault]:
+    """The faults of a device, and those of others that have taken links to it down."""
+    fleet, found = device.fleet, {each.fault_id: each for each in behind}
+    history = link_history(fleet.state.levels)
+    for link in links_down(history, fleet.roster.parts.owner(device.position)):
+        found.update((each.fault_id, each) for each in faults_of_link(fleet.roster, fleet.faults, history, link))
+    return list(found.values())
 
 
 def _plain(device: _Device, name: str) -> str:
@@ -195,6 +212,8 @@ def _pcie(device: _Device, name: str) -> str:
             + (", idle" if value("throttled_idle") else ""))  # fmt: skip
 
 
+#: What links that are down lower.
+_OF_LINKS: Final = ("links_up", "fabric_tx_bytes_per_second", "fabric_rx_bytes_per_second")
 _REASONS: Final[Mapping[str, Callable[[_Device, str], str]]] = {
     "core_frequency_mhz": _clock,
     "power_watts": _power,

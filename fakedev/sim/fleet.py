@@ -220,7 +220,7 @@ class Fleet:
         """What happened in the tick that is over."""
         tick, seconds = self.state.tick, self.state.seconds
         self.happenings.note_faults(tick, seconds, self.faults.changes)
-        self.happenings.note_devices(tick, seconds, past, self.state.levels[UNIT], self.faults.behind)
+        self.happenings.note_devices(tick, seconds, past, self.state.levels[UNIT], self.faults)
         for verdict in verdicts:
             cause = self._endings.causes.get(verdict.workload_id, "")
             self.happenings.note(ending(tick, seconds, verdict, cause), verdict.devices)

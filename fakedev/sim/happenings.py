@@ -19,7 +19,7 @@ from fakedev.sim.events import (
     StartWorkload,
     StopWorkload,
 )
-from fakedev.sim.faults.faults import Change, Fault
+from fakedev.sim.faults.faults import Change, Faults
 from fakedev.sim.moves import Carriage
 from fakedev.sim.randomness import Floats
 from fakedev.sim.recent import Recent
@@ -136,16 +136,17 @@ class Happenings:
             self.note(Happening(tick, seconds, what, scope, fault.fault_id, text), devices)
 
     def note_devices(
-        self, tick: int, seconds: float, before: Level, after: Level, behind: Callable[[str, int], list[Fault]]
+        self, tick: int, seconds: float, before: Level, after: Level, faults: Faults
     ) -> None:
         """What devices, and parts by themselves, show now, and did not a tick ago.
 
         :param before, after: what the units show.
-        :param behind: the faults behind a quantity of a device.
         """
 
-        def cause_of(quantity: str, device: int) -> str:
-            return ",".join(fault.fault_id for fault in behind(quantity, device))
+        def note(name: str, changed: Positions, text: str) -> None:
+            for devices in faults.by_cause(name, changed) if len(changed) else ():
+                cause = ",".join(fault.fault_id for fault in faults.behind(name, int(devices[0])))
+                self.note(Happening(tick, seconds, name, self.names(devices), cause, text), devices)
 
         for name, (began, ended) in _FLAGS.items():
             now, past = _shown(after, name), _shown(before, name)
@@ -156,10 +157,8 @@ class Happenings:
                 continue
             self._since[name][changed] = tick
             changed = self._by_themselves(changed)
-            for text, devices in ((began, changed[now[changed] > 0]), (ended, changed[now[changed] <= 0])):
-                if len(devices):
-                    cause = cause_of(name, int(devices[0]))
-                    self.note(Happening(tick, seconds, name, self.names(devices), cause, text), devices)
+            note(name, changed[now[changed] > 0], began)
+            note(name, changed[now[changed] <= 0], ended)
         for name, noun in _VALUES.items():
             now, past = _shown(after, name), _shown(before, name)
             if now is past or now is None or past is None:
@@ -168,11 +167,7 @@ class Happenings:
             self._since[name][changed] = tick
             changed = self._by_themselves(changed)
             for value in np.unique(now[changed]).tolist():
-                devices = changed[now[changed] == value]
-                cause = cause_of(name, int(devices[0]))
-                text = f"{noun} {value:g}" if value else f"{noun} is cleared"
-                happening = Happening(tick, seconds, name, self.names(devices), cause, text)
-                self.note(happening, devices)
+                note(name, changed[now[changed] == value], f"{noun} {value:g}" if value else f"{noun} is cleared")
 
     def _by_themselves(self, changed: NDArray[np.int64]) -> NDArray[np.int64]:
         """Units that have changed, without the parts of devices that have."""

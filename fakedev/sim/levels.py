@@ -31,6 +31,8 @@ DEVICE: Final = "device"
 PART: Final = "part"
 UNIT: Final = "unit"
 WHOLE: Final = "whole"
+#: Units, each with what its device shows: the arrays are the devices'.
+REPEATED: Final = "repeated"
 #: Tiles, among the parts; devices that have tiles, and those of one piece.
 TILE: Final = "tile"
 _OF_TILED: Final = ("tiled", "single")
@@ -108,4 +110,5 @@ def _all(parts: Parts, devices: Level, of_parts: Level, links: LinkHistory) -> L
 
 
 def _named(devices: Level, of_parts: Level, units: Level) -> dict[str, Level]:
-    return dict.fromkeys((DEVICE, WHOLE, *_OF_TILED, _HELD), devices) | {PART: of_parts, TILE: of_parts, UNIT: units}
+    of_devices = dict.fromkeys((DEVICE, WHOLE, REPEATED, *_OF_TILED, _HELD), devices)
+    return of_devices | {PART: of_parts, TILE: of_parts, UNIT: units}

@@ -91,7 +91,7 @@ def _has(profile: object, mark: str) -> bool:
 
 def _activity(position: int, entry: object, unit: Unit) -> tuple[Value, float, float]:
     names = ("load" if unit is LOAD else "value", "fluctuation", "seconds")
-    if isinstance(entry, Mapping) and unit is LOAD and "utilization" in entry:
+    if isinstance(entry, Mapping) and unit is LOAD and ("utilization" in entry or "time" in entry):
         entry = _scheduled(position, entry)
     if isinstance(entry, Mapping):
         unknown = [str(key) for key in entry if key not in names]
@@ -118,6 +118,8 @@ def _scheduled(position: int, entry: Mapping[object, object]) -> list[object]:
     unknown = [str(key) for key in entry if key not in ("time", "utilization")]
     if unknown:
         raise ValueError(f"activity {position}: unknown {unknown[0]!r}: an entry has time and utilization")
+    if "utilization" not in entry:
+        raise ValueError(f"activity {position}: utilization is missing: an entry has time and utilization")
     time = entry.get("time", 0)
     try:
         return [entry["utilization"], 0, parse_duration(time) if isinstance(time, str) else time]

@@ -137,6 +137,10 @@ def _on_nodes(part: str, device: str, roster: Roster, *, is_whole_fleet: bool) -
 def _parts(word: str, roster: Roster) -> list[int]:
     """Units of the parts that a word with two slashes names."""
     device_word, _, part = word.rpartition("/")
+    of, _, noun = device_word.rpartition("/")
+    if noun == "link":
+        text = f"{word[:80]!r} is a link: name the device, {of[:80]}, and of link-down the link as link={part[:9]}"
+        raise Refused("bad-argument", text, "devices")
     node, _, device = device_word.rpartition("/")
     devices = _on_nodes(node, device, roster, is_whole_fleet=False)
     fits = _matcher(part)

@@ -44,6 +44,9 @@ _MOMENTARY: Final[Mapping[str, float]] = {
 }
 _NEUTRAL: Final[Mapping[str, float]] = {**_LASTING, **_MOMENTARY}
 
+#: NVIDIA's code for a board that has fallen off the bus.
+FALLEN_OFF: Final = 79
+
 #: The number that stands for all links of a device.
 ALL_LINKS: Final = -1
 
@@ -117,12 +120,19 @@ class FaultTick:
             # Rows of memory are the device's, whichever part's work has found them bad.
             tick._arrays[_PENDING] = np.minimum(parts.folded(self._arrays[_PENDING]), 1.0)
         tick.endings = self.endings
-        tick.reports = [Report(self._parts.owners_of(units), code) for units, code in self.reports]
+        tick.reports = [self._of_boards(report) for report in self.reports]
         return tick
 
     def get(self, name: str) -> Floats | None:
         """What they do of that name, shape (D,); None for nothing."""
         return self._arrays.get(name)
+
+    def _of_boards(self, report: Report) -> Report:
+        """Whose driver it is: an instance that is gone is no board that has fallen off the bus."""
+        units, code = report
+        if code == FALLEN_OFF:
+            units = units[units < self._parts.device_count]
+        return Report(self._parts.owners_of(units), code)
 
     def where(self, name: str) -> Mask | None:
         """The units of which a flag is set, shape (D,); None for none."""

@@ -146,6 +146,8 @@ class Faults:
             devices = devices[self._roster.links.counts[self._roster.parts.owners_of(devices)] > link]
             if not len(devices) and not may_lack:
                 raise Refused("unknown-name", f"none of the devices has a link {link}", "link")
+        if "watts" in spec.values and len(devices):
+            devices = self._with_limit(devices, spec.values["watts"])
         values = {each.name: spec.values.get(each.name, each.default or 0.0) for each in kind.parameters}
         check_parts(kind, values, devices, self._roster)
         metric = self._metric_of(spec.metric) if spec.metric else None
@@ -298,6 +300,15 @@ class Faults:
     def _concerns(self, concerned: Positions, unit: int) -> bool:
         return unit in concerned or self._roster.parts.owner(unit) in concerned
 
+    def _with_limit(self, devices: Positions, watts: float) -> Positions:
+        """Those of some devices that may be capped at so much power: a driver takes no limit above the type's."""
+        types = [node.pool.device_type for node in self._roster.nodes]
+        limits = np.array([each.dynamics.power_limit_watts if each.dynamics else 0.0 for each in types])
+        limits = limits[self._roster.node_positions(devices)]
+        if watts > limits.max():
+            raise Refused("bad-argument", f"watts: none of the devices may have more than {limits.max():g} W", "watts")
+        return devices[limits >= watts]
+
     def behind(self, quantity: str, position: int) -> list[Fault]:
         """The faults that may be why a quantity of a device has changed in the last tick, or is as it is."""
         found = self.on_device(position) + [
@@ -305,6 +316,17 @@ class Faults:
         ]
         kinds = {fault.fault_id: fault for fault in found if not fault.kind.moves or quantity in fault.kind.moves}
         return [fault for fault in kinds.values() if fault.kind.scope in (Scope.BOARD, Scope.NODE)]
+
+    def by_cause(self, quantity: str, units: Positions) -> list[Positions]:
+        """Some units, those together that have the same faults behind a quantity, in the order of the first of each."""
+        owners, marks = self._roster.parts.owners_of(units), np.zeros(len(units), np.int64)
+        moved = [(fault, fault.concerned) for fault in self.by_id.values()]
+        for fault, devices in [*moved, *((fault, devices) for fault, _, devices in self.changes)]:
+            if not fault.kind.moves or quantity in fault.kind.moves:
+                concerned = np.isin(units, devices) | np.isin(owners, devices)
+                marks = np.unique(2 * marks + concerned, return_inverse=True)[1]
+        _, firsts = np.unique(marks, return_index=True)
+        return [units[marks == marks[first]] for first in np.sort(firsts).tolist()]
 
     def disguises(self, quantity: str, position: int) -> list[Fault]:
         """The faults that show another value of a quantity of a device, or none."""

@@ -91,6 +91,8 @@ def _value(parameter: Parameter, value: object) -> float:
         noun = "a whole number" if parameter.whole else "a number"
         reason = f"must be {noun} from {parameter.low:g} to {parameter.high:g}: {parameter.summary}"
         raise FieldError(parameter.name, "missing: it " + reason if value is None else reason)
+    if parameter.among and number not in parameter.among:
+        raise FieldError(parameter.name, f"must be one of {', '.join(map(str, parameter.among))}: {parameter.summary}")
     return number
 
 

@@ -29,6 +29,7 @@ class Parameter:
     :param whole: it is a whole number.
     :param needs: a quantity that devices must have where it is given; empty for none.
     :param instead_of: another number of the kind that it does not go with; empty for none.
+    :param among: the only numbers that it may be; empty for all in its range.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Parameter:
     whole: bool = False
     needs: str = ""
     instead_of: str = ""
+    among: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ _COUNT: Final = Parameter("count", 1, 1e9, 1, "how many errors", whole=True)
 #: What is left of a PCIe link, said in the place of the share.
 _LANES: Final = Parameter(
     "width", 0, 32, 0, "lanes that are left; 0: as the share says", whole=True, needs="pcie_link_width",
-    instead_of="share",
+    instead_of="share", among=(0, 1, 2, 4, 8, 16, 32),
 )  # fmt: skip
 _GENERATION: Final = Parameter(
     "generation", 0, 6, 0, "generation that is left; 0: as the share says", whole=True, needs="pcie_link_generation",

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from fakedev.sim.faults.fault_tick import FaultTick
+from fakedev.sim.faults.fault_tick import FALLEN_OFF, FaultTick
 from fakedev.sim.randomness import Floats
 from fakedev.sim.state import Level, Mask
 
@@ -15,8 +15,6 @@ from fakedev.sim.state import Level, Mask
 _PENDING: Final = "row_remap_pending"
 #: The same of boards that retire pages instead.
 _PAGES_PENDING: Final = "retired_pages_pending"
-#: NVIDIA's code for a board that has fallen off the bus.
-FALLEN_OFF: Final = 79
 #: What is kept from tick to tick, but where a device type has a range of its own for it.
 REPORTED: Final = ("xid", _PENDING, _PAGES_PENDING, "created_seconds")
 

@@ -17,8 +17,7 @@ from fakedev.sim.boards.coefficients import Coefficients, with_dynamics
 from fakedev.sim.boards.engines import ENGINES, Engines
 from fakedev.sim.boards.power import work_share
 from fakedev.sim.demand import Demand
-from fakedev.sim.faults.fault_tick import FaultTick
-from fakedev.sim.faults.reported import FALLEN_OFF
+from fakedev.sim.faults.fault_tick import FALLEN_OFF, FaultTick
 from fakedev.sim.moves import Carriage
 from fakedev.sim.parts.demand import memory_share, part_demand
 from fakedev.sim.parts.levels import part_level

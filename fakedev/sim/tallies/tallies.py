@@ -8,10 +8,10 @@ from typing import Final
 import numpy as np
 
 from fakedev.sim.boards.conditions import Conditions
-from fakedev.sim.faults.fault_tick import FaultTick, Report
+from fakedev.sim.faults.fault_tick import FALLEN_OFF, FaultTick, Report
 from fakedev.sim.faults.faults import Fault
-from fakedev.sim.faults.reported import FALLEN_OFF, fallen_off
-from fakedev.sim.levels import DEVICE, Levels
+from fakedev.sim.faults.reported import fallen_off
+from fakedev.sim.levels import DEVICE, REPEATED, Levels
 from fakedev.sim.moves import Moves
 from fakedev.sim.randomness import Floats
 from fakedev.sim.roster import Roster
@@ -111,7 +111,7 @@ class Tallies:
                 values, has = self._of_clocks(tally), self._has_reasons
             arrays[tally.name], present[tally.name] = np.where(unknown, np.nan, values), has & ~absent
         level = Level(device.count, arrays, present)
-        return {**levels, DEVICE: level, **self._level_of_xids(level)}
+        return {**levels, DEVICE: level, REPEATED: level, **self._level_of_xids(level)}
 
     def _concerned(self, faults: Sequence[Fault], kind: str) -> Mask:
         """The devices all of whose series are concerned by a kind of fault: shape (D,)."""
