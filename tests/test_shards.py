@@ -227,6 +227,14 @@ class WholeTests(SynchronousTestCase):
             advance(fleet, 3)
         _same(whole, shards)
 
+    def test_a_limit_on_what_another_pool_has(self) -> None:
+        """What the whole fleet takes a shard takes, though none of its own boards has the metric."""
+        spec = FleetSpec((pool_of("a", nodes=2), boards_of("h100", nodes=1)))
+        limited = replace(workload("a-*/0", "50:0:0"), limits=(("memory_temperature_celsius", 90.0),))
+        for fleet in (Fleet(spec), *shards_of(spec, 2)):
+            fleet.apply(StartWorkload(limited))
+            advance(fleet, 2)
+
     def test_mixed_identities(self) -> None:
         """Each identity of the catalog that can show the boards."""
         spec = FleetSpec((boards_of("h100", nodes=3),), base=(workload("all", "50:20:0", pod="p", namespace="n"),))

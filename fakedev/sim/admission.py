@@ -33,6 +33,7 @@ class Admission:
     :param quantities: those that some device of the fleet has.
     :param metric_names: names of metrics that limits may use beside those of quantities.
     :param tick_seconds: simulated seconds of a tick.
+    :param known: quantities that limits may be of; None: ``quantities``. A shard knows those of the whole fleet.
     """
 
     def __init__(
@@ -42,10 +43,12 @@ class Admission:
         quantities: Collection[str],
         metric_names: Mapping[str, MetricName],
         tick_seconds: float = 1.0,
+        known: Collection[str] | None = None,
     ) -> None:
         self._roster = roster
         self._capacity = capacity
         self._quantities = quantities
+        self._known = quantities if known is None else known
         self._metric_names = metric_names
         self._tick_seconds = tick_seconds
         self._seen: dict[Hashable, NDArray[np.int64]] = {}
@@ -72,9 +75,9 @@ class Admission:
         if of_configuration and self._roster.whole is not None:
             return devices  # whether the whole fleet can have it is no question of this shard
         for metric, _ in workload.limits:
-            if self.metric(metric).quantity not in self._quantities:
-                short = [alias for alias, name in QUANTITY_ALIASES.items() if name in self._quantities]
-                known = [*self._quantities, *short, *self._metric_names]
+            if self.metric(metric).quantity not in self._known:
+                short = [alias for alias, name in QUANTITY_ALIASES.items() if name in self._known]
+                known = [*self._known, *short, *self._metric_names]
                 raise Refused("unknown-name", f"no metric {metric!r} to limit{_hint(metric, known)}", "limits")
         if workload.kind not in self._kinds:
             hint = _hint(workload.kind, self._kinds) or f": give one of {', '.join(self._kinds)}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from fakedev.sim.admission import Admission
 from fakedev.sim.churn import Churn
@@ -41,11 +42,20 @@ class Machinery:
         self.keys = self.roster.unit_keys
         self.quantities = self.relations.quantities
         self.unit_quantities: Mapping[str, Mask] = {name: parts.units(has) for name, has in self.quantities.items()}
-        self.admission = Admission(self.roster, self.capacity, self.quantities, spec.metric_names, spec.tick_seconds)
+        self.admission = Admission(
+            self.roster, self.capacity, self.quantities, spec.metric_names, spec.tick_seconds, self._known_quantities()
+        )
         self.admission.look_at(spec.base)
         self.device_limits = DeviceLimits(self.roster, self.capacity)
         self.churn = Churn(spec.seed, spec.tick_seconds, self.roster)
         self.idle = self.relations.idle_level()
+
+    def _known_quantities(self) -> Collection[str]:
+        """The quantities of all pools: a shard may have no node of some."""
+        if self.roster.whole is None:
+            return self.quantities
+        samples = Roster([replace(pool, nodes=pool.nodes[:1]) for pool in self.spec.pools])
+        return Relations(samples, self.spec.epoch_seconds, self.spec.seed).quantities
 
     def pace(self, devices: Level) -> Mapping[str, Floats]:
         """How fast each kind of work gets on at each unit, by its speed at the highest clock: each of shape (units,).
