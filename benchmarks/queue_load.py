@@ -153,8 +153,16 @@ class Load:
         while self.begun:
             self.serve(1.0)
 
+    def warm_up(self) -> None:
+        """Let each client put a request in: from then on all connections are taken in, and that they were is past."""
+        for place in range(len(self.producers)):
+            self.put(place, 1)
+        self.finish()
+        self.latencies.clear()
+
     def at_a_rate(self, rate: float, seconds: float) -> None:
         """Put a request in at each time that one is due."""
+        self.warm_up()
         began = perf_counter()
         for count in range(int(rate * seconds)):
             due = began + count / rate

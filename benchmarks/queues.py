@@ -98,9 +98,9 @@ def latency() -> Section:
         f"""
 From the moment at which a request is due to be sent until its result is there, no work in between: all of it is the
 queue's and the load client's. 64 clients and 64 backends on kept connections that speak JSON lines, at half of the
-rate that they reached just before, each with so many requests or jobs under way. {_ROUNDS} rounds of 3 s; the median
-of the rounds' p50 and p99. Both processes need a core of their own: on a busy machine it is the machine that is
-measured.
+rate that they reached just before, each with so many requests or jobs under way. {_ROUNDS} rounds of 3 s, after a
+request of each client that is not counted; the median of the rounds' p50 and p99. Both processes need a core of their
+own: on a busy machine it is the machine that is measured.
 With 16 under way the maximum is so high because one read and one write carry many messages; at half of it they come
 and go singly and cost about three times as much, so that neither process is half idle. The target is for one.
 """,
