@@ -20,7 +20,8 @@ run: $(VENV)/installed
 test: $(VENV)/installed-for-tests
 	$(BIN)/ruff check .
 	$(BIN)/mypy --config-file setup.cfg
-	PYTHONPATH=. $(BIN)/python -m pytest $(PYTEST_ARGS)
+	PYTHONPATH=. $(BIN)/python -m pytest $(PYTEST_ARGS) -m "not real" --numprocesses auto --dist worksteal
+	PYTHONPATH=. $(BIN)/python -m pytest $(PYTEST_ARGS) -m real
 
 bench: $(VENV)/installed-for-tests
 	PYTHONPATH=. $(BIN)/python benchmarks/run.py $(ARGS)

@@ -48,6 +48,8 @@ def fault_fields(draw: st.DrawFn) -> dict[str, Any]:
         values = st.integers(int(each.low), int(min(each.high, 1000))).map(float)
         if not each.whole:
             values = st.floats(each.low, min(each.high, 1000))
+        if each.among:
+            values = st.sampled_from(each.among).map(float)
         if not each.instead_of or draw(st.booleans()):
             fields[each.name] = draw(values)
             fields.pop(each.instead_of, None)

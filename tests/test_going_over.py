@@ -262,8 +262,7 @@ class FaultTests(SynchronousTestCase):
         for kind in KINDS.values():
             with self.subTest(kind=kind.name):
                 values = {each.name: each.default or each.high for each in kind.parameters if not each.instead_of}
-                if kind.name == "xid":
-                    values = {"code": 79}
+                values |= {"xid": {"code": 79}, "power-cap": {"watts": 300}}.get(kind.name, {})
                 moving, still = (make_fleet(boards_of("h100", nodes=2), seed=4) for _ in range(2))
                 for fleet in (moving, still):
                     start(fleet, "*/*", "60:20:0", pod="train")
