@@ -63,6 +63,13 @@ def stop(fleet: Fleet, workload_id: str) -> None:
     fleet.apply(StopWorkload(workload_id))
 
 
+def stop_any(fleet: Fleet, place: int) -> None:
+    """Stop one of the workloads that are not on their way out, if there is one."""
+    ids = [each for each in fleet.workloads.by_id if not fleet.turnstile.is_ending(each)]
+    if ids:
+        stop(fleet, ids[place % len(ids)])
+
+
 def advance(fleet: Fleet, ticks: int) -> None:
     """Do some ticks."""
     for _ in range(ticks):

@@ -20,7 +20,7 @@ from fakedev.sim.quantities import COUNTERS, INTEGRALS
 from fakedev.sim.state import Level
 from tests.calibration import catalog_type
 from tests.divided import check_parts, divided_pool, parts_of
-from tests.fleets import make_fleet, pool_of, start, stop
+from tests.fleets import make_fleet, pool_of, start, stop_any
 
 _POOLS = (
     pool_of("h", nodes=2, device_type=catalog_type("h100"), devices_per_node=2),
@@ -87,9 +87,7 @@ class AnyFaults(RuleBasedStateMachine):
     @precondition(lambda self: len(self.fleet.workloads.by_id) > 0)
     def end_work(self, place: int) -> None:
         """A workload is stopped."""
-        ids = [each for each in self.fleet.workloads.by_id if not self.fleet.turnstile.is_ending(each)]
-        if ids:
-            stop(self.fleet, ids[place % len(ids)])
+        stop_any(self.fleet, place)
 
     @rule(fields=fault_fields())
     def break_something(self, fields: dict[str, Any]) -> None:

@@ -21,7 +21,7 @@ from fakedev.sim.spec import PoolSpec
 from fakedev.sim.state import Level
 from tests.calibration import catalog_type
 from tests.faulty import inject
-from tests.fleets import make_fleet, pool_of, start, stop
+from tests.fleets import make_fleet, pool_of, start, stop_any
 
 
 def in_ring(name: str) -> DeviceType:
@@ -65,9 +65,7 @@ class AnyLinks(RuleBasedStateMachine):
     @precondition(lambda self: len(self.fleet.workloads.by_id) > 0)
     def end_work(self, place: int) -> None:
         """A workload is stopped."""
-        ids = [each for each in self.fleet.workloads.by_id if not self.fleet.turnstile.is_ending(each)]
-        if ids:
-            stop(self.fleet, ids[place % len(ids)])
+        stop_any(self.fleet, place)
 
     @rule(
         kind=st.sampled_from(_FAULTS), devices=st.sampled_from(_DEVICES), link=st.integers(-1, 19),

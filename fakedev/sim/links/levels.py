@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from fakedev.sim.links.history import CARRIED, COUNTED, RATES, LinkHistory
 from fakedev.sim.links.layout import LinkLayout
+from fakedev.sim.made import Made
 from fakedev.sim.randomness import Floats
 from fakedev.sim.state import Level, Mask
 
@@ -38,31 +39,6 @@ _AIR: Final = "inlet_temperature_celsius"
 _ROOM_CELSIUS: Final = 25.0
 
 
-class Made(Mapping[str, Array]):
-    """Values by name, each made when it is asked for the first time.
-
-    :param makers: what makes each.
-    """
-
-    def __init__(self, makers: Mapping[str, Callable[[], Array]]) -> None:
-        self._makers = makers
-        self._made: dict[str, Array] = {}
-
-    def __getitem__(self, name: str) -> Array:
-        if name not in self._made:
-            self._made[name] = self._makers[name]()
-        return self._made[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._makers
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._makers)
-
-    def __len__(self) -> int:
-        return len(self._makers)
-
-
 @dataclass(frozen=True)
 class LinkLevel(Level):
     """The level of the links.
@@ -89,17 +65,22 @@ def link_levels(history: LinkHistory, devices: Level, shown: Level | None = None
     seen = devices if shown is None else shown
     names = [name for name in (*RATES, *CARRIED, *COUNTED) if name in devices.arrays]
     makers = {name: _of_devices(history, name, seen) for name in names} | _own(history)
-    masks: Made[Mask] = Made({
+    masks = _made({
         name: _present(history, "links_up" if name in _OWN else name, seen)
         for name in (*names, *_OWN) if ("links_up" if name in _OWN else name) in seen.present
     })  # fmt: skip
-    links = LinkLevel(history.layout.count, Made(makers), masks, history)
+    links = LinkLevel(history.layout.count, _made(makers), masks, history)
     well: Mapping[str, Floats] = links.arrays
     if shown is not None:
-        well = Made({name: _of_devices(history, name, devices) for name in names} | _own(history))
+        well = _made({name: _of_devices(history, name, devices) for name in names} | _own(history))
     # Switches and their ports are there, and well, whatever becomes of the boards.
-    ports = Level(links.count, Made({name: _item(well, _turned(name)) for name in makers}), {})
+    ports = Level(links.count, _made({name: _item(well, _turned(name)) for name in makers}), {})
     return {LINK: links, PORT: ports, SWITCH: _switches(history.layout, well, devices, names)}
+
+
+def _made(makers: Mapping[str, Callable[[], Array]]) -> Made[Array]:
+    """What each maker makes."""
+    return Made(makers, lambda name: makers[name]())
 
 
 def _own(history: LinkHistory) -> dict[str, Callable[[], Floats]]:
@@ -160,4 +141,4 @@ def _switches(layout: LinkLayout, links: Mapping[str, Floats], devices: Level, n
 
     arrays = {name: total(name) for name in names}
     arrays |= {"links_up": total("link_up"), "temperature_celsius": temperature}
-    return Level(layout.switch_count, Made(arrays), {})
+    return Level(layout.switch_count, _made(arrays), {})

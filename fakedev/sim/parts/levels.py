@@ -2,45 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import TypeVar
+from collections.abc import Mapping
 
 import numpy as np
 
+from fakedev.sim.made import Made
 from fakedev.sim.parts.layout import Parts
 from fakedev.sim.randomness import Floats
 from fakedev.sim.state import Level, Mask
-
-Values = TypeVar("Values")
-
-
-class _Made(Mapping[str, Values]):
-    """Arrays that are made when they are asked for first.
-
-    :param names: of all there are.
-    :param make: makes one of them.
-    """
-
-    def __init__(self, names: Mapping[str, object], make: Callable[[str], Values]) -> None:
-        self._names = names
-        self._make = make
-        self._made: dict[str, Values] = {}
-
-    def __getitem__(self, name: str) -> Values:
-        if name not in self._names:
-            raise KeyError(name)
-        if name not in self._made:
-            self._made[name] = self._make(name)
-        return self._made[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._names
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
 
 
 def part_level(parts: Parts, devices: Level, own: Mapping[str, Floats], lost: Mask | None = None) -> Level:
@@ -59,7 +28,7 @@ def part_level(parts: Parts, devices: Level, own: Mapping[str, Floats], lost: Ma
         return has if lost is None or name == "lost" else has & ~lost
 
     names = {**devices.arrays, **own}
-    return Level(parts.count, _Made(names, array), _Made(devices.present if lost is None else names, mask))
+    return Level(parts.count, Made(names, array), Made(devices.present if lost is None else names, mask))
 
 
 def unit_level(parts: Parts, devices: Level, of_parts: Level) -> Level:
@@ -76,7 +45,7 @@ def unit_level(parts: Parts, devices: Level, of_parts: Level) -> Level:
     names = dict.fromkeys((*devices.arrays, *of_parts.arrays))
     of_parts_alone = [name for name in of_parts.arrays if name not in devices.arrays]
     masked = dict.fromkeys((*devices.present, *of_parts.present, *of_parts_alone))
-    return Level(parts.unit_count, _Made(names, array), _Made(masked, mask))
+    return Level(parts.unit_count, Made(names, array), Made(masked, mask))
 
 
 def _mask(level: Level, name: str) -> Mask:
