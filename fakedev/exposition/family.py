@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
+from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,17 +12,10 @@ from numpy.typing import NDArray
 from fakedev.exposition.identity import UNITS, FamilySpec, RowSpec
 from fakedev.exposition.labels import escaped_help
 from fakedev.exposition.lines import Lines, RowKinds
-from fakedev.exposition.numbers import formatted
 from fakedev.sim.randomness import Floats
 from fakedev.sim.state import Level, State
 
-#: Lines whose numbers are formatted by one call.
-_NUMBERS_AT_ONCE: Final = 4096
-#: Size of a piece, about: what it is made of is still in the processor's cache when it is used.
-_PIECE_BYTES: Final = 56 * 1024
 _NO_LINES: Final = Lines((), np.zeros(0, dtype=np.int64))
-#: What a number takes in a line, about.
-_NUMBER_BYTES: Final = 12
 
 
 class Family:
@@ -31,6 +25,7 @@ class Family:
     :ivar name: as it begins each line.
     :ivar header: its HELP and TYPE lines.
     :ivar kinds: the kinds of its rows.
+    :ivar number: how its numbers are written.
     """
 
     def __init__(self, spec: FamilySpec, kinds: RowKinds, openmetrics: bool = False) -> None:
@@ -40,18 +35,24 @@ class Family:
         self.kinds = kinds
         self._rows = spec.rows
         self._needed = tuple(frozenset(row.needed) for row in spec.rows)
-        self._number = spec.number
+        self.number = spec.number
+        #: The state that was looked at last, which all pages of a tick show, and what of it is yet to be looked at.
+        self._seen: Callable[[], State | None] = _nothing
+        self._doubtful: Sequence[tuple[int, bool]] = ()
 
     def present(self, lines: Lines, state: State) -> Lines:
         """The lines whose entities have their quantity in this state."""
+        if self._seen() is not state:
+            self._seen, self._doubtful = ref(state), self._doubtful_rows(state)
         found: list[tuple[int, NDArray[np.bool_] | bool]] = []
-        for number, (row, needed) in enumerate(zip(self._rows, self._needed, strict=True)):
-            level = state.levels.get(row.state_level)
-            if level is None or not needed <= level.arrays.keys():
+        for number, can_be_there in self._doubtful:
+            if not can_be_there:
                 found.append((number, False))
-            elif row.is_conditional or needed & level.present.keys():
+            else:
+                row = self._rows[number]
+                level = state.levels[row.state_level]
                 where = slice(None) if lines.rows is None else lines.rows == number
-                is_there = _is_there(level, row, needed, lines.positions[where])
+                is_there = _is_there(level, row, self._needed[number], lines.positions[where])
                 if row.fact and lines.numbers is not None:
                     is_there = is_there & ~np.isnan(lines.numbers[where])
                 found.append((number, is_there))
@@ -64,27 +65,20 @@ class Family:
             chosen[slice(None) if lines.rows is None else lines.rows == number] = is_there
         return lines if chosen.all() else lines.only(chosen)
 
-    def rendered(self, lines: Lines, state: State, line_end: bytes) -> Iterator[bytes]:
-        """The lines with the numbers of a tick, piece by piece, without the header.
+    def _doubtful_rows(self, state: State) -> list[tuple[int, bool]]:
+        """Rows that not all entities have in a state, by number, and whether any can have it."""
+        rows: list[tuple[int, bool]] = []
+        for number, (row, needed) in enumerate(zip(self._rows, self._needed, strict=True)):
+            level = state.levels.get(row.state_level)
+            if level is None or not needed <= level.arrays.keys():
+                rows.append((number, False))
+            elif row.is_conditional or needed & level.present.keys():
+                rows.append((number, True))
+        return rows
 
-        :param lines: all of them present.
-        :param line_end: what follows the number, the line feed included.
-        """
-        between = line_end + self.name
-        for start in range(0, len(lines.texts), _NUMBERS_AT_ONCE):
-            numbers = formatted(self._values(lines, slice(start, start + _NUMBERS_AT_ONCE), state), self._number)
-            lines_of_a_piece = _PIECE_BYTES // (len(between) + len(lines.texts[start]) + _NUMBER_BYTES) + 1
-            for first in range(0, len(numbers), lines_of_a_piece):
-                some = numbers[first : first + lines_of_a_piece]
-                parts = [between] * (3 * len(some))
-                parts[0] = self.name
-                parts[1::3] = lines.texts[start + first : start + first + len(some)]
-                parts[2::3] = some
-                parts.append(line_end)
-                yield b"".join(parts)
-
-    def _values(self, lines: Lines, some: slice, state: State) -> Floats:
-        """What some lines show, in the unit that it is shown in: an array as long as they are many."""
+    def values(self, lines: Lines, start: int, end: int, state: State) -> Floats:
+        """What lines from ``start`` to before ``end`` show, in its unit: shape (end - start,). All must be present."""
+        some = slice(start, end)
         positions = lines.positions[some]
         of_facts = None if lines.numbers is None else lines.numbers[some]
         if lines.rows is None:
@@ -97,6 +91,10 @@ class Family:
             numbers = None if of_facts is None else of_facts[chosen]
             values[chosen] = _shown(state.levels[row.state_level], row, positions[chosen], numbers)
         return values
+
+
+def _nothing() -> None:
+    """No state was seen yet."""
 
 
 def _is_there(

@@ -8,7 +8,7 @@ reactor free; it shows one State, which never changes, however long that takes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import Final, Generic, TypeVar
 
@@ -19,6 +19,7 @@ from fakedev.exposition.face import Face
 from fakedev.exposition.family import Family
 from fakedev.exposition.identity import Layout
 from fakedev.exposition.lines import GroupTexts, Lines, RowKinds
+from fakedev.exposition.rendering import PAUSE, rendered
 from fakedev.sim.state import State
 
 Group = TypeVar("Group")
@@ -26,9 +27,6 @@ Group = TypeVar("Group")
 _TEXTS_AT_ONCE: Final = 512
 #: Looking at which of so many lines are there is a step of its own: it is followed by a pause, an empty piece.
 _MANY_LINES: Final = 4096
-_PAUSE: Final = b""
-#: The most that is sent at once.
-_SLICE_BYTES: Final = 64 * 1024
 
 
 class Page(Generic[Group]):
@@ -104,7 +102,7 @@ class Page(Generic[Group]):
         The labels are those of the time of the call, however late the pieces are taken.
         """
         by_family = [(family, self._lines[family.kinds]) for family in self._families]
-        return _gathered(self._rendered(by_family, state))
+        return rendered(self._parts(by_family, state), state, self._line_end(state))
 
     def render(self, state: State) -> bytes:
         """The whole page at once."""
@@ -112,42 +110,27 @@ class Page(Generic[Group]):
             pass
         return b"".join(self.slices(state))
 
-    def _rendered(self, by_family: list[tuple[Family, Lines]], state: State) -> Iterator[bytes]:
-        line_end = self._line_end(state)
+    def _parts(
+        self, by_family: list[tuple[Family, Lines]], state: State
+    ) -> Iterator[bytes | tuple[Family, Lines]]:
+        """The declarations and the lines that are present, in the order of the page."""
         later: list[tuple[bytes, Family, Lines]] = []
         for family, lines in by_family:
             present = family.present(lines, state)
             if len(lines.texts) >= _MANY_LINES:
-                yield _PAUSE
+                yield PAUSE
             if not present.texts:
                 continue
             yield family.header
             if self._sorts:
                 later.append((family.name + present.texts[0], family, present))
             else:
-                yield from family.rendered(present, state, line_end)
-        for _, family, lines in sorted(later, key=itemgetter(0)):
-            yield from family.rendered(lines, state, line_end)
+                yield family, present
+        for _, family, present in sorted(later, key=itemgetter(0)):
+            yield family, present
 
     def _line_end(self, state: State) -> bytes:
         if not self.identity.timestamps:
             return b"\n"
         milliseconds = round(state.wall_seconds * 1000)
         return b" %d.%03d\n" % divmod(milliseconds, 1000) if self._openmetrics else b" %d\n" % milliseconds
-
-
-def _gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes in fewer pieces: as few as can be had without cutting any, up to 64 KiB; and the pauses."""
-    waiting: list[bytes] = []
-    size = 0
-    for piece in pieces:
-        if not piece:
-            yield _PAUSE
-            continue
-        if size + len(piece) > _SLICE_BYTES and waiting:
-            yield b"".join(waiting)
-            waiting, size = [], 0
-        waiting.append(piece)
-        size += len(piece)
-    if waiting:
-        yield b"".join(waiting)
