@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from operator import itemgetter
 from typing import Final
 
 import numpy as np
@@ -78,14 +79,22 @@ def _shortest(values: Floats, magnitudes: Floats, number: NumberFormat) -> list[
     is_whole = (candidates >= _LARGE) & (candidates < _EXACT) & (np.rint(candidates) == candidates)
     exponents = np.zeros(len(values), dtype=np.int64)
     exponents[unusual[is_whole]] = 6 + np.searchsorted(_POWERS, candidates[is_whole], side="right")
-    numbers = np.empty(len(values), dtype=object)
-    for exponent in np.unique(exponents).tolist():
-        chosen = np.flatnonzero(exponents == exponent)
-        numbers[chosen] = _with_exponent(values[chosen], exponent, number)
+    first, last = int(exponents.min()), int(exponents.max())
+    if first == last:
+        texts = _with_exponent(values, first, number)
+    else:
+        order = np.argsort(exponents, kind="stable")
+        ends = np.searchsorted(exponents[order], np.arange(first, last + 1), side="right").tolist()
+        grouped: list[bytes] = []
+        for exponent, end in enumerate(ends, first):
+            if end > len(grouped):
+                grouped += _with_exponent(values[order[len(grouped) : end]], exponent, number)
+        places = np.empty(len(values), dtype=np.int64)
+        places[order] = np.arange(len(values))
+        texts = list(itemgetter(*places.tolist())(grouped))
     write = go_number if number is NumberFormat.GO else floatToGoString
     for position in unusual[~is_whole].tolist():
-        numbers[position] = write(float(values[position])).encode()
-    texts: list[bytes] = numbers.tolist()
+        texts[position] = write(float(values[position])).encode()
     return texts
 
 
