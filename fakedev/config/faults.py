@@ -20,7 +20,7 @@ def fault_rules(
 ) -> Faults:
     """Which faults the fleet can have."""
     present = {name: roster.parts.units(has) for name, has in relations.quantities.items()}
-    return Faults(seed, roster, roster.unit_keys, present, admission.metric, tick_seconds)
+    return Faults(seed, roster, roster.unit_keys, present, admission.metric, present, tick_seconds)
 
 
 def load_faults(entries: Iterable[Values], rules: Faults | None, report: Report) -> tuple[FaultSpec, ...]:

@@ -89,7 +89,7 @@ class Fleet:
         self._endings = Endings(self.roster, self.workloads, machinery.device_limits)
         self.faults = Faults(
             spec.seed, self.roster, machinery.keys, machinery.unit_quantities, machinery.admission.metric,
-            spec.tick_seconds,
+            machinery.known_quantities, spec.tick_seconds,
         )
         self._clock = ChangeClock(spec.epoch_seconds, spec.tick_seconds if wall_per_tick is None else wall_per_tick)
         self._clock_tick = 0
@@ -263,7 +263,7 @@ class Fleet:
         named_anew = self._base.fault_ids | self.turnstile.brought_by(self._base.workload_ids)
         self.faults.move(
             moves.units.new_of, self.roster, machinery.keys, machinery.unit_quantities, machinery.admission.metric,
-            named_anew,
+            machinery.known_quantities, named_anew,
         )
         self._base.start_faults(begins, gone)
         self.troubles = NodeTroubles(self.faults, self.roster)

@@ -29,6 +29,7 @@ class Machinery:
     :ivar quantities: every quantity that some device has, with the devices that have it, shape (devices,).
     :ivar idle: the devices when nobody has asked anything of them yet.
     :ivar unit_quantities: the same of the units, shape (units,).
+    :ivar known_quantities: every quantity that some device of the whole fleet has: a shard may have no node of some.
     """
 
     def __init__(self, spec: FleetSpec) -> None:
@@ -42,16 +43,16 @@ class Machinery:
         self.keys = self.roster.unit_keys
         self.quantities = self.relations.quantities
         self.unit_quantities: Mapping[str, Mask] = {name: parts.units(has) for name, has in self.quantities.items()}
+        self.known_quantities = self._quantities_of_all_pools()
         self.admission = Admission(
-            self.roster, self.capacity, self.quantities, spec.metric_names, spec.tick_seconds, self._known_quantities()
+            self.roster, self.capacity, self.quantities, spec.metric_names, spec.tick_seconds, self.known_quantities
         )
         self.admission.look_at(spec.base)
         self.device_limits = DeviceLimits(self.roster, self.capacity)
         self.churn = Churn(spec.seed, spec.tick_seconds, self.roster)
         self.idle = self.relations.idle_level()
 
-    def _known_quantities(self) -> Collection[str]:
-        """The quantities of all pools: a shard may have no node of some."""
+    def _quantities_of_all_pools(self) -> Collection[str]:
         if self.roster.whole is None:
             return self.quantities
         samples = Roster([replace(pool, nodes=pool.nodes[:1]) for pool in self.spec.pools])

@@ -128,5 +128,6 @@ def _names(level: Level, fault: Fault) -> Sequence[str]:
     if fault.kind.name not in ("absent", "nan", "sentinel", "frozen", "counter-reset"):
         return ()
     if fault.metric is not None:
-        return (fault.metric.quantity,)
+        # Of a shard it may be that only boards elsewhere have it.
+        return (fault.metric.quantity,) if fault.metric.quantity in level.arrays else ()
     return [name for name in level.arrays if name != _CREATED]

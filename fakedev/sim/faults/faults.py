@@ -93,6 +93,7 @@ class Faults:
     :param device_keys: keys of randomness of the devices, shape (D,).
     :param present: the devices that have each quantity, shape (D,).
     :param metric_of: what a metric that somebody names shows.
+    :param known: quantities that metrics may show. A shard knows those of the whole fleet.
     :ivar by_id: the faults that wait or last, oldest first.
     :ivar changes: what became of them in the last tick.
     :ivar has_moved: whether a fault that lasts concerns other devices than a tick ago.
@@ -105,6 +106,7 @@ class Faults:
         device_keys: Keys,
         present: Mapping[str, NDArray[np.bool_]],
         metric_of: Callable[[str], MetricName],
+        known: Collection[str],
         tick_seconds: float,
     ) -> None:
         self._seed = seed
@@ -112,6 +114,7 @@ class Faults:
         self._keys = device_keys
         self._present = present
         self._metric_of = metric_of
+        self._known = known
         self._tick_seconds = tick_seconds
         self.by_id: dict[str, Fault] = {}
         self.changes: list[Change] = []
@@ -151,10 +154,8 @@ class Faults:
         values = {each.name: spec.values.get(each.name, each.default or 0.0) for each in kind.parameters}
         check_parts(kind, values, devices, self._roster)
         metric = self._metric_of(spec.metric) if spec.metric else None
-        if metric is not None and metric.quantity not in self._present:
-            if not may_lack:
-                raise Refused("unknown-name", f"no metric {spec.metric!r}", "metric")
-            devices = devices[:0]
+        if metric is not None and metric.quantity not in self._known:
+            raise Refused("unknown-name", f"no metric {spec.metric!r}", "metric")
         if spec.every_seconds and spec.every_seconds < self._tick_seconds - _ROUNDING_SECONDS:
             raise Refused("limit", f"must not be less than a tick of {self._tick_seconds:g} seconds", "every")
         first = devices
@@ -205,6 +206,7 @@ class Faults:
         device_keys: Keys,
         present: Mapping[str, NDArray[np.bool_]],
         metric_of: Callable[[str], MetricName],
+        known: Collection[str],
         named_anew: Collection[str],
     ) -> None:
         """The devices have new places: faults follow theirs; one that has no device any more is gone.
@@ -212,7 +214,8 @@ class Faults:
         :param new_of: the new position of each device, -1 of those that are gone.
         :param named_anew: ids of the faults that concern what their words name now.
         """
-        self._roster, self._keys, self._present, self._metric_of = roster, device_keys, present, metric_of
+        self._roster, self._keys, self._present = roster, device_keys, present
+        self._metric_of, self._known = metric_of, known
         self._devices_moved = True
         for fault in list(self.by_id.values()):
             places, concerned = new_of[fault.devices], new_of[fault.concerned]
@@ -225,7 +228,7 @@ class Faults:
                 order = np.argsort(places)[np.count_nonzero(places < 0) :]
                 fault.devices, fault.keys = places[order], fault.keys[order]
             fault.on = np.isin(fault.devices, concerned)
-            if not len(fault.devices) or (fault.metric is not None and fault.metric.quantity not in present):
+            if not len(fault.devices) or (fault.metric is not None and fault.metric.quantity not in known):
                 del self.by_id[fault.fault_id]
 
     # -- the tick ---------------------------------------------------------------------------------
