@@ -7,7 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from fakedev.sim.faults.faults import Fault, Faults
+from fakedev.sim.faults.fault import Fault
+from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.kinds import Scope
 from fakedev.sim.moves import Carriage
 from fakedev.sim.parts.layout import Parts
