@@ -26,7 +26,7 @@ from fakedev.net.workload_port import WorkloadPortFactory
 from fakedev.sim.record_head import RecordHead
 from fakedev.tap import make_application
 from fakedev.tap_application import Application
-from fakedev.tap_options import Run, record_head
+from fakedev.tap_options import Options, Run, record_head
 from tests.http_wire import Answer, Peer, SocketLike
 
 #: When the reactors of these tests begin, in seconds since 1970.
@@ -330,3 +330,10 @@ def application(text: str = SMALL, **options: Any) -> Iterator[MemoryApplication
     finally:
         for number, disposition in before.items():
             signal.signal(number, disposition)
+
+
+def parsed(*arguments: str) -> Options:
+    """The options of a command line."""
+    options = Options()
+    options.parseOptions(list(arguments))
+    return options
