@@ -23,6 +23,11 @@ class Incoming:
     :ivar is_paused: the transport reads nothing.
     """
 
+    __slots__ = (
+        "_deadlines", "_discarded", "_limits", "_searched", "_transport", "_upload", "has_ended", "is_paused",
+        "pending",
+    )  # fmt: skip
+
     def __init__(self, transport: Any, deadlines: Deadlines, limits: HttpLimits) -> None:
         self._transport = transport
         self._deadlines = deadlines

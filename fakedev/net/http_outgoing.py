@@ -27,6 +27,11 @@ class Outgoing:
     :ivar unsent: bytes given to the transport since it was last empty.
     """
 
+    __slots__ = (
+        "_deadlines", "_drop", "_has_given_way", "_held", "_pieces", "_registering", "_stall_seconds", "_taken",
+        "_transport", "_watching", "is_endless", "unsent",
+    )  # fmt: skip
+
     def __init__(
         self,
         transport: Any,
