@@ -23,7 +23,9 @@ from fakedev.net.line_factory import LinePeerFactory
 from fakedev.net.queue_backend_port import QueueBackendFactory
 from fakedev.net.queue_client_port import QueueClientFactory
 from fakedev.net.workload_port import WorkloadPortFactory
+from fakedev.sim.fleet import Fleet
 from fakedev.sim.record_head import RecordHead
+from fakedev.sim.workload import Verdict
 from fakedev.tap import make_application
 from fakedev.tap_application import Application
 from fakedev.tap_options import Options, Run, record_head
@@ -308,6 +310,22 @@ class MemoryApplication:
         """Let so many seconds pass, one by one."""
         for _ in range(count):
             self.reactor.advance(1)
+
+    @property
+    def fleet(self) -> Fleet:
+        """The fleet that it simulates."""
+        found: Fleet = self.factories(WorkloadPortFactory)[0].hub.fleet
+        return found
+
+    def slow_down(self, seconds: float = 0.004) -> None:
+        """Let each tick take so long."""
+        advance = self.fleet.advance
+
+        def slow() -> list[Verdict]:
+            self.reactor.rightNow += seconds
+            return advance()
+
+        self.fleet.advance = slow  # type: ignore[method-assign]
 
     def stop(self) -> None:
         """Stop the service; it must end within the time that connections may take."""

@@ -122,14 +122,7 @@ class JsonTests(PortTests):
     def test_an_advance_that_takes_long(self) -> None:
         """Who asks for another is told busy; a request without waiting overtakes; the answer comes when it is there."""
         clock = self.app.reactor
-        fleet = self.app.factories(type(self.peer.protocol.factory))[0].hub.fleet
-        advance = fleet.advance
-
-        def slow() -> Any:
-            clock.rightNow += 0.004
-            return advance()
-
-        fleet.advance = slow
+        self.app.slow_down()
         self.peer.send(b'{"op":"advance","duration":"20s","id":1}\n{"op":"advance","duration":"1s","id":2}\n')
         self.peer.send(b'{"op":"devices","devices":["a/0"],"id":3}\n')
         clock.turn()
