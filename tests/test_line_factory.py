@@ -1,4 +1,4 @@
-"""All peers of a line port: how many there may be, and the end of all of them."""
+"""All peers of a line port: how many there may be."""
 
 from __future__ import annotations
 
@@ -37,14 +37,6 @@ class FactoryTests(SynchronousTestCase):
         self.assertTrue(transport.value().startswith(b"ok"))
         clock.advance(3600)
         self.assertFalse(any(transport.disconnecting for _, transport in silent))
-
-    def test_close_all(self):
-        """Every peer is closed, and its port is told."""
-        factory = make_factory()
-        connected = [connect(factory) for _ in range(3)]
-        factory.close_all()
-        for peer, transport in connected:
-            self.assertEqual((transport.disconnecting, peer.left), (True, 1))
 
     def test_quiet(self):
         """Starting and stopping a port is not Twisted's to log."""

@@ -160,10 +160,6 @@ class Turnstile:
         told, self._told = self._told, []
         return told
 
-    def is_starting(self, workload_id: str) -> bool:
-        """Whether a workload waits for the next tick."""
-        return workload_id in self._starting
-
     @property
     def starting_count(self) -> int:
         """How many workloads wait for the next tick."""
