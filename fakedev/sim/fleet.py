@@ -87,10 +87,7 @@ class Fleet:
         self.happenings = Happenings(self.roster, tell)
         machinery = self.machinery
         self._endings = Endings(self.roster, self.workloads, machinery.device_limits)
-        self.faults = Faults(
-            spec.seed, self.roster, machinery.keys, machinery.unit_quantities, machinery.admission.metric,
-            spec.tick_seconds,
-        )
+        self.faults = Faults(spec.seed, machinery.fault_rules)
         self._clock = ChangeClock(spec.epoch_seconds, spec.tick_seconds if wall_per_tick is None else wall_per_tick)
         self._clock_tick = 0
         self._sequence = 0
@@ -259,12 +256,8 @@ class Fleet:
         gone, begins = self._base.keep_faults(self.spec.faults)
         for fault_id in gone:
             self.faults.clear_if_there(fault_id)
-        machinery = self.machinery
         named_anew = self._base.fault_ids | self.turnstile.brought_by(self._base.workload_ids)
-        self.faults.move(
-            moves.units.new_of, self.roster, machinery.keys, machinery.unit_quantities, machinery.admission.metric,
-            named_anew,
-        )
+        self.faults.move(moves.units.new_of, self.machinery.fault_rules, named_anew)
         self._base.start_faults(begins, gone)
         self.troubles = NodeTroubles(self.faults, self.roster)
 
