@@ -9,7 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fakedev.sim.label_versions import LabelVersions
+from fakedev.sim.moves import Carriage
 from fakedev.sim.roster import Roster
 from fakedev.sim.schedule import Positions
 from fakedev.sim.workload import Workload
@@ -39,7 +43,8 @@ class Attribution:
         self._roster = roster
         self._versions = versions
         self._shared_versions = shared_versions
-        self._holders: dict[int, dict[str, Workload]] = {}
+        #: Of each unit, shape (units,): by the workload's id; None where it is free.
+        self._holders: NDArray[np.object_] = np.full(roster.parts.unit_count, None)
         self._lingering: dict[int, list[Workload]] = {}
 
     def add(self, workload: Workload) -> None:
@@ -54,7 +59,7 @@ class Attribution:
         """
         if not workload.spec.pod:
             return
-        for device in self._roster.parts.held(workload.devices):
+        for device in self._roster.parts.held(workload.devices).tolist():
             if device in stale:
                 self._lingering.setdefault(device, []).append(workload)
             else:
@@ -66,29 +71,31 @@ class Attribution:
             for workload in self._lingering.pop(device):
                 self._let_go(workload, device)
 
-    def moved(self, other: Attribution, new_of: Positions, chosen: Iterable[Chosen]) -> Attribution:
+    def moved(self, other: Attribution, moves: Carriage, chosen: Iterable[Chosen]) -> Attribution:
         """Carry over to another attribution, of the same devices in new places, whose they are.
 
         :param other: without any holders.
-        :param new_of: the new position of each device, -1 of those that are gone.
+        :param moves: of the devices.
         :param chosen: the workloads whose devices may be others now; all others have those that they had.
         """
-        places = new_of.tolist()
-        other._holders = {places[device]: each for device, each in self._holders.items() if places[device] >= 0}
-        other._lingering = {places[device]: each for device, each in self._lingering.items() if places[device] >= 0}
+        other._holders = moves.carried(self._holders, other._holders)
+        lingering = ((int(moves.new_of[device]), each) for device, each in self._lingering.items())
+        other._lingering = {place: each for place, each in lingering if place >= 0}
         for workload, devices in chosen:
             if workload.spec.pod:
-                had = {places[device] for device in self._roster.parts.held(devices)} - {-1}
+                had = moves.followed(self._roster.parts.held(devices))
                 now = other._roster.parts.held(workload.devices)
-                for device in sorted(had.difference(now)):
+                for device in np.sort(_without(had, now, len(moves.old_of))).tolist():
                     if workload not in other._lingering.get(device, ()):
                         other._let_go(workload, device)
-                other._take(workload, [device for device in now if device not in had])
+                other._take(workload, _without(now, had, len(moves.old_of)))
         return other
 
-    def _take(self, workload: Workload, devices: Iterable[int]) -> None:
-        for device in devices:
-            holders = self._holders.setdefault(device, {})
+    def _take(self, workload: Workload, devices: Positions) -> None:
+        for device in devices.tolist():
+            holders = self._holders[device]
+            if holders is None:
+                holders = self._holders[device] = {}
             holders[workload.workload_id] = workload
             self._changed(device, is_first=len(holders) == 1)
 
@@ -97,7 +104,7 @@ class Attribution:
         was_first = next(iter(holders)) == workload.workload_id
         del holders[workload.workload_id]
         if not holders:
-            del self._holders[device]
+            self._holders[device] = None
         self._changed(device, was_first)
 
     def _changed(self, device: int, is_first: bool) -> None:
@@ -106,19 +113,26 @@ class Attribution:
 
     def is_free(self, device: int) -> bool:
         """Whether nobody has a device."""
-        return device not in self._holders
+        return self._holders[device] is None
 
     def facts(self, device: int) -> dict[str, str]:
         """``pod``, ``namespace`` and ``container`` of a device; empty texts when it is free."""
-        holders = self._holders.get(device)
+        holders = self._holders[device]
         return _facts(next(iter(holders.values()))) if holders else _FREE
 
     def all_facts(self, device: int) -> list[dict[str, str]]:
         """The same of each container on a device, each once, in the order in which they came."""
-        holders = self._holders.get(device)
+        holders = self._holders[device]
         if not holders:
             return [_FREE]
         return list({tuple(facts.values()): facts for facts in map(_facts, holders.values())}.values())
+
+
+def _without(devices: Positions, others: Positions, count: int) -> Positions:
+    """Those of some devices that are not among others; of as many devices as there are."""
+    is_other = np.zeros(count, dtype=np.bool_)
+    is_other[others] = True
+    return devices[~is_other[devices]]
 
 
 def _facts(workload: Workload) -> dict[str, str]:

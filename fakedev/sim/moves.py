@@ -14,12 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fakedev.sim.boards.conditions import Conditions
+from fakedev.sim.made import Made
+from fakedev.sim.randomness import Floats
 from fakedev.sim.roster import Roster, RosterNode
 from fakedev.sim.schedule import Positions
 from fakedev.sim.spec import PoolSpec
 from fakedev.sim.state import Level, Mask
 
-Number = TypeVar("Number", np.float64, np.bool_, np.int64)
+Number = TypeVar("Number", np.float64, np.bool_, np.int64, np.object_)
 
 
 class Carriage:
@@ -95,14 +97,18 @@ class Moves(Carriage):
         :param had: which of them had each quantity, whether they showed it or were lost; all where a name is missing.
         :param fresh: the new devices as they begin; those that live on have from it only what they had not before.
         """
-        arrays = dict(fresh.arrays)
         ever = np.ones(fresh.count, dtype=np.bool_)
-        for name, values in fresh.arrays.items():
-            if name in past.arrays:
-                carried = self.carried(past.arrays[name], values)
-                has_all = name not in had or had[name].all()
-                arrays[name] = carried if has_all else np.where(self.carried(had[name], ever), carried, values)
-        return Level(fresh.count, arrays, fresh.present)
+
+        def moved(name: str) -> Floats:
+            values = fresh.arrays[name]
+            if name not in past.arrays:
+                return values
+            carried = self.carried(past.arrays[name], values)
+            has_all = name not in had or had[name].all()
+            return carried if has_all else np.where(self.carried(had[name], ever), carried, values)
+
+        # Most of it nobody asks for: the next tick is made of less.
+        return Level(fresh.count, Made(fresh.arrays, moved), fresh.present)
 
     def conditions(self, conditions: Conditions) -> Conditions:
         """The conditions of the devices in their new order; those that have come have none."""
