@@ -157,7 +157,7 @@ class Fleet:
                 self._clock, self._clock_tick = event, self.state.tick
             case Reload(machinery):
                 self._base.reserve(*self.check_can_go_over(machinery))
-                self._coming = machinery, Moves(self.roster, machinery.roster)
+                self._coming = machinery, machinery.moves_from(self.roster)
         self._sequence = sequence
         self._likes.took(key)
         stamped = Stamped(self.state.tick, sequence, event)

@@ -21,7 +21,7 @@ from fakedev.sim.schedule import Positions
 from fakedev.sim.spec import PoolSpec
 from fakedev.sim.state import Level, Mask
 
-Number = TypeVar("Number", np.float64, np.bool_, np.int64, np.object_)
+Number = TypeVar("Number", np.float64, np.bool_, np.int64)
 
 
 class Carriage:

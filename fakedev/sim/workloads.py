@@ -136,9 +136,10 @@ class Workloads:
         places = places[order]
         counts = np.bincount(owners, minlength=len(table))
         ends = np.cumsum(counts)
-        begins = (ends - counts).tolist()
-        for row in others[~is_chosen[others]].tolist():
-            self._of_row(row).devices = places[begins[row] : ends[row]]
+        others = others[~is_chosen[others]]
+        begins = (ends - counts)[others].tolist()
+        for workload_id, begin, end in zip(table.ids[others].tolist(), begins, ends[others].tolist(), strict=True):
+            self.by_id[workload_id].devices = places[begin:end]
         return counts, places
 
     def demand(

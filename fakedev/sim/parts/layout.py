@@ -42,6 +42,7 @@ class Parts:
         self.compute_share = np.array([each.compute_share for each in specs])
         self.memory_bytes = np.array([each.memory_bytes for each in specs])
         self.has_links: Mask = np.array([each.has_links for each in specs], dtype=np.bool_)
+        self._has_tiles = any(each.is_tile for each in specs)
         self.is_tile: Mask = np.array([each.is_tile for each in specs], dtype=np.bool_)
         self.siblings = np.bincount(self.owners, minlength=device_count)[self.owners].astype(np.float64)
         self.is_tiled: Mask = np.zeros(device_count, dtype=np.bool_)
@@ -87,7 +88,7 @@ class Parts:
 
     def held(self, units: Positions) -> Positions:
         """Some units, and the devices that tiles among them are tiles of."""
-        if self.is_tile.any():
+        if self._has_tiles:
             parts = units[units >= self.device_count] - self.device_count
             units = np.unique(np.concatenate((units, self.owners[parts[self.is_tile[parts]]])))
         return units
@@ -100,7 +101,7 @@ class Parts:
         :param whose: the workload that asks, as a number, shape as ``units``.
         """
         shares = np.ones(len(units))
-        if self.is_tile.any():
+        if self._has_tiles:
             places = np.flatnonzero(units >= self.device_count)
             parts = units[places] - self.device_count
             boards = whose[places] * self.device_count + self.owners[parts]
