@@ -186,7 +186,9 @@ class Reloader:
         epoch = self._fleet.spec.epoch_seconds
         if configuration.epoch_is_start:
             configuration = replace(configuration, fleet=replace(configuration.fleet, epoch_seconds=epoch))
-        return configuration, replace(head, epoch_seconds=epoch), Machinery(configuration.fleet)
+        machinery = Machinery(configuration.fleet)
+        machinery.moves_from(self._fleet.roster)
+        return configuration, replace(head, epoch_seconds=epoch), machinery
 
     def _check(self, configuration: Configuration, machinery: Machinery) -> None:
         now = replace(self._in_use.configuration, fleet=self._fleet.spec)
