@@ -34,7 +34,7 @@ from fakedev.sim.faults.disguises import Disguises
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.kinds import Scope
 from fakedev.sim.faults.pages import NodeTroubles
-from fakedev.sim.going_over import check_can_go_over, find_devices, without_base, without_devices, without_places
+from fakedev.sim.going_over import check_can_go_over, choose_devices, without_base, without_devices, without_places
 from fakedev.sim.happenings import NOBODY, Happening, Happenings, coming_by_itself, ending, happening_of, tell_nobody
 from fakedev.sim.levels import DEVICE, UNIT, Levels, first_levels, moved_levels, next_levels, shown_levels
 from fakedev.sim.likes import Likes
@@ -154,7 +154,7 @@ class Fleet:
                 self._clock, self._clock_tick = event, self.state.tick
             case Reload(machinery):
                 self._base.reserve(*self.check_can_go_over(machinery))
-                self._coming = machinery, Moves(self.roster, machinery.roster)
+                self._coming = machinery, machinery.moves_from(self.roster)
         self._sequence = sequence
         self._likes.took(key)
         stamped = Stamped(self.state.tick, sequence, event)
@@ -237,8 +237,11 @@ class Fleet:
         self.turnstile.let_through(self.state.tick, now_seconds)
         past, before = self.state.levels, self.machinery
         self._use(coming)
-        chosen = find_devices(self.workloads, moves, coming, self._base.workload_ids)
-        self.workloads.move(moves.units, coming.keys, coming.capacity, self.state.tick)
+        chosen = choose_devices(self.workloads, coming, self._base.workload_ids)
+        self.workloads.move(
+            moves.units, {each.workload.workload_id for each in chosen}, coming.keys, coming.capacity,
+            coming.quantities, self.state.tick,
+        )  # fmt: skip
         self._endings = Endings(self.roster, self.workloads, coming.device_limits)
         self._labels = self._labels.moved(self.roster, moves, chosen)
         self.turnstile.move(moves, self._labels.attribution, coming.admission)

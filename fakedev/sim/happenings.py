@@ -105,10 +105,8 @@ class Happenings:
         """The units (devices and parts) have new places; those that have come are as they are since ``tick``."""
         self._roster = roster
         self._recent.move(moves)
-        came = np.full(roster.parts.unit_count, float(tick))
-        self._since = {
-            name: moves.carried(since.astype(np.float64), came).astype(np.int64) for name, since in self._since.items()
-        }
+        came = np.full(roster.parts.unit_count, tick, dtype=np.int64)
+        self._since = {name: moves.carried(since, came) for name, since in self._since.items()}
 
     def last(self, count: int, kinds: Collection[str] = (), on: Mask | None = None) -> list[Happening]:
         """The last things that happened, oldest first.

@@ -9,6 +9,7 @@ from fakedev.sim.admission import Admission
 from fakedev.sim.churn import Churn
 from fakedev.sim.faults.rules import FaultRules
 from fakedev.sim.limits import DeviceLimits
+from fakedev.sim.moves import Moves
 from fakedev.sim.parts.demand import unit_capacity
 from fakedev.sim.parts.relations import PartRelations
 from fakedev.sim.randomness import Floats
@@ -55,6 +56,13 @@ class Machinery:
         self.device_limits = DeviceLimits(self.roster, self.capacity)
         self.churn = Churn(spec.seed, spec.tick_seconds, self.roster)
         self.idle = self.relations.idle_level()
+        self._moves: Moves | None = None
+
+    def moves_from(self, old: Roster) -> Moves:
+        """Where the devices of another roster stand in this one; made once, beside the running fleet if that asks."""
+        if self._moves is None or self._moves.before is not old:
+            self._moves = Moves(old, self.roster)
+        return self._moves
 
     def _known_quantities(self) -> Collection[str]:
         """The quantities of all pools: a shard may have no node of some."""

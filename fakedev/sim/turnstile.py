@@ -147,11 +147,11 @@ class Turnstile:
             return
         started = list(self._starting.values())
         stale = self._faults.stale()
-        for workload_id in sorted(self._ending):
-            self._attribution.remove(self._workloads.by_id[workload_id], stale)
+        ending = sorted(self._ending)
+        self._attribution.remove([self._workloads.by_id[workload_id] for workload_id in ending], stale)
+        for workload_id in ending:
             self._clear_brought(workload_id)
-        for workload in started:
-            self._attribution.add(workload)
+        self._attribution.add(started)
         self._workloads.change(started, self._ending, tick, now_seconds)
         self._starting, self._ending = {}, set()
 
