@@ -221,6 +221,7 @@ def test_devices(app: MemoryApplication) -> None:
     assert {"usage_ratio", "power_watts", "temperature_celsius", "memory_used_bytes"} <= set(first["quantities"])
     alone = app.json("/api/v1/devices/a/0")
     assert [each["metric"] for each in alone.pop("explained")][:2] == ["usage_ratio", "core_frequency_mhz"]
+    assert (alone.pop("health"), alone.pop("workloads")) == ("well", [{"id": "w2", "name": "night"}])
     assert [each["link"] for each in alone.pop("links")] == [f"a/0/link/{number}" for number in range(18)]
     assert alone == first
     of_links = app.json("/api/v1/devices/a/0/link")["links"]

@@ -8,7 +8,7 @@ from twisted.web.resource import Resource
 
 from fakedev.net.api_base import ApiResource, page_of
 from fakedev.net.api_history import DeviceHistory
-from fakedev.net.descriptions import describe_device, describe_part
+from fakedev.net.descriptions import describe_device, describe_part, describe_parts, describe_state
 from fakedev.net.fault_hub import describe_explanations, describe_link_explanations
 from fakedev.net.http_request import GuardedRequest
 from fakedev.net.http_response import HttpError, Response, json_response
@@ -74,6 +74,7 @@ class DeviceItem(ApiResource):
     def __init__(self, fleet: Fleet, history: History, node: RosterNode, index: int) -> None:
         super().__init__()
         self.putChild(b"link", Links(fleet, node, index))
+        self.putChild(b"parts", Parts(fleet, node, index))
         self.putChild(b"history", DeviceHistory(history, node.first + index, f"{node.name}/{index}"))
         self._of = fleet, node, index
 
@@ -89,7 +90,22 @@ class DeviceItem(ApiResource):
         fleet, node, index = self._of
         explained = describe_explanations(fleet, node.first + index)["explanations"]
         device = describe_device(fleet, node, index, fleet.facts(node)[index])
-        return json_response({**device, "links": describe_links(fleet, node, index), "explained": explained})
+        state, links = describe_state(fleet, node.first + index), describe_links(fleet, node, index)
+        return json_response({**device, **state, "links": links, "explained": explained})
+
+
+class Parts(ApiResource):
+    """The parts of one device."""
+
+    isLeaf = True
+
+    def __init__(self, fleet: Fleet, node: RosterNode, index: int) -> None:
+        super().__init__()
+        self._of = fleet, node, index
+
+    def get(self, request: GuardedRequest) -> Response:
+        """Each with its names, what is the matter with it, its work, and the most important of its quantities."""
+        return json_response({"tick": self._of[0].state.tick, "parts": describe_parts(*self._of)})
 
 
 class PartItem(ApiResource):
