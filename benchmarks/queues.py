@@ -99,25 +99,31 @@ def latency() -> Section:
 From the moment at which a request is due to be sent until its result is there, no work in between: all of it is the
 queue's and the load client's. 64 clients and 64 backends on kept connections that speak JSON lines, at half of the
 rate that they reached just before, each with so many requests or jobs under way. {_ROUNDS} rounds of 3 s, after a
-request of each client that is not counted; the median of the rounds' p50 and p99. Both processes need a core of their
-own: on a busy machine it is the machine that is measured.
+request of each client that is not counted; the median of the rounds' p50 and p99. In turn with it beanstalkd at the
+same rate, which tells a client of no result: there it is until the backend has the job. Each of both processes needs a
+core of its own, and the load client never lets its own sleep: on a busy machine it is the machine that is measured.
 With 16 under way the maximum is so high because one read and one write carry many messages; at half of it they come
 and go singly and cost about three times as much, so that neither process is half idle. The target is for one.
 """,
-        ["maximum", "rate", "latency"],
+        ["maximum", "rate", "latency", "beanstalkd"],
     )
     with fakedev(_CONFIGURATION) as (ours,):
         for flight in (1, 16):
-            most, rounds = [], []
             kept = {"producers": 64, "workers": 64, "flight": flight}
+            most, mine, other = [], [], []
             for _ in range(_ROUNDS):
                 most.append(queue_load(ours, "lines", seconds=1.0, **kept)["per_second"])
-                rounds.append(queue_load(ours, "lines", seconds=3.0, rate=most[-1] / 2, **kept))
+                mine.append(queue_load(ours, "lines", seconds=3.0, rate=most[-1] / 2, **kept))
+                with beanstalkd() as theirs:
+                    if theirs is not None:
+                        other.append(queue_load(theirs, "beanstalkd", seconds=3.0, rate=most[-1] / 2, **kept))
             maximum, rate = f"{median(most):,.0f} /s", f"{median(most) / 2:,.0f} /s"
             for which, limit in (("p50", 1), ("p99", 5)):
-                seconds = middle(rounds, which)
+                seconds = middle(mine, which)
                 target, judged = (_at_most(limit), seconds * 1000) if flight == 1 else (None, None)
-                section.add(f"{flight} under way, {which}", maximum, rate, ms(seconds), judged=judged, target=target)
+                theirs_too = ms(middle(other, which)) if other else ""
+                name = f"{flight} under way, {which}"
+                section.add(name, maximum, rate, ms(seconds), theirs_too, judged=judged, target=target)
     return section
 
 
