@@ -15,7 +15,10 @@ from tests.divided import divided_pool
 from tests.fleets import BOARD, pool_of
 
 #: Names that are counted through, with a hole and with zeros before them, and others.
-NAMES = ["n-0", "n-1", "n-2", "n-10", "n-11", "gpu008", "gpu009", "gpu010", "gpu12", "alone", "7", "9", "8.x"]
+NAMES = [
+    *("n-0", "n-1", "n-2", "n-10", "n-11", "gpu008", "gpu009", "gpu010", "gpu12"),
+    *("alone", "7", "9", "8.x", "m-1234567890"),
+]
 ROSTER = Roster((
     PoolSpec("mixed", tuple(map(NodeSpec, NAMES)), BOARD, 3),
     divided_pool("mig", nodes=3),

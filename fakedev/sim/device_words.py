@@ -5,7 +5,6 @@ They are words as requests have them (selectors.py): who puts them to the fleet 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from itertools import groupby
 from typing import Final
@@ -15,7 +14,9 @@ import numpy as np
 from fakedev.sim.roster import Roster
 from fakedev.sim.schedule import Positions
 
-_NUMBERED: Final = re.compile(r"(.*?)(\d{1,9})")
+_DIGITS: Final = "0123456789"
+#: Longer numbers are not counted through.
+_MOST_DIGITS: Final = 9
 #: Parts that a device can have, and more: what a device of a node is multiplied by, so that its parts fit in between.
 _ROOM: Final = 1 << 16
 
@@ -68,11 +69,11 @@ def _names(names: list[str]) -> list[str]:
     found: list[str] = []
     numbered: dict[tuple[str, int], list[int]] = {}
     for name in names:
-        match = _NUMBERED.fullmatch(name)
-        if match is None:
+        prefix = name.rstrip(_DIGITS)
+        digits = name[len(prefix) :]
+        if not 1 <= len(digits) <= _MOST_DIGITS:
             found.append(name)
             continue
-        prefix, digits = match.groups()
         # 07 and 7 are two nodes: numbers that begin with 0 are counted apart, by how long they are.
         width = len(digits) if digits[0] == "0" and digits != "0" else 0
         numbered.setdefault((prefix, width), []).append(int(digits))
@@ -97,8 +98,10 @@ def _devices(places: list[int]) -> list[str]:
 
 def _runs(numbers: Iterable[int], width: int = 0) -> list[str]:
     """Ascending numbers, those that follow each other as ``[3-7]``."""
-    found = []
-    for _, run in groupby(enumerate(numbers), lambda each: each[1] - each[0]):
-        first, *_, last = [number for _, number in run] * 2
-        found.append(f"{first:0{width}}" if first == last else f"[{first:0{width}}-{last:0{width}}]")
-    return found
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return [f"{low:0{width}}" if low == high else f"[{low:0{width}}-{high:0{width}}]" for low, high in runs]
