@@ -283,14 +283,18 @@ class OneShardTests(SynchronousTestCase):
         self.assertEqual(loads(self.fleet), [0, 50, 0, 50])
 
     def test_ids(self) -> None:
-        """Workloads and faults of the configuration have the same ids in every shard."""
+        """Workloads and faults of the configuration have the same ids in every shard, faults are in all of them."""
         base = tuple(workload(f"dgx-{node}/0") for node in range(4))
         faults = tuple(FaultSpec("lost", (f"dgx-{node}/1",)) for node in range(4))
         shards = shards_of(replace(self.spec, base=base, faults=faults), 2)
-        ids = [sorted([*shard.workloads.by_id, *shard.faults.by_id]) for shard in shards]
-        even = ["base-work", "base-work-3", "config-1", "config-3"]
-        odd = ["base-work-2", "base-work-4", "config-2", "config-4"]
-        self.assertEqual(sorted(ids), [even, odd])
+        self.assertEqual(
+            sorted(sorted(shard.workloads.by_id) for shard in shards),
+            [["base-work", "base-work-3"], ["base-work-2", "base-work-4"]],
+        )
+        for shard in shards:
+            self.assertEqual(list(shard.faults.by_id), [f"config-{number}" for number in range(1, 5)])
+        here = sorted([each.fault_id for each in shard.faults.by_id.values() if len(each.devices)] for shard in shards)
+        self.assertEqual(here, [["config-1", "config-3"], ["config-2", "config-4"]])
 
     def test_only_what_is_needed(self) -> None:
         """Nodes of others are simulated when work of ours depends on them, and shown nowhere."""
