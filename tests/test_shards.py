@@ -129,22 +129,23 @@ def _fault(draw: st.DrawFn, pools: Sequence[PoolSpec]) -> FaultSpec:
     return fault_from_fields(fields)
 
 
+def _is_taken(fleet: Fleet, event: Event) -> bool:
+    try:
+        fleet.apply(event)
+    except Refused:
+        return False
+    return True
+
+
 def _taken(pools: tuple[PoolSpec, ...], seed: int, base: Sequence[Any], faults: Sequence[Any]) -> FleetSpec:
     """A fleet with those of the workloads and faults that it can have."""
     spec = FleetSpec(pools, seed)
     fleet = Fleet(spec)
 
-    def is_taken(event: Any) -> bool:
-        try:
-            fleet.apply(event)
-        except Refused:
-            return False
-        return True
-
     return replace(
         spec,
-        base=tuple(each for each in base if is_taken(StartWorkload(each))),
-        faults=tuple(each for each in faults if is_taken(InjectFault(each))),
+        base=tuple(each for each in base if _is_taken(fleet, StartWorkload(each))),
+        faults=tuple(each for each in faults if _is_taken(fleet, InjectFault(each))),
     )
 
 
@@ -186,20 +187,12 @@ class WholeTests(SynchronousTestCase):
         whole, shards = Fleet(spec), shards_of(spec, count)
         for _ in range(8):
             for event in data.draw(st.lists(_event(pools), max_size=2)):
-                if self._apply(whole, event):
-                    taken = [self._apply(shard, event) for shard in shards]
+                if _is_taken(whole, event):
+                    taken = [_is_taken(shard, event) for shard in shards]
                     self.assertTrue(any(taken), event)
             for fleet in (whole, *shards):
                 fleet.advance()
             assert_same(whole, shards)
-
-    @staticmethod
-    def _apply(fleet: Fleet, event: Event) -> bool:
-        try:
-            fleet.apply(event)
-        except Refused:
-            return False
-        return True
 
     def test_order_of_arrival(self) -> None:
         """Two alike that come in one tick are told apart in the same way everywhere."""
