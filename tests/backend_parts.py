@@ -140,9 +140,9 @@ class ScriptedSource:
         if self.failure is not None:
             raise self.failure
 
-    async def give_back(self, job: TakenJob, reason: str) -> None:
+    async def give_back(self, job: TakenJob, reason: str, run_seconds: float = 0.0) -> None:
         """Note it."""
-        self.said.append(("give back", reason))
+        self.said.append(("give back", reason, run_seconds))
 
     def leave(self) -> None:
         """Note it, and end a wait, as a source does after a moment."""

@@ -162,9 +162,9 @@ class BareSourceTests(TalkCase):
     def test_a_job_cannot_be_given_back(self) -> None:
         """Its client is told why there is no result."""
         job, wire = self.taken()
-        self.successResultOf(Deferred.fromCoroutine(self.source.give_back(job, "the backend ends")))
+        self.successResultOf(Deferred.fromCoroutine(self.source.give_back(job, "the backend ends", 2.5)))
         result = json.loads(wire.writes[1])
-        self.assertEqual((result["Error"], result["Retcode"]), ("the backend ends", 1))
+        self.assertEqual((result["Error"], result["Retcode"], result["Runtime"]), ("the backend ends", 1, 2.5))
 
     def test_leaving_in_the_middle_of_an_answer(self) -> None:
         """A frontend that hangs is waited for no longer than a moment, wherever it hangs."""

@@ -116,7 +116,7 @@ class BackendWorkerTests(WorkerCase):
         source = ScriptedSource(["1"])
         _, ended = self.begin(source, start=start)
         self.assertEqual(self.successResultOf(ended), End(1, "the command is not there"))
-        self.assertEqual(source.said[1:], [("give back", "the command is not there")])
+        self.assertEqual(source.said[1:], [("give back", "the command is not there", 0.0)])
 
     def test_a_lost_frontend_is_looked_for(self) -> None:
         """And given up when it does not come back in time; when a result was lost with it, too."""
@@ -174,7 +174,7 @@ class BackendWorkerTests(WorkerCase):
         self.clock.advance(25.0)
         self.assertEqual(self.runs[0].told, ["stop"])
         self.successResultOf(ended)
-        self.assertEqual(source.said[2][0], "give back")
+        self.assertEqual(source.said[2], ("give back", "the backend ended before the job did", 1.0))
 
     def test_a_job_that_comes_while_leaving(self) -> None:
         """It is given back where that does no harm, else run as if it had come before."""
@@ -184,7 +184,7 @@ class BackendWorkerTests(WorkerCase):
             worker.leave()
             source.pending.callback(["late"])
             if takes_back:
-                self.assertEqual(source.said[2:], [("give back", "the backend ends")])
+                self.assertEqual(source.said[2:], [("give back", "the backend ends", 0.0)])
             else:
                 self.runs[-1].ended.callback(GOOD)
                 self.assertEqual(source.said[2:], [("finish", GOOD)])

@@ -136,9 +136,11 @@ def test_what_needs_a_restart(old: str, new: str, reason: bytes) -> None:
 
 
 def test_only_post() -> None:
-    """GET changes nothing; what another site's page sends is refused."""
+    """GET changes nothing; what another site's page sends is refused, and so is a configuration as its body."""
     with application() as app:
         assert app.get("/-/reload").status == 405
+        answer = app.ask("POST", "/-/reload", b"version: 1")
+        assert (answer.status, answer.body.partition(b":")[0]) == (400, b"no body belongs here")
         strange = "Host: localhost\r\nOrigin: http://evil.example\r\n"
         assert app.ask("POST", "/-/reload", b"", headers=strange).status == 403
 
@@ -241,7 +243,7 @@ def test_queues() -> None:
         assert client.say("put one a", "put one b", "put one c")[:2] == ["ok 1", "ok 2"]
         without = SMALL + "queues:\n  drain: 1s\n  names: {two: {}}\n"
         answer = reload(app, without)
-        assert (answer.status, answer.body) == (400, b"queue 'one' cannot go: 2 jobs wait, run or lie buried there\n")
+        assert (answer.status, answer.body) == (400, b"queue 'one' cannot go: jobs wait, run or lie buried there (2)\n")
         assert reload(app, QUEUES.replace("max-waiting: 2}", "max-waiting: 3}, three: {}")).status == 200
         assert client.say("put one d", "put three e", "put one f") == [
             "ok 3", "ok 4", "error full Queue 'one' is full: 3 requests wait",

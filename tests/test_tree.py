@@ -195,7 +195,8 @@ def test_discovery(app: MemoryApplication) -> None:
     for target in targets:
         assert app.get(target["labels"]["__metrics_path__"]).status == 200
     assert [target["labels"]["node"] for target in app.json("/sd?pool=blue")] == ["c"]
-    assert app.json("/sd?pool=red") == []
+    unknown = app.get("/sd?pool=red")
+    assert (unknown.status, unknown.body) == (404, b"no pool 'red': there are green, blue\n")
     # HTTP/1.0 has no Host.
     assert json.loads(app.ask("GET", "/sd", headers="").body)[0]["targets"] == ["localhost"]
 

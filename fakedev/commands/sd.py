@@ -55,6 +55,9 @@ def _target(text: str) -> str:
     """
     if not text or "/" in text or not text.isprintable() or " " in text:
         raise argparse.ArgumentTypeError(f"{text[:60]!r} is no HOST:PORT: without http:// and without a path")
+    _, colon, port = text.rpartition(":")
+    if colon and not text.endswith("]") and not (port.isdecimal() and 1 <= int(port) <= 65535):
+        raise argparse.ArgumentTypeError(f"{text[:60]!r}: {port[:20]!r} is no port: from 1 to 65535")
     return text
 
 

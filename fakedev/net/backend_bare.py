@@ -16,7 +16,7 @@ from fakedev.wire.queue_bare import BareResult, BareWork
 from fakedev.wire.queue_bare_backend import BareWorkReader
 from fakedev.wire.queue_bare_writing import encode_bare_ask, encode_bare_result
 from fakedev.workqueue.outcome import Report
-from fakedev.workqueue.run_reports import no_run_report
+from fakedev.workqueue.run_reports import unfinished_report
 
 
 class BareExchange(Protocol):
@@ -115,9 +115,9 @@ class BareSource:
         exchange.send_result(encode_bare_result(result))
         await exchange.closed
 
-    async def give_back(self, job: TakenJob, reason: str) -> None:
+    async def give_back(self, job: TakenJob, reason: str, run_seconds: float = 0.0) -> None:
         """The original's protocol knows no way back: the client is told why there is no result."""
-        await self.finish(job, no_run_report(reason))
+        await self.finish(job, unfinished_report(reason, run_seconds))
 
     def leave(self) -> None:
         """Wait a moment for an answer that is on its way, and for no other."""

@@ -73,9 +73,10 @@ class JobSource(Protocol):
         :raises FrontendLost: when it could not be sent.
         """
 
-    async def give_back(self, job: TakenJob, reason: str) -> None:
+    async def give_back(self, job: TakenJob, reason: str, run_seconds: float = 0.0) -> None:
         """Send a job back that was not run to its end.
 
+        :param run_seconds: how long it ran.
         :raises FrontendLost: when that could not be sent.
         """
 

@@ -48,7 +48,7 @@ class LinesSource:
             arguments["timeout"] = report.timeout_seconds
         await self._settle(job, "fail", {**arguments, "reason": report.error})
 
-    async def give_back(self, job: TakenJob, reason: str) -> None:
+    async def give_back(self, job: TakenJob, reason: str, run_seconds: float = 0.0) -> None:
         """Release the job: it waits again."""
         await self._settle(job, "release", {})
 

@@ -118,9 +118,11 @@ class BackendWorker:
         if job.withdrawn:
             self.log.warn("a job was not finished: {reason}", reason=job.withdrawn)
         elif self._grace_over:
-            self.log.warn("a job is given back: it was not over {seconds:g} s after the signal to end",
-                          seconds=self._grace_seconds)  # fmt: skip
-            await self._source.give_back(job, "the backend ended before the job did")
+            self.log.warn(
+                "a job was not over {seconds:g} s after the signal to end: {what}", seconds=self._grace_seconds,
+                what="it waits again" if self._source.takes_back else "its client is told",
+            )  # fmt: skip
+            await self._source.give_back(job, "the backend ended before the job did", report.run_seconds or 0.0)
         else:
             await self._source.finish(job, report)
         return self._pace.got_work()

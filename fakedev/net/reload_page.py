@@ -38,6 +38,8 @@ class Reload(GuardedResource):
 
     async def post(self, request: GuardedRequest, body: bytes) -> Response:
         """200 when the configuration is in use; 400 with the reasons when it cannot be, and the old one stays."""
+        if body:
+            raise HttpError(400, "no body belongs here: the configuration is read from where it was read at the start")
         try:
             return json_response(await self._ask())
         except ReloadFailed as failure:

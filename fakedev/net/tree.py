@@ -9,6 +9,7 @@ from twisted.web.resource import Resource
 from fakedev import __version__
 from fakedev.exposition.discovery import chosen_nodes, targets_of
 from fakedev.net.api import make_api
+from fakedev.net.api_base import counted
 from fakedev.net.health import HealthPage
 from fakedev.net.http_request import GuardedRequest
 from fakedev.net.http_resource import Folder, GuardedResource
@@ -64,6 +65,9 @@ class Discovery(GuardedResource):
         if unknown is not None:
             raise unknown
         pool, shard = argument(request, "pool"), argument(request, "shard")
+        pools = list(dict.fromkeys(each.name for each in self._fleet.roster.pools))
+        if pool and pool not in pools:
+            raise HttpError(404, f"no pool {pool[:100]!r}: {counted(pools)}")
         hidden = self._fleet.troubles.hidden()
         try:
             nodes = chosen_nodes(self._fleet.roster, self._pool or pool, parse_shard(shard) if shard else None)

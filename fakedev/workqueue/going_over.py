@@ -25,7 +25,7 @@ def check_change(queues: Mapping[str, Queue], before: BrokerSpec, after: BrokerS
     for queue in gone:
         left = queue.waiting.count + len(queue.running) + len(queue.buried)
         if left:
-            raise Refused("busy", f"queue '{queue.spec.name}' cannot go: {left} jobs wait, run or lie buried there")
+            raise Refused("busy", f"queue '{queue.spec.name}' cannot go: jobs wait, run or lie buried there ({left})")
     return gone
 
 

@@ -37,6 +37,11 @@ def stopped_report(command: str, run_seconds: float) -> Report:
     return Report(NO_RUN_CODE, f"{command} was stopped before its end", run_seconds=run_seconds)
 
 
+def unfinished_report(reason: str, run_seconds: float) -> Report:
+    """Somebody other than the command, its limit or its client brought a run to no end."""
+    return Report(NO_RUN_CODE, reason, run_seconds=run_seconds)
+
+
 def no_run_report(reason: str) -> Report:
     """A run could not begin."""
-    return Report(NO_RUN_CODE, reason, run_seconds=0.0)
+    return unfinished_report(reason, 0.0)
