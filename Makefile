@@ -23,7 +23,7 @@ test: $(VENV)/installed-for-tests
 	PYTHONPATH=. $(BIN)/python -m pytest $(PYTEST_ARGS) -m "not real" --numprocesses auto --dist worksteal
 	PYTHONPATH=. $(BIN)/python -m pytest $(PYTEST_ARGS) -m real
 
-bench: $(VENV)/installed-for-tests
+bench: $(VENV)/installed-for-benchmarks
 	PYTHONPATH=. $(BIN)/python benchmarks/run.py $(ARGS)
 
 clean:
@@ -37,6 +37,10 @@ $(VENV)/installed: setup.cfg pyproject.toml | $(BIN)/python
 
 $(VENV)/installed-for-tests: setup.cfg pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	@touch $@ $(VENV)/installed
+
+$(VENV)/installed-for-benchmarks: setup.cfg pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,fast]'
 	@touch $@ $(VENV)/installed
 
 $(BIN)/python:

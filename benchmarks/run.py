@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
+from typing import Final
 
 import boards
 import busy_minute
@@ -60,6 +61,8 @@ BENCHMARKS: dict[str, Callable[[], Section]] = {
     "queue-connections": queues.connections,
     "queue-memory": queues.memory,
 }
+#: The last of them is an extra, which ``make bench`` installs.
+_PACKAGES: Final = ("Twisted", "numpy", "orjson", "prometheus-client", "isal")
 _PAGE = Path(__file__).resolve().parent.parent / "doc" / "performance.md"
 
 
@@ -114,7 +117,7 @@ def _verdict(parts: list[str]) -> str:
 
 def _page(sections: list[Section], seconds: float) -> str:
     verdict = _verdict([section.markdown() for section in sections])
-    packages = ", ".join(f"{name} {version(name)}" for name in ("Twisted", "numpy", "orjson", "prometheus-client"))
+    packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
     head = f"""# Performance
 
 Written by `make bench` (`python benchmarks/run.py`; with the name of a benchmark it prints only that one), on

@@ -507,6 +507,20 @@ def test_any_page_reads_as_the_arrays(
     }
 
 
+@given(
+    st.lists(st.sampled_from(NumberFormat), min_size=2, max_size=6),
+    st.lists(st.floats(-1e12, 1e12) | st.sampled_from([np.nan, np.inf, 0.0, 1e6, 4e9, 1e-5]), min_size=6, max_size=6),
+    st.sampled_from([1, 3, 1500]),
+)
+def test_families_leave_each_other_alone(numbers: list[NumberFormat], values: list[float], times: int) -> None:
+    """Numbers of several families are formatted together: a page is the pages of its families all the same."""
+    source = Boards(4 * times)
+    arrays = {f"q{n}": np.array(values[n:] + values[:n])[np.arange(4 * times) % 6] for n in range(len(numbers))}
+    state = State(0, 0.0, 0.0, {"board": Level(4 * times, arrays, {})}, 0)
+    families = [family(f"f{n}", RowSpec(f"q{n}", level="board"), number=each) for n, each in enumerate(numbers)]
+    assert text(identity(*families), source, state) == "".join(text(identity(f), source, state) for f in families)
+
+
 class TestDevices:
     """The devices of a fleet as a source."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Final
 from weakref import ref
 
 import numpy as np
@@ -11,11 +10,9 @@ from numpy.typing import NDArray
 
 from fakedev.exposition.identity import UNITS, FamilySpec, RowSpec
 from fakedev.exposition.labels import escaped_help
-from fakedev.exposition.lines import Lines, RowKinds
+from fakedev.exposition.lines import NO_LINES, Lines, RowKinds
 from fakedev.sim.randomness import Floats
 from fakedev.sim.state import Level, State
-
-_NO_LINES: Final = Lines((), np.zeros(0, dtype=np.int64))
 
 
 class Family:
@@ -34,6 +31,8 @@ class Family:
         self.header = f"# HELP {declared} {escaped_help(spec.help)}\n# TYPE {declared} {kind}\n".encode()
         self.kinds = kinds
         self._rows = spec.rows
+        self._levels = tuple(row.state_level for row in spec.rows)
+        self._units = tuple(UNITS[row.unit] for row in spec.rows)
         self._needed = tuple(frozenset(row.needed) for row in spec.rows)
         self.number = spec.number
         #: The state that was looked at last, which all pages of a tick show, and what of it is yet to be looked at.
@@ -50,7 +49,7 @@ class Family:
                 found.append((number, False))
             else:
                 row = self._rows[number]
-                level = state.levels[row.state_level]
+                level = state.levels[self._levels[number]]
                 where = slice(None) if lines.rows is None else lines.rows == number
                 is_there = _is_there(level, row, self._needed[number], lines.positions[where])
                 if row.fact and lines.numbers is not None:
@@ -59,7 +58,7 @@ class Family:
         if not found:
             return lines
         if len(found) == len(self._rows) and all(is_there is False for _, is_there in found):
-            return _NO_LINES
+            return NO_LINES
         chosen = np.ones(len(lines.texts), dtype=np.bool_)
         for number, is_there in found:
             chosen[slice(None) if lines.rows is None else lines.rows == number] = is_there
@@ -69,28 +68,44 @@ class Family:
         """Rows that not all entities have in a state, by number, and whether any can have it."""
         rows: list[tuple[int, bool]] = []
         for number, (row, needed) in enumerate(zip(self._rows, self._needed, strict=True)):
-            level = state.levels.get(row.state_level)
+            level = state.levels.get(self._levels[number])
             if level is None or not needed <= level.arrays.keys():
                 rows.append((number, False))
             elif row.is_conditional or needed & level.present.keys():
                 rows.append((number, True))
         return rows
 
-    def values(self, lines: Lines, start: int, end: int, state: State) -> Floats:
-        """What lines from ``start`` to before ``end`` show, in its unit: shape (end - start,). All must be present."""
-        some = slice(start, end)
-        positions = lines.positions[some]
-        of_facts = None if lines.numbers is None else lines.numbers[some]
+    def values(self, lines: Lines, state: State) -> Floats:
+        """What the lines show, in the unit that it is shown in, shape (N,); all of them must be present."""
         if lines.rows is None:
-            return _shown(state.levels[self._rows[0].state_level], self._rows[0], positions, of_facts)
-        rows = lines.rows[some]
-        values = np.empty(len(rows))
-        for number in np.unique(rows).tolist():
-            row = self._rows[number]
-            chosen = np.flatnonzero(rows == number)
-            numbers = None if of_facts is None else of_facts[chosen]
-            values[chosen] = _shown(state.levels[row.state_level], row, positions[chosen], numbers)
+            return self._shown(0, state, lines.positions, lines.numbers)
+        values = np.empty(len(lines.rows))
+        for number in np.unique(lines.rows).tolist():
+            chosen = np.flatnonzero(lines.rows == number)
+            numbers = None if lines.numbers is None else lines.numbers[chosen]
+            values[chosen] = self._shown(number, state, lines.positions[chosen], numbers)
         return values
+
+    def _shown(self, number: int, state: State, positions: NDArray[np.int64], of_facts: Floats | None) -> Floats:
+        """What a row shows of some entities, in the unit that it is shown in: shape as ``positions``.
+
+        :param number: of the row.
+        :param of_facts: the numbers of their facts, where the row shows such.
+        """
+        row, level = self._rows[number], state.levels[self._levels[number]]
+        if row.fact and of_facts is not None:
+            return of_facts * self._units[number]
+        if not row.quantity:
+            return np.full(len(positions), row.constant)
+        values: Floats = level.arrays[row.quantity][positions]
+        for name in row.plus:
+            values = values + level.arrays[name][positions]
+        if row.per:
+            whole = level.arrays[row.per][positions]
+            values = np.divide(values, whole, out=np.zeros(len(values)), where=whole != 0)
+        if row.bits:
+            values = ((values.astype(np.int64) & row.bits) != 0).astype(np.float64)
+        return values * self._units[number]
 
 
 def _nothing() -> None:
@@ -129,26 +144,6 @@ def _is_any(level: Level, names: Sequence[str], positions: NDArray[np.int64]) ->
             is_set = level.arrays[name][positions] != 0
             found |= is_set & level.present[name][positions] if name in level.present else is_set
     return found
-
-
-def _shown(level: Level, row: RowSpec, positions: NDArray[np.int64], of_facts: Floats | None) -> Floats:
-    """What a row shows of some entities, in the unit that it is shown in: shape as ``positions``.
-
-    :param of_facts: the numbers of their facts, where the row shows such.
-    """
-    if row.fact and of_facts is not None:
-        return of_facts * UNITS[row.unit]
-    if not row.quantity:
-        return np.full(len(positions), row.constant)
-    values: Floats = level.arrays[row.quantity][positions]
-    for name in row.plus:
-        values = values + level.arrays[name][positions]
-    if row.per:
-        whole = level.arrays[row.per][positions]
-        values = np.divide(values, whole, out=np.zeros(len(values)), where=whole != 0)
-    if row.bits:
-        values = ((values.astype(np.int64) & row.bits) != 0).astype(np.float64)
-    return values * UNITS[row.unit]
 
 
 def _as_openmetrics(spec: FamilySpec) -> tuple[str, str]:

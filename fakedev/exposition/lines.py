@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,11 +126,25 @@ class Lines:
         numbers = None if self.numbers is None else self.numbers[order]
         return Lines([self.texts[place] for place in order.tolist()], self.positions[order], rows, numbers)
 
+    def at_most(self, count: int) -> Sequence[Lines]:
+        """The same lines, so many at a time."""
+        if len(self.texts) <= count:
+            return (self,)
+        return [self._some(slice(start, start + count)) for start in range(0, len(self.texts), count)]
+
+    def _some(self, chosen: slice) -> Lines:
+        rows = None if self.rows is None else self.rows[chosen]
+        numbers = None if self.numbers is None else self.numbers[chosen]
+        return Lines(self.texts[chosen], self.positions[chosen], rows, numbers)
+
     def only(self, chosen: NDArray[np.bool_]) -> Lines:
         """Those that are chosen, shape (N,), in the same order."""
         rows = None if self.rows is None else self.rows[chosen]
         numbers = None if self.numbers is None else self.numbers[chosen]
         return Lines(list(compress(self.texts, chosen.tolist())), self.positions[chosen], rows, numbers)
+
+
+NO_LINES: Final = Lines((), np.zeros(0, dtype=np.int64))
 
 
 def _numbers(groups: Sequence[Labelled]) -> Floats | None:

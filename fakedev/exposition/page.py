@@ -9,7 +9,6 @@ reactor free; it shows one State, which never changes, however long that takes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from operator import itemgetter
 from typing import Final, Generic, TypeVar
 
 import numpy as np
@@ -18,8 +17,8 @@ from numpy.typing import NDArray
 from fakedev.exposition.face import Face
 from fakedev.exposition.family import Family
 from fakedev.exposition.identity import Layout
-from fakedev.exposition.lines import GroupTexts, Lines, RowKinds
-from fakedev.exposition.rendering import PAUSE, rendered
+from fakedev.exposition.lines import NO_LINES, GroupTexts, Lines, RowKinds
+from fakedev.exposition.rendering import Part, rendered
 from fakedev.sim.state import State
 
 Group = TypeVar("Group")
@@ -110,27 +109,28 @@ class Page(Generic[Group]):
             pass
         return b"".join(self.slices(state))
 
-    def _parts(
-        self, by_family: list[tuple[Family, Lines]], state: State
-    ) -> Iterator[bytes | tuple[Family, Lines]]:
+    def _parts(self, by_family: list[tuple[Family, Lines]], state: State) -> Iterator[Part | None]:
         """The declarations and the lines that are present, in the order of the page."""
-        later: list[tuple[bytes, Family, Lines]] = []
+        later: list[Part] = []
         for family, lines in by_family:
             present = family.present(lines, state)
             if len(lines.texts) >= _MANY_LINES:
-                yield PAUSE
+                yield None
             if not present.texts:
                 continue
-            yield family.header
             if self._sorts:
-                later.append((family.name + present.texts[0], family, present))
+                yield Part(family.header, family, NO_LINES)
+                later.append(Part(b"", family, present))
             else:
-                yield family, present
-        for _, family, present in sorted(later, key=itemgetter(0)):
-            yield family, present
+                yield Part(family.header, family, present)
+        yield from sorted(later, key=_first_line)
 
     def _line_end(self, state: State) -> bytes:
         if not self.identity.timestamps:
             return b"\n"
         milliseconds = round(state.wall_seconds * 1000)
         return b" %d.%03d\n" % divmod(milliseconds, 1000) if self._openmetrics else b" %d\n" % milliseconds
+
+
+def _first_line(part: Part) -> bytes:
+    return part.family.name + part.lines.texts[0]

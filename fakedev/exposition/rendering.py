@@ -17,9 +17,7 @@ from fakedev.exposition.lines import Lines
 from fakedev.exposition.numbers import formatted
 from fakedev.sim.state import State
 
-#: Is passed on at once: before more work is done, others may have their turn.
-PAUSE: Final = b""
-#: Lines whose numbers are formatted together, about.
+#: Lines whose numbers are formatted together, at most.
 _LINES_AT_ONCE: Final = 4096
 #: Size of a piece, about: what it is made of is still in the processor's cache when it is used.
 _PIECE_BYTES: Final = 56 * 1024
@@ -27,84 +25,77 @@ _PIECE_BYTES: Final = 56 * 1024
 _NUMBER_BYTES: Final = 12
 
 
-class Rows(NamedTuple):
-    """Rows of a family that follow each other: those of its lines from ``start`` to before ``end``."""
+class Part(NamedTuple):
+    """A part of a page: some bytes, and then lines of a family, all of them present."""
 
+    before: bytes
     family: Family
     lines: Lines
-    start: int
-    end: int
 
 
-def rendered(parts: Iterable[bytes | tuple[Family, Lines]], state: State, line_end: bytes) -> Iterator[bytes]:
-    """A page in pieces of about 56 KiB, and the pauses among its parts.
+def rendered(parts: Iterable[Part | None], state: State, line_end: bytes) -> Iterator[bytes]:
+    """A page in pieces of about 56 KiB, and an empty one for each pause.
 
-    :param parts: of the page, in their order: bytes as they are, or lines of a family, all of them present.
+    :param parts: in the order of the page; None for a pause, in which others may have their turn.
     :param line_end: what follows each number, the line feed included.
     """
     made: list[bytes] = []
     room = _PIECE_BYTES
     for batch in _batches(parts):
-        numbers = iter(_numbers([part for part in batch if isinstance(part, Rows)], state))
-        for part in batch:
-            if isinstance(part, bytes):
-                made.append(part)
-                room -= len(part)
-                continue
-            family, lines, start, end = part
-            texts, of_these = lines.texts[start:end], next(numbers)
-            between = line_end + family.name
-            line_bytes = len(between) + len(texts[0]) + _NUMBER_BYTES
+        for (before, family, lines), numbers in zip(batch, _numbers(batch, state), strict=True):
+            made.append(before)
+            room -= len(before)
+            texts, between = lines.texts, line_end + family.name
+            line_bytes = len(between) + (len(texts[0]) if texts else 0) + _NUMBER_BYTES
             first = 0
             while first < len(texts):
-                last = min(len(texts), first + max(0, room) // line_bytes + 1)
-                joined = [between] * (3 * (last - first))
-                joined[0] = family.name
-                joined[1::3] = texts[first:last]
-                joined[2::3] = of_these[first:last]
-                made += joined
-                made.append(line_end)
-                room -= line_bytes * (last - first)
-                first = last
-                if room <= 0:
-                    yield b"".join(made)
+                some = texts[first : first + max(0, room) // line_bytes + 1]
+                joined = [between] * (3 * len(some) + 1)
+                joined[0], joined[-1] = family.name, line_end
+                joined[1::3] = some
+                joined[2::3] = numbers[first : first + len(some)]
+                first += len(some)
+                room -= line_bytes * len(some)
+                if room > 0:
+                    made += joined
+                else:
+                    joined[0] = b"".join([*made, family.name])
+                    yield b"".join(joined)
                     made, room = [], _PIECE_BYTES
         if not batch:
-            yield PAUSE
+            yield b""
     if made:
         yield b"".join(made)
 
 
-def _batches(parts: Iterable[bytes | tuple[Family, Lines]]) -> Iterator[list[bytes | Rows]]:
-    """The same parts, so many at a time that they have some thousand lines; an empty batch for each pause."""
-    batch: list[bytes | Rows] = []
+def _batches(parts: Iterable[Part | None]) -> Iterator[list[Part]]:
+    """The same parts, so many at a time that they have up to some thousand lines; none for a pause."""
+    batch: list[Part] = []
     count = 0
     for part in parts:
-        if not part:
+        if part is None:
             yield []
-        elif isinstance(part, bytes):
-            batch.append(part)
-        else:
-            family, lines = part
-            for start in range(0, len(lines.texts), _LINES_AT_ONCE):
-                end = min(start + _LINES_AT_ONCE, len(lines.texts))
-                batch.append(Rows(family, lines, start, end))
-                count += end - start
-                if count >= _LINES_AT_ONCE:
-                    yield batch
-                    batch, count = [], 0
+            continue
+        before, family, lines = part
+        for some in lines.at_most(_LINES_AT_ONCE):
+            if batch and count + len(some.texts) > _LINES_AT_ONCE:
+                yield batch
+                batch, count = [], 0
+            batch.append(Part(before, family, some))
+            before = b""
+            count += len(some.texts)
     if batch:
         yield batch
 
 
-def _numbers(rows: Sequence[Rows], state: State) -> list[list[bytes]]:
-    """The numbers of each of some rows, as text."""
+def _numbers(batch: Sequence[Part], state: State) -> list[list[bytes]]:
+    """The numbers of each part, as text."""
     alike: dict[NumberFormat, list[int]] = {}
-    for place, (family, *_) in enumerate(rows):
-        alike.setdefault(family.number, []).append(place)
-    found: list[list[bytes]] = [[]] * len(rows)
+    for place, part in enumerate(batch):
+        alike.setdefault(part.family.number, []).append(place)
+    found: list[list[bytes]] = [[]] * len(batch)
     for number, places in alike.items():
-        values = [family.values(lines, start, end, state) for family, lines, start, end in (rows[p] for p in places)]
+        values = [batch[place].family.values(batch[place].lines, state) for place in places]
         texts = formatted(values[0] if len(values) == 1 else np.concatenate(values), number)
         first = 0
         for place, some in zip(places, values, strict=True):
