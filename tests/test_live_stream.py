@@ -12,7 +12,7 @@ import pytest
 from fakedev.net.http_body import PIECE
 from fakedev.net.live import MOST_VIEWERS
 from fakedev.sim.history import LEAST_TICKS, MOST_TICKS, History
-from fakedev.sim.overview import ABSENT, HEALTH, health, rounded, summary
+from fakedev.sim.overview import ABSENT, HEALTH, health, health_of, rounded, summary
 from fakedev.sim.state import Level, State
 from tests.application import SMALL, STANDING, MemoryApplication, application
 from tests.http_wire import Peer
@@ -71,6 +71,7 @@ def test_outline_and_frames(app: MemoryApplication) -> None:
     assert name == "fleet"
     assert outline["nodes"] == [["a", 0], ["b", 0]]
     assert outline["pools"][0][:3] == ["p", "h100-sxm5-80gb", 2]
+    assert "divided" not in outline
     assert [name for name, _ in frames] == ["tick"] * len(frames)
     assert ticks(peer) == [0, 1, 2, 3]
     last = frames[-1][1]
@@ -80,6 +81,18 @@ def test_outline_and_frames(app: MemoryApplication) -> None:
     assert last["workloads"] == 1
     assert last["fleet"][0] == pytest.approx(0.15)
     peer.leave()
+
+
+def test_outline_of_divided_devices() -> None:
+    """Into how many instances each device is divided; tiles are no instances."""
+    pools = "{name: p, nodes: [a], device: a100, devices-per-node: 2, mig: [3g.20gb, 1g.5gb]"
+    pools += ", devices: [{index: 0, mig: []}]}"
+    of_tiles = "{name: q, nodes: [b], device: max-1550, devices-per-node: 1, identity: xpumanager}"
+    text = SMALL[: SMALL.index("  pools:")] + f"  pools: [{pools}, {of_tiles}]" + SMALL[SMALL.index("\nweb:") :]
+    with application(text) as app:
+        peer = viewer(app)
+        assert events(peer)[0][1]["divided"] == [0, 2, 0]
+        peer.leave()
 
 
 def test_one_frame_for_all(app: MemoryApplication) -> None:
@@ -222,6 +235,7 @@ def test_overview() -> None:
     present = {"temperature_celsius": np.array([True, True, False, True])}
     level = Level(4, arrays, present)
     assert [HEALTH[number] for number in health(level)] == ["well", "heat", "error", "lost"]
+    assert [health_of(level, place) for place in range(4)] == ["well", "heat", "error", "lost"]
     assert rounded(level, "power_watts").tolist() == [100, 201, ABSENT, ABSENT]
     assert rounded(level, "usage_ratio", 100).tolist() == [ABSENT] * 4
     usage, power, hottest = summary(level)

@@ -36,8 +36,29 @@ def test_devices(app: MemoryApplication) -> None:
     assert part["quantities"]["memory_total_bytes"] == 4864 * 2**20
     assert part["quantities"]["power_watts"] == app.json("/api/v1/devices/a/0")["quantities"]["power_watts"]
     assert [each["metric"] for each in part["explained"]][:2] == ["usage_ratio", "core_frequency_mhz"]
+    assert (part["health"], part["workloads"]) == ("well", [])
     for path in ("a/0/2", "a/1/0", "a/0/x", "a/0/1/0"):
         assert app.get(f"/api/v1/devices/{path}").status == 404
+
+
+def test_parts_of_a_device(app: MemoryApplication) -> None:
+    """All of them at once: who they are, how they are, who works on them; of a device that is whole there are none."""
+    peer = app.connect()
+    peer.say("run one devices=a/0/1 profile=40:0:0 use=memory:1GiB:0:0 pod=q detach")
+    peer.say("fault lost devices=a/0/0", "advance 1s")
+    found = app.json("/api/v1/devices/a/0/parts")
+    first, second = found["parts"]
+    assert (found["tick"], first["part"], second["part"]) == (1, "a/0/0", "a/0/1")
+    assert (first["health"], second["health"]) == ("lost", "well")
+    assert (first["quantities"], first["workloads"]) == ({"lost": 1}, [])
+    assert second["workloads"] == [{"id": "w1", "name": "one"}]
+    assert (second["facts"]["mig_id"], second["facts"]["pod"]) == ("7", "q")
+    of_one = app.json("/api/v1/devices/a/0/1")
+    assert second["quantities"].items() <= of_one["quantities"].items()
+    assert (second["quantities"]["usage_ratio"], second["quantities"]["memory_used_bytes"]) == (0.4, 2**30)
+    assert app.json("/api/v1/devices/a/0")["workloads"] == second["workloads"]
+    assert app.json("/api/v1/devices/a/1/parts")["parts"] == []
+    assert app.get("/api/v1/devices/a/0/parts/1").status == 404
 
 
 def test_words_and_json(app: MemoryApplication) -> None:

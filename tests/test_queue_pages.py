@@ -237,7 +237,8 @@ def test_api() -> None:
     assert one["run-seconds"]["success"]["count"] == 1
     assert one["run-seconds"]["success"]["buckets"][-1] == [None, 1]
     missing = app.get("/api/v1/queues/nope")
-    assert (missing.status, json.loads(missing.body)["error"]["code"]) == (404, "not-found")
+    error = json.loads(missing.body)["error"]
+    assert (missing.status, error["message"]) == (404, "no queue 'nope': there are sleep, media")
     app.stop()
 
 

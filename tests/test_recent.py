@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -24,14 +24,19 @@ class Entry:
 
     kind: str
     devices: frozenset[int]
+    size: int = 0
+
+    def brief(self) -> Entry:
+        """The same without what is large."""
+        return replace(self, size=0)
 
 
 ENTRIES = st.lists(st.builds(Entry, st.sampled_from("abc"), st.frozensets(st.integers(0, 9), max_size=4)), max_size=20)
 
 
-def kept(entries: list[Entry], most: int = 100, most_devices: int = 1000) -> Recent[Entry]:
+def kept(entries: list[Entry], most: int = 100, most_devices: int = 1000, most_size: int = 1000) -> Recent[Entry]:
     """What remembers these entries."""
-    recent: Recent[Entry] = Recent(most, most_devices)
+    recent: Recent[Entry] = Recent(most, most_devices, most_size)
     for entry in entries:
         recent.add(entry, np.array(sorted(entry.devices), dtype=np.int64))
     return recent
@@ -62,6 +67,19 @@ class TestRecent:
         while sum(len(each.devices) for each in newest) > most_devices:
             newest = newest[1:]
         assert recent.last(100, on=mask(frozenset(range(10)))) == [each for each in newest if each.devices]
+
+    @given(st.lists(st.integers(0, 9), max_size=30), st.integers(1, 12), st.integers(1, 30))
+    def test_what_is_large_is_forgotten(self, sizes: list[int], most: int, most_size: int) -> None:
+        """All entries together have no more than they may; those that have forgotten are older than all others."""
+        entries = [Entry("a", frozenset(), size) for size in sizes]
+        recent = kept(entries, most, most_size=most_size)
+        told = recent.last(100)
+        assert sum(each.size for each in told) <= most_size
+        newest = entries[-most:]
+        begin = next((place for place, (one, other) in enumerate(zip(told, newest, strict=True)) if one.size), most)
+        assert told[begin:] == newest[begin:]
+        if sum(each.size for each in newest) * 2 <= most_size:
+            assert len(sizes) > most or told == newest
 
     @given(ENTRIES, st.frozensets(st.integers(0, 8), max_size=4))
     def test_devices_that_move(self, entries: list[Entry], later: frozenset[int]) -> None:

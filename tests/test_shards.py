@@ -25,9 +25,8 @@ from fakedev.sim.workload_fields import workload_from_fields
 from tests.calibration import catalog_type
 from tests.faulty import boards_of, inject
 from tests.fleets import BOARD, advance, loads, make_fleet, pool_of, start, workload
-from tests.shards import families, node_pages, page, shards_of
+from tests.shards import assert_same, shards_of
 
-_TITLE = "dcgm@4.8.2"
 _TYPES = {name: catalog_type(name) for name in ("h100", "t4", "intel-dg1")} | {
     "odd": replace(BOARD, memory_total_bytes=0, memory_page_bytes=1, limits={"power_watts": 240.0})
 }
@@ -71,17 +70,6 @@ class ShardTests(SynchronousTestCase):
         with self.assertRaisesRegex(Refused, "has none of the 2 nodes"):
             for number in range(3):
                 make_fleet(pool_of(nodes=2), shard=Shard(number, 3))
-
-
-def _same(whole: Fleet, shards: Sequence[Fleet], title: str = _TITLE) -> None:
-    expected = node_pages(whole, title)
-    together: dict[str, bytes] = {}
-    for shard in shards:
-        pages = node_pages(shard, title)
-        assert not set(pages) & set(together)
-        together |= pages
-    assert together == expected, f"tick {whole.state.tick}"
-    assert families(page(shard, title) for shard in shards) == families([page(whole, title)])
 
 
 @st.composite
@@ -179,11 +167,11 @@ class WholeTests(SynchronousTestCase):
     def test_any_configuration(self, spec: FleetSpec, count: int) -> None:
         """Byte for byte, in each tick, whatever works and goes wrong there."""
         whole, shards = Fleet(spec), shards_of(spec, count)
-        _same(whole, shards)
+        assert_same(whole, shards)
         for _ in range(12):
             for fleet in (whole, *shards):
                 fleet.advance()
-            _same(whole, shards)
+            assert_same(whole, shards)
 
     @settings(max_examples=15, deadline=None, phases=_PHASES)
     @given(data=st.data(), count=st.integers(2, 4))
@@ -203,7 +191,7 @@ class WholeTests(SynchronousTestCase):
                     self.assertTrue(any(taken), event)
             for fleet in (whole, *shards):
                 fleet.advance()
-            _same(whole, shards)
+            assert_same(whole, shards)
 
     @staticmethod
     def _apply(fleet: Fleet, event: Event) -> bool:
@@ -225,7 +213,7 @@ class WholeTests(SynchronousTestCase):
         for fleet in (whole, *shards):
             start(fleet, "all", "20:20:0")
             advance(fleet, 3)
-        _same(whole, shards)
+        assert_same(whole, shards)
 
     def test_a_limit_on_what_another_pool_has(self) -> None:
         """What the whole fleet takes a shard takes, though none of its own boards has the metric."""
@@ -242,7 +230,7 @@ class WholeTests(SynchronousTestCase):
         for fleet in (whole, *shards):
             advance(fleet, 2)
         for title in ("dcgm@3.0", "dcgm@4.8.3", "nvidia-gpu-exporter@1", "run-ai@0.2", "dcgm-fake@1"):
-            _same(whole, shards, title)
+            assert_same(whole, shards, title)
 
 
 @st.composite
@@ -333,7 +321,7 @@ class OneShardTests(SynchronousTestCase):
                 advance(fleet, 2)
                 fleet.apply(Reload(Machinery(replace(spec, shard=fleet.spec.shard)), RecordHead("1", 0.0)))
                 fleet.advance()
-            _same(whole, shards)
+            assert_same(whole, shards)
             counts = sorted(len(shard.workloads.by_id) for shard in shards)
             self.assertEqual(counts, [1, 2] if len(spec.pools[0].nodes) == 4 else [2, 2])
         with self.assertRaisesRegex(Refused, "fleet.shard cannot be changed"):

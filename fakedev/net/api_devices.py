@@ -6,20 +6,24 @@ import re
 
 from twisted.web.resource import Resource
 
-from fakedev.net.api_base import ApiResource, page_of
+from fakedev.net.api_base import ApiResource, Missing, as_http_error, missing, missing_node, numbered, page_of
 from fakedev.net.api_history import DeviceHistory
-from fakedev.net.descriptions import describe_device, describe_part
+from fakedev.net.descriptions import describe_device, describe_part, describe_parts, describe_state
 from fakedev.net.fault_hub import describe_explanations, describe_link_explanations
 from fakedev.net.http_request import GuardedRequest
-from fakedev.net.http_response import HttpError, Response, json_response
+from fakedev.net.http_response import Response, json_response
+from fakedev.net.query import argument
 from fakedev.net.topology import describe_links
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.history import History
 from fakedev.sim.roster import RosterNode
+from fakedev.sim.selectors import no_node
 
 
 class Devices(ApiResource):
     """The devices with all their quantities; ``node``, ``limit`` and ``offset`` choose some."""
+
+    query = ("node", "limit", "offset")
 
     def __init__(self, fleet: Fleet, history: History) -> None:
         super().__init__()
@@ -28,18 +32,19 @@ class Devices(ApiResource):
 
     def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
         """The devices of a node, one of them below it."""
-        node = self._fleet.roster.node(path.decode("utf-8", "replace"))
         if not path and not request.postpath:
             return self
-        return super().getChild(path, request) if node is None else NodeDevices(self._fleet, self._history, node)
+        name = path.decode("utf-8", "replace")
+        node = self._fleet.roster.node(name)
+        return missing_node(self._fleet.roster, name) if node is None else NodeDevices(self._fleet, self._history, node)
 
     def get(self, request: GuardedRequest) -> Response:
         """The devices in the order of the pages."""
         roster = self._fleet.roster
-        wanted = request.args.get(b"node", [b""])[0].decode("utf-8", "replace")
+        wanted = argument(request, "node")
         node = roster.node(wanted)
         if wanted and node is None:
-            raise HttpError(404, f"no node {wanted!r}", "unknown-name", "node")
+            raise as_http_error(no_node(wanted, roster, "node"), is_item=True)
         places = node.devices if node else roster.shown_devices.tolist()
         shown, facts, of_node = [], [], None
         for position in (places[place] for place in page_of(request, len(places))):
@@ -63,9 +68,15 @@ class NodeDevices(ApiResource):
     def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
         """The device of that index."""
         index = _number_below(path, len(self._node.devices))
-        if index is None:
-            return super().getChild(path, request)
-        return DeviceItem(self._fleet, self._history, self._node, index)
+        return self._missing(path) if index is None else DeviceItem(self._fleet, self._history, self._node, index)
+
+    def refusal(self, request: GuardedRequest) -> Response:
+        """Nothing is here by itself."""
+        return self._missing(b"").refusal(request)
+
+    def _missing(self, path: bytes) -> Missing:
+        name = self._node.name
+        return missing("device", name.encode() + b"/" + path, numbered(name, len(self._node.devices), "it has none"))
 
 
 class DeviceItem(ApiResource):
@@ -74,6 +85,7 @@ class DeviceItem(ApiResource):
     def __init__(self, fleet: Fleet, history: History, node: RosterNode, index: int) -> None:
         super().__init__()
         self.putChild(b"link", Links(fleet, node, index))
+        self.putChild(b"parts", Parts(fleet, node, index))
         self.putChild(b"history", DeviceHistory(history, node.first + index, f"{node.name}/{index}"))
         self._of = fleet, node, index
 
@@ -82,14 +94,33 @@ class DeviceItem(ApiResource):
         fleet, node, index = self._of
         parts = fleet.roster.parts.of(node.first + index)
         number = _number_below(path, len(parts))
-        return super().getChild(path, request) if number is None else PartItem(fleet, node, parts[number])
+        if number is not None:
+            return PartItem(fleet, node, parts[number])
+        name = f"{node.name}/{index}"
+        there = f"{numbered(name, len(parts), f'{name} is not divided')}; also there are history, link and parts"
+        return missing("part", name.encode() + b"/" + path, there)
 
     def get(self, request: GuardedRequest) -> Response:
         """The device with all its quantities, and why the most important are what they are."""
         fleet, node, index = self._of
         explained = describe_explanations(fleet, node.first + index)["explanations"]
         device = describe_device(fleet, node, index, fleet.facts(node)[index])
-        return json_response({**device, "links": describe_links(fleet, node, index), "explained": explained})
+        state, links = describe_state(fleet, node.first + index), describe_links(fleet, node, index)
+        return json_response({**device, **state, "links": links, "explained": explained})
+
+
+class Parts(ApiResource):
+    """The parts of one device."""
+
+    isLeaf = True
+
+    def __init__(self, fleet: Fleet, node: RosterNode, index: int) -> None:
+        super().__init__()
+        self._of = fleet, node, index
+
+    def get(self, request: GuardedRequest) -> Response:
+        """Each with its names, what is the matter with it, its work, and the most important of its quantities."""
+        return json_response({"tick": self._of[0].state.tick, "parts": describe_parts(*self._of)})
 
 
 class PartItem(ApiResource):
@@ -119,8 +150,12 @@ class Links(ApiResource):
         fleet, node, index = self._of
         if not path and not request.postpath:
             return self
-        number = _number_below(path, len(fleet.roster.links.of(node.first + index)))
-        return super().getChild(path, request) if number is None else LinkItem(fleet, node, index, number)
+        count = len(fleet.roster.links.of(node.first + index))
+        number = _number_below(path, count)
+        if number is not None:
+            return LinkItem(fleet, node, index, number)
+        name = f"{node.name}/{index}"
+        return missing("link", f"{name}/link/".encode() + path, numbered(name, count, f"{name} has none"))
 
     def get(self, request: GuardedRequest) -> Response:
         """Each with its other end, state, traffic and errors."""

@@ -17,6 +17,8 @@ from fakedev.sim.faults.kinds import KINDS, FaultKind
 class FaultsApi(ApiResource):
     """The faults: list them, inject one."""
 
+    query = ("limit", "offset")
+
     def __init__(self, hub: FaultHub) -> None:
         super().__init__()
         self._hub = hub

@@ -6,6 +6,7 @@ from fakedev.net.api_base import ApiResource, as_http_error, page_of
 from fakedev.net.http_request import GuardedRequest
 from fakedev.net.http_response import Response, json_response
 from fakedev.net.journal_query import find_happenings
+from fakedev.net.query import argument
 from fakedev.sim.errors import Refused
 from fakedev.sim.fleet import Fleet
 
@@ -14,6 +15,7 @@ class JournalApi(ApiResource):
     """What happened last."""
 
     isLeaf = True
+    query = ("kind", "devices", "node", "limit", "offset")
 
     def __init__(self, fleet: Fleet) -> None:
         super().__init__()
@@ -22,7 +24,7 @@ class JournalApi(ApiResource):
     def get(self, request: GuardedRequest) -> Response:
         """What happened, newest first; ``kind``, ``devices``, ``node``, ``limit`` and ``offset`` choose some."""
         kinds, devices = _words(request, b"kind"), _words(request, b"devices")
-        node = request.args.get(b"node", [b""])[0].decode("utf-8", "replace")
+        node = argument(request, "node")
         try:
             every = find_happenings(self._fleet, kinds, devices, node)[::-1]
         except Refused as refusal:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from twisted.web.resource import Resource
 
-from fakedev.net.api_base import ApiResource, page_of
+from fakedev.net.api_base import ApiResource, counted, missing_node, page_of
 from fakedev.net.descriptions import describe_node
 from fakedev.net.http_request import GuardedRequest
-from fakedev.net.http_response import Response, json_response
+from fakedev.net.http_response import HttpError, Response, json_response
 from fakedev.net.pages import Pages
+from fakedev.net.query import argument
 from fakedev.net.topology import describe_topology
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.roster import RosterNode
@@ -17,6 +18,8 @@ from fakedev.sim.roster import RosterNode
 class Nodes(ApiResource):
     """The nodes; ``pool``, ``limit`` and ``offset`` choose some."""
 
+    query = ("pool", "limit", "offset")
+
     def __init__(self, fleet: Fleet, pages: Pages) -> None:
         super().__init__()
         self._fleet = fleet
@@ -24,14 +27,18 @@ class Nodes(ApiResource):
 
     def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
         """A node by name."""
-        node = self._fleet.roster.node(path.decode("utf-8", "replace"))
         if not path and not request.postpath:
             return self
-        return super().getChild(path, request) if node is None else NodeItem(self._fleet, node, self._title(node))
+        name, roster = path.decode("utf-8", "replace"), self._fleet.roster
+        node = roster.node(name)
+        return missing_node(roster, name) if node is None else NodeItem(self._fleet, node, self._title(node))
 
     def get(self, request: GuardedRequest) -> Response:
         """The nodes in the order of the configuration."""
-        pool = request.args.get(b"pool", [b""])[0].decode("utf-8", "replace")
+        pool = argument(request, "pool")
+        pools = list(dict.fromkeys(each.name for each in self._fleet.roster.pools))
+        if pool and pool not in pools:
+            raise HttpError(404, f"no pool {pool[:100]!r}: {counted(pools)}", "unknown-name", "pool")
         nodes = [node for node in self._fleet.roster.shown if pool in ("", node.pool.name)]
         shown = [describe_node(nodes[place], self._title(nodes[place])) for place in page_of(request, len(nodes))]
         return json_response({"nodes": shown, "total": len(nodes)})

@@ -6,7 +6,7 @@ from typing import Any
 
 from twisted.web.resource import Resource
 
-from fakedev.net.api_base import ApiResource, page_of
+from fakedev.net.api_base import ApiResource, counted, missing, page_of
 from fakedev.net.http_request import GuardedRequest
 from fakedev.net.http_response import Response, json_response
 from fakedev.net.queue_descriptions import describe_queue
@@ -22,6 +22,8 @@ class Queues(ApiResource):
     :param figures: None when the configuration has no queues.
     """
 
+    query = ("limit", "offset")
+
     def __init__(self, figures: QueueFigures | None) -> None:
         super().__init__()
         self._figures = figures
@@ -31,8 +33,9 @@ class Queues(ApiResource):
         if not path and not request.postpath:
             return self
         name = path.decode("utf-8", "replace")
-        if self._figures is None or name not in self._figures.broker.queue_names:
-            return super().getChild(path, request)
+        names = self._figures.broker.queue_names if self._figures else ()
+        if self._figures is None or name not in names:
+            return missing("queue", path, counted(names) if names else "the configuration has no queues")
         return QueueItem(self._figures, name)
 
     def get(self, request: GuardedRequest) -> Response:

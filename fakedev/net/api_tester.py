@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from twisted.web.resource import Resource
 
-from fakedev.net.api_base import ApiResource, json_body
+from fakedev.net.api_base import ApiResource, counted, json_body, missing
 from fakedev.net.http_request import GuardedRequest
 from fakedev.net.http_response import HttpError, Response, json_response
 from fakedev.net.tester_driver import PlanDriver
@@ -25,14 +25,17 @@ _COLUMNS: Final = ("seconds", "started", "successes", "failures", "outstanding",
 class LoadCollection(ApiResource):
     """All plans: look at them, change them."""
 
+    query = ("limit", "offset")
+
     def __init__(self, tester: LoadTester) -> None:
         super().__init__()
         self._tester = tester
 
     def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
         """One plan."""
-        driver = self._tester.drivers.get(path.decode("utf-8", "replace"))
-        return super().getChild(path, request) if driver is None else LoadPlan(self._tester, driver)
+        drivers = self._tester.drivers
+        driver = drivers.get(path.decode("utf-8", "replace"))
+        return missing("plan", path, counted(list(drivers))) if driver is None else LoadPlan(self._tester, driver)
 
     def get(self, request: GuardedRequest) -> Response:
         """All plans, and the statistics of all together."""
@@ -94,6 +97,8 @@ def _wanted(fields: dict[str, Any]) -> dict[str, Any]:
 
 class LoadPlan(ApiResource):
     """One plan; its course is below it."""
+
+    query = ("limit", "offset")
 
     def __init__(self, tester: LoadTester, driver: PlanDriver) -> None:
         super().__init__()

@@ -16,6 +16,8 @@ from fakedev.sim.workload_fields import workload_from_fields
 class Workloads(ApiResource):
     """The workloads: list them, start one (which lives until it is stopped, ended or its ttl is over)."""
 
+    query = ("limit", "offset")
+
     def __init__(self, hub: WorkloadHub) -> None:
         super().__init__()
         self._hub = hub

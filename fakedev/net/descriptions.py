@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
 
 from fakedev.sim.churn import origin_of
 from fakedev.sim.fleet import Fleet
+from fakedev.sim.overview import health_of
 from fakedev.sim.roster import RosterNode
 from fakedev.sim.state import Level
 from fakedev.sim.workload import Workload
 from fakedev.sim.workload_fields import fields_of_workload
+
+#: Workloads that are told of a device or part; of more it is said how many there are.
+_MOST_WORKLOADS: Final = 100
+#: What is told of each of the parts of a device: all else is told of one part alone.
+_OF_EACH_PART: Final = frozenset({
+    "usage_ratio", "memory_bandwidth_ratio", "memory_used_bytes", "memory_total_bytes", "core_frequency_mhz",
+    "power_watts", "temperature_celsius", "xid", "lost",
+})  # fmt: skip
 
 
 def describe_workloads(fleet: Fleet, workloads: Sequence[Workload]) -> list[dict[str, Any]]:
@@ -68,14 +79,45 @@ def describe_part(fleet: Fleet, unit: int, facts: Mapping[str, str]) -> dict[str
         "type": roster.nodes[roster.node_position(unit)].pool.device_type.name,
         "facts": dict(facts),
         "quantities": _quantities(fleet.state.levels["part"], unit - roster.device_count),
+        **describe_state(fleet, unit),
     }
 
 
-def _quantities(level: Level, position: int) -> dict[str, float]:
-    """What an entity of a level has."""
+def describe_parts(fleet: Fleet, node: RosterNode, index: int) -> list[dict[str, Any]]:
+    """The parts of a device, each with its names, how it is, and the most important of its quantities."""
+    roster, facts, level = fleet.roster, dict(fleet.part_facts(node)), fleet.state.levels["part"]
+    return [
+        {
+            "part": roster.unit_name(unit),
+            "facts": facts[unit],
+            "quantities": _quantities(level, unit - roster.device_count, _OF_EACH_PART),
+            **describe_state(fleet, unit),
+        }
+        for unit in roster.parts.of(node.first + index)
+    ]
+
+
+def describe_state(fleet: Fleet, unit: int) -> dict[str, Any]:
+    """What is the matter with a device or part, and the workloads that are on it."""
+    which = np.zeros(fleet.roster.parts.unit_count, np.bool_)
+    which[unit] = True
+    found = [each for each, _ in fleet.workloads.on_devices(fleet.roster.parts.spread(which))]
+    told = [{"id": each.workload_id, "name": each.spec.name} for each in found[:_MOST_WORKLOADS]]
+    more = len(found) - len(told)
     return {
-        name: array[position].item() for name, array in sorted(level.arrays.items()) if level.has(name, position)
+        "health": health_of(fleet.state.levels["unit"], unit),
+        "workloads": told,
+        **({"more-workloads": more} if more else {}),
     }
+
+
+def _quantities(level: Level, position: int, names: Collection[str] | None = None) -> dict[str, float]:
+    """What an entity of a level has.
+
+    :param names: of these quantities; None: of all.
+    """
+    wanted = level.arrays if names is None else (name for name in names if name in level.arrays)
+    return {name: level.arrays[name][position].item() for name in sorted(wanted) if level.has(name, position)}
 
 
 def describe_node(node: RosterNode, identity_title: str) -> dict[str, Any]:

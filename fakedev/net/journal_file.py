@@ -12,8 +12,14 @@ from twisted.logger import Logger
 from fakedev.sim.happenings import Happening
 
 
+def _line(fields: dict[str, object]) -> bytes:
+    return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
+
+
 class JournalFile(Service):
     """The journal in files: ``PATH``, before it ``PATH.1``, before that ``PATH.2``, ...
+
+    A line that would be longer than a file may be has null in place of its devices.
 
     :param most_bytes: a file that would get longer is turned over.
     :param keep: how many files there are at most, that which is written among them.
@@ -36,7 +42,9 @@ class JournalFile(Service):
         """Write one line; it is in the file when this returns."""
         if self.failed:
             return
-        line = orjson.dumps(happening.fields(), option=orjson.OPT_APPEND_NEWLINE)
+        line = _line(happening.fields())
+        if len(line) > self._most_bytes:
+            line = _line({**happening.fields(), "devices": None})
         try:
             if self._size and self._size + len(line) > self._most_bytes:
                 self._turn_over()

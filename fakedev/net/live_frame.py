@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fakedev.net.queue_figures import QueueFigures
 from fakedev.net.tester_service import LoadTester
 from fakedev.net.ticker import Ticker
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.overview import HEALTH, health, rounded, summary
+from fakedev.sim.roster import Roster
 from fakedev.sim.spec import PoolSpec
 from fakedev.sim.state import Level
 
@@ -58,6 +62,7 @@ class FrameSource:
 def fleet_outline(fleet: Fleet, version: str) -> dict[str, Any]:
     """What doc/http.md says of the event ``fleet``: who there is, in the order of the arrays of frames."""
     places = {id(pool): place for place, pool in enumerate(fleet.roster.pools)}
+    divided = divided_into(fleet.roster)
     return {
         "version": version,
         "simulated": True,
@@ -68,7 +73,15 @@ def fleet_outline(fleet: Fleet, version: str) -> dict[str, Any]:
             for pool in fleet.roster.pools
         ],
         "nodes": [[node.name, places[id(node.pool)]] for node in fleet.roster.shown],
+        **({"divided": divided} if divided.any() else {}),
     }
+
+
+def divided_into(roster: Roster) -> NDArray[np.int64]:
+    """Into how many instances each device that is shown is divided, 0 for those that are whole: shape (devices,)."""
+    parts = roster.parts
+    count = np.bincount(parts.owners[~parts.is_tile], minlength=parts.device_count)
+    return count[roster.shown_devices]
 
 
 def _limit(fleet: Fleet, pool: PoolSpec) -> float | None:

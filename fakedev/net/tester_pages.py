@@ -13,6 +13,7 @@ from fakedev.net.api_base import page_of
 from fakedev.net.http_request import GuardedRequest
 from fakedev.net.http_resource import Folder, GuardedResource
 from fakedev.net.http_response import HttpError, Response, json_response
+from fakedev.net.query import argument
 from fakedev.net.tester_service import LoadTester, UnknownPlan
 from fakedev.tester.names import ALL
 from fakedev.tester.report_html import node_spread_html, page, statistics_html, tallies_html
@@ -203,11 +204,6 @@ def make_tester_folder(tester: LoadTester) -> Folder:
 def shown_names(request: GuardedRequest) -> range:
     """Which nodes, devices and pods a query with limit and offset asks for."""
     return page_of(request, len(ALL), _MOST_SHOWN)
-
-
-def argument(request: GuardedRequest, name: str) -> str:
-    """An argument of the query, the first of several; empty when it is not there."""
-    return request.args.get(name.encode(), [b""])[0].decode("utf-8", "replace")
 
 
 def result(form: Form, value: float | str, info: str) -> Response:

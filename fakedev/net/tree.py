@@ -19,6 +19,7 @@ from fakedev.net.own_metrics import OwnMetricsResource
 from fakedev.net.page_statistics import PageStatistics, ScrapeStatistics
 from fakedev.net.pages import CachedPage, Pages
 from fakedev.net.program import Program
+from fakedev.net.query import argument, unknown_key
 from fakedev.net.queue_figures import QueueFigures
 from fakedev.net.queue_metrics import QueueMetricsPage
 from fakedev.net.reload_page import Reload
@@ -59,7 +60,10 @@ class Discovery(GuardedResource):
     def get(self, request: GuardedRequest) -> Response:
         """All targets, or those of ``?pool=`` and ``?shard=``; they are reached where this request came to."""
         host = (request.header(b"host") or b"localhost").decode("latin-1")
-        pool, shard = (request.args.get(name, [b""])[0].decode("utf-8", "replace") for name in (b"pool", b"shard"))
+        unknown = unknown_key(request, ("pool", "shard"))
+        if unknown is not None:
+            raise unknown
+        pool, shard = argument(request, "pool"), argument(request, "shard")
         hidden = self._fleet.troubles.hidden()
         try:
             nodes = chosen_nodes(self._fleet.roster, self._pool or pool, parse_shard(shard) if shard else None)

@@ -76,10 +76,7 @@ class Fleet:
         self.happenings = Happenings(self.roster, tell)
         machinery = self.machinery
         self._endings = Endings(self.roster, self.workloads, machinery.device_limits)
-        self.faults = Faults(
-            spec.seed, self.roster, machinery.keys, machinery.unit_quantities, machinery.admission.metric,
-            spec.tick_seconds,
-        )
+        self.faults = Faults(spec.seed, machinery.fault_rules)
         self._clock = WallClock(spec.epoch_seconds, spec.tick_seconds if wall_per_tick is None else wall_per_tick)
         self.turnstile = Turnstile(self.workloads, self._labels.attribution, self.faults, machinery.admission)
         self._base = Base(self.turnstile, self.faults)
@@ -221,12 +218,8 @@ class Fleet:
         gone, begins = self._base.keep_faults(self.spec.faults)
         for fault_id in gone:
             self.faults.clear_if_there(fault_id)
-        machinery = self.machinery
         named_anew = self._base.fault_ids | self.turnstile.brought_by(self._base.workload_ids)
-        self.faults.move(
-            moves.units.new_of, self.roster, machinery.keys, machinery.unit_quantities, machinery.admission.metric,
-            named_anew,
-        )
+        self.faults.move(moves.units.new_of, self.machinery.fault_rules, named_anew)
         self._base.start_faults(begins, gone)
         self.troubles = NodeTroubles(self.faults, self.roster)
 

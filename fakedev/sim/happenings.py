@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fakedev.sim.device_words import words_of
 from fakedev.sim.events import (
     ChangeClock,
     ClearFault,
@@ -19,7 +20,9 @@ from fakedev.sim.events import (
     StartWorkload,
     StopWorkload,
 )
-from fakedev.sim.faults.faults import Change, Faults
+from fakedev.sim.faults.causes import faults_behind, units_by_cause
+from fakedev.sim.faults.fault import Change
+from fakedev.sim.faults.faults import Faults
 from fakedev.sim.moves import Carriage
 from fakedev.sim.randomness import Floats
 from fakedev.sim.recent import Recent
@@ -32,8 +35,10 @@ from fakedev.sim.workload import Verdict, Workload
 MOST_KEPT: Final = 10_000
 #: Devices that these concern, all together: beyond that the oldest are not found by device.
 _MOST_DEVICES: Final = 2_000_000
-#: Devices that are named; of more it is said how many there are.
+#: Devices that are named in a scope; of more it is said how many there are.
 _MOST_NAMED: Final = 8
+#: Characters of device words that are kept of all entries together: beyond that the oldest have none.
+_MOST_WORDS: Final = 16 * 2**20
 #: What is told of a quantity that leaves 0, or comes back to it.
 _FLAGS: Final = {
     "throttled_thermal": ("throttling by heat began", "throttling by heat is over"),
@@ -45,10 +50,12 @@ _FLAGS: Final = {
 _LONGEST_TEXT: Final = 400
 #: What is told of another value.
 _VALUES: Final = {"xid": "XID"}
+#: The end of a workload, whose devices were told when it started.
+_ENDED: Final = "ended"
 #: Every kind of happening.
 HAPPENING_KINDS: Final = (
     "start", "stop", "drop", "clock", "reload", "fault", "clear", "began", "struck", "eased", "over", *_FLAGS, *_VALUES,
-    "ended",
+    _ENDED,
 )  # fmt: skip
 #: Something that concerns no device.
 NOBODY: Final = np.zeros(0, dtype=np.int64)
@@ -62,6 +69,8 @@ class Happening:
         that changed, or the end of a workload.
     :param scope: whom it concerns: devices, a workload, a fault.
     :param cause: the event, fault or quantity that it follows from; empty where that is not known.
+    :param devices: words for all devices and parts that it concerns, joined by commas; empty where those are
+        told with the start of a workload or fault that it is about, or nobody knows them any more.
     """
 
     tick: int
@@ -70,6 +79,16 @@ class Happening:
     scope: str
     cause: str
     text: str
+    devices: str = ""
+
+    @property
+    def size(self) -> int:
+        """Characters that it takes because of its devices."""
+        return len(self.devices)
+
+    def brief(self) -> Happening:
+        """The same without its devices."""
+        return replace(self, devices="")
 
     def fields(self) -> dict[str, object]:
         """As plain values, for a line of the journal."""
@@ -80,6 +99,7 @@ class Happening:
             "scope": self.scope,
             "cause": self.cause,
             "text": self.text,
+            "devices": self.devices.split(",") if self.devices else [],
         }
 
 
@@ -96,12 +116,14 @@ class Happenings:
     def __init__(self, roster: Roster, tell: Callable[[Happening], None] = tell_nobody) -> None:
         self._roster = roster
         self._tell = tell
-        self._recent: Recent[Happening] = Recent(MOST_KEPT, _MOST_DEVICES)
+        self._recent: Recent[Happening] = Recent(MOST_KEPT, _MOST_DEVICES, _MOST_WORDS)
+        self._worded = b"", ""
         self._since = {name: np.zeros(roster.parts.unit_count, dtype=np.int64) for name in (*_FLAGS, *_VALUES)}
 
     def move(self, roster: Roster, moves: Carriage, tick: int) -> None:
         """The units (devices and parts) have new places; those that have come are as they are since ``tick``."""
         self._roster = roster
+        self._worded = b"", ""
         self._recent.move(moves)
         came = np.full(roster.parts.unit_count, tick, dtype=np.int64)
         self._since = {name: moves.carried(since, came) for name, since in self._since.items()}
@@ -123,6 +145,8 @@ class Happenings:
 
         :param devices: positions of the units that it concerns.
         """
+        if len(devices) and happening.kind != _ENDED:
+            happening = replace(happening, devices=self._words(devices))
         self._recent.add(happening, devices)
         self._tell(happening)
 
@@ -142,8 +166,8 @@ class Happenings:
         """
 
         def note(name: str, changed: Positions, text: str) -> None:
-            for devices in faults.by_cause(name, changed) if len(changed) else ():
-                cause = ",".join(fault.fault_id for fault in faults.behind(name, int(devices[0])))
+            for devices in units_by_cause(faults, name, changed) if len(changed) else ():
+                cause = ",".join(fault.fault_id for fault in faults_behind(faults, name, int(devices[0])))
                 self.note(Happening(tick, seconds, name, self.names(devices), cause, text), devices)
 
         for name, (began, ended) in _FLAGS.items():
@@ -173,6 +197,13 @@ class Happenings:
         if not parts.count or not len(changed):
             return changed
         return changed[(changed < parts.device_count) | ~np.isin(parts.owners_of(changed), changed)]
+
+    def _words(self, devices: Positions) -> str:
+        """Words for all of some units. What becomes of faults in a tick often concerns the same."""
+        key = devices.tobytes()
+        if key != self._worded[0]:
+            self._worded = key, ",".join(words_of(self._roster, devices))
+        return self._worded[1]
 
     def names(self, devices: NDArray[np.int64]) -> str:
         """The names of devices; of many the first, and how many more there are."""
@@ -215,7 +246,7 @@ def ending(tick: int, seconds: float, verdict: Verdict, cause: str) -> Happening
     :param cause: the fault that ended it; empty for none.
     """
     text = f"{verdict.name}: {verdict.code} {verdict.text}"
-    return Happening(tick, seconds, "ended", verdict.workload_id, cause, text)
+    return Happening(tick, seconds, _ENDED, verdict.workload_id, cause, text)
 
 
 def _shown(level: Level, name: str) -> Floats | None:

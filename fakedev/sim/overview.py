@@ -34,6 +34,14 @@ def health(level: Level) -> Whole:
     return worst
 
 
+def health_of(level: Level, place: int) -> str:
+    """What is the matter with one entity of a level: one of HEALTH."""
+    for name, quantity in reversed(list(zip(HEALTH, _SIGNS, strict=True))):
+        if level.has(quantity, place) and level.arrays[quantity][place] > 0:
+            return name
+    return HEALTH[0]
+
+
 def rounded(level: Level, quantity: str, factor: float = 1.0) -> Whole:
     """A quantity by ``factor``, as whole numbers, shape (devices,); ABSENT where a device does not have it."""
     values = level.arrays.get(quantity)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Collection
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +16,20 @@ from fakedev.sim.state import Mask
 
 
 class Entry(Protocol):
-    """Something of a kind."""
+    """Something of a kind, a part of which may be forgotten."""
 
     @property
     def kind(self) -> str:
         """Its kind."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """How large the part is that may be forgotten."""
+        ...
+
+    def brief(self) -> Self:
+        """The same without that."""
         ...
 
 
@@ -33,10 +42,13 @@ class Recent(Generic[Kept]):
     :param most: entries that are kept.
     :param most_devices: units that are kept of all of them together; the oldest entries are then found by their
         kind only.
+    :param most_size: what all of them together may have of what may be forgotten; beyond that the oldest forget it.
     """
 
-    def __init__(self, most: int, most_devices: int) -> None:
+    def __init__(self, most: int, most_devices: int, most_size: int) -> None:
         self._most_devices = most_devices
+        self._most_size = most_size
+        self._size = 0
         self._kept: deque[Kept] = deque(maxlen=most)
         #: How many units each of the newest entries concerns, in the same order.
         self._counts: deque[int] = deque(maxlen=most)
@@ -51,7 +63,12 @@ class Recent(Generic[Kept]):
         """
         if len(self._counts) == self._counts.maxlen:
             self._device_count -= self._counts[0]
+        if len(self._kept) == self._kept.maxlen:
+            self._size -= self._kept[0].size
         self._kept.append(entry)
+        self._size += entry.size
+        if self._size > self._most_size:
+            self._forget()
         self._counts.append(len(devices))
         self._devices.frombytes(devices.astype(np.int32).tobytes())
         self._device_count += len(devices)
@@ -78,6 +95,16 @@ class Recent(Generic[Kept]):
         """The units have new places."""
         new_of = np.append(moves.new_of, -1).astype(np.int32)
         self._devices = array("i", new_of[self._flat()].tobytes())
+
+    def _forget(self) -> None:
+        """Let the oldest forget so much that half of what may be is left: so it is not done for each entry."""
+        entries = list(self._kept)
+        for place, entry in enumerate(entries):
+            if 2 * self._size <= self._most_size:
+                break
+            entries[place] = entry.brief()
+            self._size -= entry.size
+        self._kept = deque(entries, self._kept.maxlen)
 
     def _concerned(self, on: Mask) -> list[bool]:
         ends = np.cumsum(self._counts, dtype=np.int64)

@@ -34,7 +34,7 @@ def resolve(words: Sequence[str], roster: Roster, node: str = "") -> NDArray[np.
     :raises Refused: ``unknown-name`` for a word that names nothing, ``bad-argument`` for one that is not clear.
     """
     if node and roster.node(node) is None:
-        raise _no_node(node, roster, "node")
+        raise no_node(node, roster, "node")
     words = list(dict.fromkeys(words))
     if sum(map(_is_pattern, words)) > MOST_PATTERNS:
         raise Refused("bad-argument", f"more than {MOST_PATTERNS} device words with wildcards", "devices")
@@ -120,7 +120,7 @@ def _on_nodes(part: str, device: str, roster: Roster, *, is_whole_fleet: bool) -
     """Positions of the devices that the part after the slash names, on the nodes that the part before it does."""
     nodes = _nodes(part, roster)
     if not nodes:
-        raise _no_node(part, roster, "devices")
+        raise no_node(part, roster, "devices")
     pools = {id(node.pool): node.pool for node in nodes}
     indices = {key: _indices(device, roster.files(pool)) for key, pool in pools.items()}
     found = [node.first + index for node in nodes for index in indices[id(node.pool)]]
@@ -153,7 +153,10 @@ def _parts(word: str, roster: Roster) -> list[int]:
     return found
 
 
-def _no_node(name: str, roster: Roster, where: str) -> Refused:
+def no_node(name: str, roster: Roster, where: str) -> Refused:
+    """What is said of a node that is not there."""
+    if roster.whole is not None and roster.whole.node(name) is not None:
+        return _elsewhere(f"node {name!r}", [name], roster, where)
     known = [node.name for node in roster.nodes]
     return Refused("unknown-name", f"no node {name!r}{_nearest(name, known)}", where)
 

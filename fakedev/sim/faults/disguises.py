@@ -7,7 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from fakedev.sim.faults.faults import Fault, Faults
+from fakedev.sim.faults.fault import Fault
+from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.kinds import Scope
 from fakedev.sim.made import overlaid
 from fakedev.sim.moves import Carriage
@@ -129,5 +130,6 @@ def _names(level: Level, fault: Fault) -> Sequence[str]:
     if fault.kind.name not in ("absent", "nan", "sentinel", "frozen", "counter-reset"):
         return ()
     if fault.metric is not None:
-        return (fault.metric.quantity,)
+        # Of a shard it may be that only boards elsewhere have it.
+        return (fault.metric.quantity,) if fault.metric.quantity in level.arrays else ()
     return [name for name in level.arrays if name != _CREATED]

@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 
 from fakedev.sim.boards.conditions import Conditions
+from fakedev.sim.faults.fault import Fault
 from fakedev.sim.faults.fault_tick import FALLEN_OFF, FaultTick, Report
-from fakedev.sim.faults.faults import Fault
 from fakedev.sim.faults.reported import fallen_off
 from fakedev.sim.levels import DEVICE, REPEATED, Levels
 from fakedev.sim.made import overlaid
