@@ -34,6 +34,15 @@ from tests.http_wire import Answer, Peer, SocketLike
 #: When the reactors of these tests begin, in seconds since 1970.
 BEGIN = 1_800_000_000.0
 
+#: Two pools, each as another exporter shows it; a place for what listens.
+GREEN_AND_BLUE = """
+version: 1
+fleet:
+  seed: 7
+  pools:
+    - {name: green, nodes: [a, b], device: h100, devices-per-node: 2, identity: dcgm}
+    - {name: blue, nodes: [c], device: flex-170, devices-per-node: 2, identity: xpumanager}
+"""
 #: Two nodes of two devices, an address for everything, a workload port for everything.
 SMALL = """
 version: 1

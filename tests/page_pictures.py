@@ -1,6 +1,7 @@
-"""Makes the pictures of the web page in doc/pictures: ``python tests/page_pictures.py [large] [loop]``, six minutes.
+"""Makes the pictures of the web page in doc/pictures: ``python tests/page_pictures.py [large] [loop] [parts]``.
 
-The first are of a run of etc/loop.sh in which the fans of all boards fail for a while, the last of 10,000 GPUs.
+It takes seven minutes. They are of 10,000 GPUs, of a run of etc/loop.sh in which the fans of all boards fail for a
+while, and of divided boards and of links.
 """
 
 from __future__ import annotations
@@ -43,6 +44,37 @@ faults:
 """
 
 
+PARTS = """
+version: 1
+fleet:
+  seed: 7
+  pools:
+    - name: mig
+      nodes: 4
+      device: a100
+      devices-per-node: 8
+      mig: [3g.20gb, 2g.10gb, 1g.5gb]
+      devices: [{index: 0, mig: []}, {index: 1, mig: []}, {index: 2, mig: [7g.40gb]}]
+      identity: dcgm
+    - {name: dgx, nodes: 4, device: h100, devices-per-node: 8, identity: dcgm}
+web: ["127.0.0.1:%d"]
+workloads:
+  listen: ["%s/workload.sock"]
+  base:
+    - name: all-reduce
+      devices: "dgx-*/*"
+      profile: "70:10:0"
+      kind: tensor
+      metrics: {fabric-tx: "60%%", fabric-rx: "60%%"}
+    - {name: pretraining, devices: "mig-*/[0-1]", profile: "97:2:0", kind: tensor}
+    - {name: training, devices: "mig-*/[3-7]/0", profile: "90:5:0", pod: train-0, metrics: {memory: 12GiB}}
+    - {name: chat, devices: "mig-*/[3-7]/2", profile: "40:25:0", pod: chat-0, metrics: {memory: 3GiB}}
+faults:
+  - {kind: link-down, devices: dgx-0/3, link: 5}
+  - {kind: xid, code: 31, devices: mig-0/4/1}
+"""
+
+
 @contextmanager
 def running(command: list[str], folder: Path, port: int, **environment: str) -> Iterator[str]:
     """A program that serves the page at a port; its address."""
@@ -70,12 +102,19 @@ def ask(address: str, body: Any = None) -> Any:
         return json.loads(answer.read())
 
 
-def picture(browser: Browser, name: str, place: str, size: tuple[int, int] = WIDE, theme: str = "light") -> None:
-    """Show a place of the page, and keep what is to be seen."""
+def picture(
+    browser: Browser, name: str, place: str, size: tuple[int, int] = WIDE, theme: str = "light", below: str = ""
+) -> None:
+    """Show a place of the page, and keep what is to be seen.
+
+    :param below: an element that is scrolled to; empty for none.
+    """
     browser.resize(*size)
     browser.theme(theme)
     browser.value(f"location.hash = '{place}'")
     time.sleep(3)
+    if below:
+        browser.value(f"document.querySelector('{below}').scrollIntoView({{block: 'end'}})")
     browser.value("scrollTo(0, 0)")
     time.sleep(0.5)
     PICTURES.mkdir(exist_ok=True)
@@ -126,9 +165,22 @@ def of_ten_thousand(browser: Browser, folder: Path) -> None:
         picture(browser, "health-dark", "fleet", theme="dark")
 
 
+def of_parts(browser: Browser, folder: Path) -> None:
+    """A divided GPU, and one of whose links one is down."""
+    port = free_port()
+    (folder / "parts.yaml").write_text(PARTS % (port, folder))
+    with running([*console("fakedev"), "serve", "--config", str(folder / "parts.yaml")], folder, port) as address:
+        browser.open(f"{address}/#fleet")
+        time.sleep(60)
+        picture(browser, "parts-light", "fleet/mig-0/4")
+        browser.value("document.querySelector('aside .why').parentElement.open = false")
+        browser.value("document.querySelector('.links details').open = true")
+        picture(browser, "links-dark", "fleet/dgx-0/3", theme="dark", below=".links")
+
+
 def main() -> int:
-    """Make all of them, or those named: ``large``, ``loop``."""
-    names = sys.argv[1:] or ["large", "loop"]
+    """Make all of them, or those named: ``large``, ``loop``, ``parts``."""
+    names = sys.argv[1:] or ["large", "loop", "parts"]
     with tempfile.TemporaryDirectory() as name:
         browser = Browser("chromium", Path(name), *WIDE)
         try:
@@ -136,6 +188,8 @@ def main() -> int:
                 of_ten_thousand(browser, Path(name))
             if "loop" in names:
                 of_the_loop(browser, Path(name))
+            if "parts" in names:
+                of_parts(browser, Path(name))
         finally:
             browser.close()
     return 0

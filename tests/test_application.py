@@ -18,16 +18,10 @@ from fakedev.net.workload_port import WorkloadPortFactory
 from fakedev.sim.events import DropWorkload, Stamped, StartWorkload
 from fakedev.sim.journal import RecordHead, read_record
 from fakedev.tap import makeService
-from tests.application import SMALL, AppReactor, application, parsed
+from tests.application import GREEN_AND_BLUE, SMALL, AppReactor, application, parsed
 from tests.http_wire import Peer
 
-TWO_POOLS = """
-version: 1
-fleet:
-  seed: 7
-  pools:
-    - {name: green, nodes: [a, b], device: h100, devices-per-node: 2, identity: dcgm}
-    - {name: blue, nodes: [c], device: flex-170, devices-per-node: 2, identity: xpumanager}
+TWO_POOLS = GREEN_AND_BLUE + """\
 web:
   - {listen: "127.0.0.1:9400", serve: metrics}
   - {listen: "127.0.0.1:9401", pool: blue}

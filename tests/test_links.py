@@ -208,6 +208,8 @@ class TestLinks:
         assert explain(fleet, 1, TX)[0].text.startswith("6 of 7 links are up; down: 1 (to dgx-0/0/link/0); work: w1")
         assert explain(fleet, 1, "links_up")[0].faults == ("f2",), "the fault is at the other end"
         assert explain(fleet, 2, "links_up")[0].text == "7 of 7 links are up"
+        unasked = [[each.metric for each in explain(fleet, device)][-1] for device in (0, 1, 2)]
+        assert unasked == ["links_up", "links_up", "memory_used_bytes"], "told unasked where one is down"
         assert explain(fleet, 2, "pcie_link_width")[0].text == "generation 5 of 5, 16 of 16 lanes"
 
     def test_one_link_explained(self) -> None:

@@ -16,13 +16,15 @@ from tests.real_service import Service, eventually, free_port, ready
 
 pytestmark = pytest.mark.real
 
-#: Two nodes, a queue with its load and nobody who works, an address without a token and one with it.
+#: Two nodes, one whose device is divided, a queue with its load and nobody who works, one address with a token.
 CONFIG = """
 version: 1
 fleet:
   seed: 7
   tick: 250ms
-  pools: [{name: p, nodes: 2, node-name: "dgx-{}", device: h100, devices-per-node: 4, identity: dcgm}]
+  pools:
+    - {name: p, nodes: 2, node-name: "dgx-{}", device: h100, devices-per-node: 4, identity: dcgm}
+    - {name: m, nodes: [mig-0], device: a100, devices-per-node: 1, mig: [3g.20gb, 1g.5gb], identity: dcgm}
 web: ["127.0.0.1:%(port)d", {listen: "127.0.0.1:0", token: open-sesame}]
 workloads:
   listen: ["%(folder)s/workload.sock"]
@@ -35,8 +37,8 @@ tester:
   plans: [{queue: sleep, parallel: 2, most-parallel: 50}]
 """
 MARKUP = "<script>document.title='taken'</script>"
-#: Every tab, and a device.
-TABS = ("fleet", "fleet/dgx-0/1", "workloads", "faults", "queues", "tester", "metrics")
+#: Every tab, a device, and one that is divided.
+TABS = ("fleet", "fleet/dgx-0/1", "fleet/mig-0/0", "workloads", "faults", "queues", "tester", "metrics")
 #: Roles of what must have a name.
 NAMED = {
     *("button", "textbox", "combobox", "link", "radio", "slider", "spinbutton", "searchbox"),
@@ -104,6 +106,16 @@ def press(browser: Browser, panel: str, text: str) -> None:
     )
 
 
+def unfold(browser: Browser, place: str) -> None:
+    """Show what is folded away at a place, also of each part of a device."""
+    has_parts = "mig-0" in place
+    if has_parts:
+        browser.until("document.querySelector('.parts li') !== null")
+    browser.value("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    if has_parts:
+        browser.until("document.querySelector('.parts .why li') !== null")
+
+
 def no_complaint(browser: Browser) -> None:
     """Nothing in the console, nothing from another host, and no script of ours was made from data."""
     assert browser.value("document.title") == "fakedev: simulated fleet"
@@ -117,7 +129,7 @@ def test_open_and_watch(stand: Stand) -> None:
     browser = stand.open()
     assert "simulated" in browser.value("document.querySelector('header').innerText").lower()
     before = browser.until(f"{USAGE}.includes('Mean usage') && {USAGE}.match(/[0-9]/) && {USAGE}")
-    assert "on 2 nodes" in before
+    assert "on 3 nodes" in before
     browser.until(f"{USAGE} !== {json.dumps(before)}")
     drawn = "(() => { const c = document.querySelector('.map canvas'); return c.width && c.getContext('2d')"
     painted = drawn + ".getImageData(0, 0, c.width, c.height).data.some((value) => value > 0); })()"
@@ -176,6 +188,53 @@ def test_a_device_by_keyboard(stand: Stand) -> None:
     browser.value("document.getElementById('tab-fleet').focus()")
     browser.press("ArrowRight")
     browser.until("location.hash === '#workloads' && document.activeElement.id === 'tab-workloads'")
+    no_complaint(browser)
+
+
+def test_parts_of_a_device(stand: Stand) -> None:
+    """Instances with their load, memory, pod and state, asked for only while they are looked at."""
+    work = {"name": "train", "devices": ["mig-0/0/1"], "profile": "50:0:0", "pod": "train-0"}
+    stand.service.fetch("/api/v1/workloads", work)
+    stand.service.fetch("/api/v1/faults", {"kind": "xid", "code": 31, "devices": ["mig-0/0/0"]})
+    browser = stand.open("#fleet/mig-0/0")
+    rows = "[...document.querySelectorAll('.parts > li')].map((row) => row.innerText.replace(/\\s+/g, ' '))"
+    found = browser.until(f"{rows}[1]?.includes('train-0') && {rows}[0].includes('XID 31') && {rows}")
+    assert found[0].startswith("mig-0/0/0 3g.20gb, id 2 XID 31 Load 0.0 % Memory 0 B of 19.5 GiB no pod")
+    assert found[1].startswith("mig-0/0/1 1g.5gb, id 7 well Load 50.0 % Memory")
+    assert "divided (MIG) 1" in browser.value("document.querySelector('.legend').innerText")
+    browser.value("document.querySelectorAll('.parts details')[1].open = true")
+    browser.until(f"{rows}[1].includes('of the whole device mig-0/0')")
+    browser.value("document.querySelector('.parts').parentElement.open = false")
+    settled = "document.getElementById('clock').textContent"
+
+    def asked() -> int:
+        """How often parts were asked for, after some ticks in which a question on its way could come to an end."""
+        for _ in range(3):
+            browser.until(f"{settled} !== {json.dumps(browser.value(settled))}")
+        return sum("/parts" in address for address in browser.asked)
+
+    before = asked()
+    assert (before > 0, asked()) == (True, before)
+    press(browser, "fleet", "Put work on it")
+    browser.until("document.querySelector('#panel-workloads form').elements.devices.value === 'mig-0/0'")
+    no_complaint(browser)
+
+
+def test_links_of_a_device(stand: Stand) -> None:
+    """Which of them are up, where they lead and what they carry; one that is down, and why."""
+    stand.service.fetch("/api/v1/faults", {"kind": "link-down", "link": 5, "devices": ["dgx-0/1"]})
+    browser = stand.open("#fleet/dgx-0/1")
+    panel = "document.querySelector('.links').innerText"
+    browser.until(f"{panel}.includes('NVLink: 17 of 18 up')")
+    browser.value("document.querySelector('.links details').open = true")
+    row = "document.querySelectorAll('.links tbody tr')[5].innerText.split(/[\\t\\n]+/).map((text) => text.trim())"
+    assert browser.value(row)[:3] == ["5", "switch 1, port 6", "down, 1 error"]
+    assert "down: 5 (to dgx-0/switch/1)" in browser.until("document.querySelector('aside .why').innerText")
+    facts = browser.value("document.querySelector('.links').parentElement.innerText")
+    assert "generation 5, x16" in facts
+    assert "NUMA node" in facts
+    stand.service.fetch("/api/v1/faults", method="DELETE")
+    browser.until(f"{panel}.includes('NVLink: all 18 up')")
     no_complaint(browser)
 
 
@@ -270,6 +329,7 @@ def test_accessible(stand: Stand, theme: str) -> None:
         browser.value(f"location.hash = '#{name}'")
         browser.until(f"!document.getElementById('panel-{name.split('/')[0]}').hidden")
         browser.until("!document.querySelector('#said p')")
+        unfold(browser, name)
         found = json.loads(browser.value("axe.run().then((found) => JSON.stringify(found.violations))"))
         wrong = [(each["id"], [node["html"][:150] for node in each["nodes"]]) for each in found]
         assert wrong == [], (name, wrong)
@@ -284,6 +344,7 @@ def test_everything_has_a_name(stand: Stand) -> None:
         for name in TABS:
             browser.value(f"location.hash = '#{name}'")
             browser.until(f"!document.getElementById('panel-{name.split('/')[0]}').hidden")
+            unfold(browser, name)
             nodes = browser.call("Accessibility.getFullAXTree")["nodes"]
             shown = [node for node in nodes if not node["ignored"] and node["role"]["value"] in NAMED]
             nameless = [node for node in shown if not node["name"]["value"]]

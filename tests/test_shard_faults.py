@@ -1,4 +1,4 @@
-"""Faults of single metrics in shards: each takes and refuses them as the whole fleet does."""
+"""Faults in shards: each takes and refuses them as the whole fleet does, and shows what they do."""
 
 from __future__ import annotations
 
@@ -84,6 +84,42 @@ class TestFleets:
                 advance(fleet, 2)
                 assert list(fleet.faults.by_id) == ["config-1"] * (kind != "counter-reset")
             assert_same(whole, shards)
+
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {"kind": "lost"},
+            {"kind": "nan", "metric": METRIC, "start": 3},
+            {"kind": "inlet", "duration": 6},
+            {"kind": "frozen", "every": 2, "probability": 0.5},
+            {"kind": "ecc-single"},
+            {"kind": "ecc-single", "every": 3},
+            {"kind": "slow-page"},
+        ],
+    )
+    def test_boards_that_come(self, fields: dict[str, object]) -> None:
+        """A fault of the configuration concerns boards that come to a shard which had none of its devices."""
+        spec = replace(SPEC, faults=(fault_from_fields({"devices": "dgx-*/*", **fields}),))
+        whole, shards = Fleet(spec), shards_of(spec, 2)
+        for nodes in (1, 3, 1, 2):
+            coming = replace(spec, pools=(spec.pools[0], boards_of("h100", nodes=nodes)))
+            for fleet in (whole, *shards):
+                fleet.apply(Reload(Machinery(replace(coming, shard=fleet.spec.shard)), RecordHead("1", 0.0)))
+            for _ in range(3):
+                for fleet in (whole, *shards):
+                    fleet.advance()
+                assert_same(whole, shards)
+            assert [list(shard.faults.by_id) for shard in shards] == [list(whole.faults.by_id)] * 2
+
+    def test_what_only_boards_elsewhere_can_have(self) -> None:
+        """A fault of the configuration that the whole fleet takes is no error of a shard without such boards."""
+        cap = fault_from_fields({"kind": "power-cap", "devices": "*/*", "watts": 600})
+        link = fault_from_fields({"kind": "link-down", "devices": "*/*", "link": 3})
+        spec = replace(SPEC, faults=(cap, link))
+        whole, shards = Fleet(spec), shards_of(spec, 2)
+        for fleet in (whole, *shards):
+            advance(fleet, 2)
+        assert_same(whole, shards)
 
     def test_metrics_that_go(self) -> None:
         """A fault ends everywhere when no board of the fleet has its metric any more."""

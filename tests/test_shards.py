@@ -129,22 +129,23 @@ def _fault(draw: st.DrawFn, pools: Sequence[PoolSpec]) -> FaultSpec:
     return fault_from_fields(fields)
 
 
+def _is_taken(fleet: Fleet, event: Event) -> bool:
+    try:
+        fleet.apply(event)
+    except Refused:
+        return False
+    return True
+
+
 def _taken(pools: tuple[PoolSpec, ...], seed: int, base: Sequence[Any], faults: Sequence[Any]) -> FleetSpec:
     """A fleet with those of the workloads and faults that it can have."""
     spec = FleetSpec(pools, seed)
     fleet = Fleet(spec)
 
-    def is_taken(event: Any) -> bool:
-        try:
-            fleet.apply(event)
-        except Refused:
-            return False
-        return True
-
     return replace(
         spec,
-        base=tuple(each for each in base if is_taken(StartWorkload(each))),
-        faults=tuple(each for each in faults if is_taken(InjectFault(each))),
+        base=tuple(each for each in base if _is_taken(fleet, StartWorkload(each))),
+        faults=tuple(each for each in faults if _is_taken(fleet, InjectFault(each))),
     )
 
 
@@ -186,20 +187,12 @@ class WholeTests(SynchronousTestCase):
         whole, shards = Fleet(spec), shards_of(spec, count)
         for _ in range(8):
             for event in data.draw(st.lists(_event(pools), max_size=2)):
-                if self._apply(whole, event):
-                    taken = [self._apply(shard, event) for shard in shards]
+                if _is_taken(whole, event):
+                    taken = [_is_taken(shard, event) for shard in shards]
                     self.assertTrue(any(taken), event)
             for fleet in (whole, *shards):
                 fleet.advance()
             assert_same(whole, shards)
-
-    @staticmethod
-    def _apply(fleet: Fleet, event: Event) -> bool:
-        try:
-            fleet.apply(event)
-        except Refused:
-            return False
-        return True
 
     def test_order_of_arrival(self) -> None:
         """Two alike that come in one tick are told apart in the same way everywhere."""
@@ -283,14 +276,18 @@ class OneShardTests(SynchronousTestCase):
         self.assertEqual(loads(self.fleet), [0, 50, 0, 50])
 
     def test_ids(self) -> None:
-        """Workloads and faults of the configuration have the same ids in every shard."""
+        """Workloads and faults of the configuration have the same ids in every shard, faults are in all of them."""
         base = tuple(workload(f"dgx-{node}/0") for node in range(4))
         faults = tuple(FaultSpec("lost", (f"dgx-{node}/1",)) for node in range(4))
         shards = shards_of(replace(self.spec, base=base, faults=faults), 2)
-        ids = [sorted([*shard.workloads.by_id, *shard.faults.by_id]) for shard in shards]
-        even = ["base-work", "base-work-3", "config-1", "config-3"]
-        odd = ["base-work-2", "base-work-4", "config-2", "config-4"]
-        self.assertEqual(sorted(ids), [even, odd])
+        self.assertEqual(
+            sorted(sorted(shard.workloads.by_id) for shard in shards),
+            [["base-work", "base-work-3"], ["base-work-2", "base-work-4"]],
+        )
+        for shard in shards:
+            self.assertEqual(list(shard.faults.by_id), [f"config-{number}" for number in range(1, 5)])
+        here = sorted([each.fault_id for each in shard.faults.by_id.values() if len(each.devices)] for shard in shards)
+        self.assertEqual(here, [["config-1", "config-3"], ["config-2", "config-4"]])
 
     def test_only_what_is_needed(self) -> None:
         """Nodes of others are simulated when work of ours depends on them, and shown nowhere."""

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-TREE = """
-version: 1
-fleet:
-  seed: 7
-  pools:
-    - {name: green, nodes: [a, b], device: h100, devices-per-node: 2, identity: dcgm}
-    - {name: blue, nodes: [c], device: flex-170, devices-per-node: 2, identity: xpumanager}
+from tests.application import GREEN_AND_BLUE
+
+TREE = GREEN_AND_BLUE + """\
 web:
   - "127.0.0.1:9400"
   - {listen: "127.0.0.1:9401", serve: metrics}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from typing import Final
 from weakref import ref
 
 import numpy as np
@@ -13,6 +14,9 @@ from fakedev.exposition.labels import escaped_help
 from fakedev.exposition.lines import NO_LINES, Lines, RowKinds
 from fakedev.sim.randomness import Floats
 from fakedev.sim.state import Level, State
+
+#: From here on a number has no bits of 64.
+_TOO_LARGE: Final = 2.0**63
 
 
 class Family:
@@ -104,8 +108,15 @@ class Family:
             whole = level.arrays[row.per][positions]
             values = np.divide(values, whole, out=np.zeros(len(values)), where=whole != 0)
         if row.bits:
-            values = ((values.astype(np.int64) & row.bits) != 0).astype(np.float64)
+            values = _any_set(values, row.bits)
         return values * self._units[number]
+
+
+def _any_set(values: Floats, bits: int) -> Floats:
+    """1 where any of some bits is set, else 0; NaN, and what is too large to have bits, stays as a fault shows it."""
+    has_bits = np.abs(values) < _TOO_LARGE
+    is_set = (np.where(has_bits, values, 0.0).astype(np.int64) & bits) != 0
+    return np.where(has_bits, is_set.astype(np.float64), values)
 
 
 def _nothing() -> None:

@@ -1,9 +1,13 @@
-// One device: its charts of the last minutes, why its values are what they are, and all of them.
+// One device: its parts, why its values are what they are, its charts of the last minutes, its links, and all values.
 import { get } from "./ask.js";
 import { Chart } from "./chart.js";
 import { card, make, put } from "./dom.js";
 import { quantity, words } from "./format.js";
+import { Connections } from "./links.js";
+import { list, pairs } from "./lists.js";
+import { PartsList } from "./parts.js";
 import { Polling } from "./polling.js";
+import { HEALTH_WORDS } from "./scales.js";
 import { Series } from "./series.js";
 
 const FACTS = ["uuid", "product_name", "pci_address", "serial", "pod", "namespace", "container"];
@@ -28,6 +32,8 @@ export class DevicePanel {
       factor,
       chart: new Chart(title, [[title, tint]], { height: 100, ...options }),
     }));
+    this.parts = new PartsList(app);
+    this.connections = new Connections();
     this.facts = make("dl", { class: "facts" });
     this.values = make("dl", { class: "facts" });
     const close = make(
@@ -51,11 +57,13 @@ export class DevicePanel {
       [close],
       this.type,
       this.actions,
+      this.parts.element,
       this.reasons,
       make(
         "div",
         { class: "stack" },
         ...this.charts.map(({ chart }) => chart.element),
+        this.connections.element,
         make("details", {}, make("summary", {}, "What it is"), this.facts),
         make("details", {}, make("summary", {}, "All values"), this.values),
       ),
@@ -69,6 +77,7 @@ export class DevicePanel {
   /** Show a device; none when the name is empty. */
   open(name) {
     this.element.hidden = !name;
+    if (name !== this.name) this.parts.of("");
     if (!name) {
       this.name = "";
       return;
@@ -83,7 +92,9 @@ export class DevicePanel {
 
   /** There is a new tick. */
   frame() {
-    if (this.name) this.polling.ask();
+    if (!this.name) return;
+    this.polling.ask();
+    this.parts.frame();
   }
 
   async _recall(name) {
@@ -101,9 +112,10 @@ export class DevicePanel {
   }
 
   _show(value) {
-    const { quantities, facts, explained = [] } = value;
+    const { quantities, facts, health, explained = [] } = value;
     if (value.device !== this.name) return;
-    put(this.type, `${value.type}${facts.pod ? `, used by ${facts.pod}` : ""}`);
+    const matter = health && health !== "well" ? `, ${HEALTH_WORDS[health]}` : "";
+    put(this.type, `${value.type}${facts.pod ? `, used by ${facts.pod}` : ""}${matter}`);
     const frame = this.app.live.frame;
     if (frame) this.past.add(frame.seconds, ...CHARTS.map(([key, , , factor]) => scaled(quantities[key], factor)));
     this._draw();
@@ -111,10 +123,9 @@ export class DevicePanel {
     pairs(
       this.why,
       explained.map(({ metric, value: shown, text }) => [`${words(metric)} ${quantity(metric, shown)}`, text]),
-      "li",
-      "b",
-      "span",
     );
+    this.parts.of(address(value.device), value.parts);
+    this.connections.show(value);
     list(
       this.facts,
       FACTS.filter((name) => facts[name]).map((name) => [words(name), facts[name]]),
@@ -141,23 +152,4 @@ function address(name) {
 
 function scaled(value, factor) {
   return value === null || value === undefined ? null : value * factor;
-}
-
-/** Terms and what belongs to them, in the elements that are there already. */
-function list(place, entries) {
-  while (place.children.length > 2 * entries.length) place.lastChild.remove();
-  entries.forEach(([term, text], number) => {
-    if (place.children.length <= 2 * number) place.append(make("dt"), make("dd"));
-    put(place.children[2 * number], term);
-    put(place.children[2 * number + 1], text);
-  });
-}
-
-function pairs(place, entries, outer, first, second) {
-  while (place.children.length > entries.length) place.lastChild.remove();
-  entries.forEach(([one, other], number) => {
-    if (place.children.length <= number) place.append(make(outer, {}, make(first), make(second)));
-    put(place.children[number].firstChild, one);
-    put(place.children[number].lastChild, other);
-  });
 }

@@ -165,6 +165,7 @@ export class FleetTab {
           this.counts.push(make("b"));
           return make("span", {}, swatch(palette[place]), `${HEALTH_WORDS[name]} `, this.counts[place]);
         }),
+        ...this._divided(),
       );
       this._count();
       return;
@@ -177,7 +178,19 @@ export class FleetTab {
       paper.fillStyle = tint;
       paper.fillRect(place, 0, 1, 1);
     });
-    this.legend.replaceChildren(make("span", {}, String(low)), ramp, make("span", {}, `${high} ${unit}`));
+    this.legend.replaceChildren(
+      make("span", {}, String(low)),
+      ramp,
+      make("span", {}, `${high} ${unit}`),
+      ...this._divided(),
+    );
+  }
+
+  /** What the cut cells of the map are. */
+  _divided() {
+    const divided = this.live.outline.divided?.filter((pieces) => pieces > 0).length;
+    if (!divided) return [];
+    return [make("span", {}, make("span", { class: "swatch cut" }), `divided (MIG) ${number(divided)}`)];
   }
 
   _count() {

@@ -99,11 +99,30 @@ export class FleetMap {
       paper.fillStyle = palette[step] ?? palette.at(-1);
       for (const place of places) paper.fillRect(cells[2 * place], cells[2 * place + 1], side, side);
     }
+    this._cut([...byStep.values()].flat(), side);
     this.drawn = wanted;
     if (this.cell >= WITH_NUMBERS)
       wanted.forEach((step, place) => this._write(place, palette[step] ?? palette.at(-1), side));
     for (const place of [this.chosen, this.pointed]) this._frame(place, side);
     if (this.pointed >= 0) this._say();
+  }
+
+  /** Cut the foot of those that are divided into as many pieces; of small cells just the foot off. */
+  _cut(places, side) {
+    const { divided } = this.live.outline;
+    if (!divided) return;
+    const { cells, paper } = this;
+    const [line, foot] = [side > 40 ? 2 : 1, Math.max(2, Math.round(side / 7))];
+    paper.fillStyle = colour("card");
+    for (const place of places) {
+      const pieces = divided[place];
+      if (!pieces) continue;
+      const [x, y] = [cells[2 * place], cells[2 * place + 1]];
+      paper.fillRect(x, y + side - foot - line, side, line);
+      if (side < 4 * pieces) continue;
+      for (let piece = 1; piece < pieces; piece++)
+        paper.fillRect(x + Math.round((piece * side) / pieces), y + side - foot, line, foot);
+    }
   }
 
   _frame(place, side) {
@@ -196,7 +215,8 @@ export class FleetMap {
     put(
       this.tip,
       `${live.name(pointed)}  ${shown(usage[pointed], " %")}  ${shown(temperature[pointed], " °C")}  ` +
-        `${shown(power[pointed], " W")}${health[pointed] ? `  ${live.outline.health[health[pointed]]}` : ""}`,
+        `${shown(power[pointed], " W")}${health[pointed] ? `  ${live.outline.health[health[pointed]]}` : ""}` +
+        (live.outline.divided?.[pointed] ? `  in ${live.outline.divided[pointed]} instances` : ""),
     );
     const left = Math.min(this.cells[2 * pointed], this.element.clientWidth - this.tip.offsetWidth);
     const top = this.cells[2 * pointed + 1] - this.tip.offsetHeight - 4;

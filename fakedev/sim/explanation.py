@@ -75,13 +75,16 @@ class _Device:
 def explain(fleet: Fleet, position: int, metric: str = "") -> list[Explanation]:
     """Why a device shows a metric, or the most important ones.
 
-    :param metric: the name of a quantity; empty for the most important that the device has.
+    :param metric: the name of a quantity; empty for the most important that the device has, and its links if some are
+        down.
     """
     device = _Device(fleet, position)
     names = [metric] if metric else [name for name in IMPORTANT if device.level.has(name, position) or name == "lost"]
     if not metric and not device.value("lost"):
         names.remove("lost")
     owner = fleet.roster.parts.owner(position)
+    if not metric and owner == position and links_down(link_history(fleet.state.levels), position):
+        names.append("links_up")
     if owner == position:
         return [_explained(device, name) for name in names]
     board = _Device(fleet, owner)

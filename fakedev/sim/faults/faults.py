@@ -97,6 +97,8 @@ class Faults:
     def move(self, new_of: Positions, rules: FaultRules, named_anew: Collection[str]) -> None:
         """The devices have new places: faults follow theirs; one that has no device any more is gone.
 
+        In a shard one of the configuration stays: devices of it may come here later.
+
         :param new_of: the new position of each device, -1 of those that are gone.
         :param rules: which there can be from here on.
         :param named_anew: ids of the faults that concern what their words name now.
@@ -113,7 +115,9 @@ class Faults:
                 order = np.argsort(places)[np.count_nonzero(places < 0) :]
                 fault.devices, fault.keys = places[order], fault.keys[order]
             fault.on = np.isin(fault.devices, concerned)
-            if not len(fault.devices) or (fault.metric is not None and fault.metric.quantity not in rules.known):
+            is_elsewhere = fault.fault_id in named_anew and rules.roster.whole is not None
+            is_gone = not len(fault.devices) and not is_elsewhere
+            if is_gone or (fault.metric is not None and fault.metric.quantity not in rules.known):
                 del self.by_id[fault.fault_id]
 
     # -- the tick ---------------------------------------------------------------------------------
@@ -132,7 +136,7 @@ class Faults:
             self._act(fault, fault.effect.hold, effects, tick.held)
             if tick.is_over:
                 del self.by_id[fault.fault_id]
-        return effects
+        return effects if any(len(fault.devices) for fault, _ in ticks) else None
 
     @staticmethod
     def _act(fault: Fault, act: Act, effects: FaultTick, devices: Positions) -> None:
@@ -151,7 +155,7 @@ class Faults:
             fault.on = np.zeros_like(was)
             self.has_moved |= bool(was.any())
             left = fault.devices[was]
-            if fault.period >= 0:
+            if fault.period >= 0 and len(fault.devices):
                 self.changes.append(Change(fault, "over", left))
             return _Tick(none, none, left, is_over=True)
         if age < 0:
@@ -167,7 +171,7 @@ class Faults:
         self.has_moved |= bool((fault.on != was).any())
         struck = fault.devices[now_on & ~was]
         recovered = fault.devices[was & ~now_on]
-        if is_first or len(struck) or len(recovered):
+        if (is_first and len(fault.devices)) or len(struck) or len(recovered):
             self._note(fault, struck, recovered, is_first)
         return _Tick(struck, fault.concerned, recovered, is_over=not fault.lasts and not every)
 

@@ -14,7 +14,7 @@ from fakedev.sim.faults.fault import Fault
 from fakedev.sim.faults.kinds import KINDS, FaultKind, Scope
 from fakedev.sim.faults.on_parts import check_parts
 from fakedev.sim.faults.spec import FaultSpec
-from fakedev.sim.randomness import Keys
+from fakedev.sim.randomness import Floats, Keys
 from fakedev.sim.roster import Roster
 from fakedev.sim.schedule import Positions
 from fakedev.sim.selectors import resolve_here
@@ -84,14 +84,15 @@ class FaultRules:
             if not len(devices) and not may_lack:
                 raise Refused("unknown-name", f"none of the devices has a link {link}", "link")
         if "watts" in spec.values and len(devices):
-            devices = self._with_limit(devices, spec.values["watts"])
+            limits, watts = self._power_limits(devices), spec.values["watts"]
+            if watts > limits.max() and not may_lack:
+                text = f"watts: none of the devices may have more than {limits.max():g} W"
+                raise Refused("bad-argument", text, "watts")
+            devices = devices[limits >= watts]
         return devices
 
-    def _with_limit(self, devices: Positions, watts: float) -> Positions:
-        """Those of some devices that may be capped at so much power: a driver takes no limit above the type's."""
+    def _power_limits(self, devices: Positions) -> Floats:
+        """At how much power each of some devices may be capped: a driver takes no limit above the type's."""
         types = [node.pool.device_type for node in self.roster.nodes]
         limits = np.array([each.dynamics.power_limit_watts if each.dynamics else 0.0 for each in types])
-        limits = limits[self.roster.node_positions(devices)]
-        if watts > limits.max():
-            raise Refused("bad-argument", f"watts: none of the devices may have more than {limits.max():g} W", "watts")
-        return devices[limits >= watts]
+        return limits[self.roster.node_positions(devices)]
