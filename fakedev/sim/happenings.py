@@ -115,13 +115,14 @@ class Happenings:
         self._roster = roster
         self._tell = tell
         self._recent: Recent[Happening] = Recent(MOST_KEPT, _MOST_DEVICES, _MOST_WORDS)
-        self._worded = b"", ""
+        #: Words for units that were told of in this tick: what becomes of faults often concerns the same again.
+        self._worded: dict[bytes, str] = {}
         self._since = {name: np.zeros(roster.parts.unit_count, dtype=np.int64) for name in (*_FLAGS, *_VALUES)}
 
     def move(self, roster: Roster, moves: Carriage, tick: int) -> None:
         """The units (devices and parts) have new places; those that have come are as they are since ``tick``."""
         self._roster = roster
-        self._worded = b"", ""
+        self._worded.clear()
         self._recent.move(moves)
         came = np.full(roster.parts.unit_count, float(tick))
         self._since = {
@@ -151,7 +152,8 @@ class Happenings:
         self._tell(happening)
 
     def note_faults(self, tick: int, seconds: float, changes: Sequence[Change]) -> None:
-        """What became of faults in a tick."""
+        """What became of faults in a tick, which is told before all else."""
+        self._worded.clear()
         for fault, what, devices in changes:
             text = f"{fault.spec.kind} {what}"
             scope = self.names(devices) or "no device"
@@ -199,11 +201,11 @@ class Happenings:
         return changed[(changed < parts.device_count) | ~np.isin(parts.owners_of(changed), changed)]
 
     def _words(self, devices: Positions) -> str:
-        """Words for all of some units. What becomes of faults in a tick often concerns the same."""
+        """Words for all of some units."""
         key = devices.tobytes()
-        if key != self._worded[0]:
-            self._worded = key, ",".join(words_of(self._roster, devices))
-        return self._worded[1]
+        if key not in self._worded:
+            self._worded[key] = ",".join(words_of(self._roster, devices))
+        return self._worded[key]
 
     def names(self, devices: NDArray[np.int64]) -> str:
         """The names of devices; of many the first, and how many more there are."""
