@@ -35,6 +35,8 @@ MOST_KEPT: Final = 10_000
 _MOST_DEVICES: Final = 2_000_000
 #: Devices that are named in a scope; of more it is said how many there are.
 _MOST_NAMED: Final = 8
+#: Sets of devices whose words are known, so that they are not looked for again in the same tick.
+_MOST_WORDED: Final = 32
 #: Characters of device words that are kept of all entries together: beyond that the oldest have none.
 _MOST_WORDS: Final = 16 * 2**20
 #: What is told of a quantity that leaves 0, or comes back to it.
@@ -115,7 +117,7 @@ class Happenings:
         self._roster = roster
         self._tell = tell
         self._recent: Recent[Happening] = Recent(MOST_KEPT, _MOST_DEVICES, _MOST_WORDS)
-        #: Words for units that were told of in this tick: what becomes of faults often concerns the same again.
+        #: Words for units that were told of lately: what becomes of faults often concerns the same again.
         self._worded: dict[bytes, str] = {}
         self._since = {name: np.zeros(roster.parts.unit_count, dtype=np.int64) for name in (*_FLAGS, *_VALUES)}
 
@@ -152,8 +154,7 @@ class Happenings:
         self._tell(happening)
 
     def note_faults(self, tick: int, seconds: float, changes: Sequence[Change]) -> None:
-        """What became of faults in a tick, which is told before all else."""
-        self._worded.clear()
+        """What became of faults in a tick."""
         for fault, what, devices in changes:
             text = f"{fault.spec.kind} {what}"
             scope = self.names(devices) or "no device"
@@ -204,6 +205,8 @@ class Happenings:
         """Words for all of some units."""
         key = devices.tobytes()
         if key not in self._worded:
+            if len(self._worded) == _MOST_WORDED:
+                self._worded.clear()
             self._worded[key] = ",".join(words_of(self._roster, devices))
         return self._worded[key]
 
