@@ -9,12 +9,12 @@ from hashlib import sha256
 from typing import Any, Final
 
 from twisted.internet.defer import Deferred, DeferredLock, succeed
-from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 
 from fakedev.config.configuration import Configuration
 from fakedev.config.problems import ConfigurationError
 from fakedev.config.reload_checks import restart_reasons
+from fakedev.net.aside import aside
 from fakedev.net.listening import CannotListen, Listeners
 from fakedev.net.own_collectors import ReloadStatistics
 from fakedev.net.reload_page import ReloadFailed
@@ -148,9 +148,7 @@ class Reloader:
         if self._pending is not None:
             raise ReloadFailed("the reload before this one takes effect with the next tick", is_ours=True)
         try:
-            configuration, head, machinery = await deferToThreadPool(
-                self._reactor, self._reactor.getThreadPool(), self._prepared
-            )
+            configuration, head, machinery = await aside(self._reactor, self._prepared)
             self._check(configuration, machinery)
             self._files = _files(head)
             self._web.begin(configuration.web, self._listeners)
@@ -186,7 +184,9 @@ class Reloader:
         epoch = self._fleet.spec.epoch_seconds
         if configuration.epoch_is_start:
             configuration = replace(configuration, fleet=replace(configuration.fleet, epoch_seconds=epoch))
-        return configuration, replace(head, epoch_seconds=epoch), Machinery(configuration.fleet)
+        machinery = Machinery(configuration.fleet)
+        machinery.moves_from(self._fleet.roster)
+        return configuration, replace(head, epoch_seconds=epoch), machinery
 
     def _check(self, configuration: Configuration, machinery: Machinery) -> None:
         now = replace(self._in_use.configuration, fleet=self._fleet.spec)

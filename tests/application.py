@@ -23,15 +23,26 @@ from fakedev.net.line_factory import LinePeerFactory
 from fakedev.net.queue_backend_port import QueueBackendFactory
 from fakedev.net.queue_client_port import QueueClientFactory
 from fakedev.net.workload_port import WorkloadPortFactory
+from fakedev.sim.fleet import Fleet
 from fakedev.sim.record_head import RecordHead
+from fakedev.sim.workload import Verdict
 from fakedev.tap import make_application
 from fakedev.tap_application import Application
-from fakedev.tap_options import Run, record_head
+from fakedev.tap_options import Options, Run, record_head
 from tests.http_wire import Answer, Peer, SocketLike
 
 #: When the reactors of these tests begin, in seconds since 1970.
 BEGIN = 1_800_000_000.0
 
+#: Two pools, each as another exporter shows it; a place for what listens.
+GREEN_AND_BLUE = """
+version: 1
+fleet:
+  seed: 7
+  pools:
+    - {name: green, nodes: [a, b], device: h100, devices-per-node: 2, identity: dcgm}
+    - {name: blue, nodes: [c], device: flex-170, devices-per-node: 2, identity: xpumanager}
+"""
 #: Two nodes of two devices, an address for everything, a workload port for everything.
 SMALL = """
 version: 1
@@ -309,6 +320,22 @@ class MemoryApplication:
         for _ in range(count):
             self.reactor.advance(1)
 
+    @property
+    def fleet(self) -> Fleet:
+        """The fleet that it simulates."""
+        found: Fleet = self.factories(WorkloadPortFactory)[0].hub.fleet
+        return found
+
+    def slow_down(self, seconds: float = 0.004) -> None:
+        """Let each tick take so long."""
+        advance = self.fleet.advance
+
+        def slow() -> list[Verdict]:
+            self.reactor.rightNow += seconds
+            return advance()
+
+        self.fleet.advance = slow  # type: ignore[method-assign]
+
     def stop(self) -> None:
         """Stop the service; it must end within the time that connections may take."""
         done: Deferred[None] = self.service.stopService()
@@ -330,3 +357,10 @@ def application(text: str = SMALL, **options: Any) -> Iterator[MemoryApplication
     finally:
         for number, disposition in before.items():
             signal.signal(number, disposition)
+
+
+def parsed(*arguments: str) -> Options:
+    """The options of a command line."""
+    options = Options()
+    options.parseOptions(list(arguments))
+    return options

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from fakedev.sim.boards.conditions import Conditions
 from fakedev.sim.device_types import DeviceType, Dynamics
@@ -18,6 +20,19 @@ REASONS = {"throttled_power": 0x4, "throttled_thermal": 0x20, "throttled_hardwar
 COUNTERS = (*INTEGRALS, *ERROR_COUNTERS, *(f"{reason}_seconds" for reason in REASONS))
 #: Rounding of sums and powers.
 _NEAR = 1e-6
+
+
+def changed(conditions: Conditions, name: str, count: int, devices: NDArray[np.int64], value: float) -> Conditions:
+    """Conditions with one value on some devices.
+
+    :param count: of all devices.
+    :param devices: positions of some.
+    :param value: NaN takes back what was changed.
+    """
+    now = getattr(conditions, name)
+    values = np.full(count, np.nan) if now is None else now.copy()
+    values[devices] = value
+    return replace(conditions, **{name: None if np.isnan(values).all() else values})
 
 
 def check_level(level: Level, types: Sequence[DeviceType]) -> None:

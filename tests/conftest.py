@@ -36,6 +36,19 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.fixture
+def misuse(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Calls the main function of a program with arguments that it ends for, with 2; what it says of that."""
+
+    def said(main: Callable[[list[str]], object], *arguments: str) -> str:
+        with pytest.raises(SystemExit) as ended:
+            main(list(arguments))
+        assert ended.value.code == 2
+        return capsys.readouterr().err
+
+    return said
+
+
+@pytest.fixture
 def start_program() -> Iterator[Callable[..., Program]]:
     """Starts real programs, as ``tests.real.Program(command, ...)``; all are ended with the test."""
     with ExitStack() as running:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from twisted.internet.address import IPv4Address, UNIXAddress
+from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionAborted, ConnectionDone
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
@@ -182,3 +183,22 @@ def make_site(clock: Clock | None = None, **children: GuardedResource) -> Guarde
 def no_threads(work: Callable[[], list[bytes]]) -> Any:
     """In place of a thread pool where none is expected."""
     raise AssertionError("a thread was asked for")
+
+
+class Threads:
+    """A thread pool whose work is done when the test says so."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Callable[[], list[bytes]], Deferred[list[bytes]]]] = []
+
+    def __call__(self, work: Callable[[], list[bytes]]) -> Deferred[list[bytes]]:
+        """Accept ``work``."""
+        done: Deferred[list[bytes]] = Deferred()
+        self.waiting.append((work, done))
+        return done
+
+    def run(self) -> None:
+        """Do all work."""
+        for work, done in self.waiting:
+            done.callback(work())
+        self.waiting = []

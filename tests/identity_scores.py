@@ -14,6 +14,7 @@ from typing import Final
 from fakedev.commands.sample_page import sample_page
 from fakedev.exposition.captured import read_page
 from fakedev.exposition.conformity import Conformity, Difference, compared
+from tests.document_sections import with_section
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 GOLDEN: Final = ROOT.parent / "shared" / "facts" / "golden"
@@ -193,15 +194,10 @@ def section() -> str:
     return "\n".join(lines) + "\n"
 
 
-def with_section(document: str) -> str:
+def with_own_section(document: str) -> str:
     """A document with the section in its place."""
-    before, found, rest = document.partition(_HEAD)
-    if not found:
-        raise ValueError(f"the document has no line {_HEAD!r}")
-    # A section ends where the next one begins.
-    end = rest.index("\n## ")
-    return before + section() + rest[end:]
+    return with_section(document, _HEAD, section())
 
 
 if __name__ == "__main__":
-    DOCUMENT.write_text(with_section(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")
+    DOCUMENT.write_text(with_own_section(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")

@@ -16,6 +16,9 @@ from fakedev.wire.replies import Reply
 from fakedev.wire.verbs import Request
 from fakedev.wire.workload_verbs import WORKLOAD_GRAMMAR
 
+#: A bare object, as the original's client sends it.
+BARE = b'{\n\t"Name": "a",\n\t"Profile": [{"Load": 10}],\n\t"Devices": ["card0"]\n}'
+
 
 class RecordingPeer(LinePeer):
     """A port that notes what it is asked.

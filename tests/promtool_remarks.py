@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from fakedev.commands.sample_page import sample_page
+from tests.document_sections import with_section
 from tests.identities import TITLES
 
 DOCUMENT: Final = Path(__file__).resolve().parent.parent / "doc" / "identities.md"
@@ -78,13 +79,10 @@ def section() -> str:
     return "\n".join(lines) + "\n"
 
 
-def with_section(document: str) -> str:
+def with_own_section(document: str) -> str:
     """A document with the section in its place."""
-    before, found, rest = document.partition(_HEAD)
-    if not found:
-        raise ValueError(f"the document has no line {_HEAD!r}")
-    return before + section() + rest[rest.index("\n## ") :]
+    return with_section(document, _HEAD, section())
 
 
 if __name__ == "__main__":
-    DOCUMENT.write_text(with_section(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")
+    DOCUMENT.write_text(with_own_section(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")

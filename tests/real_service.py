@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -15,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.real import PATIENCE_SECONDS, Program, console
+from tests.real import PATIENCE_SECONDS, Program, clean_environment, console
 
 StartProgram = Callable[..., Program]
 
@@ -201,3 +202,19 @@ def at_once(calls: Iterable[Callable[[], Any]]) -> list[Any]:
         thread.join(PATIENCE_SECONDS)
     assert len(results) == len(threads), "a call failed or hangs"
     return [results[place] for place in range(len(threads))]
+
+
+def assert_run_again(record: Path, seen: dict[int, bytes], pages: Path) -> None:
+    """A record of ten ticks a second, run again without sockets, has the same pages, byte for byte.
+
+    :param seen: some pages by their ticks.
+    :param pages: a folder to be made, for the pages of all ticks.
+    """
+    span = ["--for", f"{max(seen) / 10}s", "--every", "100ms", "--output", str(pages)]
+    again = subprocess.run(
+        [*console("fakedev"), "render", "--events", str(record), *span],
+        capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False, env=clean_environment(),
+    )  # fmt: skip
+    assert (again.returncode, again.stderr) == (0, "")
+    for tick, page in seen.items():
+        assert (pages / f"{tick}.prom").read_bytes() == page, tick

@@ -49,3 +49,15 @@ def families(pages: Iterable[bytes]) -> dict[str, tuple[list[str], list[str]]]:
             else:
                 rows.append(line)
     return {name: (list(declared), sorted(rows)) for name, (declared, rows) in sorted(found.items())}
+
+
+def assert_same(whole: Fleet, shards: Sequence[Fleet], title: str = "dcgm@4.8.2") -> None:
+    """The pages of all shards together are those of the whole fleet, byte for byte."""
+    expected = node_pages(whole, title)
+    together: dict[str, bytes] = {}
+    for shard in shards:
+        pages = node_pages(shard, title)
+        assert not set(pages) & set(together)
+        together |= pages
+    assert together == expected, f"tick {whole.state.tick}"
+    assert families(page(shard, title) for shard in shards) == families([page(whole, title)])

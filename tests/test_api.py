@@ -314,15 +314,7 @@ def test_advance_that_cannot_be(app: MemoryApplication) -> None:
 
 def test_two_advances_at_once(app: MemoryApplication) -> None:
     """The second is told 503; the first one's answer comes when the clock has got there; pages are served meanwhile."""
-    port = app.connect()
-    fleet = port.protocol.factory.hub.fleet
-    advance = fleet.advance
-
-    def slow() -> Any:
-        app.reactor.rightNow += 0.004
-        return advance()
-
-    fleet.advance = slow
+    app.slow_down()
     peer = app.http()
     body = b'{"advance": "1m"}'
     assert peer.send(b"POST /api/v1/clock HTTP/1.1\r\nHost: x.localhost\r\nContent-Length: 17\r\n\r\n" + body) == b""
@@ -338,20 +330,13 @@ def test_two_advances_at_once(app: MemoryApplication) -> None:
 
 def test_who_leaves_during_an_advance(app: MemoryApplication) -> None:
     """The clock gets there all the same."""
-    fleet = app.connect().protocol.factory.hub.fleet
-    advance = fleet.advance
-
-    def slow() -> Any:
-        app.reactor.rightNow += 0.004
-        return advance()
-
-    fleet.advance = slow
+    app.slow_down()
     peer = app.http()
     peer.send(b'POST /api/v1/clock HTTP/1.1\r\nHost: localhost\r\nContent-Length: 17\r\n\r\n{"advance": "1m"}')
     peer.leave()
     for _ in range(40):
         app.reactor.turn()
-    assert fleet.state.tick == 60
+    assert app.fleet.state.tick == 60
 
 
 def test_a_path_of_the_whole_catalog() -> None:

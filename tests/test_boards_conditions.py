@@ -14,6 +14,7 @@ from fakedev.sim.device_types import DeviceType
 from fakedev.sim.relations import Relations
 from fakedev.sim.roster import Roster
 from fakedev.sim.state import Level
+from tests.board_checks import changed
 from tests.fleets import BOARD, pool_of
 from tests.test_boards_parts import FULL
 
@@ -36,8 +37,8 @@ class Devices:
     def set(self, **values: float) -> None:
         """Set conditions of the devices 1 and 2: the second direct one, and the first board."""
         for name, value in values.items():
-            changed = self.relations.conditions.changed(name, 4, np.array([1, 2]), value)
-            self.relations.change_conditions(changed)
+            conditions = changed(self.relations.conditions, name, 4, np.array([1, 2]), value)
+            self.relations.change_conditions(conditions)
 
     def after(self, seconds: int, *names: str) -> list[list[float]]:
         """Quantities of the two boards, some seconds later."""

@@ -24,7 +24,7 @@ from fakedev.sim.journal import Replay
 from fakedev.sim.relations import Relations
 from fakedev.sim.roster import Roster
 from fakedev.sim.spec import FleetSpec
-from tests.board_checks import check_level, check_step
+from tests.board_checks import changed, check_level, check_step
 from tests.calibration import catalog_type
 from tests.fleets import BOARD, pool_of, start
 
@@ -169,7 +169,7 @@ def conditions(draw: st.DrawFn, count: int) -> Conditions:
     found = Conditions()
     for name in draw(st.lists(st.sampled_from(list(values)), max_size=3)):
         devices = np.array(draw(st.lists(st.integers(0, count - 1), min_size=1, max_size=2)))
-        found = found.changed(name, count, devices, draw(values[name]))
+        found = changed(found, name, count, devices, draw(values[name]))
     return found
 
 

@@ -174,9 +174,9 @@ class BoundTests(BrokerTestCase):
             lambda: self.broker.take(self.worker, "nope", 0.0),
             lambda: self.broker.wait(self.worker, "nope", None, None),
             lambda: self.broker.kick("nope", None, 0.0),
-            lambda: self.broker.pause("nope", None),
-            lambda: self.broker.drain("nope"),
-            lambda: self.broker.resume("nope", 0.0),
+            lambda: self.broker.control.pause("nope", None),
+            lambda: self.broker.control.drain("nope"),
+            lambda: self.broker.control.resume("nope", 0.0),
             lambda: self.broker.snapshot("nope", 0.0),
             lambda: self.broker.statistics("nope"),
             lambda: self.broker.jobs("nope", 1),
@@ -261,6 +261,6 @@ class ReentrancyTests(BrokerTestCase):
         for _ in range(3):
             self.queue.put(self.client)
         self.queue.take(self.worker)
-        self.broker.abandon("the end", self.queue.now)
+        self.broker.control.abandon("the end", self.queue.now)
         self.assertEqual(self.queue.counted(), {"cancelled": 3})
         self.assertEqual(left_behind(self.broker), [])

@@ -152,19 +152,19 @@ class AnyHistory(RuleBasedStateMachine):
     def pause(self, name: str, seconds: float | None) -> None:
         """Nothing is handed out."""
         until = None if seconds is None else self.now + seconds
-        self.broker.pause(name, until)
+        self.broker.control.pause(name, until)
         self.plain.pause(name, until)
 
     @rule(name=st.none() | NAMES)
     def drain(self, name: str | None) -> None:
         """Nothing is taken in."""
-        self.broker.drain(name)
+        self.broker.control.drain(name)
         self.plain.drain(name)
 
     @rule(name=st.none() | NAMES)
     def resume(self, name: str | None) -> None:
         """All is as before."""
-        self.broker.resume(name, self.now)
+        self.broker.control.resume(name, self.now)
         self.plain.resume(name, self.now)
 
     @rule(seconds=st.sampled_from([0.0, 0.5, 1.0, 2.0, 4.0]))
@@ -202,7 +202,7 @@ class AnyHistory(RuleBasedStateMachine):
             return
         self.resume(None)
         self.plain.abandon()
-        self.broker.abandon("the end", self.now)
+        self.broker.control.abandon("the end", self.now)
         for party in self.parties:
             self.plain.worker_left(party, self.now)
             self.broker.worker_left(party, self.now)

@@ -264,25 +264,25 @@ class PauseTests(BrokerTestCase):
     def test_pause(self):
         """Requests are taken in, and wait; resume hands them to those that wait."""
         self.queue.wait(self.worker, "t")
-        self.broker.pause("sleep", None)
+        self.broker.control.pause("sleep", None)
         self.queue.put(self.client)
         self.assertIsNone(self.queue.take(self.other))
         self.assertEqual((self.queue.state(), self.worker.offers), ((1, 0, 0), []))
-        self.broker.resume("sleep", self.queue.now)
+        self.broker.control.resume("sleep", self.queue.now)
         self.assertEqual(self.worker.offers, [(1, "t")])
 
     def test_pause_for_a_time(self):
         """It ends by itself; the last word counts."""
-        self.broker.pause("sleep", self.queue.now + 5)
-        self.broker.pause("sleep", self.queue.now + 10)
+        self.broker.control.pause("sleep", self.queue.now + 5)
+        self.broker.control.pause("sleep", self.queue.now + 10)
         self.queue.wait(self.worker, "t")
         self.queue.put(self.client)
         self.queue.pass_time(9.9)
         self.assertEqual(self.broker.snapshot("sleep", self.queue.now).state, "paused")
         self.queue.pass_time(0.1)
         self.assertEqual(self.worker.offers, [(1, "t")])
-        self.broker.pause("sleep", self.queue.now + 5)
-        self.broker.resume(None, self.queue.now)
+        self.broker.control.pause("sleep", self.queue.now + 5)
+        self.broker.control.resume(None, self.queue.now)
         self.assertIsNone(self.broker.next_deadline())
 
     def test_drain(self):
@@ -291,15 +291,15 @@ class PauseTests(BrokerTestCase):
         self.queue.put(self.client)
         self.queue.take(self.worker)
         self.broker.bury(self.worker, 1, "", self.queue.now)
-        self.broker.drain("sleep")
+        self.broker.control.drain("sleep")
         self.refused("busy", "Queue 'sleep' is draining", self.queue.put, self.client)
         self.refused("busy", "Queue 'sleep' is draining", self.broker.kick, "sleep", None, self.queue.now)
         self.broker.put(self.client, "other", (), 0.0, 0, self.queue.now)
         self.assertEqual(self.queue.take(self.worker), 2)
-        self.broker.drain(None)
-        self.broker.pause("sleep", None)
+        self.broker.control.drain(None)
+        self.broker.control.pause("sleep", None)
         self.assertEqual(self.broker.snapshot("sleep", self.queue.now).state, "paused,draining")
-        self.broker.resume("sleep", self.queue.now)
+        self.broker.control.resume("sleep", self.queue.now)
         self.queue.put(self.client)
         self.assertEqual(self.broker.snapshot("other", self.queue.now).state, "draining")
 
@@ -312,11 +312,11 @@ class EndTests(BrokerTestCase):
         for _ in range(2):
             self.queue.put(self.client)
         self.queue.take(self.worker)
-        self.broker.close("the frontend goes down", self.queue.now)
+        self.broker.control.close("the frontend goes down", self.queue.now)
         self.assertEqual(self.client.outcomes, {2: "cancelled"})
         self.assertEqual(self.client.answers[2].error, "the frontend goes down")
         self.refused("busy", "the frontend goes down", self.queue.put, self.client)
-        self.refused("busy", "the frontend goes down", self.broker.resume, None, self.queue.now)
+        self.refused("busy", "the frontend goes down", self.broker.control.resume, None, self.queue.now)
         self.assertFalse(self.broker.is_idle)
         self.queue.finish(self.worker, 1)
         self.assertTrue(self.broker.is_idle)
@@ -327,7 +327,7 @@ class EndTests(BrokerTestCase):
         for _ in range(2):
             queue.put(self.client)
             queue.take(self.worker)
-        queue.broker.close("the end", queue.now)
+        queue.broker.control.close("the end", queue.now)
         queue.broker.release(self.worker, 1, queue.now)
         queue.broker.worker_left(self.worker, queue.now)
         self.assertEqual(self.client.outcomes, {1: "cancelled", 2: "cancelled"})
@@ -340,7 +340,7 @@ class EndTests(BrokerTestCase):
         for client in clients:
             self.queue.put(client)
         self.queue.take(self.worker)
-        self.broker.abandon("the end", self.queue.now)
+        self.broker.control.abandon("the end", self.queue.now)
         self.assertEqual([client.outcomes for client in clients], [{n: "cancelled"} for n in (1, 2, 3)])
         self.assertEqual(self.worker.withdrawals, [(1, "cancelled")])
         self.assertEqual(left_behind(self.broker), [])

@@ -36,7 +36,7 @@ class BrokerReloadTests(BrokerTestCase):
         """Is told that there is nothing, and may wait elsewhere."""
         self.queue.wait(self.worker, "ticket", seconds=60)
         self.queue.wait(self.other, "small", small_only=True)
-        self.broker.pause("sleep", self.queue.now + 5)
+        self.broker.control.pause("sleep", self.queue.now + 5)
         self.go_over(QueueSpec("other"))
         self.assertEqual((self.worker.nothings, self.other.nothings), (["ticket"], ["small"]))
         self.assertEqual(left_behind(self.broker), [])

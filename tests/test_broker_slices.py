@@ -44,7 +44,7 @@ class BrokerSlicesTests(BrokerTestCase):
         """Each waiting request is answered once; none is handed out while its turn comes."""
         jobs = self.put_many()
         self.queue.take(self.worker)
-        self.broker.close("the end", self.queue.now)
+        self.broker.control.close("the end", self.queue.now)
         self.assertEqual((self.over(), self.queue.take(self.worker)), (MOST_AT_ONCE, None))
         self.assertEqual(self.slices()[-1], MANY - 1)
         self.assertEqual(sorted(self.client.answers), jobs[1:])
@@ -54,8 +54,8 @@ class BrokerSlicesTests(BrokerTestCase):
         self.put_many()
         self.take_many()
         jobs = self.put_many()
-        self.broker.close("the end", self.queue.now)
-        self.broker.abandon("the end", self.queue.now)
+        self.broker.control.close("the end", self.queue.now)
+        self.broker.control.abandon("the end", self.queue.now)
         self.assertEqual(self.slices()[-1], 2 * MANY)
         self.assertEqual(len(self.client.answers), jobs[-1])
         self.assertEqual(len(self.worker.withdrawals), MANY)
@@ -65,7 +65,7 @@ class BrokerSlicesTests(BrokerTestCase):
         """It is over once, with its own outcome."""
         jobs = self.put_many()
         self.take_many()
-        self.broker.abandon("the end", self.queue.now)
+        self.broker.control.abandon("the end", self.queue.now)
         self.queue.finish(self.worker, jobs[-1])
         self.broker.client_left(self.client, self.queue.now)
         self.assertEqual(self.slices()[-1], MANY)
@@ -96,11 +96,11 @@ class BrokerSlicesTests(BrokerTestCase):
 
     def test_resume(self) -> None:
         """Each worker that waits is offered one job, the oldest first, whatever is put in meanwhile."""
-        self.broker.pause("sleep", None)
+        self.broker.control.pause("sleep", None)
         for ticket in range(MANY + 1):
             self.queue.wait(self.worker, ticket)
         jobs = self.put_many()
-        self.broker.resume("sleep", self.queue.now)
+        self.broker.control.resume("sleep", self.queue.now)
         self.assertEqual(len(self.worker.offers), MOST_AT_ONCE)
         jobs.append(self.queue.put(SomeClient()))
         self.slices()
@@ -113,7 +113,7 @@ class BrokerSlicesTests(BrokerTestCase):
         self.put_many()
         self.queue.now += 10
         self.broker.client_left(SomeClient(), self.queue.now)
-        self.broker.close("the end", self.queue.now)
+        self.broker.control.close("the end", self.queue.now)
         self.broker.expire(self.queue.now)
         self.assertEqual(self.client.outcomes[job], "timeout")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -246,13 +246,12 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert re.fullmatch(r"fakedev-dcgm-exporter version \S+ \(simulated\)\n", capsys.readouterr().out)
 
 
-def test_mistakes_end_the_program(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mistakes_end_the_program(
+    capsys: pytest.CaptureFixture[str], misuse: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With 2, and a line that says why."""
     monkeypatch.setattr(os, "environ", {"METRIC_PROFILE": "x"})
-    with pytest.raises(SystemExit) as ended:
-        main([])
-    assert ended.value.code == 2
-    assert "no profile 'x'" in capsys.readouterr().err
+    assert "no profile 'x'" in misuse(main)
     monkeypatch.setattr(os, "environ", {})
     assert main(["-f", "/nope.csv"]) == 2
     assert "the counters file /nope.csv: no such file" in capsys.readouterr().err

@@ -23,6 +23,7 @@ from fakedev.sim.journal import Replay, event_line, head_line, read_record
 from fakedev.sim.machinery import Machinery
 from fakedev.sim.record_head import RecordHead
 from fakedev.sim.spec import FleetSpec, NodeSpec, PoolSpec, WorkloadSpec
+from tests.board_checks import changed
 from tests.faulty import boards_of, inject
 from tests.fleets import BOARD, WorkloadSeries, advance, ended, labels_of, loads, make_fleet, start, stop, workload
 
@@ -126,7 +127,7 @@ class DeviceTests(SynchronousTestCase):
         """What is done to a device from outside follows it."""
         fleet = make_fleet(pool("p", ["a", "b"]))
         relations = fleet.machinery.relations
-        lost = relations.conditions.changed("lost", 4, np.array([3]), 1.0)
+        lost = changed(relations.conditions, "lost", 4, np.array([3]), 1.0)
         relations.change_conditions(lost)
         advance(fleet, 2)
         reload(fleet, pool("p", ["b"]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -12,28 +11,9 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from fakedev.net.http_body import PIECE, Body
-from tests.http_wire import no_threads
+from tests.http_wire import Threads, no_threads
 
 LARGE = b"".join(b"metric_%d 1.0\n" % number for number in range(20_000))
-
-
-class Threads:
-    """A thread pool whose work is done when the test says so."""
-
-    def __init__(self) -> None:
-        self.waiting: list[tuple[Callable[[], list[bytes]], Deferred[list[bytes]]]] = []
-
-    def __call__(self, work: Callable[[], list[bytes]]) -> Deferred[list[bytes]]:
-        """Accept ``work``."""
-        done: Deferred[list[bytes]] = Deferred()
-        self.waiting.append((work, done))
-        return done
-
-    def run(self) -> None:
-        """Do all work."""
-        for work, done in self.waiting:
-            done.callback(work())
-        self.waiting = []
 
 
 @given(st.lists(st.integers(0, 3 * PIECE), max_size=5))

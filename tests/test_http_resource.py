@@ -18,7 +18,7 @@ from fakedev.net.http_resource import Folder, GuardedResource
 from fakedev.net.http_response import HttpError, Response, json_response
 from fakedev.net.http_site import GuardedSite
 from fakedev.net.page_statistics import PageStatistics
-from tests.http_wire import Echo, Page, Peer, answers, make_site, no_threads
+from tests.http_wire import Echo, Page, Peer, Threads, answers, make_site, no_threads
 
 LARGE = Body(b"".join(b"metric_%d 1.0\n" % number for number in range(20_000)))
 ZIPPED = "Accept-Encoding: gzip"
@@ -160,19 +160,6 @@ def test_bad_header_values() -> None:
     with pytest.raises(ValueError):
         response = Response(200, b"", headers=[("X", "a\r\nSet-Cookie: b")])
         response.block(response.body, False)
-
-
-class Threads:
-    """Work that is done when the test says so."""
-
-    def __init__(self) -> None:
-        self.waiting: list[tuple[Callable[[], list[bytes]], Deferred[list[bytes]]]] = []
-
-    def __call__(self, work: Callable[[], list[bytes]]) -> Deferred[list[bytes]]:
-        """Accept ``work``."""
-        done: Deferred[list[bytes]] = Deferred()
-        self.waiting.append((work, done))
-        return done
 
 
 def test_gzip() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.identity_scores import CASES, DOCUMENT, GOLDEN, Case, with_section
+from tests.identity_scores import CASES, DOCUMENT, GOLDEN, Case, with_own_section
 
 pytestmark = pytest.mark.skipif(not GOLDEN.is_dir(), reason=f"the reference texts are not at hand ({GOLDEN})")
 
@@ -27,4 +27,4 @@ def test_every_page_is_compared() -> None:
 def test_the_document_has_the_scores() -> None:
     """As tests/identity_scores.py writes them."""
     document = DOCUMENT.read_text(encoding="utf-8")
-    assert document == with_section(document)
+    assert document == with_own_section(document)

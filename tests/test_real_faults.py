@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import http.client
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.real import PATIENCE_SECONDS, clean_environment, console
-from tests.real_service import FLEET, Service, StartProgram, eventually, serve
+from tests.real_service import FLEET, Service, StartProgram, assert_run_again, eventually, serve
 
 pytestmark = pytest.mark.real
 
@@ -54,10 +52,4 @@ def test_a_session(start_program: StartProgram, tmp_path: Path) -> None:
     told = [json.loads(line) for line in journal.read_text(encoding="utf-8").splitlines()]
     assert {"fault", "began", "lost", "ended", "clear", "over"} <= {each["kind"] for each in told}
     assert service.program.stop() == 0
-    span = ["--for", f"{max(seen) / 10}s", "--every", "100ms", "--output", str(pages)]
-    again = subprocess.run(
-        [*console("fakedev"), "render", "--events", str(record), *span],
-        capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False, env=clean_environment(),
-    )  # fmt: skip
-    assert (again.returncode, again.stderr) == (0, "")
-    assert all((pages / f"{tick}.prom").read_bytes() == body for tick, body in seen.items())
+    assert_run_again(record, seen, pages)

@@ -12,6 +12,7 @@ from urllib.parse import quote
 import pytest
 
 from tests import promtool_remarks
+from tests.application import GREEN_AND_BLUE
 from tests.config_help import ORIGINALS
 from tests.real import PATIENCE_SECONDS, require_program
 from tests.real_service import StartProgram, eventually, fetch, free_port, serve
@@ -59,13 +60,7 @@ IDENTITIES = [
     ),
 ]  # fmt: skip
 
-FLEET = """
-version: 1
-fleet:
-  seed: 7
-  pools:
-    - {name: green, nodes: [a, b], device: h100, devices-per-node: 2, identity: dcgm}
-    - {name: blue, nodes: [c], device: flex-170, devices-per-node: 2, identity: xpumanager}
+FLEET = GREEN_AND_BLUE + """\
     - {name: red, nodes: [d], device: flex-170, devices-per-node: 2, identity: collectd}
 """
 
@@ -121,7 +116,7 @@ def test_the_document() -> None:
     """What doc/identities.md tells of promtool's remarks is what it makes."""
     require_program("promtool")
     document = promtool_remarks.DOCUMENT.read_text(encoding="utf-8")
-    assert promtool_remarks.with_section(document) == document
+    assert promtool_remarks.with_own_section(document) == document
 
 
 def prometheus(start_program: StartProgram, folder: Path, scrape_configs: str) -> str:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from fakedev.sim.events import DropWorkload
 from fakedev.sim.journal import read_record
-from tests.real import PATIENCE_SECONDS, clean_environment, console
-from tests.real_service import FLEET, Service, StartProgram, at_once, eventually, serve
+from tests.real_service import FLEET, Service, StartProgram, assert_run_again, at_once, eventually, serve
 
 pytestmark = pytest.mark.real
 
@@ -61,14 +59,7 @@ def test_a_session_with_real_sockets(start_program: StartProgram, tmp_path: Path
     assert service.program.stop() == 0
     _, events = read_record(record.read_bytes())
     assert isinstance(events[-1].event, DropWorkload)
-    span = ["--for", f"{max(seen) / 10}s", "--every", "100ms", "--output", str(pages)]
     (tmp_path / "fakedev.yaml").unlink()
-    again = subprocess.run(
-        [*console("fakedev"), "render", "--events", str(record), *span],
-        capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False, env=clean_environment(),
-    )  # fmt: skip
-    assert (again.returncode, again.stderr) == (0, "")
     assert len(seen) > 15
     assert len(set(seen.values())) > 15
-    for tick, page in seen.items():
-        assert (pages / f"{tick}.prom").read_bytes() == page, tick
+    assert_run_again(record, seen, pages)

@@ -25,9 +25,8 @@ from fakedev.sim.workload_fields import workload_from_fields
 from tests.calibration import catalog_type
 from tests.faulty import boards_of, inject
 from tests.fleets import BOARD, advance, loads, make_fleet, pool_of, start, workload
-from tests.shards import families, node_pages, page, shards_of
+from tests.shards import assert_same, shards_of
 
-_TITLE = "dcgm@4.8.2"
 _TYPES = {name: catalog_type(name) for name in ("h100", "t4", "intel-dg1")} | {
     "odd": replace(BOARD, memory_total_bytes=0, memory_page_bytes=1, limits={"power_watts": 240.0})
 }
@@ -71,17 +70,6 @@ class ShardTests(SynchronousTestCase):
         with self.assertRaisesRegex(Refused, "has none of the 2 nodes"):
             for number in range(3):
                 make_fleet(pool_of(nodes=2), shard=Shard(number, 3))
-
-
-def _same(whole: Fleet, shards: Sequence[Fleet], title: str = _TITLE) -> None:
-    expected = node_pages(whole, title)
-    together: dict[str, bytes] = {}
-    for shard in shards:
-        pages = node_pages(shard, title)
-        assert not set(pages) & set(together)
-        together |= pages
-    assert together == expected, f"tick {whole.state.tick}"
-    assert families(page(shard, title) for shard in shards) == families([page(whole, title)])
 
 
 @st.composite
@@ -141,22 +129,23 @@ def _fault(draw: st.DrawFn, pools: Sequence[PoolSpec]) -> FaultSpec:
     return fault_from_fields(fields)
 
 
+def _is_taken(fleet: Fleet, event: Event) -> bool:
+    try:
+        fleet.apply(event)
+    except Refused:
+        return False
+    return True
+
+
 def _taken(pools: tuple[PoolSpec, ...], seed: int, base: Sequence[Any], faults: Sequence[Any]) -> FleetSpec:
     """A fleet with those of the workloads and faults that it can have."""
     spec = FleetSpec(pools, seed)
     fleet = Fleet(spec)
 
-    def is_taken(event: Any) -> bool:
-        try:
-            fleet.apply(event)
-        except Refused:
-            return False
-        return True
-
     return replace(
         spec,
-        base=tuple(each for each in base if is_taken(StartWorkload(each))),
-        faults=tuple(each for each in faults if is_taken(InjectFault(each))),
+        base=tuple(each for each in base if _is_taken(fleet, StartWorkload(each))),
+        faults=tuple(each for each in faults if _is_taken(fleet, InjectFault(each))),
     )
 
 
@@ -179,11 +168,11 @@ class WholeTests(SynchronousTestCase):
     def test_any_configuration(self, spec: FleetSpec, count: int) -> None:
         """Byte for byte, in each tick, whatever works and goes wrong there."""
         whole, shards = Fleet(spec), shards_of(spec, count)
-        _same(whole, shards)
+        assert_same(whole, shards)
         for _ in range(12):
             for fleet in (whole, *shards):
                 fleet.advance()
-            _same(whole, shards)
+            assert_same(whole, shards)
 
     @settings(max_examples=15, deadline=None, phases=_PHASES)
     @given(data=st.data(), count=st.integers(2, 4))
@@ -198,20 +187,12 @@ class WholeTests(SynchronousTestCase):
         whole, shards = Fleet(spec), shards_of(spec, count)
         for _ in range(8):
             for event in data.draw(st.lists(_event(pools), max_size=2)):
-                if self._apply(whole, event):
-                    taken = [self._apply(shard, event) for shard in shards]
+                if _is_taken(whole, event):
+                    taken = [_is_taken(shard, event) for shard in shards]
                     self.assertTrue(any(taken), event)
             for fleet in (whole, *shards):
                 fleet.advance()
-            _same(whole, shards)
-
-    @staticmethod
-    def _apply(fleet: Fleet, event: Event) -> bool:
-        try:
-            fleet.apply(event)
-        except Refused:
-            return False
-        return True
+            assert_same(whole, shards)
 
     def test_order_of_arrival(self) -> None:
         """Two alike that come in one tick are told apart in the same way everywhere."""
@@ -225,7 +206,7 @@ class WholeTests(SynchronousTestCase):
         for fleet in (whole, *shards):
             start(fleet, "all", "20:20:0")
             advance(fleet, 3)
-        _same(whole, shards)
+        assert_same(whole, shards)
 
     def test_a_limit_on_what_another_pool_has(self) -> None:
         """What the whole fleet takes a shard takes, though none of its own boards has the metric."""
@@ -242,7 +223,7 @@ class WholeTests(SynchronousTestCase):
         for fleet in (whole, *shards):
             advance(fleet, 2)
         for title in ("dcgm@3.0", "dcgm@4.8.3", "nvidia-gpu-exporter@1", "run-ai@0.2", "dcgm-fake@1"):
-            _same(whole, shards, title)
+            assert_same(whole, shards, title)
 
 
 @st.composite
@@ -295,14 +276,18 @@ class OneShardTests(SynchronousTestCase):
         self.assertEqual(loads(self.fleet), [0, 50, 0, 50])
 
     def test_ids(self) -> None:
-        """Workloads and faults of the configuration have the same ids in every shard."""
+        """Workloads and faults of the configuration have the same ids in every shard, faults are in all of them."""
         base = tuple(workload(f"dgx-{node}/0") for node in range(4))
         faults = tuple(FaultSpec("lost", (f"dgx-{node}/1",)) for node in range(4))
         shards = shards_of(replace(self.spec, base=base, faults=faults), 2)
-        ids = [sorted([*shard.workloads.by_id, *shard.faults.by_id]) for shard in shards]
-        even = ["base-work", "base-work-3", "config-1", "config-3"]
-        odd = ["base-work-2", "base-work-4", "config-2", "config-4"]
-        self.assertEqual(sorted(ids), [even, odd])
+        self.assertEqual(
+            sorted(sorted(shard.workloads.by_id) for shard in shards),
+            [["base-work", "base-work-3"], ["base-work-2", "base-work-4"]],
+        )
+        for shard in shards:
+            self.assertEqual(list(shard.faults.by_id), [f"config-{number}" for number in range(1, 5)])
+        here = sorted([each.fault_id for each in shard.faults.by_id.values() if len(each.devices)] for shard in shards)
+        self.assertEqual(here, [["config-1", "config-3"], ["config-2", "config-4"]])
 
     def test_only_what_is_needed(self) -> None:
         """Nodes of others are simulated when work of ours depends on them, and shown nowhere."""
@@ -333,7 +318,7 @@ class OneShardTests(SynchronousTestCase):
                 advance(fleet, 2)
                 fleet.apply(Reload(Machinery(replace(spec, shard=fleet.spec.shard)), RecordHead("1", 0.0)))
                 fleet.advance()
-            _same(whole, shards)
+            assert_same(whole, shards)
             counts = sorted(len(shard.workloads.by_id) for shard in shards)
             self.assertEqual(counts, [1, 2] if len(spec.pools[0].nodes) == 4 else [2, 2])
         with self.assertRaisesRegex(Refused, "fleet.shard cannot be changed"):

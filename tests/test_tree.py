@@ -14,24 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from fakedev import __version__
 from tests.application import MemoryApplication, application
 from tests.http_wire import answers
-
-TREE = """
-version: 1
-fleet:
-  seed: 7
-  pools:
-    - {name: green, nodes: [a, b], device: h100, devices-per-node: 2, identity: dcgm}
-    - {name: blue, nodes: [c], device: flex-170, devices-per-node: 2, identity: xpumanager}
-web:
-  - "127.0.0.1:9400"
-  - {listen: "127.0.0.1:9401", serve: metrics}
-  - {listen: "127.0.0.1:9402", pool: blue}
-  - {listen: "127.0.0.1:9403", identity: dcgm}
-  - {listen: "127.0.0.1:9404", token: open-sesame, hosts: [gpus.example.org]}
-workloads: {listen: ["127.0.0.1:9500"]}
-"""
-FULL, METRICS, BLUE, AS_DCGM, WITH_TOKEN = range(5)
-HEALTH = ("/health", "/healthz", "/livez", "/readyz", "/-/healthy", "/-/ready")
+from tests.tree import AS_DCGM, BLUE, FULL, HEALTH, METRICS, TREE
 
 
 @pytest.fixture
@@ -300,120 +283,6 @@ def test_gzip(app: MemoryApplication) -> None:
     assert answer.headers["content-encoding"] == "gzip"
     assert gzip.decompress(answer.body) == app.get("/metrics").body
     assert "content-encoding" not in app.ask("GET", "/metrics", headers="Accept-Encoding: gzip;q=0\r\n").headers
-
-
-# -- who may change something ------------------------------------------------------------------------------
-
-ADVANCE = ("POST", "/api/v1/clock", {"advance": "1s"})
-
-
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
-        ("Host: localhost:9400\r\n", 200),
-        ("Host: 127.0.0.1:9400\r\n", 200),
-        ("Host: [::1]:9400\r\n", 200),
-        ("Host: localhost:9400\r\nOrigin: http://localhost:9400\r\n", 200),
-        ("Host: localhost:9400\r\nOrigin: http://evil.example\r\n", 403),
-        ("Host: localhost:9400\r\nOrigin: null\r\n", 403),
-        ("Host: rebound.example\r\n", 403),
-        ("Host: gpus.example.org\r\n", 403),
-    ],
-)
-def test_origin_and_host(app: MemoryApplication, headers: str, status: int) -> None:
-    """Web pages of others change nothing; curl needs nothing; reading is for all."""
-    answer = app.ask(*ADVANCE, headers=headers)
-    assert answer.status == status
-    assert app.json("/api/v1/clock")["tick"] == (1 if status == 200 else 0)
-    if status != 200:
-        assert json.loads(answer.body)["error"]["code"] == "forbidden"
-        assert app.ask("DELETE", "/api/v1/workloads/x", headers=headers).status == 403
-        assert app.ask("POST", "/-/reload", b"", headers=headers).status == 403
-    assert app.ask("GET", "/api/v1/clock", headers=headers).status == 200
-
-
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
-        ("", 401),
-        ("Authorization: Bearer wrong\r\n", 401),
-        ("Authorization: Basic open-sesame\r\n", 401),
-        ("Authorization: Bearer open-sesame\r\n", 200),
-        ("authorization: bearer open-sesame\r\n", 200),
-    ],
-)
-def test_token(app: MemoryApplication, headers: str, status: int) -> None:
-    """Where a token is set every change needs it; the configured name is a good Host there."""
-    headers = f"Host: gpus.example.org\r\n{headers}"
-    answer = app.ask(*ADVANCE, headers=headers, place=WITH_TOKEN)
-    assert answer.status == status
-    assert app.json("/api/v1/clock")["tick"] == (1 if status == 200 else 0)
-    if status == 401:
-        assert answer.headers["www-authenticate"] == "Bearer"
-        refused = app.ask("DELETE", "/api/v1/workloads/x", headers=headers, place=WITH_TOKEN)
-        assert refused.status == 401
-    assert app.get("/metrics", place=WITH_TOKEN).status == 200
-
-
-def test_a_refused_change_is_not_read(app: MemoryApplication) -> None:
-    """The refusal comes before the body."""
-    peer = app.http(WITH_TOKEN)
-    said = peer.send(b"POST /api/v1/workloads HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n\r\n{")
-    assert [answer.status for answer in answers(said)] == [401]
-    peer.leave()
-
-
-class HealthTests(SynchronousTestCase):
-    """Health that can fail."""
-
-    def setUp(self) -> None:
-        manager = application(TREE)
-        self.app = manager.__enter__()
-        self.addCleanup(manager.__exit__, None, None, None)
-
-    def unhealthy(self) -> str:
-        """The reason that all health paths give, on both kinds of endpoints."""
-        reasons = set()
-        for place in (FULL, METRICS):
-            for path in HEALTH:
-                answer = self.app.get(path, place=place)
-                assert (answer.status, answer.headers["content-type"]) == (503, "application/json")
-                assert self.app.ask("HEAD", path, place=place).status == 503
-                content = json.loads(answer.body)
-                assert content.pop("status") == "unhealthy"
-                reasons.add(content.pop("reason"))
-                assert content == {}
-        (reason,) = reasons
-        return reason
-
-    def test_overdue(self) -> None:
-        """No tick for long."""
-        self.app.tick(2)
-        self.app.reactor.rightNow += 30
-        assert self.unhealthy() == "the next tick is 29 s overdue"
-        self.app.reactor.advance(0)
-        assert self.app.get("/health").status == 200
-
-    def test_a_failed_tick(self) -> None:
-        """The last one raised; the page of the tick before is still served; then all is well again."""
-        self.app.tick(2)
-        page = self.app.get("/metrics").body
-        fleet = self.app.factories(type(self.app.connect().protocol.factory))[0].hub.fleet
-        advance = fleet.advance
-
-        def failing() -> None:
-            raise RuntimeError("a fault of ours")
-
-        fleet.advance = failing
-        self.app.tick()
-        assert self.unhealthy() == "tick 3 failed; the log says why"
-        assert self.app.get("/metrics").body == page
-        samples = self.app.get("/-/metrics").body
-        assert b"fakedev_tick_failures_total 1.0" in samples
-        fleet.advance = advance
-        self.app.tick()
-        assert self.app.get("/health").status == 200
-        assert len(self.flushLoggedErrors(RuntimeError)) == 1
 
 
 @pytest.mark.parametrize(

@@ -13,14 +13,14 @@ from fakedev.config.values import Values, plain, was_read
 from fakedev.sim.admission import Admission
 from fakedev.sim.errors import FieldError, Refused
 from fakedev.sim.faults.brought import brought_by
-from fakedev.sim.faults.faults import Faults
+from fakedev.sim.faults.rules import FaultRules
 from fakedev.sim.profile_fields import profile_from, uses_from
 from fakedev.sim.spec import WorkloadSpec
 from fakedev.sim.workload_fields import workload_from_fields
 
 
 def load_base(
-    entries: Iterable[Values], catalog: Catalog, admission: Admission | None, rules: Faults | None, report: Report
+    entries: Iterable[Values], catalog: Catalog, admission: Admission | None, rules: FaultRules | None, report: Report
 ) -> tuple[WorkloadSpec, ...]:
     """The base workloads; what is wrong is reported.
 
@@ -41,7 +41,7 @@ def read_workload(
     series: Series,
     report: Report,
     admission: Admission | None = None,
-    rules: Faults | None = None,
+    rules: FaultRules | None = None,
     besides: Collection[str] = (),
 ) -> WorkloadSpec | None:
     """A workload as the configuration says it; None when it is wrong, which was reported.
@@ -136,7 +136,12 @@ def _profile(value: object, series: Series, check: Callable[[object], object]) -
 
 
 def _check(
-    workload: WorkloadSpec, fields: Fields, values: Values, admission: Admission, rules: Faults | None, report: Report
+    workload: WorkloadSpec,
+    fields: Fields,
+    values: Values,
+    admission: Admission,
+    rules: FaultRules | None,
+    report: Report,
 ) -> None:
     try:
         admission.check(workload)

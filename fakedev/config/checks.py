@@ -20,8 +20,7 @@ from fakedev.sim.roster import Roster
 from fakedev.sim.spec import NodeSpec, PoolSpec
 from fakedev.sim.tallies.names import tally_of
 
-#: Facts that differ from device to device in a node, and from node to node, unless somebody sets them.
-_OF_A_DEVICE: Final = ("index", "uuid", "serial", "pci_address", "device_file")
+#: Facts that differ from node to node, unless somebody sets them.
 _OF_A_NODE: Final = ("node", "uuid", "serial")
 
 #: Levels of rows that devices have.

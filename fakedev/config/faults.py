@@ -8,22 +8,20 @@ from fakedev.config.problems import Place, Report
 from fakedev.config.values import Values
 from fakedev.sim.admission import Admission
 from fakedev.sim.errors import FieldError, Refused
-from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.fields import fault_from_fields
+from fakedev.sim.faults.rules import FaultRules
 from fakedev.sim.faults.spec import FaultSpec
 from fakedev.sim.relations import Relations
 from fakedev.sim.roster import Roster
 
 
-def fault_rules(
-    seed: int, tick_seconds: float, roster: Roster, relations: Relations, admission: Admission
-) -> Faults:
+def fault_rules(tick_seconds: float, roster: Roster, relations: Relations, admission: Admission) -> FaultRules:
     """Which faults the fleet can have."""
     present = {name: roster.parts.units(has) for name, has in relations.quantities.items()}
-    return Faults(seed, roster, roster.unit_keys, present, admission.metric, tick_seconds)
+    return FaultRules(roster, roster.unit_keys, present, admission.metric, present, tick_seconds)
 
 
-def load_faults(entries: Iterable[Values], rules: Faults | None, report: Report) -> tuple[FaultSpec, ...]:
+def load_faults(entries: Iterable[Values], rules: FaultRules | None, report: Report) -> tuple[FaultSpec, ...]:
     """The faults; what is wrong is reported.
 
     :param rules: which faults the fleet can have; None when it is not known.
@@ -38,7 +36,7 @@ def load_faults(entries: Iterable[Values], rules: Faults | None, report: Report)
     return tuple(faults)
 
 
-def _check(fault: FaultSpec, values: Values, rules: Faults, report: Report) -> None:
+def _check(fault: FaultSpec, values: Values, rules: FaultRules, report: Report) -> None:
     try:
         rules.made("config", fault)
     except Refused as error:

@@ -66,21 +66,17 @@ _WITHIN: Final = Key(
     default_words="since the beginning",
 )  # fmt: skip
 
+#: What a row shows, beside its quantity; and when there is one.
+_SHOWN: Final = (_CONSTANT, _FACT, _BITS, _PLUS, _PER, _UNIT)
+_CONDITIONS: Final = (_REQUIRES, _WHERE, _UNLESS, _WITHIN)
+
 ROW = Section(
     "identity.families.rows",
     (
         Key("quantity", Text(), _QUANTITY_DOC, default="", default_words="see constant"),
-        _CONSTANT,
-        _FACT,
-        _BITS,
-        _PLUS,
-        _PER,
-        _UNIT,
+        *_SHOWN,
         Key("level", Text(), "The level of entities that have a row.", default="device"),
-        _REQUIRES,
-        _WHERE,
-        _UNLESS,
-        _WITHIN,
+        *_CONDITIONS,
         Key("labels", _LABELS, "Labels of this row, after the identity's.", default=(), default_words="none"),
     ),
     doc="A row of a family for each entity.",
@@ -97,16 +93,8 @@ FAMILY = Section(
             "quantity", Text(), "The quantity it shows, when it has one row for each device.", default_words="see rows"
         ),
         Key("level", Text(), "The level of entities that have that row.", default="device"),
-        _CONSTANT,
-        _FACT,
-        _BITS,
-        _PLUS,
-        _PER,
-        _UNIT,
-        _REQUIRES,
-        _WHERE,
-        _UNLESS,
-        _WITHIN,
+        *_SHOWN,
+        *_CONDITIONS,
         Key("labels", _LABELS, "Labels of that row, after the identity's.", default=(), default_words="none"),
         Key(
             "rows",
@@ -149,16 +137,8 @@ FIELD = Section(
         Key("label", Text(), "Its text, as of a label, where it can be one.", default="", default_words="none"),
         Key("level", Text(), "The level of entities that have a row.", default="", default_words="that of all fields"),
         Key("quantity", Text(), _QUANTITY_DOC, default="", default_words="none"),
-        _CONSTANT,
-        _FACT,
-        _BITS,
-        _PLUS,
-        _PER,
-        _UNIT,
-        _REQUIRES,
-        _WHERE,
-        _UNLESS,
-        _WITHIN,
+        *_SHOWN,
+        *_CONDITIONS,
         Key("labels", _LABELS, "Labels of its row, after the identity's.", default=(), default_words="none"),
         Key("rows", ListOf(ROW, 1, words="list of rows"), "Its rows, in place of quantity.", default=()),
         Key("format", Choice(tuple(kind.value for kind in NumberFormat)), "How numbers are written.", default="int"),

@@ -112,7 +112,7 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
         relations = Relations(roster, 0.0, fleet["seed"])
         capacity = unit_capacity(relations.capacity(), roster.parts)
         admission = Admission(roster, capacity, relations.quantities, metrics, fleet["tick"])
-        rules = fault_rules(fleet["seed"], fleet["tick"], roster, relations, admission)
+        rules = fault_rules(fleet["tick"], roster, relations, admission)
     base = load_base(workloads["base"], catalog, admission, rules, report)
     faults = load_faults(values["faults"], rules, report)
     if rules is not None:

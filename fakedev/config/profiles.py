@@ -8,8 +8,8 @@ from fakedev.config.pools import LoadedPool
 from fakedev.config.problems import Report
 from fakedev.config.values import Values, plain, was_read
 from fakedev.sim.errors import FieldError, Refused
-from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.fields import fault_from_fields
+from fakedev.sim.faults.rules import FaultRules
 from fakedev.sim.faults.spec import FaultSpec
 from fakedev.sim.named_profiles import PROFILES
 from fakedev.sim.spec import WorkloadSpec
@@ -17,7 +17,7 @@ from fakedev.sim.workload_fields import workload_from_fields
 
 
 def load_profiles(
-    pools: Iterable[LoadedPool], rules: Faults, report: Report
+    pools: Iterable[LoadedPool], rules: FaultRules, report: Report
 ) -> tuple[tuple[WorkloadSpec, ...], tuple[FaultSpec, ...]]:
     """A workload for each node and profile, and the faults of each pool and profile.
 
@@ -66,7 +66,7 @@ def _dealt(pool: LoadedPool) -> list[tuple[str | Values, dict[str, list[str]]]]:
     return list(found.values())
 
 
-def _can_be(rules: Faults, fault: FaultSpec) -> bool:
+def _can_be(rules: FaultRules, fault: FaultSpec) -> bool:
     try:
         rules.made("config", fault)
     except Refused:

@@ -29,6 +29,7 @@ from fakedev.net.http_response import HttpError, Response, error_response
 
 if TYPE_CHECKING:
     from fakedev.net.http_channel import GuardedChannel
+    from fakedev.net.http_outgoing import Outgoing
     from fakedev.net.page_statistics import PageStatistics
 
 
@@ -166,10 +167,10 @@ class GuardedRequest(Request):
         except Exception:
             self._cannot_send(Failure())
 
-    def respond_endlessly(self, content_type: str) -> GuardedChannel | None:
+    def respond_endlessly(self, content_type: str) -> Outgoing | None:
         """Begin an answer without an end, which is never by gzip.
 
-        :returns: the channel that takes it; None when the peer has left.
+        :returns: what sends the rest of it; None when the peer has left.
         """
         channel: GuardedChannel | None = self.channel
         if channel is None or self._disconnected:
@@ -178,8 +179,7 @@ class GuardedRequest(Request):
         self.code = 200
         self.startedWriting = 1
         status = self.clientproto + b" 200 OK\r\n" + fields.encode()
-        channel.begin_endless(status + self.site.stamp() + b"Connection: close\r\n\r\n")
-        return channel
+        return channel.begin_endless(status + self.site.stamp() + b"Connection: close\r\n\r\n")
 
     def hang_up(self) -> None:
         """Close the connection without an answer, counted as nginx does."""

@@ -19,6 +19,7 @@ from fakedev.net.http_channel import GuardedChannel
 from fakedev.net.http_head import HttpLimits
 from fakedev.net.http_held import HeldAnswers
 from fakedev.net.http_origin import ChangeGuard
+from fakedev.net.http_response import HttpError, error_response
 
 
 class GuardedSite(Site):
@@ -68,6 +69,13 @@ class GuardedSite(Site):
             self._stamped = second
             self._stamp = b"Server: %b\r\nDate: %b\r\n" % (self.server_name, datetimeToString(second))
         return self._stamp
+
+    def refusal(self, status: int, reason: str) -> tuple[bytes, ...]:
+        """The answer to what is no request, after which the connection is closed; counted."""
+        self.codes[status] += 1
+        response = error_response(HttpError(status, reason), as_json=False)
+        block = response.block(response.body, False)
+        return b"HTTP/1.1%b%bConnection: close\r\n\r\n" % (block, self.stamp()), *response.body.pieces
 
     def shut_down(self) -> None:
         """Close all connections, each as soon as the request being answered has its answer."""

@@ -65,11 +65,6 @@ class LinePeerFactory(Factory):
         peer.factory = self
         return peer
 
-    def close_all(self) -> None:
-        """Close every connection, when what was said to it is sent."""
-        for peer in list(self.peers):
-            peer.close()
-
 
 class _Refusal(Protocol):
     """Tells a peer that there are too many, before it says anything, and closes."""

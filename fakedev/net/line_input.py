@@ -84,10 +84,11 @@ class LineInput(LineReceiver, ABC):
 
         :param ended: whether nothing more will come, so that a last line needs no LF.
         """
-        self.paused = False
+        was_paused, self.paused = self.paused, False
         self._slice_messages = self.slice_answer_bytes = 0
         until = now() + _SLICE_SECONDS
-        super().dataReceived(b"")  # what the slice before left in the buffer
+        if was_paused:
+            super().dataReceived(b"")  # what the slice before left in the buffer
         while self._pieces and not self.paused:
             self._feed(self._pieces.popleft())
             if now() >= until:

@@ -12,7 +12,7 @@ from twisted.logger import Logger
 
 from fakedev import __version__
 from fakedev.net.http_body import Body
-from fakedev.net.http_channel import GuardedChannel
+from fakedev.net.http_outgoing import Outgoing
 from fakedev.net.http_request import GuardedRequest
 from fakedev.net.live_frame import FrameSource, fleet_outline
 
@@ -43,7 +43,7 @@ class LiveView(Service):
         self.setName("live")
         self._source = source
         self._clock = clock
-        self._viewers: dict[GuardedChannel, int] = {}  # to the number of the frame that it has
+        self._viewers: dict[Outgoing, int] = {}  # to the number of the frame that it has
         self._loop = LoopingCall(self._beat)
         self._loop.clock = clock
         self._frame = Body()
@@ -62,13 +62,13 @@ class LiveView(Service):
 
     def add(self, request: GuardedRequest) -> None:
         """Let a viewer see the fleet from now on until it leaves."""
-        channel = request.respond_endlessly(CONTENT_TYPE)
-        if channel is None:
+        viewer = request.respond_endlessly(CONTENT_TYPE)
+        if viewer is None:
             return
         gone = request.notifyFinish()
-        gone.addBoth(lambda _: self._remove(channel))
-        self._viewers[channel] = -1
-        channel.send_more(self._outline().pieces)
+        gone.addBoth(lambda _: self._remove(viewer))
+        self._viewers[viewer] = -1
+        viewer.send_more(self._outline().pieces)
         if not self._loop.running:
             started: Any = self._loop.start(_BEAT_SECONDS, now=False)
             started.addErrback(lambda failure: self.log.failure("the live view stopped", failure))
@@ -78,8 +78,8 @@ class LiveView(Service):
         self._shown = None
         self._viewers = dict.fromkeys(self._viewers, _OUTDATED)
 
-    def _remove(self, channel: GuardedChannel) -> None:
-        self._viewers.pop(channel, None)
+    def _remove(self, viewer: Outgoing) -> None:
+        self._viewers.pop(viewer, None)
         if not self._viewers:
             self._stop()
 
@@ -95,11 +95,11 @@ class LiveView(Service):
         except Exception:
             self.log.failure("a frame of the live view could not be made")
             return
-        for channel, seen in list(self._viewers.items()):
-            if seen != self.frames and channel.takes_more:
-                self._viewers[channel] = self.frames
+        for viewer, seen in list(self._viewers.items()):
+            if seen != self.frames and viewer.takes_more:
+                self._viewers[viewer] = self.frames
                 outline = self._outline().pieces if seen == _OUTDATED else ()
-                channel.send_more([*outline, *self._frame.pieces])
+                viewer.send_more([*outline, *self._frame.pieces])
 
     def _outline(self) -> Body:
         return _event("fleet", fleet_outline(self._source.fleet, __version__))

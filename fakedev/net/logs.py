@@ -17,10 +17,6 @@ from zope.interface import implementer
 from fakedev.net.log_lines import json_line, text_line
 from fakedev.net.log_repeats import RepeatLimit
 
-#: What a configuration may name, from much to little.
-LEVELS = ("debug", "info", "warn", "error", "critical")
-FORMATS = ("text", "json")
-
 
 @implementer(ILogObserver)
 class LogLines:

@@ -149,17 +149,17 @@ class QueueBackendPeer(QueuePeer):
         """Hand nothing out."""
         hub = self.factory.hub
         seconds = seconds_of(request.arguments, "duration")
-        hub.broker.pause(str(request.arguments["queue"]), hub.now() + seconds if seconds else None)
+        hub.broker.control.pause(str(request.arguments["queue"]), hub.now() + seconds if seconds else None)
         return Reply()
 
     def do_drain(self, request: Request) -> Reply:
         """Take nothing in."""
-        self.factory.hub.broker.drain(_any_queue(request))
+        self.factory.hub.broker.control.drain(_any_queue(request))
         return Reply()
 
     def do_resume(self, request: Request) -> Reply:
         """End pause and drain."""
-        self.factory.hub.broker.resume(_any_queue(request), self.factory.hub.now())
+        self.factory.hub.broker.control.resume(_any_queue(request), self.factory.hub.now())
         return Reply()
 
     # -- the original's backend --------------------------------------------------------------------

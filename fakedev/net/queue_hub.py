@@ -62,7 +62,7 @@ class QueueHub:
         self.is_closed = True
         self._drained = drained = Deferred()
         self._give_up = self._clock.callLater(seconds, self.give_up)
-        self.broker.close(GOING_DOWN, self.now())
+        self.broker.control.close(GOING_DOWN, self.now())
         self.turn_over()
         return drained
 
@@ -71,7 +71,7 @@ class QueueHub:
         if self._give_up is not None and self._give_up.active():
             self._give_up.cancel()
         self._give_up = None
-        self.broker.abandon(GOING_DOWN, self.now())
+        self.broker.control.abandon(GOING_DOWN, self.now())
         self.turn_over()
 
     def _end_draining(self, drained: Deferred[None]) -> None:

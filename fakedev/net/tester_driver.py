@@ -54,11 +54,6 @@ class PlanDriver:
         self._halted = False
 
     @property
-    def under_way(self) -> int:
-        """How many requests are."""
-        return len(self._tickets)
-
-    @property
     def waiting(self) -> int:
         """Arrivals that wait."""
         return self._pacer.waiting

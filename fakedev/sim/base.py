@@ -77,9 +77,7 @@ class Base:
             while f"config-{number}" in taken:
                 number += 1
             fault_id = f"config-{number}"
-            fault = self._all_faults.made(fault_id, spec, of_configuration=True)
-            if len(fault.devices):
-                self._all_faults.add(fault)
+            self._all_faults.add(self._all_faults.made(fault_id, spec, of_configuration=True))
             self._faults.append((fault_id, spec))
             taken.add(fault_id)
 

@@ -25,7 +25,7 @@ class Capacity:
     :ivar capability: the device type's; 0 where it is not known.
     :ivar brought: kind of work to what a full load of it brings, by quantity.
     :ivar amount_shares: of an amount that is asked of each of some devices, what it is asked for there: 1 but for what
-        together is one device.
+        together is one device. It is told the devices of several workloads, and whose each is, as a number.
     """
 
     maxima: Mapping[str, Floats]
@@ -36,7 +36,9 @@ class Capacity:
     clock_mhz: Floats
     capability: Floats
     brought: Callable[[str], Mapping[str, Floats]] = field(repr=False)
-    amount_shares: Callable[[Positions], Floats] = field(default=lambda devices: np.ones(len(devices)), repr=False)
+    amount_shares: Callable[[Positions, Positions], Floats] = field(
+        default=lambda devices, whose: np.ones(len(devices)), repr=False
+    )
 
     @property
     def count(self) -> int:

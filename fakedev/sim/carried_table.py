@@ -8,7 +8,7 @@ import numpy as np
 
 from fakedev.sim.metric_uses import MetricUses
 from fakedev.sim.noise import first_noise
-from fakedev.sim.randomness import Floats
+from fakedev.sim.randomness import Floats, Keys
 from fakedev.sim.schedule import Positions
 from fakedev.sim.workload_table import Table
 
@@ -34,10 +34,18 @@ def carried_table(old: Table, fresh: Table, new_of: Positions, count: int, seed:
         done=old.done,
         load=old.load,
         is_fresh=old.is_fresh,
-        noise=_carried(old.noise, was, first_noise(seed, fresh.pair_keys, tick)),
+        noise=_noise(old, was, fresh.pair_keys, seed, tick),
         share=_carried(old.share, was, fresh.share),
         before=_carried(old.before, was, fresh.before),
     )
+
+
+def _noise(old: Table, was: Positions, keys: Keys, seed: int, tick: int) -> Floats:
+    """The noise of the pairs; only that of those that are new has to be made."""
+    noise = _carried(old.noise, was, np.zeros(len(was)))
+    came = np.flatnonzero(was < 0)
+    noise[came] = first_noise(seed, keys[came], tick)
+    return noise
 
 
 def _former_pairs(old: Table, fresh: Table, new_of: Positions, count: int) -> Positions:

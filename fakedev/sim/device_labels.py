@@ -50,7 +50,7 @@ class DeviceLabels:
         other = DeviceLabels(roster, self._seed, self._versions.latest + 1, self._shared_versions.latest + 1)
         other._versions.carry(self._versions, moves.unchanged)
         other._shared_versions.carry(self._shared_versions, moves.unchanged)
-        self.attribution.moved(other.attribution, moves.units.new_of, chosen)
+        self.attribution.moved(other.attribution, moves.units, chosen)
         return other
 
     def facts(self, node: RosterNode, level: Level) -> list[dict[str, str]]:

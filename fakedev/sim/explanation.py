@@ -9,7 +9,8 @@ from typing import Final
 import numpy as np
 
 from fakedev.sim.device_types import Dynamics
-from fakedev.sim.faults.faults import Fault
+from fakedev.sim.faults.causes import faults_behind, faults_disguising
+from fakedev.sim.faults.fault import Fault
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.links.explained import faults_of_link, links_down, links_up_text
 from fakedev.sim.links.levels import link_history
@@ -113,14 +114,14 @@ def _of_board(explanation: Explanation, board: _Device) -> Explanation:
 
 def _explained(device: _Device, name: str) -> Explanation:
     fleet, position = device.fleet, device.position
-    behind = fleet.faults.behind(name, position)
-    disguises = fleet.faults.disguises(name, position)
+    behind = faults_behind(fleet.faults, name, position)
+    disguises = faults_disguising(fleet.faults, name, position)
     lost = "lost" in device.level.arrays and device.level.arrays["lost"][position] > 0
     is_there = device.level.has(name, position)
     if lost and not is_there:
         noun = "device" if position < fleet.roster.device_count else "part"
         text = f"the {noun} is lost {device.since('lost')} and shows nothing"
-        behind = fleet.faults.behind("lost", position)
+        behind = faults_behind(fleet.faults, "lost", position)
     elif not is_there:
         text = "this device has no such metric"
     else:

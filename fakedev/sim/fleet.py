@@ -34,7 +34,7 @@ from fakedev.sim.faults.disguises import Disguises
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.kinds import Scope
 from fakedev.sim.faults.pages import NodeTroubles
-from fakedev.sim.going_over import check_can_go_over, find_devices, without_base, without_devices, without_places
+from fakedev.sim.going_over import check_can_go_over, choose_devices, without_base, without_devices, without_places
 from fakedev.sim.happenings import NOBODY, Happening, Happenings, coming_by_itself, ending, happening_of, tell_nobody
 from fakedev.sim.levels import DEVICE, UNIT, Levels, first_levels, moved_levels, next_levels, shown_levels
 from fakedev.sim.likes import Likes
@@ -87,10 +87,7 @@ class Fleet:
         self.happenings = Happenings(self.roster, tell)
         machinery = self.machinery
         self._endings = Endings(self.roster, self.workloads, machinery.device_limits)
-        self.faults = Faults(
-            spec.seed, self.roster, machinery.keys, machinery.unit_quantities, machinery.admission.metric,
-            spec.tick_seconds,
-        )
+        self.faults = Faults(spec.seed, machinery.fault_rules)
         self._clock = ChangeClock(spec.epoch_seconds, spec.tick_seconds if wall_per_tick is None else wall_per_tick)
         self._clock_tick = 0
         self._sequence = 0
@@ -157,7 +154,7 @@ class Fleet:
                 self._clock, self._clock_tick = event, self.state.tick
             case Reload(machinery):
                 self._base.reserve(*self.check_can_go_over(machinery))
-                self._coming = machinery, Moves(self.roster, machinery.roster)
+                self._coming = machinery, machinery.moves_from(self.roster)
         self._sequence = sequence
         self._likes.took(key)
         stamped = Stamped(self.state.tick, sequence, event)
@@ -240,8 +237,11 @@ class Fleet:
         self.turnstile.let_through(self.state.tick, now_seconds)
         past, before = self.state.levels, self.machinery
         self._use(coming)
-        chosen = find_devices(self.workloads, moves, coming, self._base.workload_ids)
-        self.workloads.move(moves.units, coming.keys, coming.capacity, self.state.tick)
+        chosen = choose_devices(self.workloads, coming, self._base.workload_ids)
+        self.workloads.move(
+            moves.units, {each.workload.workload_id for each in chosen}, coming.keys, coming.capacity,
+            coming.quantities, self.state.tick,
+        )  # fmt: skip
         self._endings = Endings(self.roster, self.workloads, coming.device_limits)
         self._labels = self._labels.moved(self.roster, moves, chosen)
         self.turnstile.move(moves, self._labels.attribution, coming.admission)
@@ -259,12 +259,8 @@ class Fleet:
         gone, begins = self._base.keep_faults(self.spec.faults)
         for fault_id in gone:
             self.faults.clear_if_there(fault_id)
-        machinery = self.machinery
         named_anew = self._base.fault_ids | self.turnstile.brought_by(self._base.workload_ids)
-        self.faults.move(
-            moves.units.new_of, self.roster, machinery.keys, machinery.unit_quantities, machinery.admission.metric,
-            named_anew,
-        )
+        self.faults.move(moves.units.new_of, self.machinery.fault_rules, named_anew)
         self._base.start_faults(begins, gone)
         self.troubles = NodeTroubles(self.faults, self.roster)
 

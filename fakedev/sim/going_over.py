@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from fakedev.sim.attribution import Chosen
 from fakedev.sim.errors import Refused
 from fakedev.sim.machinery import Machinery
-from fakedev.sim.moves import Moves
 from fakedev.sim.roster import Roster
 from fakedev.sim.spec import FleetSpec
 from fakedev.sim.workload import Verdict
@@ -68,23 +67,14 @@ def without_devices(
     ]
 
 
-def find_devices(workloads: Workloads, moves: Moves, coming: Machinery, base: Collection[str]) -> list[Chosen]:
-    """Give running workloads their devices' new places.
-
-    A workload of the configuration has all devices that its words name now; any other those that it has.
+def choose_devices(workloads: Workloads, coming: Machinery, base: Collection[str]) -> list[Chosen]:
+    """Give running workloads of the configuration all devices that their words name now.
 
     :param base: the ids of those of the configuration.
     :returns: those of the configuration.
     """
-    chosen = []
-    known = coming.quantities
-    for workload, places in zip(workloads.running(), workloads.places(moves.units), strict=True):
-        if workload.workload_id in base:
-            chosen.append(Chosen(workload, workload.devices))
-            workload.devices = coming.admission.check(workload.spec, of_configuration=True)
-            workload.limits = coming.admission.limits(workload.spec)
-        else:
-            workload.devices = places
-            if workload.limits:
-                workload.limits = tuple(limit for limit in workload.limits if limit.quantity in known)
+    chosen = [Chosen(workload, workload.devices) for workload in workloads.running(base)]
+    for workload, _ in chosen:
+        workload.devices = coming.admission.check(workload.spec, of_configuration=True)
+        workload.limits = coming.admission.limits(workload.spec)
     return chosen

@@ -20,7 +20,9 @@ from fakedev.sim.events import (
     StartWorkload,
     StopWorkload,
 )
-from fakedev.sim.faults.faults import Change, Faults
+from fakedev.sim.faults.causes import faults_behind, units_by_cause
+from fakedev.sim.faults.fault import Change
+from fakedev.sim.faults.faults import Faults
 from fakedev.sim.moves import Carriage
 from fakedev.sim.randomness import Floats
 from fakedev.sim.recent import Recent
@@ -126,10 +128,8 @@ class Happenings:
         self._roster = roster
         self._worded.clear()
         self._recent.move(moves)
-        came = np.full(roster.parts.unit_count, float(tick))
-        self._since = {
-            name: moves.carried(since.astype(np.float64), came).astype(np.int64) for name, since in self._since.items()
-        }
+        came = np.full(roster.parts.unit_count, tick, dtype=np.int64)
+        self._since = {name: moves.carried(since, came) for name, since in self._since.items()}
 
     def last(self, count: int, kinds: Collection[str] = (), on: Mask | None = None) -> list[Happening]:
         """The last things that happened, oldest first.
@@ -169,8 +169,8 @@ class Happenings:
         """
 
         def note(name: str, changed: Positions, text: str) -> None:
-            for devices in faults.by_cause(name, changed) if len(changed) else ():
-                cause = ",".join(fault.fault_id for fault in faults.behind(name, int(devices[0])))
+            for devices in units_by_cause(faults, name, changed) if len(changed) else ():
+                cause = ",".join(fault.fault_id for fault in faults_behind(faults, name, int(devices[0])))
                 self.note(Happening(tick, seconds, name, self.names(devices), cause, text), devices)
 
         for name, (began, ended) in _FLAGS.items():

@@ -69,10 +69,12 @@ def next_levels(
     before = None if past is None else past[DEVICE]
     if of_parts is None:
         return _all(parts, relations.device_level(demand, before, tick_seconds, of_devices), _NO_PARTS, links)
-    folded = device_demand(demand, parts, of_parts.used_bytes(demand), of_parts.idle_memory_bytes)
+    used_bytes = of_parts.used_bytes(demand)
+    folded = device_demand(demand, parts, used_bytes, of_parts.idle_memory_bytes)
     devices = relations.device_level(folded, before, tick_seconds, of_devices)
     past_parts = None if past is None else Before(past[PART], past[DEVICE])
-    return _all(parts, devices, of_parts.level(demand, devices, past_parts, tick_seconds, faults), links)
+    shown = of_parts.level(demand, used_bytes, devices, past_parts, tick_seconds, faults)
+    return _all(parts, devices, shown, links)
 
 
 def moved_levels(machinery: Machinery, past: Levels, before: Machinery, moves: Moves, created_seconds: float) -> Levels:

@@ -7,7 +7,9 @@ from dataclasses import replace
 
 from fakedev.sim.admission import Admission
 from fakedev.sim.churn import Churn
+from fakedev.sim.faults.rules import FaultRules
 from fakedev.sim.limits import DeviceLimits
+from fakedev.sim.moves import Moves
 from fakedev.sim.parts.demand import unit_capacity
 from fakedev.sim.parts.relations import PartRelations
 from fakedev.sim.randomness import Floats
@@ -29,6 +31,7 @@ class Machinery:
     :ivar quantities: every quantity that some device has, with the devices that have it, shape (devices,).
     :ivar idle: the devices when nobody has asked anything of them yet.
     :ivar unit_quantities: the same of the units, shape (units,).
+    :ivar admission, fault_rules: which workloads and faults there can be.
     """
 
     def __init__(self, spec: FleetSpec) -> None:
@@ -42,13 +45,24 @@ class Machinery:
         self.keys = self.roster.unit_keys
         self.quantities = self.relations.quantities
         self.unit_quantities: Mapping[str, Mask] = {name: parts.units(has) for name, has in self.quantities.items()}
+        known = self._known_quantities()
         self.admission = Admission(
-            self.roster, self.capacity, self.quantities, spec.metric_names, spec.tick_seconds, self._known_quantities()
+            self.roster, self.capacity, self.quantities, spec.metric_names, spec.tick_seconds, known
         )
         self.admission.look_at(spec.base)
+        self.fault_rules = FaultRules(
+            self.roster, self.keys, self.unit_quantities, self.admission.metric, known, spec.tick_seconds
+        )
         self.device_limits = DeviceLimits(self.roster, self.capacity)
         self.churn = Churn(spec.seed, spec.tick_seconds, self.roster)
         self.idle = self.relations.idle_level()
+        self._moves: Moves | None = None
+
+    def moves_from(self, old: Roster) -> Moves:
+        """Where the devices of another roster stand in this one; made once, beside the running fleet if that asks."""
+        if self._moves is None or self._moves.before is not old:
+            self._moves = Moves(old, self.roster)
+        return self._moves
 
     def _known_quantities(self) -> Collection[str]:
         """The quantities of all pools: a shard may have no node of some."""

@@ -35,3 +35,30 @@ class Made(Mapping[str, Values]):
 
     def __len__(self) -> int:
         return len(self._names)
+
+
+class Overlaid(Mapping[str, Values]):
+    """Arrays by name, with others in the place of some, or beside them: nothing is made before it is asked for.
+
+    :param below: those that may be given others.
+    """
+
+    def __init__(self, below: Mapping[str, Values]) -> None:
+        self._below = below
+        self._above: dict[str, Values] = {}
+
+    def __setitem__(self, name: str, values: Values) -> None:
+        self._above[name] = values
+
+    def __getitem__(self, name: str) -> Values:
+        return self._above[name] if name in self._above else self._below[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._above or name in self._below
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._below
+        yield from (name for name in self._above if name not in self._below)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)

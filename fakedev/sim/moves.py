@@ -14,12 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fakedev.sim.boards.conditions import Conditions
+from fakedev.sim.made import Made
+from fakedev.sim.randomness import Floats
 from fakedev.sim.roster import Roster, RosterNode
 from fakedev.sim.schedule import Positions
 from fakedev.sim.spec import PoolSpec
 from fakedev.sim.state import Level, Mask
 
-Number = TypeVar("Number", np.float64, np.bool_)
+Number = TypeVar("Number", np.float64, np.bool_, np.int64)
 
 
 class Carriage:
@@ -32,9 +34,10 @@ class Carriage:
     def __init__(self, new_of: Positions, new_count: int) -> None:
         self.new_of = new_of
         self.old_of: Positions = np.full(new_count, -1, dtype=np.int64)
-        self._stays = np.flatnonzero(new_of >= 0)
-        self._places = new_of[self._stays]
-        self.old_of[self._places] = self._stays
+        stays = np.flatnonzero(new_of >= 0)
+        self.old_of[new_of[stays]] = stays
+        self._came = np.flatnonzero(self.old_of < 0)
+        self._is_empty = not len(stays)
 
     @property
     def gone(self) -> NDArray[np.bool_]:
@@ -48,8 +51,11 @@ class Carriage:
 
     def carried(self, old: NDArray[Number], new: NDArray[Number]) -> NDArray[Number]:
         """The old values of the entities that live on, the new ones of those that have come: shape (new entities,)."""
-        carried = new.copy()
-        carried[self._places] = old[self._stays]
+        if self._is_empty:
+            return new.copy()
+        # Those that have come take the last one's first: taking all is several times as fast as choosing.
+        carried = old[self.old_of]
+        carried[self._came] = new[self._came]
         return carried
 
 
@@ -91,14 +97,18 @@ class Moves(Carriage):
         :param had: which of them had each quantity, whether they showed it or were lost; all where a name is missing.
         :param fresh: the new devices as they begin; those that live on have from it only what they had not before.
         """
-        arrays = dict(fresh.arrays)
         ever = np.ones(fresh.count, dtype=np.bool_)
-        for name, values in fresh.arrays.items():
-            if name in past.arrays:
-                carried = self.carried(past.arrays[name], values)
-                has_all = name not in had or had[name].all()
-                arrays[name] = carried if has_all else np.where(self.carried(had[name], ever), carried, values)
-        return Level(fresh.count, arrays, fresh.present)
+
+        def moved(name: str) -> Floats:
+            values = fresh.arrays[name]
+            if name not in past.arrays:
+                return values
+            carried = self.carried(past.arrays[name], values)
+            has_all = name not in had or had[name].all()
+            return carried if has_all else np.where(self.carried(had[name], ever), carried, values)
+
+        # Most of it nobody asks for: the next tick is made of less.
+        return Level(fresh.count, Made(fresh.arrays, moved), fresh.present)
 
     def conditions(self, conditions: Conditions) -> Conditions:
         """The conditions of the devices in their new order; those that have come have none."""

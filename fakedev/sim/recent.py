@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import deque
 from collections.abc import Collection
 from typing import Generic, Protocol, Self, TypeVar
@@ -49,8 +50,10 @@ class Recent(Generic[Kept]):
         self._most_size = most_size
         self._size = 0
         self._kept: deque[Kept] = deque(maxlen=most)
-        #: Those of the newest entries, in the same order.
-        self._devices: deque[NDArray[np.int32]] = deque(maxlen=most)
+        #: How many units each of the newest entries concerns, in the same order.
+        self._counts: deque[int] = deque(maxlen=most)
+        #: These units, one entry's after the other's, -1 of those that are gone: the last ``_device_count``.
+        self._devices = array("i")
         self._device_count = 0
 
     def add(self, entry: Kept, devices: Positions) -> None:
@@ -58,18 +61,21 @@ class Recent(Generic[Kept]):
 
         :param devices: positions of the units that it concerns.
         """
-        if len(self._devices) == self._devices.maxlen:
-            self._device_count -= len(self._devices[0])
+        if len(self._counts) == self._counts.maxlen:
+            self._device_count -= self._counts[0]
         if len(self._kept) == self._kept.maxlen:
             self._size -= self._kept[0].size
         self._kept.append(entry)
         self._size += entry.size
         if self._size > self._most_size:
             self._forget()
-        self._devices.append(devices.astype(np.int32))
+        self._counts.append(len(devices))
+        self._devices.frombytes(devices.astype(np.int32).tobytes())
         self._device_count += len(devices)
         while self._device_count > self._most_devices:
-            self._device_count -= len(self._devices.popleft())
+            self._device_count -= self._counts.popleft()
+        if len(self._devices) > 2 * self._device_count:
+            del self._devices[: len(self._devices) - self._device_count]
 
     def last(self, count: int, kinds: Collection[str] = (), on: Mask | None = None) -> list[Kept]:
         """The last entries, oldest first.
@@ -79,7 +85,7 @@ class Recent(Generic[Kept]):
         """
         entries = list(self._kept)
         if on is not None:
-            newest = entries[len(entries) - len(self._devices) :]
+            newest = entries[len(entries) - len(self._counts) :]
             entries = [entry for entry, concerned in zip(newest, self._concerned(on), strict=True) if concerned]
         if kinds:
             entries = [entry for entry in entries if entry.kind in kinds]
@@ -87,14 +93,8 @@ class Recent(Generic[Kept]):
 
     def move(self, moves: Carriage) -> None:
         """The units have new places."""
-        if not self._devices:
-            return
-        flat, ends = self._flat()
-        stays = ~moves.gone[flat]
-        ends = np.append(0, np.cumsum(stays))[ends]
-        places = moves.followed(flat.astype(np.int64)).astype(np.int32)
-        self._devices = deque(np.split(places, ends[:-1]), self._devices.maxlen)
-        self._device_count = int(ends[-1])
+        new_of = np.append(moves.new_of, -1).astype(np.int32)
+        self._devices = array("i", new_of[self._flat()].tobytes())
 
     def _forget(self) -> None:
         """Let the oldest forget so much that half of what may be is left: so it is not done for each entry."""
@@ -107,13 +107,12 @@ class Recent(Generic[Kept]):
         self._kept = deque(entries, self._kept.maxlen)
 
     def _concerned(self, on: Mask) -> list[bool]:
-        if not self._devices:
-            return []
-        flat, ends = self._flat()
-        found = np.append(0, np.cumsum(on[flat]))
-        among: list[bool] = (found[ends] > found[np.append(0, ends[:-1])]).tolist()
+        ends = np.cumsum(self._counts, dtype=np.int64)
+        found = np.append(0, np.cumsum(np.append(on, False)[self._flat()]))
+        among: list[bool] = (found[ends] > found[np.append(0, ends[:-1])]).tolist() if len(ends) else []
         return among
 
-    def _flat(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """The devices of all entries one after the other, and where those of each end."""
-        return np.concatenate(self._devices), np.cumsum([len(each) for each in self._devices], dtype=np.int64)
+    def _flat(self) -> NDArray[np.int32]:
+        """The units of all entries, one after the other. While it is there nothing can be added."""
+        first = len(self._devices) - self._device_count
+        return np.frombuffer(self._devices, dtype=np.int32)[first:] if self._devices else np.zeros(0, dtype=np.int32)

@@ -4,10 +4,10 @@
    exporter; low and high are the device type's. What is asked of single metrics comes on top, up to high.
 2. Boards: where a device type has dynamics, engines, traffic, clocks, power and temperatures follow
    from each other instead (:mod:`fakedev.sim.boards.tick`).
-3. Memory: used memory is a whole number of pages; free is what used and reserved leave of the total.
+3. Memory (:mod:`fakedev.sim.device_memory`).
 4. Counters: energy is the integral of the power shown, bytes are those of the rates shown; errors are
    what workloads bring of them.
-5. Boards that are lost show nothing but the error that they reported last, and their counters stand still.
+5. What boards that are lost show no longer (:mod:`fakedev.sim.lost_boards`).
 A quantity that a device type gives no range for is absent on its devices.
 """
 
@@ -23,15 +23,17 @@ from numpy.typing import NDArray
 
 from fakedev.sim.askable import ASKABLE
 from fakedev.sim.boards.coefficients import with_dynamics
-from fakedev.sim.boards.conditions import WITH_NODE, Conditions, unless_changed
+from fakedev.sim.boards.conditions import Conditions, unless_changed
 from fakedev.sim.boards.tick import BOARD_QUANTITIES, Boards
 from fakedev.sim.capacity import Capacity
 from fakedev.sim.demand import Demand
+from fakedev.sim.device_memory import MEMORY_QUANTITIES, USED, Memory
 from fakedev.sim.device_types import DeviceType
 from fakedev.sim.faults.fault_tick import FaultTick
 from fakedev.sim.faults.reported import REPORTED, add_losses, add_reported
 from fakedev.sim.links.advance import limited
 from fakedev.sim.links.history import LinkHistory
+from fakedev.sim.lost_boards import LostBoards
 from fakedev.sim.parts.links import without_links
 from fakedev.sim.pcie import PCIE_QUANTITIES, PcieLinks
 from fakedev.sim.places import Places
@@ -41,11 +43,8 @@ from fakedev.sim.ratings import rated
 from fakedev.sim.roster import Roster
 from fakedev.sim.state import Level, Mask
 
-_MEMORY: Final = "memory_used_bytes"
-_MEMORY_QUANTITIES: Final = ("memory_total_bytes", "memory_reserved_bytes", "memory_free_bytes", "memory_used_ratio")
 #: Repairs that wait for a reset, and what boards have that do them.
 _PENDING: Final = {"row_remap_pending": "row_remap_failure", "retired_pages_pending": "retired_pages_double_bit"}
-_MEMORY_SIZES: Final = ("memory_total_bytes", "memory_reserved_bytes", "memory_page_bytes")
 
 
 class Relations:
@@ -74,21 +73,16 @@ class Relations:
             self._span[name] = spread([each.high - each.low if each else 0.0 for each in ranges])
             self._present[name] = mask([each is not None for each in ranges])
         self._high = {name: low + self._span[name] for name, low in self._low.items()}
-        self._total, self._reserved, self._page = (
-            spread([getattr(each, name) for each in types]) for name in _MEMORY_SIZES
-        )
+        self._memory = Memory(types, spread)
         nothing = np.zeros(self._count)
-        has_memory = (self._total > 0) & self._present.get(_MEMORY, nothing > 0)
-        self._most_used = np.where(has_memory, self._total - self._reserved, self._high.get(_MEMORY, nothing))
         self._constant: dict[str, Floats] = {
-            "memory_total_bytes": self._total,
-            "memory_reserved_bytes": self._reserved,
+            **self._memory.sizes,
             "created_seconds": np.full(self._count, epoch_seconds),
             "xid": nothing,
             "row_remap_pending": nothing,
             "retired_pages_pending": nothing,
         }
-        self._present |= dict.fromkeys(_MEMORY_QUANTITIES, has_memory)
+        self._present |= dict.fromkeys(MEMORY_QUANTITIES, self._memory.has)
         for name, ratings in rated(types).items():
             self._constant[name] = spread([each if math.isfinite(each) else 0.0 for each in ratings])
             self._present[name] = mask([math.isfinite(each) for each in ratings])
@@ -118,10 +112,9 @@ class Relations:
         for counter, rate in INTEGRALS.items():
             if rate in self._present:
                 self._present[counter] = self._present[rate]
-        self._some_memory = bool(has_memory.any())
         self._capability = spread([each.capability for each in types])
         self._masks = {name: has for name, has in self._present.items() if not has.all()}
-        self._lost_masks: tuple[bytes, dict[str, Mask]] = (b"", self._masks)
+        self._losses = LostBoards(self._present, self._has_dynamics)
         self.maxima: Mapping[str, Floats] = self._maxima()
         #: What is done to the devices from outside.
         self.conditions = Conditions()
@@ -170,7 +163,7 @@ class Relations:
                 arrays[name] = self._places.put(values, arrays.get(name))
         arrays.update(self._pcie.shown(arrays.get("throttled_idle")))
         arrays["links_up"] = unless_changed(self.conditions.links_up, self._links)
-        self._add_memory(arrays, demand)
+        arrays.update(self._memory.shown(demand))
         self._add_counters(arrays, demand, before, seconds, None if faults is None else faults.resets())
         if before is not None:
             own: dict[str, Floats] = {name: arrays[name] for name in REPORTED if name in self._low}
@@ -186,7 +179,7 @@ class Relations:
         lost = arrays.get("lost")
         if lost is None or not lost.any():
             return Level(self._count, arrays, self._masks)
-        return self._without(lost > 0, arrays, before)
+        return self._losses.shown(arrays, before, self.conditions.lost)
 
     def idle_level(self) -> Level:
         """All quantities of the devices when nobody has asked anything of them yet."""
@@ -212,19 +205,6 @@ class Relations:
                 past = self._boards.awakened(past, self._places.of({"reset": reset.astype(np.float64)})["reset"] > 0)
         return self._boards.step(self._places.of(demand.loads), self._places.of(demand.asked), past, seconds)
 
-    def _add_memory(self, arrays: dict[str, Floats], demand: Demand) -> None:
-        """Memory is what is held of it by workloads that do not say how much they need, and what the others ask."""
-        if _MEMORY not in arrays and _MEMORY not in self._low:
-            return
-        used = self._low[_MEMORY] + demand.held * self._span[_MEMORY] + demand.asked.get(_MEMORY, 0.0)
-        if self._some_memory:
-            used = np.where(self._total > 0, np.round(used / self._page) * self._page, used)
-        used = np.clip(used, 0.0, self._most_used)
-        arrays[_MEMORY] = used
-        if self._some_memory:
-            arrays["memory_free_bytes"] = self._total - self._reserved - used
-            arrays["memory_used_ratio"] = _divided(used, self._total)
-
     def _add_counters(
         self, arrays: dict[str, Floats], demand: Demand, before: Level | None, seconds: float, reset: Mask | None
     ) -> None:
@@ -241,26 +221,6 @@ class Relations:
             arrays[name] = count
         # It is counted among the errors, and no more than a flag.
         arrays["row_remap_failure"] = np.minimum(arrays["row_remap_failure"], 1.0)
-
-    def _without(self, lost: Mask, arrays: dict[str, Floats], before: Level | None) -> Level:
-        """The level with nothing shown of boards that are lost but their last error; counters stay where they were."""
-        shown = {}
-        for name, values in arrays.items():
-            if name in ("lost", "created_seconds", "xid"):
-                shown[name] = values
-            elif before is not None and (name in INTEGRALS or name in ERROR_COUNTERS or name.endswith("_seconds")):
-                shown[name] = np.where(lost, before.arrays[name], values)
-            else:
-                shown[name] = np.where(lost, 0.0, values)
-        reports = ~lost | (arrays["xid"] > 0)
-        if self.conditions.lost is not None:
-            reports &= ~(self.conditions.lost >= WITH_NODE)
-        key = lost.tobytes() + reports.tobytes()
-        if self._lost_masks[0] != key:
-            masks = {name: self._present.get(name, ~lost) & ~lost for name in shown}
-            masks["xid"] = self._present["xid"] & reports
-            self._lost_masks = key, masks | {"lost": self._has_dynamics}
-        return Level(self._count, shown, self._lost_masks[1])
 
     def pace(self, level: Level) -> Mapping[str, Floats]:
         """How fast each kind of work gets on, by its speed at the highest clock: each of shape (devices,).
@@ -282,8 +242,8 @@ class Relations:
         return Capacity(
             maxima=self.maxima,
             idle=self._low,
-            holds_memory=self._has_dynamics & self._present.get(_MEMORY, self._has_dynamics),
-            memory_total_bytes=self._total,
+            holds_memory=self._has_dynamics & self._present.get(USED, self._has_dynamics),
+            memory_total_bytes=self._memory.total,
             memory_bytes_per_second=self._memory_carries,
             clock_mhz=self._high.get("core_frequency_mhz", np.zeros(self._count)),
             capability=self._capability,
@@ -295,7 +255,7 @@ class Relations:
         maxima = {}
         for name in ("usage_ratio", *ASKABLE):
             if name in self._present:
-                most = self._most_used if name == _MEMORY else self._high.get(name, ones)
+                most = self._memory.most_used if name == USED else self._high.get(name, ones)
                 maxima[name] = np.where(self._present[name], most, 0.0)
         if self._boards is not None:
             for name, most in self._boards.maxima.items():
@@ -322,8 +282,3 @@ class Relations:
 def _names(types: list[DeviceType]) -> list[str]:
     """Quantities that some type gives a range for, in a stable order."""
     return sorted({name for each in types for name in each.ranges})
-
-
-def _divided(part: Floats, whole: Floats) -> Floats:
-    """``part / whole``, 0 where the whole is 0."""
-    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)

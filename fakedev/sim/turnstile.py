@@ -55,7 +55,9 @@ class Turnstile:
         devices = self._admission.check(spec, of_configuration=of_configuration)
         if not len(devices):
             return Workload(workload_id, spec, devices)
-        faults = brought_by(workload_id, spec, self._faults, key or workload_id, of_configuration=of_configuration)
+        self._faults.check_room(len(spec.faults))
+        rules = self._faults.rules
+        faults = brought_by(workload_id, spec, rules, key or workload_id, of_configuration=of_configuration)
         spec = self._admission.fitted(spec, devices)
         workload = Workload(workload_id, spec, devices, self._admission.limits(spec), key=key)
         self._workloads.accept(workload)
@@ -145,11 +147,11 @@ class Turnstile:
             return
         started = list(self._starting.values())
         stale = self._faults.stale()
-        for workload_id in sorted(self._ending):
-            self._attribution.remove(self._workloads.by_id[workload_id], stale)
+        ending = sorted(self._ending)
+        self._attribution.remove([self._workloads.by_id[workload_id] for workload_id in ending], stale)
+        for workload_id in ending:
             self._clear_brought(workload_id)
-        for workload in started:
-            self._attribution.add(workload)
+        self._attribution.add(started)
         self._workloads.change(started, self._ending, tick, now_seconds)
         self._starting, self._ending = {}, set()
 
@@ -157,10 +159,6 @@ class Turnstile:
         """The verdicts that nobody was told yet."""
         told, self._told = self._told, []
         return told
-
-    def is_starting(self, workload_id: str) -> bool:
-        """Whether a workload waits for the next tick."""
-        return workload_id in self._starting
 
     @property
     def starting_count(self) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +34,7 @@ class Table:
     :ivar start, lasts: simulated seconds of the start, and from there to the end that is known.
     :ivar is_work: whose profile is work; work, done: seconds of it in all and done so far.
     :ivar speed: of the work, on the devices that it has, by that on the device that it was measured on.
+    :ivar measured_mhz, measured_capability: of the device that it was measured on; 0 where that is not said.
     :ivar ease: by which a load is more than it was measured, for profiles of time.
     :ivar peak: highest load of the profile, percent; load: mean load in the last tick, percent.
     :ivar is_fresh: whose first tick is the one that is made or was made last.
@@ -58,6 +58,8 @@ class Table:
     done: Floats = column("workload")
     speed: Floats = column("workload")
     ease: Floats = column("workload")
+    measured_mhz: Floats = column("workload")
+    measured_capability: Floats = column("workload")
     peak: Floats = column("workload")
     load: Floats = column("workload")
     is_fresh: Flags = column("workload", np.bool_)
@@ -122,6 +124,7 @@ def table_of(started: Sequence[Workload], now_seconds: float, device_keys: Keys,
     told = Table(
         Profiles.of([spec.activities for spec in specs]),
         {metric: MetricUses.of(uses) for metric, uses in _uses(specs).items()},
+        LimitRows.of([workload.limits for workload in started]),
         ids=_texts([workload.workload_id for workload in started]),
         kinds=_texts([spec.kind for spec in specs]),
         keys=np.array([entity_key("workload", workload.key) for workload in started], dtype=np.uint64),
@@ -130,30 +133,32 @@ def table_of(started: Sequence[Workload], now_seconds: float, device_keys: Keys,
         is_work=np.array([spec.is_work for spec in specs]),
         work=np.array([workload.profile_seconds for workload in started]),
         done=nothing,
+        measured_mhz=np.array([spec.measured_frequency_mhz for spec in specs], dtype=np.float64),
+        measured_capability=np.array([spec.measured_capability for spec in specs], dtype=np.float64),
         peak=np.array([max(highest(activity.value) for activity in spec.activities) for spec in specs]),
         load=nothing,
         is_fresh=np.ones(len(started), dtype=np.bool_),
     )
-    return on_devices(told, started, device_keys, capacity)
+    counts = np.array([len(workload.devices) for workload in started], dtype=np.int64)
+    devices = np.concatenate([workload.devices for workload in started])
+    return on_devices(told, counts, devices, device_keys, capacity)
 
 
-def on_devices(told: Table, workloads: Sequence[Workload], device_keys: Keys, capacity: Capacity) -> Table:
+def on_devices(told: Table, counts: Positions, devices: Positions, device_keys: Keys, capacity: Capacity) -> Table:
     """Rows of workloads with what follows from the devices that they have, as it is when they begin there.
 
     :param told: rows of the same workloads, with what follows from what they were told.
+    :param counts: how many devices each has, shape (W,).
+    :param devices: those of one workload after the other's, shape (P,).
     :param device_keys: keys of randomness of the devices, shape (devices,).
     """
-    counts = np.array([len(workload.devices) for workload in workloads], dtype=np.int64)
-    devices = np.concatenate([workload.devices for workload in workloads])
-    speed = np.array([speed_on(workload.spec, workload.devices, capacity) for workload in workloads])
-    says_memory = np.zeros(len(workloads), dtype=np.bool_)
+    shares = capacity.amount_shares(devices, np.repeat(np.arange(len(counts)), counts))
+    speed = _speeds(told.measured_mhz, told.measured_capability, counts, devices, shares, capacity)
+    says_memory = np.zeros(len(counts), dtype=np.bool_)
     if MEMORY in told.uses:
         says_memory[told.uses[MEMORY].workload] = True
     firsts = np.cumsum(counts) - counts
     nothing = np.zeros(len(devices))
-    shares = nothing
-    if told.uses:
-        shares = np.concatenate([capacity.amount_shares(workload.devices) for workload in workloads])
     bandwidth = {AS_TRAFFIC: capacity.memory_bytes_per_second[devices] / shares} if AS_TRAFFIC in told.uses else {}
     return replace(
         told,
@@ -166,7 +171,6 @@ def on_devices(told: Table, workloads: Sequence[Workload], device_keys: Keys, ca
             )
             for metric, uses in told.uses.items()
         },
-        limits=LimitRows.of([workload.limits for workload in workloads]),
         speed=np.where(told.is_work, speed, 1.0),
         ease=np.where(told.is_work, 1.0, 1.0 / speed),
         pair_counts=counts,
@@ -181,14 +185,31 @@ def on_devices(told: Table, workloads: Sequence[Workload], device_keys: Keys, ca
 
 def speed_on(spec: WorkloadSpec, devices: Positions, capacity: Capacity) -> float:
     """How fast the slowest of some devices is, by the device that a workload was measured on; 1 when none was named."""
-    if not spec.measured_frequency_mhz and not spec.measured_capability:
-        return 1.0
-    speed: Any = np.ones(len(devices))
-    if spec.measured_frequency_mhz:
-        speed = speed * capacity.clock_mhz[devices] / spec.measured_frequency_mhz
-    if spec.measured_capability:
-        speed = speed * capacity.capability[devices] / capacity.amount_shares(devices) / spec.measured_capability
-    return float(speed.min())
+    mhz, capability = (np.array([float(each)]) for each in (spec.measured_frequency_mhz, spec.measured_capability))
+    shares = capacity.amount_shares(devices, np.zeros(len(devices), dtype=np.int64))
+    return float(_speeds(mhz, capability, np.array([len(devices)]), devices, shares, capacity)[0])
+
+
+def _speeds(
+    measured_mhz: Floats, measured_capability: Floats, counts: Positions, devices: Positions, shares: Floats,
+    capacity: Capacity,
+) -> Floats:  # fmt: skip
+    """How fast the slowest device of each workload is, by the one that it was measured on: shape (W,).
+
+    :param measured_mhz, measured_capability: of that, shape (W,); 0 where it was not said.
+    :param counts, devices: as for :func:`on_devices`.
+    :param shares: of what is asked for as an amount, shape (P,).
+    """
+    speed = np.ones(len(devices))
+    if measured_mhz.any():
+        by = np.repeat(measured_mhz, counts)
+        speed = np.where(by > 0, capacity.clock_mhz[devices] / np.where(by > 0, by, 1.0), speed)
+    if measured_capability.any():
+        by = np.repeat(measured_capability, counts)
+        faster = speed * capacity.capability[devices] / shares / np.where(by > 0, by, 1.0)
+        speed = np.where(by > 0, faster, speed)
+    slowest: Floats = np.minimum.reduceat(speed, np.cumsum(counts) - counts)
+    return slowest
 
 
 def _uses(specs: Sequence[WorkloadSpec]) -> dict[str, list[tuple[int, MetricUse]]]:

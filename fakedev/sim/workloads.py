@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -16,6 +16,7 @@ from fakedev.sim.capacity import Capacity
 from fakedev.sim.carried_table import carried_table
 from fakedev.sim.demand import Demand
 from fakedev.sim.drawn_values import drawn_integrals
+from fakedev.sim.limit_rows import LimitRows
 from fakedev.sim.limits import DeviceLimits, own_limits_crossed
 from fakedev.sim.moves import Carriage
 from fakedev.sim.noise import first_noise, next_noise
@@ -83,20 +84,14 @@ class Workloads:
             new = replace(new, noise=first_noise(self._seed, new.pair_keys, tick))
             self._table = self._table.joined(new)
 
-    def places(self, moves: Carriage) -> list[Positions]:
-        """The new places of the devices that are still there of each running workload, ascending: in their order."""
-        owners, places = self._table.owner, moves.new_of[self._table.device]
-        if moves.gone.any():
-            owners, places = owners[places >= 0], places[places >= 0]
-        if ((places[1:] <= places[:-1]) & (owners[1:] == owners[:-1])).any():
-            places = places[np.lexsort((places, owners))]
-        ends = np.searchsorted(owners, np.arange(len(self._table)), side="right").tolist()
-        return [places[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    def move(
+        self, moves: Carriage, chosen: Collection[str], device_keys: Keys, capacity: Capacity,
+        quantities: Collection[str], tick: int,
+    ) -> None:  # fmt: skip
+        """Follow the running workloads' devices to new places.
 
-    def move(self, moves: Carriage, device_keys: Keys, capacity: Capacity, tick: int) -> None:
-        """Follow the running workloads' devices to new places: the workloads name them already.
-
-        :param device_keys, capacity: of the new devices.
+        :param chosen: ids of those whose devices and limits are the new ones already.
+        :param device_keys, capacity, quantities: of the new devices: limits of other quantities are no more.
         :param tick: that they have done last.
         """
         self.changes += 1
@@ -104,10 +99,48 @@ class Workloads:
         self._device_keys, self._capacity = device_keys, capacity
         ones = np.ones(capacity.count)
         self._crowds = self._crowds_before = Crowds(*(moves.carried(crowd, ones) for crowd in self._crowds))
-        running = self.running()
-        if running:
-            fresh = on_devices(self._table, running, device_keys, capacity)
-            self._table = carried_table(self._table, fresh, moves.new_of, capacity.count, self._seed, tick)
+        old = self._table
+        if not len(old):
+            return
+        known = [row for row, workload_id in enumerate(old.ids.tolist()) if workload_id in chosen] if chosen else []
+        counts, devices = self._followed(moves, np.array(known, dtype=np.int64))
+        limits = old.limits
+        lost = [rows for quantity, rows in limits.by_quantity.items() if quantity not in quantities]
+        for row in np.unique(limits.workload[np.concatenate(lost)]).tolist() if lost else ():
+            workload = self._of_row(row)
+            workload.limits = tuple(limit for limit in workload.limits if limit.quantity in quantities)
+        if lost or np.isin(limits.workload, known).any() or any(self._of_row(row).limits for row in known):
+            limits = LimitRows.of([workload.limits for workload in self.running()])
+        fresh = on_devices(replace(old, limits=limits), counts, devices, device_keys, capacity)
+        self._table = carried_table(old, fresh, moves.new_of, capacity.count, self._seed, tick)
+
+    def _of_row(self, row: int) -> Workload:
+        return self.by_id[self._table.ids[row]]
+
+    def _followed(self, moves: Carriage, chosen: Positions) -> tuple[Positions, Positions]:
+        """Give running workloads the new places of their devices that are still there, ascending: in their order.
+
+        :param chosen: rows of those that have theirs already.
+        :returns: how many devices each has, shape (W,), and those of one after those of the other.
+        """
+        table = self._table
+        owners, places = table.owner, moves.new_of[table.device]
+        others = np.unique(owners[places != table.device])
+        is_chosen = np.zeros(len(table), dtype=np.bool_)
+        is_chosen[chosen] = True
+        stays = (places >= 0) & ~is_chosen[owners]
+        given = [self._of_row(row).devices for row in chosen.tolist()]
+        owners = np.concatenate((owners[stays], np.repeat(chosen, [len(each) for each in given])))
+        places = np.concatenate((places[stays], *given))
+        order = np.argsort(owners * (int(places.max(initial=0)) + 1) + places, kind="stable")
+        places = places[order]
+        counts = np.bincount(owners, minlength=len(table))
+        ends = np.cumsum(counts)
+        others = others[~is_chosen[others]]
+        begins = (ends - counts)[others].tolist()
+        for workload_id, begin, end in zip(table.ids[others].tolist(), begins, ends[others].tolist(), strict=True):
+            self.by_id[workload_id].devices = places[begin:end]
+        return counts, places
 
     def demand(
         self, tick: int, start_seconds: float, end_seconds: float, pace: Mapping[str, Floats] = MappingProxyType({})
@@ -209,9 +242,13 @@ class Workloads:
         """Whose what was in the last tick."""
         return Amounts(self._table, self._capacity, self._crowds)
 
-    def running(self) -> list[Workload]:
-        """The workloads in the arrays, in order of their start."""
-        return [self.by_id[workload_id] for workload_id in self._table.ids.tolist()]
+    def running(self, ids: Collection[str] | None = None) -> list[Workload]:
+        """The workloads in the arrays, in order of their start.
+
+        :param ids: those of them that are meant; None: all.
+        """
+        every = self._table.ids.tolist()
+        return [self.by_id[each] for each in every if ids is None or each in ids]
 
     def on_devices(self, which: NDArray[np.bool_]) -> list[tuple[Workload, int]]:
         """Running workloads that have one of some devices, ``which`` of shape (devices,), each with the first such."""

@@ -18,7 +18,12 @@ _MOST_LOOKED_AT: Final = 2_000
 
 
 class Pacer(Protocol):
-    """Says when requests start; whoever asks starts them."""
+    """Says when requests start; whoever asks starts them.
+
+    :ivar dropped: requests given up because too many waited.
+    """
+
+    dropped: int = 0
 
     def due(self, now: float, running: int, can_start: bool) -> list[float]:
         """The intended start of each request that is to start now; when there are MOST_AT_ONCE, there may be more.
@@ -44,22 +49,17 @@ class Pacer(Protocol):
         """Requests whose time has come and that could not start yet."""
 
     @property
-    def dropped(self) -> int:
-        """Requests given up because too many waited."""
-
-    @property
     def is_exhausted(self) -> bool:
         """Whether no request will ever be due again."""
 
 
-class ClosedPacer:
+class ClosedPacer(Pacer):
     """The closed model.
 
     :ivar parallel: how many requests are to be under way at once.
     """
 
     waiting = 0
-    dropped = 0
     is_exhausted = False
 
     def __init__(self, load: ClosedLoad) -> None:
@@ -104,7 +104,7 @@ class ClosedPacer:
             (self._resting or self._paused).pop()
 
 
-class OpenPacer:
+class OpenPacer(Pacer):
     """The open model.
 
     :param begin: when the run begins; arrivals are counted from there.

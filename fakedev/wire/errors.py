@@ -10,6 +10,15 @@ CODES: Final = (
 )  # fmt: skip
 
 
+def error_in_words(line: bytes) -> tuple[str, str]:
+    """Code and text of an answer in words that begins with ``error``, as its reader sees it.
+
+    Readers of JSON lines hear such when there are too many connections: nobody knows yet who asks in which way.
+    """
+    code, _, text = line.decode("utf-8", "replace").removeprefix("error ").strip().partition(" ")
+    return code, text
+
+
 class ProtocolError(Exception):
     """A message that is answered with an error.
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from fakedev.wire.errors import ProtocolError
+from fakedev.wire.errors import ProtocolError, error_in_words
 from fakedev.wire.strict_json import load_object
 
 #: Bytes that an answer may have: a job of 64 KiB may be written in escapes, six bytes for one.
@@ -70,9 +70,8 @@ def parse_heard(line: bytes) -> Heard | None:
 
     :raises ProtocolError: when it is nothing that a frontend says.
     """
-    if line.startswith(b"error "):  # it has too many connections, and does not know yet who asks in which way
-        code, _, text = line[6:].decode("utf-8", "replace").strip().partition(" ")
-        return Refusal(None, code, text)
+    if line.startswith(b"error "):
+        return Refusal(None, *error_in_words(line))
     fields = load_object(line)
     if "event" in fields:
         job = fields.get("job")

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from fakedev.wire.errors import ProtocolError
+from fakedev.wire.errors import ProtocolError, error_in_words
 from fakedev.wire.strict_json import load_object
 
 #: Bytes that a line of the frontend may have: an error of 64 KiB may be written in escapes, six bytes for one.
@@ -76,9 +76,8 @@ def parse_heard(line: bytes) -> Heard | None:
 
     :raises ProtocolError: when it is nothing that a frontend says.
     """
-    if line.startswith(b"error "):  # it has too many connections, and does not know yet who asks in which way
-        code, _, text = line[6:].decode("utf-8", "replace").strip().partition(" ")
-        return NotAccepted(None, code, text)
+    if line.startswith(b"error "):
+        return NotAccepted(None, *error_in_words(line))
     fields = load_object(line)
     if "event" in fields:
         return _ended(fields) if fields["event"] == "ended" else None

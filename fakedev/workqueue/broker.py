@@ -7,6 +7,7 @@ from itertools import islice
 
 from fakedev.workqueue.admission import JOB_BYTES, Admission, no_job
 from fakedev.workqueue.answers import answer_to
+from fakedev.workqueue.control import QueueControl
 from fakedev.workqueue.errors import Refused
 from fakedev.workqueue.fates import Fates
 from fakedev.workqueue.going_over import change_queues, check_change
@@ -29,6 +30,7 @@ class Broker:
     expire().
 
     :ivar queue_names: in the order of the configuration.
+    :ivar control: pauses, drains and ends whole queues.
     """
 
     def __init__(self, spec: BrokerSpec, now: float) -> None:
@@ -39,6 +41,7 @@ class Broker:
         self._admission = Admission(spec.max_bytes, self._queues, self._ledger)
         self._fates = Fates(self._queues, self._ledger, self._admission)
         self._slices = Slices()
+        self.control = QueueControl(self._ledger, self._admission, self._fates, self._slices)
         self._last_job = 0
         self._last_wait = 0
 
@@ -167,7 +170,7 @@ class Broker:
         self._stop_waits(worker)
         self._slices.begin(for_each(self._ledger.held.all_of(worker), partial(self._fates.lose, worker)), now)
 
-    # Whole queues; None means all of them
+    # Buried jobs
 
     def kick(self, queue: str, count: int | None, now: float) -> list[Job]:
         """Put buried jobs in again, those first that were buried first, as new requests of nobody.
@@ -187,59 +190,6 @@ class Broker:
             size = job.size_bytes - JOB_BYTES
             kicked.append(self.put(None, queue, job.arguments, job.limit_seconds, size, now, is_large=job.is_large))
         return kicked
-
-    def pause(self, queue: str, until_seconds: float | None) -> None:
-        """Hand nothing out, until then or until resume().
-
-        :raises Refused: ``unknown-name``.
-        """
-        found = self._admission.queue(queue)
-        found.is_paused = True
-        self._ledger.deadlines.clear(found)
-        if until_seconds is not None:
-            self._ledger.deadlines.set(found, until_seconds)
-
-    def drain(self, queue: str | None) -> None:
-        """Take no requests in.
-
-        :raises Refused: ``unknown-name``.
-        """
-        for found in self._admission.some(queue):
-            found.is_draining = True
-
-    def resume(self, queue: str | None, now: float) -> None:
-        """End pause and drain.
-
-        :raises Refused: ``unknown-name``; ``busy``, after close().
-        """
-        some = self._admission.some(queue)
-        if self._admission.closed is not None:
-            raise Refused("busy", self._admission.closed)
-        for found in some:
-            found.is_draining = False
-            self._ledger.deadlines.clear(found)
-            self._unpause(found, now)
-
-    # The end of the program
-
-    def close(self, reason: str, now: float) -> None:
-        """Take no requests in for good, hand nothing out, and end those that wait."""
-        self._admission.closed = reason
-        for queue in self._queues.values():
-            queue.is_paused = True
-            self._ledger.deadlines.clear(queue)
-            self._slices.begin(partial(self._fates.end_first, queue, reason), now)
-
-    def abandon(self, reason: str, now: float) -> None:
-        """End what waits and what runs; nothing is taken in any more."""
-        self.close(reason, now)
-        for queue in self._queues.values():
-            self._slices.begin(for_each(list(queue.running.values()), partial(self._fates.cut_short, reason)), now)
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing waits and nothing runs."""
-        return not self._ledger.open
 
     # Time
 
@@ -263,7 +213,7 @@ class Broker:
                     self._ledger.remove_wait(due)
                     due.worker.nothing(due.queue, due.ticket)
                 case Queue():
-                    self._unpause(due, now)
+                    self.control.end_pause(due, now)
                 case None:
                     return
 
@@ -285,6 +235,11 @@ class Broker:
         self._admission.most_bytes = spec.max_bytes
 
     # What can be seen
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits and nothing runs."""
+        return not self._ledger.open
 
     def snapshot(self, queue: str, now: float) -> QueueSnapshot:
         """How a queue is.
@@ -318,7 +273,3 @@ class Broker:
     def _stop_waits(self, worker: Worker) -> None:
         for wait in self._ledger.waits.all_of(worker):
             self._ledger.remove_wait(wait)
-
-    def _unpause(self, queue: Queue, now: float) -> None:
-        queue.is_paused = False
-        self._slices.begin(partial(self._ledger.dispatch, queue), now)

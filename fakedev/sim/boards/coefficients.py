@@ -180,7 +180,6 @@ class Coefficients:
         self.links = {"transfer": each_of("pcie_bytes_per_second"), "fabric": each_of("fabric_bytes_per_second")}
         states = [each.idle_performance_state for each in dynamics]
         self.idle_state = of_boards([0.0 if state is None else state for state in states])
-        self.has_state = flags([state is not None for state in states])
         slows = is_on("slowing")
         self.kinds = {
             name: Kind([each.kinds.get(name, _NO_WORK) for each in dynamics], which, slows)

@@ -51,18 +51,6 @@ class Conditions:
     pcie_width: Floats | None = None
     pcie_generation: Floats | None = None
 
-    def changed(self, name: str, count: int, devices: NDArray[np.int64], value: float) -> Self:
-        """These conditions, with one value on some devices.
-
-        :param count: D.
-        :param devices: their positions.
-        :param value: NaN takes back what was changed.
-        """
-        now = getattr(self, name)
-        values = np.full(count, np.nan) if now is None else now.copy()
-        values[devices] = value
-        return replace(self, **{name: None if np.isnan(values).all() else values})
-
     def at(self, positions: NDArray[np.int64]) -> Self:
         """The conditions of some of the devices."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from fakedev.sim.errors import FieldError, Refused
-from fakedev.sim.faults.faults import Fault, Faults
+from fakedev.sim.faults.fault import Fault
 from fakedev.sim.faults.fields import fault_from_fields
+from fakedev.sim.faults.rules import FaultRules
 from fakedev.sim.spec import WorkloadSpec
 
 
 def brought_by(
-    workload_id: str, spec: WorkloadSpec, faults: Faults, key: str = "", *, of_configuration: bool = False
+    workload_id: str, spec: WorkloadSpec, rules: FaultRules, key: str = "", *, of_configuration: bool = False
 ) -> list[Fault]:
     """The faults that come with a workload, not yet among the others; those that its devices cannot have are left out.
 
@@ -18,11 +19,10 @@ def brought_by(
     :raises Refused: when one cannot be; ``where`` is the field at fault.
     """
     found = []
-    faults.check_room(len(spec.faults))
     for number, fields in enumerate(spec.faults, 1):
         try:
             fault = fault_from_fields({**fields, "devices": spec.devices, "node": spec.node})
-            made = faults.made(
+            made = rules.made(
                 f"{workload_id}-{number}", fault, f"{key or workload_id}-{number}", of_configuration=of_configuration
             )
             if len(made.devices):

@@ -7,8 +7,10 @@ from typing import Final
 
 import numpy as np
 
-from fakedev.sim.faults.faults import Fault, Faults
+from fakedev.sim.faults.fault import Fault
+from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.kinds import Scope
+from fakedev.sim.made import Overlaid
 from fakedev.sim.moves import Carriage
 from fakedev.sim.parts.layout import Parts
 from fakedev.sim.quantities import COUNTERS
@@ -92,7 +94,7 @@ class Disguises:
         self._created[devices] = self._epoch_seconds + start_seconds
 
     def _disguised(self, level: Level, active: Sequence[Fault]) -> Level:
-        arrays, present = dict(level.arrays), dict(level.present)
+        arrays, present = Overlaid(level.arrays), Overlaid(level.present)
         for name, offsets in self._offsets.items():
             # A board that was reset counts from 0 by itself.
             offsets[arrays[name] < offsets] = 0.0
@@ -128,5 +130,6 @@ def _names(level: Level, fault: Fault) -> Sequence[str]:
     if fault.kind.name not in ("absent", "nan", "sentinel", "frozen", "counter-reset"):
         return ()
     if fault.metric is not None:
-        return (fault.metric.quantity,)
+        # Of a shard it may be that only boards elsewhere have it.
+        return (fault.metric.quantity,) if fault.metric.quantity in level.arrays else ()
     return [name for name in level.arrays if name != _CREATED]

@@ -9,7 +9,7 @@ import numpy as np
 
 from fakedev.sim.boards.conditions import Conditions
 from fakedev.sim.faults.fault_tick import ALL_LINKS, FaultTick
-from fakedev.sim.links.history import LinkHistory, first_of_each
+from fakedev.sim.links.history import CARRIED, LinkHistory, first_of_each
 from fakedev.sim.links.layout import LinkLayout
 from fakedev.sim.schedule import Positions
 from fakedev.sim.state import Level, Mask
@@ -57,17 +57,17 @@ def advanced(
         return replace(history, gone=gone)
     concerned = np.zeros(len(layout.counts), dtype=np.bool_) if reset is None else reset.copy()
     concerned[layout.owners[happens_to]] = True
-    counted, since = history.recounted(devices.arrays, concerned)
+    recounted = history.recounted(devices.arrays, concerned)
     if reset is not None:
-        for name in ("fabric_tx_bytes", "fabric_rx_bytes"):
-            if name in counted:
-                counted[name][reset[layout.owners]] = 0.0
-                since[name][reset] = 0.0
+        for name in CARRIED:
+            if name in recounted.counted:
+                recounted.counted[name][reset[layout.owners[recounted.known_links]]] = 0.0
+                recounted.since[name][reset] = 0.0
     happened = {"link_errors": struck.errors, "link_recoveries": struck.recoveries}
     for name, links in happened.items():
-        np.add.at(counted[name], links, 1.0)
-        np.add.at(since[name], layout.owners[links], 1.0)
-    return LinkHistory(layout, up if len(changed) else history.up, gone, counted, since, happened)
+        np.add.at(recounted.counted[name], recounted.places(links), 1.0)
+        np.add.at(recounted.since[name], layout.owners[links], 1.0)
+    return replace(recounted, up=up if len(changed) else history.up, gone=gone, happened=happened)
 
 
 def limited(history: LinkHistory, conditions: Conditions) -> Conditions:

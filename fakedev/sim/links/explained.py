@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from fakedev.sim.faults.causes import faults_behind
+from fakedev.sim.faults.fault import Fault
 from fakedev.sim.faults.fault_tick import ALL_LINKS
-from fakedev.sim.faults.faults import Fault, Faults
+from fakedev.sim.faults.faults import Faults
 from fakedev.sim.links.history import LinkHistory
 from fakedev.sim.roster import Roster
 
@@ -55,8 +57,10 @@ def faults_of_link(roster: Roster, faults: Faults, history: LinkHistory, link: i
         device = int(layout.owners[end])
         number, count = end - int(layout.firsts[device]), int(layout.counts[device])
         is_gone = history.gone is not None and history.gone[device]
-        behind = [each for each in faults.behind("links_up", device) if _takes(each, number, count)]
-        found.update((each.fault_id, each) for each in (*behind, *(faults.behind("lost", device) if is_gone else ())))
+        behind = [each for each in faults_behind(faults, "links_up", device) if _takes(each, number, count)]
+        if is_gone:
+            behind += faults_behind(faults, "lost", device)
+        found.update((each.fault_id, each) for each in behind)
     return list(found.values())
 
 

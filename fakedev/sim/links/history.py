@@ -35,15 +35,17 @@ class LinkHistory:
 
     :ivar up: which of them are up, shape (L,); None: all.
     :ivar gone: devices that are lost, shape (D,); None: none.
-    :ivar counted: quantities of CARRIED and COUNTED when something happened to a link of its device last, of each link,
-        shape (L,), 0 where nothing has; a name that is missing: 0.
-    :ivar since: the same of each device, shape (D,).
+    :ivar known: devices to a link of which something has happened, shape (D,); None: none. They have K links.
+    :ivar counted: quantities of CARRIED and COUNTED when something happened to a link of its device last, of each of
+        these, shape (K,); a name that is missing: 0.
+    :ivar since: the same of each device, shape (D,), 0 where nothing has happened.
     :ivar happened: the links that something of COUNTED is counted of in the tick that is made, one for each time.
     """
 
     layout: LinkLayout
     up: Mask | None = None
     gone: Mask | None = None
+    known: Mask | None = None
     counted: Mapping[str, Floats] = field(default_factory=dict)
     since: Mapping[str, Floats] = field(default_factory=dict)
     happened: Mapping[str, Positions] = field(default_factory=dict)
@@ -53,8 +55,33 @@ class LinkHistory:
         """How many links of each device are up, shape (D,); None: all."""
         if self.up is None:
             return None
-        owners = self.layout.owners[self.up]
-        return np.bincount(owners, minlength=len(self.layout.counts)).astype(np.float64)
+        counts = self.layout.counts
+        # Few are down: it is quicker to count those.
+        return (counts - np.bincount(self.layout.owners[~self.up], minlength=len(counts))).astype(np.float64)
+
+    @cached_property
+    def known_links(self) -> Positions:
+        """The links of the known devices, ascending: shape (K,)."""
+        if self.known is None:
+            return np.zeros(0, dtype=np.int64)
+        devices = np.flatnonzero(self.known)
+        counts = self.layout.counts[devices]
+        begins = np.cumsum(counts) - counts
+        links: Positions = np.arange(counts.sum()) + np.repeat(self.layout.firsts[devices] - begins, counts)
+        return links
+
+    def places(self, links: Positions) -> Positions:
+        """Where links of known devices stand among these, shape as ``links``."""
+        return np.searchsorted(self.known_links, links)
+
+    def _before(self, name: str, links: Positions | slice) -> Floats:
+        """What was counted of some links, 0 of those of other devices than the known."""
+        owners = self.layout.owners[links]
+        before = np.zeros(len(owners))
+        if self.known is not None and name in self.counted:
+            where = np.flatnonzero(self.known[owners])
+            before[where] = self.counted[name][self.places(where if isinstance(links, slice) else links[where])]
+        return before
 
     def shown(self, name: str, devices: Floats, links: Positions | slice = _ALL) -> Floats:
         """What links show of a quantity, one number each.
@@ -68,7 +95,7 @@ class LinkHistory:
             return devices[owners] * self._shares(owners, links)
         # An exporter whose counters begin anew shows less than there was when something happened last.
         more = np.maximum(devices - self.since[name], 0.0) if name in self.since else devices
-        before = self.counted[name][links] if name in self.counted else np.zeros(len(owners))
+        before = self._before(name, links)
         if not more.any():
             return before
         if name in CARRIED:
@@ -103,30 +130,32 @@ class LinkHistory:
         counted, since = dict(self.counted), dict(self.since)
         for name, links in self.happened.items():
             uncounted = links[lost[self.layout.owners[links]]]
+            if not len(uncounted):
+                continue
             counted[name], since[name] = counted[name].copy(), since[name].copy()
-            np.subtract.at(counted[name], uncounted, 1.0)
+            np.subtract.at(counted[name], self.places(uncounted), 1.0)
             np.subtract.at(since[name], self.layout.owners[uncounted], 1.0)
         return replace(self, counted=counted, since=since, happened={})
 
-    def recounted(
-        self, devices: Mapping[str, Floats], concerned: Mask
-    ) -> tuple[dict[str, Floats], dict[str, Floats]]:
-        """``counted`` and ``since`` for something that happens now: arrays of its own.
+    def recounted(self, devices: Mapping[str, Floats], concerned: Mask) -> LinkHistory:
+        """The history for something that happens now: ``counted`` and ``since`` are arrays of its own.
 
         :param devices: what the devices show.
         :param concerned: the devices that it happens to, or whose links it happens to, shape (D,).
         """
-        links = np.flatnonzero(concerned[self.layout.owners])
+        known = concerned if self.known is None else self.known | concerned
+        recounted = replace(self, known=known, counted={}, since={})
+        links = recounted.known_links
+        is_new = concerned[self.layout.owners[links]]
         counted, since = {}, {}
         for name in (*CARRIED, *COUNTED):
             if name not in devices:
                 continue
-            known = name in self.counted
-            counted[name] = self.counted[name].copy() if known else np.zeros(self.layout.count)
-            since[name] = self.since[name].copy() if known else np.zeros(len(concerned))
-            counted[name][links] = self.shown(name, devices[name], links)
+            counted[name] = self._before(name, links)
+            counted[name][is_new] = self.shown(name, devices[name], links[is_new])
+            since[name] = self.since[name].copy() if name in self.since else np.zeros(len(concerned))
             since[name][concerned] = devices[name][concerned]
-        return counted, since
+        return replace(recounted, counted=counted, since=since)
 
 
 def first_of_each(links: Positions, owners: Positions) -> Positions:

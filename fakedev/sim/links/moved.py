@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from fakedev.sim.links.history import LinkHistory
@@ -19,24 +21,32 @@ def moved(history: LinkHistory, devices: Level, layout: LinkLayout, moves: Carri
     :param layout: where they stand now.
     :param moves: where the devices went.
     """
+    if history.up is None and history.known is None:
+        return LinkHistory(layout)
     same = moves.old_of >= 0
     same[same] = history.layout.counts[moves.old_of[same]] == layout.counts[same]
-    if history.up is None and not history.counted:
-        return LinkHistory(layout)
-    new = np.flatnonzero(same[layout.owners])
-    old = history.layout.firsts[moves.old_of[layout.owners[new]]] + layout.numbers[new]
-    counted, since = {}, {}
-    every = np.ones(devices.count, dtype=np.bool_)
-    carried, had = history.recounted(devices.arrays, every)
-    for name, values in carried.items():
-        counted[name] = np.zeros(layout.count)
-        counted[name][new] = values[old]
-        since[name] = np.where(same, had[name][moves.old_of], 0.0)
     up = None
     if history.up is not None:
+        down = np.flatnonzero(~history.up)
+        owners = moves.new_of[history.layout.owners[down]]
+        stays = (owners >= 0) & same[owners]
         up = np.ones(layout.count, dtype=np.bool_)
-        up[new] = history.up[old]
+        up[layout.firsts[owners[stays]] + history.layout.numbers[down[stays]]] = False
+        # A link may lead to another device now, and be down since that one's end is.
         ends = layout.remotes
-        up &= (ends < 0) | up[ends]
-    gone = None if history.gone is None else same & history.gone[moves.old_of]
-    return LinkHistory(layout, up, gone, counted, since)
+        falls = np.flatnonzero(up & (ends >= 0) & ~up[ends])
+        up[falls] = False
+        struck = np.zeros(len(moves.new_of), dtype=np.bool_)
+        fallen = layout.owners[falls]
+        struck[moves.old_of[fallen[same[fallen]]]] = True
+        history = history.recounted(devices.arrays, struck) if struck.any() else history
+    known = None if history.known is None else same & history.known[moves.old_of]
+    fresh = LinkHistory(layout, known=known)
+    old = history.layout.firsts[moves.old_of[layout.owners[fresh.known_links]]] + layout.numbers[fresh.known_links]
+    return replace(
+        fresh,
+        up=up,
+        gone=None if history.gone is None else same & history.gone[moves.old_of],
+        counted={name: values[history.places(old)] for name, values in history.counted.items()},
+        since={name: np.where(same, since[moves.old_of], 0.0) for name, since in history.since.items()},
+    )

@@ -42,6 +42,7 @@ class Parts:
         self.compute_share = np.array([each.compute_share for each in specs])
         self.memory_bytes = np.array([each.memory_bytes for each in specs])
         self.has_links: Mask = np.array([each.has_links for each in specs], dtype=np.bool_)
+        self._has_tiles = any(each.is_tile for each in specs)
         self.is_tile: Mask = np.array([each.is_tile for each in specs], dtype=np.bool_)
         self.siblings = np.bincount(self.owners, minlength=device_count)[self.owners].astype(np.float64)
         self.is_tiled: Mask = np.zeros(device_count, dtype=np.bool_)
@@ -85,24 +86,27 @@ class Parts:
         every = self.with_parts(units)
         return every if not self.count else every[(every >= self.device_count) | self.is_whole[self.owners_of(every)]]
 
-    def held(self, units: Positions) -> list[int]:
+    def held(self, units: Positions) -> Positions:
         """Some units, and the devices that tiles among them are tiles of."""
-        if self.is_tile.any():
+        if self._has_tiles:
             parts = units[units >= self.device_count] - self.device_count
             units = np.unique(np.concatenate((units, self.owners[parts[self.is_tile[parts]]])))
-        held: list[int] = units.tolist()
-        return held
+        return units
 
-    def amount_shares(self, units: Positions) -> Floats:
+    def amount_shares(self, units: Positions, whose: Positions) -> Floats:
         """What of an amount that is asked of each of some units it is asked for, shape as ``units``.
 
         All tiles of a board together are the board, of which each has its share; all else is asked for all of it.
+
+        :param whose: the workload that asks, as a number, shape as ``units``.
         """
         shares = np.ones(len(units))
-        if self.is_tile.any():
+        if self._has_tiles:
             places = np.flatnonzero(units >= self.device_count)
             parts = units[places] - self.device_count
-            of_each = np.bincount(self.owners[parts], minlength=self.device_count)[self.owners[parts]]
+            boards = whose[places] * self.device_count + self.owners[parts]
+            _, numbers, counts = np.unique(boards, return_inverse=True, return_counts=True)
+            of_each = counts[numbers]
             whole = self.is_tile[parts] & (of_each == self.siblings[parts])
             shares[places[whole]] = self.compute_share[parts[whole]]
         return shares

@@ -60,8 +60,8 @@ def split_level(parts: Parts, units: Level) -> tuple[Level, Level]:
     def of(begin: int, end: int) -> Level:
         return Level(
             end - begin,
-            {name: values[begin:end] for name, values in units.arrays.items()},
-            {name: values[begin:end] for name, values in units.present.items()},
+            Made(units.arrays, lambda name: units.arrays[name][begin:end]),
+            Made(units.present, lambda name: units.present[name][begin:end]),
         )
 
     return of(0, count), of(count, parts.unit_count)

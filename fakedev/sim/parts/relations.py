@@ -108,6 +108,7 @@ class PartRelations:
     def level(
         self,
         demand: Demand,
+        used_bytes: Floats,
         devices: Level,
         before: Before | None,
         seconds: float,
@@ -116,13 +117,14 @@ class PartRelations:
         """All quantities of the parts for one tick.
 
         :param demand: what the workloads ask of all units in this tick.
+        :param used_bytes: what they use of their memory by that: :meth:`used_bytes`.
         :param devices: what the devices show of it.
         :param before: what parts and devices showed a tick ago; None at the start.
         :param faults: what faults do in this tick; None: there are none.
         """
         asked = part_demand(demand, self._parts)
         own, drawn = self._by_load(asked, devices)
-        self._add_memory(own, demand, devices)
+        self._add_memory(own, used_bytes, devices)
         if self._tiles is not None:
             own |= self._tiles.own(own["usage_ratio"], drawn, demand, devices, before, seconds)
         alone = None if faults is None else faults.where("lost")
@@ -179,7 +181,7 @@ class PartRelations:
         :param devices: what their devices show.
         """
         idle = Demand({}, np.zeros(self._parts.unit_count), {})
-        fresh = self.level(idle, devices, None, 0.0)
+        fresh = self.level(idle, self.used_bytes(idle), devices, None, 0.0)
         names = (*BY_LOAD, *MEMORY, *INTEGRALS, "xid", *(OF_TILES if self._tiles is not None else ()))
         own = {name: fresh.arrays[name] for name in names if name in fresh.arrays}
         carried = {
@@ -245,10 +247,10 @@ class PartRelations:
         own = {name: each for name, each in (made | traffic).items() if name in BY_LOAD}
         return own, Drawn(work_share(self._boards, work), active) if self._tiles is not None else None
 
-    def _add_memory(self, own: dict[str, Floats], demand: Demand, devices: Level) -> None:
+    def _add_memory(self, own: dict[str, Floats], used: Floats, devices: Level) -> None:
         if _MEMORY not in devices.arrays:
             return
-        used = own[_MEMORY] = self.used_bytes(demand)
+        own[_MEMORY] = used
         if "memory_total_bytes" in devices.arrays:
             own["memory_total_bytes"] = self._total
             own["memory_reserved_bytes"] = self._total - self._most_used

@@ -8,10 +8,11 @@ from typing import Final
 import numpy as np
 
 from fakedev.sim.boards.conditions import Conditions
+from fakedev.sim.faults.fault import Fault
 from fakedev.sim.faults.fault_tick import FALLEN_OFF, FaultTick, Report
-from fakedev.sim.faults.faults import Fault
 from fakedev.sim.faults.reported import fallen_off
 from fakedev.sim.levels import DEVICE, REPEATED, Levels
+from fakedev.sim.made import Overlaid
 from fakedev.sim.moves import Moves
 from fakedev.sim.randomness import Floats
 from fakedev.sim.roster import Roster
@@ -98,7 +99,7 @@ class Tallies:
             levels = {**levels, PEER_LEVEL: self.peers.level(device, self._reports)}
         if not self._tallies:
             return levels
-        arrays, present = dict(device.arrays), dict(device.present)
+        arrays, present = Overlaid(device.arrays), Overlaid(device.present)
         absent, unknown = self._concerned(disguised, "absent"), self._concerned(disguised, "nan")
         findings = self._health.findings()
         for tally in self._tallies:

@@ -1,0 +1,54 @@
+"""Which faults are behind what devices show."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fakedev.sim.entity_keys import entity_key
+from fakedev.sim.faults.fault import Fault
+from fakedev.sim.faults.faults import Faults
+from fakedev.sim.faults.kinds import Scope
+from fakedev.sim.schedule import Positions
+
+
+def faults_behind(faults: Faults, quantity: str, unit: int) -> list[Fault]:
+    """The faults that may be why a quantity of a device or part has changed in the last tick, or is as it is."""
+    found = [fault for fault in faults.by_id.values() if _concerns(faults, fault.concerned, unit)]
+    found += [fault for fault, _, units in faults.changes if _concerns(faults, units, unit)]
+    kinds = {fault.fault_id: fault for fault in found if _moves(fault, quantity)}
+    return [fault for fault in kinds.values() if fault.kind.scope in (Scope.BOARD, Scope.NODE)]
+
+
+def units_by_cause(faults: Faults, quantity: str, units: Positions) -> list[Positions]:
+    """Some units, those together that have the same faults behind a quantity, in the order of the first of each."""
+    where = {fault.fault_id: [fault.concerned] for fault in faults.by_id.values() if _moves(fault, quantity)}
+    for fault, _, concerned in faults.changes:
+        if _moves(fault, quantity):
+            where.setdefault(fault.fault_id, []).append(concerned)
+    owners, marks = faults.parts.owners_of(units), np.zeros(len(units), np.uint64)
+    for fault_id, found in where.items():
+        is_on = np.zeros(faults.parts.unit_count, np.bool_)
+        is_on[np.concatenate(found)] = True
+        marks[is_on[units] | is_on[owners]] ^= np.uint64(entity_key("fault", fault_id))
+    _, firsts, groups = np.unique(marks, return_index=True, return_inverse=True)
+    ordered = np.split(units[np.argsort(groups, kind="stable")], np.cumsum(np.bincount(groups))[:-1])
+    return [ordered[each] for each in np.argsort(firsts).tolist()]
+
+
+def faults_disguising(faults: Faults, quantity: str, unit: int) -> list[Fault]:
+    """The faults that show another value of a quantity of a device or part, or none."""
+    return [
+        fault
+        for fault in faults.active(Scope.SERIES)
+        if _concerns(faults, fault.concerned, unit) and (fault.metric is None or fault.metric.quantity == quantity)
+        and fault.kind.takes_metric
+    ]
+
+
+def _concerns(faults: Faults, concerned: Positions, unit: int) -> bool:
+    """Whether a unit is among some: itself, or a part with its device."""
+    return unit in concerned or faults.parts.owner(unit) in concerned
+
+
+def _moves(fault: Fault, quantity: str) -> bool:
+    return not fault.kind.moves or quantity in fault.kind.moves

@@ -1,0 +1,98 @@
+"""Which faults a fleet can have, and on which of its devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from fakedev.sim.entity_keys import entity_key
+from fakedev.sim.errors import Refused
+from fakedev.sim.faults.fault import Fault
+from fakedev.sim.faults.kinds import KINDS, FaultKind, Scope
+from fakedev.sim.faults.on_parts import check_parts
+from fakedev.sim.faults.spec import FaultSpec
+from fakedev.sim.randomness import Floats, Keys
+from fakedev.sim.roster import Roster
+from fakedev.sim.schedule import Positions
+from fakedev.sim.selectors import resolve_here
+from fakedev.sim.spec import MetricName
+from fakedev.sim.state import Mask
+
+#: Sums of decimal fractions miss a tick's boundary by less than this.
+ROUNDING_SECONDS: Final = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class FaultRules:
+    """What makes faults of what was asked for; it follows from a fleet's specification alone.
+
+    :param keys: of randomness, of each unit (device or part): shape (units,).
+    :param present: the units that have each quantity, shape (units,).
+    :param metric_of: what a metric that somebody names shows.
+    :param known: quantities that metrics may show. A shard knows those of the whole fleet.
+    """
+
+    roster: Roster
+    keys: Keys
+    present: Mapping[str, Mask]
+    metric_of: Callable[[str], MetricName]
+    known: Collection[str]
+    tick_seconds: float
+
+    def made(self, fault_id: str, spec: FaultSpec, key: str = "", *, of_configuration: bool = False) -> Fault:
+        """The fault of a specification.
+
+        :param key: what its randomness is keyed by; empty: its id.
+        :param of_configuration: every shard is told of it: there may be none of its devices here.
+        :raises Refused: when it cannot be; ``where`` is the field at fault.
+        """
+        kind = KINDS[spec.kind]
+        devices = self._concerned(kind, spec, of_configuration=of_configuration)
+        values = {each.name: spec.values.get(each.name, each.default or 0.0) for each in kind.parameters}
+        check_parts(kind, values, devices, self.roster)
+        metric = self.metric_of(spec.metric) if spec.metric else None
+        if metric is not None and metric.quantity not in self.known:
+            raise Refused("unknown-name", f"no metric {spec.metric!r}", "metric")
+        if spec.every_seconds and spec.every_seconds < self.tick_seconds - ROUNDING_SECONDS:
+            raise Refused("limit", f"must not be less than a tick of {self.tick_seconds:g} seconds", "every")
+        first = devices
+        if kind.scope in (Scope.PAGE, Scope.NODE) and len(devices):
+            # All of a node, or nothing of it.
+            first = np.array([self.roster.nodes[each].first for each in self.roster.node_positions(devices).tolist()])
+        keys = self.keys[first] ^ np.uint64(entity_key("fault", key or fault_id))
+        off = np.zeros(len(devices), np.bool_)
+        return Fault(fault_id, spec, kind, kind.effect_of(values), devices, keys, values, metric, off)
+
+    def _concerned(self, kind: FaultKind, spec: FaultSpec, *, of_configuration: bool) -> Positions:
+        """The units that it may concern: those that its words name and that can have it."""
+        devices = resolve_here(spec.devices, self.roster, spec.node, of_configuration=of_configuration)
+        may_lack = of_configuration and self.roster.whole is not None
+        if kind.scope in (Scope.PAGE, Scope.NODE) and len(devices):
+            nodes = np.unique(self.roster.node_positions(devices)).tolist()
+            devices = np.concatenate([np.array(self.roster.nodes[node].devices) for node in nodes])
+        for needed, by in kind.needed(spec.values).items():
+            has = self.present.get(needed, np.zeros(self.roster.parts.unit_count, np.bool_))
+            devices = devices[has[devices]]
+            if not len(devices) and not may_lack:
+                raise Refused("unknown-name", f"{by} needs {needed}, which none of its devices has", "devices")
+        if "link" in spec.values:
+            link = int(spec.values["link"])
+            devices = devices[self.roster.links.counts[self.roster.parts.owners_of(devices)] > link]
+            if not len(devices) and not may_lack:
+                raise Refused("unknown-name", f"none of the devices has a link {link}", "link")
+        if "watts" in spec.values and len(devices):
+            limits, watts = self._power_limits(devices), spec.values["watts"]
+            if watts > limits.max() and not may_lack:
+                text = f"watts: none of the devices may have more than {limits.max():g} W"
+                raise Refused("bad-argument", text, "watts")
+            devices = devices[limits >= watts]
+        return devices
+
+    def _power_limits(self, devices: Positions) -> Floats:
+        """At how much power each of some devices may be capped: a driver takes no limit above the type's."""
+        types = [node.pool.device_type for node in self.roster.nodes]
+        limits = np.array([each.dynamics.power_limit_watts if each.dynamics else 0.0 for each in types])
+        return limits[self.roster.node_positions(devices)]
