@@ -47,12 +47,12 @@ class TestSettled:
 
     def test_the_end(self) -> None:
         """Nothing is left behind."""
-        before = list(gc.callbacks)
+        before, often = list(gc.callbacks), gc.get_threshold()
         settled = Settled()
         settled.end()
         settled.begin()
         settled.end()
-        assert (gc.callbacks, gc.get_freeze_count()) == (before, 0)
+        assert (gc.callbacks, gc.get_threshold(), gc.get_freeze_count()) == (before, often, 0)
 
 
 def is_looked_at(thing: object) -> bool:
