@@ -13,7 +13,7 @@ from fakedev.config.configuration import Logging
 from fakedev.net.ending_signals import EndingSignals, stop_reactor
 from fakedev.net.listening import Listeners
 from fakedev.net.logs import LoggedService, begin_logging
-from fakedev.net.memory import settle
+from fakedev.net.memory import Settled
 from fakedev.net.recorder import Recorder
 
 #: SIGHUP has its own meaning in each program.
@@ -43,11 +43,12 @@ class Application(LoggedService):
         self._recorder = recorder
         self._drain = drain
         self._hurry = hurry
+        self._settled = Settled()
 
     def startService(self) -> None:
         """Start all."""
         super().startService()
-        self._reactor.callWhenRunning(settle)
+        self._reactor.callWhenRunning(self._settled.begin)
 
     def stopService(self) -> Deferred[None]:
         """Stop all; fires when the last connection is closed and the record is complete."""
@@ -65,6 +66,7 @@ class Application(LoggedService):
             await self._drain()
         await maybeDeferred(self.listeners.disownServiceParent)
         await maybeDeferred(super().stopService)
+        self._settled.end()
         if self._recorder is not None:
             self._recorder.close()
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from fakedev.sim.door import fault_id_of
 from fakedev.sim.events import ClearFault, InjectFault
 from fakedev.sim.faults.fields import fault_from_fields
-from fakedev.sim.fleet import Fleet, fault_id_of
+from fakedev.sim.fleet import Fleet
 from fakedev.sim.spec import PoolSpec
 from tests.calibration import catalog_type
 from tests.fleets import advance, make_fleet, pool_of, start

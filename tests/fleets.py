@@ -7,8 +7,9 @@ from typing import Any
 
 from fakedev.exposition.workload_series import workload_pages
 from fakedev.sim.device_types import DeviceType, Range
+from fakedev.sim.door import workload_id_of
 from fakedev.sim.events import Stamped, StartWorkload, StopWorkload
-from fakedev.sim.fleet import Fleet, workload_id_of
+from fakedev.sim.fleet import Fleet
 from fakedev.sim.spec import FleetSpec, NodeSpec, PoolSpec, WorkloadSpec
 from fakedev.sim.workload_fields import workload_from_fields
 

@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fakedev.sim.door import fault_id_of
 from fakedev.sim.errors import FieldError, Refused
 from fakedev.sim.events import ClearFault
 from fakedev.sim.faults.faults import MOST_FAULTS
 from fakedev.sim.faults.fields import VALUES, fault_from_fields, fields_of_fault
 from fakedev.sim.faults.kinds import KINDS
-from fakedev.sim.fleet import Fleet, fault_id_of
+from fakedev.sim.fleet import Fleet
 from fakedev.wire.fault_verbs import FAULT_KINDS, FAULT_VALUES
 from tests.faulty import boards_of, busy, cleared, inject, shown
 from tests.fleets import advance, ended, labels_of, make_fleet, start, stop

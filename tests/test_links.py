@@ -265,3 +265,19 @@ class TestLinks:
         assert links(fleet, "link_errors", 2) == [0, 1, 0, 0, 0, 0, 0]
         assert links(fleet, "link_up", 2)[1] == 0
         assert links(fleet, "link_up", 0) == [1] * 18
+
+    def test_a_reload_elsewhere(self) -> None:
+        """What links have carried is the same to the last digit as without it, whether one has failed there or not."""
+        shown = []
+        for is_reloaded in (False, True):
+            fleet = at_work("h100", nodes=2)
+            inject(fleet, kind="link-down", devices="dgx-0/3", link=2)
+            advance(fleet, 3)
+            if is_reloaded:
+                more = replace(fleet.spec, pools=(pool_of("a", devices_per_node=3), *fleet.spec.pools))
+                fleet.apply(Reload(Machinery(more), RecordHead("", 0.0)))
+            advance(fleet, 3)
+            links_of_all = fleet.state.levels["link"]
+            shown.append([links_of_all.arrays[name][-288:].tolist() for name in ("fabric_tx_bytes", "link_errors")])
+        assert shown[0] == shown[1]
+        assert any(shown[0][1])

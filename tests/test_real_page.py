@@ -196,7 +196,7 @@ def test_parts_of_a_device(stand: Stand) -> None:
     work = {"name": "train", "devices": ["mig-0/0/1"], "profile": "50:0:0", "pod": "train-0"}
     stand.service.fetch("/api/v1/workloads", work)
     stand.service.fetch("/api/v1/faults", {"kind": "xid", "code": 31, "devices": ["mig-0/0/0"]})
-    browser = stand.open("#fleet/mig-0/0")
+    browser = stand.open("#fleet/mig-0/0/1")  # the device is shown, with all of its parts
     rows = "[...document.querySelectorAll('.parts > li')].map((row) => row.innerText.replace(/\\s+/g, ' '))"
     found = browser.until(f"{rows}[1]?.includes('train-0') && {rows}[0].includes('XID 31') && {rows}")
     assert found[0].startswith("mig-0/0/0 3g.20gb, id 2 XID 31 Load 0.0 % Memory 0 B of 19.5 GiB no pod")

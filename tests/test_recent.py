@@ -81,18 +81,19 @@ class TestRecent:
         if sum(each.size for each in newest) * 2 <= most_size:
             assert len(sizes) > most or told == newest
 
-    @given(ENTRIES)
-    def test_devices_that_move(self, entries: list[Entry]) -> None:
-        """Entries follow their devices to new places, and forget those that are gone."""
+    @given(ENTRIES, st.frozensets(st.integers(0, 8), max_size=4))
+    def test_devices_that_move(self, entries: list[Entry], later: frozenset[int]) -> None:
+        """Entries follow their devices to new places, and forget those that are gone; more come after that."""
         old = Roster((pool_of("x", nodes=5, devices_per_node=2),))
         new = Roster((pool_of("w", nodes=1, devices_per_node=3), pool_of("x", nodes=3, devices_per_node=2)))
         recent = kept(entries)
         recent.move(Moves(old, new))
-        for device in range(6):
-            here = np.arange(9) == device + 3
-            assert recent.last(100, on=here) == [each for each in entries if device in each.devices]
-        assert recent.last(100) == entries
-        assert recent.last(100, on=np.arange(9) < 3) == []
+        newest = Entry("d", later)
+        recent.add(newest, np.array(sorted(later), dtype=np.int64))
+        for place in range(9):
+            found = [each for each in entries if place - 3 in each.devices] + [newest] * (place in later)
+            assert recent.last(100, on=np.arange(9) == place) == found
+        assert recent.last(100) == [*entries, newest]
 
 
 class TestJournalQuery:

@@ -17,9 +17,10 @@ from fakedev.exposition.face import Face
 from fakedev.exposition.held_states import HeldStates
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource
+from fakedev.sim.door import fault_id_of
 from fakedev.sim.events import ClearFault, InjectFault, Reload
 from fakedev.sim.faults.spec import FaultSpec
-from fakedev.sim.fleet import Fleet, fault_id_of
+from fakedev.sim.fleet import Fleet
 from fakedev.sim.machinery import Machinery
 from fakedev.sim.record_head import RecordHead
 from fakedev.sim.roster import Roster

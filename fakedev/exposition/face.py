@@ -26,15 +26,18 @@ Group = TypeVar("Group")
 class Face(Generic[Group]):
     """An identity as it shows the groups of a source.
 
-    :param former: before a reload: texts that still hold are taken from it, if it is of the same identity.
+    :param former: before a reload: families, and texts that still hold, are taken from it, if it is of the same
+        identity.
     """
 
     def __init__(self, identity: Identity, source: Source[Group], former: Face[Group] | None = None) -> None:
         self.identity = identity
         self._source = source
         self._before: dict[Group, tuple[object, GroupTexts]] = {}
+        self._families: dict[bool, list[Family]] = {}
         if former is not None and former.identity == identity:
             self._before = former._kept
+            self._families = former._families
         rows = [(row.level, row.labels, row.fact) for family in identity.families for row in family.rows]
         #: Each kind of row, its level, its own labels and the fact that it shows, with its place.
         self._places = {kind: place for place, kind in enumerate(dict.fromkeys(rows))}
@@ -48,7 +51,6 @@ class Face(Generic[Group]):
             level: Labels(identity.labels_on(level), kinds, identity.sort_labels, identity.leading_on(level))
             for level, kinds in own.items()
         }
-        self._families: dict[bool, list[Family]] = {}
         self._kept: dict[Group, tuple[object, GroupTexts]] = {}
 
     def families(self, openmetrics: bool) -> list[Family]:

@@ -29,6 +29,8 @@ from fakedev.sim.state import State
 TICK_HEADER: Final = "X-Fakedev-Tick"
 #: How long a page may be worked on in one reactor turn, about: small pages are done in the first.
 _TURN_SECONDS: Final = 0.004
+#: Pages that are freed in a reactor turn.
+_FREED_AT_ONCE: Final = 100
 
 
 class LatestPages:
@@ -234,6 +236,13 @@ class Pages:
             page.hand_over(successor)
             if page.as_openmetrics is not None:
                 page.as_openmetrics.hand_over(successor and (successor.as_openmetrics or successor))
+        self._free(list(before.values()))
+
+    def _free(self, pages: list[tuple[CachedPage, str, Selection]]) -> None:
+        """Let go of pages that nobody asks for any more, some a reactor turn: thousands take milliseconds."""
+        del pages[-_FREED_AT_ONCE:]
+        if pages:
+            self._clock.callLater(0, self._free, pages)
 
     def _cached(self, state: Callable[[], State], parts: Sequence[Page[Any]], openmetrics: bool) -> CachedPage:
         return CachedPage(state, self._clock, parts, openmetrics, self._latest)

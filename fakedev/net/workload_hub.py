@@ -7,9 +7,10 @@ from collections.abc import Callable
 from twisted.logger import Logger, LogLevel
 
 from fakedev.sim.churn import is_churn
+from fakedev.sim.door import workload_id_of
 from fakedev.sim.errors import Refused
 from fakedev.sim.events import DropWorkload, StartWorkload, StopWorkload
-from fakedev.sim.fleet import Fleet, workload_id_of
+from fakedev.sim.fleet import Fleet
 from fakedev.sim.spec import WorkloadSpec
 from fakedev.sim.workload import Verdict
 

@@ -92,14 +92,14 @@ export class FleetTab {
     this.past.add(frame.seconds, scaled(usage, 100), scaled(power, 0.001), heat);
   }
 
-  /** Show a device, or the fleet when the name is empty. */
+  /** Show a device, also by the name of a part or link of it, or the fleet when the name is empty. */
   open(name) {
-    this.wanted = name;
+    this.wanted = deviceOf(name);
     if (!this.live.outline) return;
-    const place = name ? this.live.place(name) : -1;
+    const place = name ? this.live.place(this.wanted) : -1;
     this.map.mark(place);
     this.overview.hidden = place >= 0;
-    this.device.open(place >= 0 ? name : "");
+    this.device.open(place >= 0 ? this.wanted : "");
     if (place >= 0 && matchMedia("(max-width: 960px)").matches) this.aside.scrollIntoView({ block: "start" });
   }
 
@@ -148,7 +148,7 @@ export class FleetTab {
   _find() {
     const name = this.find.value.trim();
     if (!name) return;
-    const isThere = this.live.place(name) >= 0;
+    const isThere = this.live.place(deviceOf(name)) >= 0;
     this.find.setCustomValidity(isThere ? "" : `There is no device ${name}`);
     if (isThere) this.app.go("fleet", name);
     else this.find.reportValidity();
@@ -199,6 +199,11 @@ export class FleetTab {
     for (const each of this.live.frame.health) found[each]++;
     this.counts.forEach((place, number) => put(place, found[number]));
   }
+}
+
+/** The device that a name like dgx-0/3/1 or dgx-0/3/link/5 is of. */
+function deviceOf(name) {
+  return name.split("/", 2).join("/");
 }
 
 function swatch(tint) {

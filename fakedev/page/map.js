@@ -6,6 +6,7 @@ import { colour, onTheme, theme } from "./theme.js";
 const LARGEST = 96;
 const WITH_NUMBERS = 40;
 const SMALLEST = 6;
+const CUT_AT_FOOT = 12;
 const NUMBER_UNITS = { usage: " %", temperature: " °C", power: " W" };
 
 export class FleetMap {
@@ -107,7 +108,7 @@ export class FleetMap {
     if (this.pointed >= 0) this._say();
   }
 
-  /** Cut the foot of those that are divided into as many pieces; of small cells just the foot off. */
+  /** Cut the foot of those that are divided into as many pieces; of small cells a corner off. */
   _cut(places, side) {
     const { divided } = this.live.outline;
     if (!divided) return;
@@ -118,6 +119,10 @@ export class FleetMap {
       const pieces = divided[place];
       if (!pieces) continue;
       const [x, y] = [cells[2 * place], cells[2 * place + 1]];
+      if (side < CUT_AT_FOOT) {
+        paper.fillRect(x + side - foot, y + side - foot, foot, foot);
+        continue;
+      }
       paper.fillRect(x, y + side - foot - line, side, line);
       if (side < 4 * pieces) continue;
       for (let piece = 1; piece < pieces; piece++)

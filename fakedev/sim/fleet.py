@@ -1,4 +1,4 @@
-"""The fleet: one state, one door for whatever changes it, one tick at a time.
+"""The fleet: one state, one door for whatever changes it (:mod:`fakedev.sim.door`), one tick at a time.
 
 A tick, in its order (each step is array operations over the whole fleet):
 1. workloads that came or went since the last tick begin or leave; after a reload the fleet goes over to its new shape;
@@ -17,27 +17,17 @@ from typing import Final
 
 from fakedev.sim.base import Base
 from fakedev.sim.device_labels import DeviceLabels
+from fakedev.sim.door import Door
 from fakedev.sim.endings import Endings
 from fakedev.sim.errors import Refused
-from fakedev.sim.events import (
-    ChangeClock,
-    ClearFault,
-    DropWorkload,
-    Event,
-    InjectFault,
-    Reload,
-    Stamped,
-    StartWorkload,
-    StopWorkload,
-)
+from fakedev.sim.events import Event, Stamped
 from fakedev.sim.faults.disguises import Disguises
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.kinds import Scope
 from fakedev.sim.faults.pages import NodeTroubles
-from fakedev.sim.going_over import check_can_go_over, choose_devices, without_base, without_devices, without_places
-from fakedev.sim.happenings import NOBODY, Happening, Happenings, coming_by_itself, ending, happening_of, tell_nobody
+from fakedev.sim.going_over import choose_devices, without_base, without_devices, without_places
+from fakedev.sim.happenings import Happening, Happenings, coming_by_itself, ending, tell_nobody
 from fakedev.sim.levels import DEVICE, UNIT, Levels, first_levels, moved_levels, next_levels, shown_levels
-from fakedev.sim.likes import Likes
 from fakedev.sim.links.advance import advanced
 from fakedev.sim.links.levels import link_history
 from fakedev.sim.machinery import Machinery
@@ -48,6 +38,7 @@ from fakedev.sim.spec import FleetSpec
 from fakedev.sim.state import Level, State
 from fakedev.sim.tallies.tallies import Tallies
 from fakedev.sim.turnstile import Turnstile
+from fakedev.sim.wall_clock import WallClock
 from fakedev.sim.workload import Verdict
 from fakedev.sim.workloads import Workloads
 
@@ -77,9 +68,7 @@ class Fleet:
         wall_per_tick: float | None = None,
         tell: Callable[[Happening], None] = tell_nobody,
     ) -> None:
-        self._journal = journal
         self._use(Machinery(spec))
-        self._coming: tuple[Machinery, Moves] | None = None
         #: Where devices went when the fleet went over to another configuration last.
         self.moves: Moves | None = None
         self.workloads = Workloads(spec.seed, self.machinery.keys, self.machinery.capacity)
@@ -88,12 +77,10 @@ class Fleet:
         machinery = self.machinery
         self._endings = Endings(self.roster, self.workloads, machinery.device_limits)
         self.faults = Faults(spec.seed, machinery.fault_rules)
-        self._clock = ChangeClock(spec.epoch_seconds, spec.tick_seconds if wall_per_tick is None else wall_per_tick)
-        self._clock_tick = 0
-        self._sequence = 0
-        self._likes = Likes()
+        self._clock = WallClock(spec.epoch_seconds, spec.tick_seconds if wall_per_tick is None else wall_per_tick)
         self.turnstile = Turnstile(self.workloads, self._labels.attribution, self.faults, machinery.admission)
         self._base = Base(self.turnstile, self.faults)
+        self._door = Door(self.turnstile, self.faults, self._base, self._clock, self.happenings, journal)
         self._base.start_workloads(spec.base)
         self._base.start_faults(spec.faults)
         self.troubles = NodeTroubles(self.faults, self.roster)
@@ -124,7 +111,7 @@ class Fleet:
 
     def due_seconds(self, tick: int) -> float:
         """The wall time at which a tick is due, in seconds since 1970."""
-        return self._clock.wall_seconds + (tick - self._clock_tick) * self._clock.wall_per_tick
+        return self._clock.due_seconds(tick)
 
     # -- the door ---------------------------------------------------------------------------------
 
@@ -133,42 +120,14 @@ class Fleet:
 
         :raises Refused: when it cannot be; nothing is changed or recorded then.
         """
-        sequence, key = self._sequence + 1, ""
-        concerned = NOBODY
-        match event:
-            case StartWorkload(workload):
-                key = self._likes.key(self.state.tick, workload.name, workload.node, *workload.devices)
-                concerned = self.turnstile.accept(workload_id_of(sequence), workload, key).devices
-            case StopWorkload(workload_id, reason):
-                self.turnstile.stop(workload_id, reason)
-            case DropWorkload(workload_id):
-                self.turnstile.drop(workload_id)
-            case InjectFault(fault):
-                key = self._likes.key(self.state.tick, fault.kind, fault.node, *fault.devices)
-                made = self.faults.made(fault_id_of(sequence), fault, key)
-                self.faults.add(made)
-                concerned = made.devices
-            case ClearFault(fault_id):
-                self.faults.clear(fault_id)
-            case ChangeClock():
-                self._clock, self._clock_tick = event, self.state.tick
-            case Reload(machinery):
-                self._base.reserve(*self.check_can_go_over(machinery))
-                self._coming = machinery, machinery.moves_from(self.roster)
-        self._sequence = sequence
-        self._likes.took(key)
-        stamped = Stamped(self.state.tick, sequence, event)
-        self._journal(stamped)
-        self.happenings.note(happening_of(stamped, self.state.seconds), concerned)
-        return stamped
+        return self._door.take(event, self.state, self.machinery)
 
     def check_can_go_over(self, coming: Machinery) -> tuple[int, int]:
         """Whether the fleet can become another: how many workloads and faults of the configuration begin with it.
 
         :raises Refused: when it cannot.
         """
-        check_can_go_over(self.spec, coming)
-        return self._base.check_room(coming.spec)
+        return self._door.check_can_go_over(self.machinery, coming)
 
     # -- the tick ---------------------------------------------------------------------------------
 
@@ -180,8 +139,9 @@ class Fleet:
         tick_seconds = self.spec.tick_seconds
         start, end = self.state.seconds, (self.state.tick + 1) * tick_seconds
         self.turnstile.let_through(self.state.tick, start)
-        if self._coming is not None:
-            self._go_over(*self._coming, start)
+        coming = self._door.coming()
+        if coming is not None:
+            self._go_over(coming, coming.moves_from(self.roster), start)
         past = self.state.levels
         for workload in self.machinery.churn.let_in(self.turnstile, self._labels.attribution, self.state):
             self.happenings.note(coming_by_itself(workload, self.state.tick, start), workload.devices)
@@ -224,7 +184,6 @@ class Fleet:
 
     def _go_over(self, coming: Machinery, moves: Moves, now_seconds: float) -> None:
         """From here on the fleet is made by another configuration; everything that lives on is found by its name."""
-        self._coming = None
         self._base.reserve(0, 0)
         self.moves = moves
         all_base = self._base.workload_ids
@@ -299,13 +258,3 @@ class Fleet:
     def quantity_names(self) -> list[str]:
         """Quantities that some device of the fleet has."""
         return sorted(self.machinery.quantities)
-
-
-def fault_id_of(sequence: int) -> str:
-    """The id of the fault that the event of that sequence number injected."""
-    return f"f{sequence}"
-
-
-def workload_id_of(sequence: int) -> str:
-    """The id of the workload that the event of that sequence number started."""
-    return f"w{sequence}"

@@ -37,6 +37,8 @@ MOST_KEPT: Final = 10_000
 _MOST_DEVICES: Final = 2_000_000
 #: Devices that are named in a scope; of more it is said how many there are.
 _MOST_NAMED: Final = 8
+#: Sets of devices whose words are known, so that they are not looked for again in the same tick.
+_MOST_WORDED: Final = 32
 #: Characters of device words that are kept of all entries together: beyond that the oldest have none.
 _MOST_WORDS: Final = 16 * 2**20
 #: What is told of a quantity that leaves 0, or comes back to it.
@@ -117,13 +119,14 @@ class Happenings:
         self._roster = roster
         self._tell = tell
         self._recent: Recent[Happening] = Recent(MOST_KEPT, _MOST_DEVICES, _MOST_WORDS)
-        self._worded = b"", ""
+        #: Words for units that were told of lately: what becomes of faults often concerns the same again.
+        self._worded: dict[bytes, str] = {}
         self._since = {name: np.zeros(roster.parts.unit_count, dtype=np.int64) for name in (*_FLAGS, *_VALUES)}
 
     def move(self, roster: Roster, moves: Carriage, tick: int) -> None:
         """The units (devices and parts) have new places; those that have come are as they are since ``tick``."""
         self._roster = roster
-        self._worded = b"", ""
+        self._worded.clear()
         self._recent.move(moves)
         came = np.full(roster.parts.unit_count, tick, dtype=np.int64)
         self._since = {name: moves.carried(since, came) for name, since in self._since.items()}
@@ -199,11 +202,13 @@ class Happenings:
         return changed[(changed < parts.device_count) | ~np.isin(parts.owners_of(changed), changed)]
 
     def _words(self, devices: Positions) -> str:
-        """Words for all of some units. What becomes of faults in a tick often concerns the same."""
+        """Words for all of some units."""
         key = devices.tobytes()
-        if key != self._worded[0]:
-            self._worded = key, ",".join(words_of(self._roster, devices))
-        return self._worded[1]
+        if key not in self._worded:
+            if len(self._worded) == _MOST_WORDED:
+                self._worded.clear()
+            self._worded[key] = ",".join(words_of(self._roster, devices))
+        return self._worded[key]
 
     def names(self, devices: NDArray[np.int64]) -> str:
         """The names of devices; of many the first, and how many more there are."""

@@ -46,8 +46,10 @@ class Overlaid(Mapping[str, Values]):
     def __init__(self, below: Mapping[str, Values]) -> None:
         self._below = below
         self._above: dict[str, Values] = {}
+        self._count = len(below)
 
     def __setitem__(self, name: str, values: Values) -> None:
+        self._count += name not in self
         self._above[name] = values
 
     def __getitem__(self, name: str) -> Values:
@@ -61,4 +63,9 @@ class Overlaid(Mapping[str, Values]):
         yield from (name for name in self._above if name not in self._below)
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        return self._count
+
+
+def overlaid(below: Mapping[str, Values]) -> dict[str, Values] | Overlaid[Values]:
+    """Arrays some of which are to be given others; ``below`` stays as it is."""
+    return dict(below) if isinstance(below, dict) else Overlaid(below)

@@ -6,7 +6,7 @@ same name, whose device type has the same name. What else is said of it may chan
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TypeVar
 
@@ -48,6 +48,15 @@ class Carriage:
         """The new positions of some old entities: of those that live on."""
         places = self.new_of[entities]
         return places[places >= 0]
+
+    def each_followed(self, every: Sequence[Positions]) -> list[Positions]:
+        """As :meth:`followed`, for each of several lists of entities, of which there is at least one."""
+        places = self.new_of[np.concatenate(every)]
+        ends = np.cumsum([len(each) for each in every])
+        stays = places >= 0
+        ends = np.append(0, np.cumsum(stays))[ends].tolist()
+        places = places[stays]
+        return [places[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
 
     def carried(self, old: NDArray[Number], new: NDArray[Number]) -> NDArray[Number]:
         """The old values of the entities that live on, the new ones of those that have come: shape (new entities,)."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Final
 
 from fakedev.sim.admission import Admission
@@ -40,7 +39,9 @@ class Turnstile:
     def move(self, moves: Moves, attribution: Attribution, admission: Admission) -> None:
         """The units (devices and parts) have new places: from here on whoever comes gets in by these."""
         self._attribution, self._admission = attribution, admission
-        self._told = [replace(each, devices=moves.units.followed(each.devices)) for each in self._told]
+        if self._told:
+            followed = moves.units.each_followed([each.devices for each in self._told])
+            self._told = [each.on(devices) for each, devices in zip(self._told, followed, strict=True)]
 
     def accept(
         self, workload_id: str, spec: WorkloadSpec, key: str = "", *, of_configuration: bool = False

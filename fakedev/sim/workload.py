@@ -24,6 +24,10 @@ class Verdict:
     text: str
     devices: Positions = field(default_factory=lambda: np.zeros(0, dtype=np.int64), compare=False, repr=False)
 
+    def on(self, devices: Positions) -> Verdict:
+        """The same, where its devices stand now."""
+        return Verdict(self.workload_id, self.name, self.code, self.text, devices)
+
 
 class Ending(NamedTuple):
     """An end that is known beforehand: seconds after the start, and what is told then."""

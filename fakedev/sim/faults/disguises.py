@@ -10,7 +10,7 @@ import numpy as np
 from fakedev.sim.faults.fault import Fault
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.kinds import Scope
-from fakedev.sim.made import Overlaid
+from fakedev.sim.made import overlaid
 from fakedev.sim.moves import Carriage
 from fakedev.sim.parts.layout import Parts
 from fakedev.sim.quantities import COUNTERS
@@ -94,7 +94,7 @@ class Disguises:
         self._created[devices] = self._epoch_seconds + start_seconds
 
     def _disguised(self, level: Level, active: Sequence[Fault]) -> Level:
-        arrays, present = Overlaid(level.arrays), Overlaid(level.present)
+        arrays, present = overlaid(level.arrays), overlaid(level.present)
         for name, offsets in self._offsets.items():
             # A board that was reset counts from 0 by itself.
             offsets[arrays[name] < offsets] = 0.0

@@ -12,7 +12,7 @@ from fakedev.sim.faults.fault import Fault
 from fakedev.sim.faults.fault_tick import FALLEN_OFF, FaultTick, Report
 from fakedev.sim.faults.reported import fallen_off
 from fakedev.sim.levels import DEVICE, REPEATED, Levels
-from fakedev.sim.made import Overlaid
+from fakedev.sim.made import overlaid
 from fakedev.sim.moves import Moves
 from fakedev.sim.randomness import Floats
 from fakedev.sim.roster import Roster
@@ -99,7 +99,7 @@ class Tallies:
             levels = {**levels, PEER_LEVEL: self.peers.level(device, self._reports)}
         if not self._tallies:
             return levels
-        arrays, present = Overlaid(device.arrays), Overlaid(device.present)
+        arrays, present = overlaid(device.arrays), overlaid(device.present)
         absent, unknown = self._concerned(disguised, "absent"), self._concerned(disguised, "nan")
         findings = self._health.findings()
         for tally in self._tallies:

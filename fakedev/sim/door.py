@@ -1,0 +1,107 @@
+"""The one door: whatever changes a fleet is an event that is checked here, stamped and told to the journal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fakedev.sim.base import Base
+from fakedev.sim.events import (
+    ChangeClock,
+    ClearFault,
+    DropWorkload,
+    Event,
+    InjectFault,
+    Reload,
+    Stamped,
+    StartWorkload,
+    StopWorkload,
+)
+from fakedev.sim.faults.faults import Faults
+from fakedev.sim.going_over import check_can_go_over
+from fakedev.sim.happenings import NOBODY, Happenings, happening_of
+from fakedev.sim.likes import Likes
+from fakedev.sim.machinery import Machinery
+from fakedev.sim.state import State
+from fakedev.sim.turnstile import Turnstile
+from fakedev.sim.wall_clock import WallClock
+
+
+class Door:
+    """Takes events; each takes effect in the tick after the one that it comes in, in order of arrival.
+
+    :param turnstile, faults, base, clock: what events change.
+    :param happenings, journal: are told of every event that was accepted, in order.
+    """
+
+    def __init__(
+        self, turnstile: Turnstile, faults: Faults, base: Base, clock: WallClock, happenings: Happenings,
+        journal: Callable[[Stamped], None],
+    ) -> None:  # fmt: skip
+        self._turnstile = turnstile
+        self._faults = faults
+        self._base = base
+        self._clock = clock
+        self._happenings = happenings
+        self._journal = journal
+        self._sequence = 0
+        self._likes = Likes()
+        self._coming: Machinery | None = None
+
+    def take(self, event: Event, state: State, machinery: Machinery) -> Stamped:
+        """Take an event.
+
+        :param state, machinery: the fleet as it is.
+        :raises Refused: when it cannot be; nothing is changed or recorded then.
+        """
+        sequence, key = self._sequence + 1, ""
+        concerned = NOBODY
+        match event:
+            case StartWorkload(workload):
+                key = self._likes.key(state.tick, workload.name, workload.node, *workload.devices)
+                concerned = self._turnstile.accept(workload_id_of(sequence), workload, key).devices
+            case StopWorkload(workload_id, reason):
+                self._turnstile.stop(workload_id, reason)
+            case DropWorkload(workload_id):
+                self._turnstile.drop(workload_id)
+            case InjectFault(fault):
+                key = self._likes.key(state.tick, fault.kind, fault.node, *fault.devices)
+                made = self._faults.made(fault_id_of(sequence), fault, key)
+                self._faults.add(made)
+                concerned = made.devices
+            case ClearFault(fault_id):
+                self._faults.clear(fault_id)
+            case ChangeClock():
+                self._clock.change(event, state.tick)
+            case Reload(coming):
+                self._base.reserve(*self.check_can_go_over(machinery, coming))
+                coming.moves_from(machinery.roster)
+                self._coming = coming
+        self._sequence = sequence
+        self._likes.took(key)
+        stamped = Stamped(state.tick, sequence, event)
+        self._journal(stamped)
+        self._happenings.note(happening_of(stamped, state.seconds), concerned)
+        return stamped
+
+    def check_can_go_over(self, machinery: Machinery, coming: Machinery) -> tuple[int, int]:
+        """Whether a fleet can become another: how many workloads and faults of the configuration begin with it.
+
+        :raises Refused: when it cannot.
+        """
+        check_can_go_over(machinery.spec, coming)
+        return self._base.check_room(coming.spec)
+
+    def coming(self) -> Machinery | None:
+        """What the fleet goes over to now; None: it stays as it is."""
+        coming, self._coming = self._coming, None
+        return coming
+
+
+def fault_id_of(sequence: int) -> str:
+    """The id of the fault that the event of that sequence number injected."""
+    return f"f{sequence}"
+
+
+def workload_id_of(sequence: int) -> str:
+    """The id of the workload that the event of that sequence number started."""
+    return f"w{sequence}"
