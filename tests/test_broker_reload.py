@@ -46,12 +46,13 @@ class BrokerReloadTests(BrokerTestCase):
     def test_a_queue_with_jobs_cannot_go(self) -> None:
         """Whether they wait, run or lie buried; nothing is changed then."""
         without = replace(self.broker.spec, queues=(QueueSpec("other"),))
+        told = "queue 'sleep' cannot go: jobs wait, run or lie buried there (1)"
         job_id = self.queue.put(self.client)
-        self.refused("busy", "queue 'sleep' cannot go: jobs wait, run or lie buried there (1)", self.broker.prepare, without)
+        self.refused("busy", told, self.broker.prepare, without)
         self.queue.take(self.worker)
-        self.refused("busy", "queue 'sleep' cannot go: jobs wait, run or lie buried there (1)", self.broker.prepare, without)
+        self.refused("busy", told, self.broker.prepare, without)
         self.broker.bury(self.worker, job_id, "bad", self.queue.now)
-        self.refused("busy", "queue 'sleep' cannot go: jobs wait, run or lie buried there (1)", self.broker.prepare, without)
+        self.refused("busy", told, self.broker.prepare, without)
         self.queue.put(self.client)
         self.assertEqual(self.queue.state(), (1, 0, 1))
 
