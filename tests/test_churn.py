@@ -222,7 +222,9 @@ def test_configuration() -> None:
         ("{rate: 6/h, workloads: [{name: a, profile: '5', lasts: [2h, 1h]}]}",
          "lasts: give a duration, or the shortest and the longest, as [10m, 4h]"),
         ("{rate: 6/h, workloads: [{name: a, lasts: 1h}]}",
-         "fleet.pools.churn.workloads: 'profile' is missing: What it does."),
+         "fleet.pools.0.churn.workloads.0: 'profile' is missing: Activities, as load:fluctuation:seconds with commas "
+         "between them, or as a list; a recorded series; a schedule of utilization; or a profile by name "
+         "(doc/simulation.md)."),
         ("{rate: 6/h, workloads: [{name: a, profile: '5', lasts: 1h, devices: 9}]}",
          "devices: the nodes have 8, so that it never comes"),
         ("{rate: 6/h, workloads: [{name: a, profile: '5', lasts: 1h, kind: tensr}]}",

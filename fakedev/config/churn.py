@@ -34,9 +34,8 @@ def read_churn(values: Values, catalog: Catalog, report: Report) -> ChurnSpec | 
 
 
 def _kind(values: Values, catalog: Catalog, series: Series, report: Report) -> ChurnKind | None:
-    if not values.given("profile"):
-        report.problem(values.place, "fleet.pools.churn.workloads: 'profile' is missing: What it does.")
-        return None
+    if any(values[name] is None for name in ("name", "profile")):
+        return None  # which was reported
     workload = read_workload(values, catalog, series, report, besides=_OWN)
     lasts, counts = values["lasts"], values["devices"]
     if workload is None or lasts is None or counts is None:

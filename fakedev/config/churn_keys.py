@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Final
 
 from fakedev.config.base_keys import BASE
@@ -47,7 +48,7 @@ CHURN_WORKLOAD = Section(
         ),
         Key("pods", Choice(("deployment", "job")), "How its pods are named: as those of one deployment, or each of "
             "a job of its own.", default="deployment"),
-        *(key for key in BASE.keys if key.name in _SHARED),
+        *(replace(key, required=key.name == "profile") for key in BASE.keys if key.name in _SHARED),
         Key("namespace", Text(), "Namespace of its pods.", default="default"),
         Key("container", Text(), "Container of its pods.", default_words="the name"),
     ),
