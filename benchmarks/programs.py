@@ -59,10 +59,11 @@ class Program:
         with urllib.request.urlopen(f"http://{self.web}{path}") as answer:
             return bytes(answer.read())
 
-    def post(self, path: str, content: Mapping[str, object]) -> bytes:
-        """What it answers to some JSON."""
-        headers = {"Content-Type": "application/json"}
-        request = urllib.request.Request(f"http://{self.web}{path}", json.dumps(content).encode(), headers)
+    def post(self, path: str, content: Mapping[str, object] | None = None) -> bytes:
+        """What it answers to some JSON, or to nothing."""
+        headers = {} if content is None else {"Content-Type": "application/json"}
+        body = b"" if content is None else json.dumps(content).encode()
+        request = urllib.request.Request(f"http://{self.web}{path}", body, headers)
         with urllib.request.urlopen(request) as answer:
             return bytes(answer.read())
 

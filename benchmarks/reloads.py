@@ -92,5 +92,5 @@ class _Reload(threading.Thread):
         config = self._server.folder / "config.yaml"
         config.write_text(config.read_text().replace(f"nodes: {_NODES}", f"nodes: {_MORE_NODES}"))
         began = perf_counter()
-        self.answer = self._server.post("/-/reload", {})
+        self.answer = self._server.post("/-/reload")
         self.seconds = perf_counter() - began
