@@ -48,8 +48,9 @@ class Deadlines:
         self._output_by = None
 
     def stop(self) -> None:
-        """No deadline matters any more."""
+        """No deadline matters any more, and nothing here points back at the connection."""
         self._input_by = self._output_by = None
+        self._input_is_late = self._output_is_late = _nobody
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -74,3 +75,7 @@ class Deadlines:
         following = [when for when in (self._input_by, self._output_by) if when is not None]
         if following:
             self._set_timer(min(following))
+
+
+def _nobody() -> None:
+    """Nobody is told any more."""

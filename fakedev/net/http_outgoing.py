@@ -103,10 +103,11 @@ class Outgoing:
     # The end
 
     def forget(self) -> None:
-        """Send no further pieces, and nothing more of an endless answer."""
+        """Send no further pieces, and nothing more of an endless answer; nothing here points back at the connection."""
         self.is_endless = False
         self._pieces = None
         self._held.remove(self)
+        self._taken = self._drop = _nobody
 
     def stop_watching(self) -> None:
         """It is nothing to us any more when the transport is empty."""
@@ -149,3 +150,7 @@ class Outgoing:
 
     def stopProducing(self) -> None:
         """Nothing to do: the channel is told that the connection is lost."""
+
+
+def _nobody(*_: bool) -> None:
+    """Nobody is told any more."""

@@ -143,7 +143,7 @@ class LineConnection(LineInput):
         """The connection is gone. What came before the end of input is still done."""
         self.factory.peers.discard(self)
         self._outbox.lost()
-        self._timer.stop()
+        self._timer.lost()
         if self.ended and not self.closing:
             self._wake()
         else:

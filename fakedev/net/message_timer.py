@@ -49,6 +49,15 @@ class MessageTimer:
                 call.cancel()
         self._whole = self._quiet = None
 
+    def lost(self) -> None:
+        """The connection is gone: nobody is told any more, so that nothing here points back at it."""
+        self.stop()
+        self._too_slow = self._too_quiet = _nobody
+
     def _fire(self, told: Callable[[], None]) -> None:
         self.stop()
         told()
+
+
+def _nobody() -> None:
+    """Nobody is told any more."""

@@ -19,6 +19,10 @@ PATIENCE_SECONDS = 10.0
 LINGER_SECONDS = 2.0
 
 
+def _nobody(*_: str) -> None:
+    """Nobody is told any more."""
+
+
 @implementer(IPushProducer)
 class Outbox:
     """Writes to a transport no faster than the peer reads.
@@ -87,6 +91,10 @@ class Outbox:
         self.full = False
         self._chunks.clear()
         self._stop_timer()
+        # Nothing points back at the connection: it is gone at once, not when garbage is looked for.
+        self._finish = None
+        self._drained = _nobody
+        self._give_up = _nobody
 
     def pauseProducing(self) -> None:
         """The transport's buffer is full."""
@@ -142,8 +150,9 @@ class Outbox:
         self._transport.loseConnection()
 
     def _cut(self, reason: str) -> None:
+        give_up = self._give_up
         self.lost()
-        self._give_up(reason)
+        give_up(reason)
 
     def _start_timer(self, seconds: float, call: Callable[[], None]) -> None:
         self._stop_timer()
