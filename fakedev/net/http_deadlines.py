@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from fakedev.net.nobody import tell_nobody
+
 
 class Deadlines:
     """Two deadlines: for input that is awaited, and for output that the peer should take.
@@ -50,7 +52,7 @@ class Deadlines:
     def stop(self) -> None:
         """No deadline matters any more, and nothing here points back at the connection."""
         self._input_by = self._output_by = None
-        self._input_is_late = self._output_is_late = _nobody
+        self._input_is_late = self._output_is_late = tell_nobody
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -75,7 +77,3 @@ class Deadlines:
         following = [when for when in (self._input_by, self._output_by) if when is not None]
         if following:
             self._set_timer(min(following))
-
-
-def _nobody() -> None:
-    """Nobody is told any more."""

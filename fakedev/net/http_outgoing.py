@@ -14,6 +14,7 @@ from zope.interface import implementer
 
 from fakedev.net.http_deadlines import Deadlines
 from fakedev.net.http_held import HeldAnswers
+from fakedev.net.nobody import tell_nobody
 
 
 @implementer(IPullProducer)
@@ -107,7 +108,7 @@ class Outgoing:
         self.is_endless = False
         self._pieces = None
         self._held.remove(self)
-        self._taken = self._drop = _nobody
+        self._taken = self._drop = tell_nobody
 
     def stop_watching(self) -> None:
         """It is nothing to us any more when the transport is empty."""
@@ -150,7 +151,3 @@ class Outgoing:
 
     def stopProducing(self) -> None:
         """Nothing to do: the channel is told that the connection is lost."""
-
-
-def _nobody(*_: bool) -> None:
-    """Nobody is told any more."""

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
+from fakedev.net.nobody import tell_nobody
+
 
 class MessageTimer:
     """Counts the seconds of a message that was begun, from its first byte, and those since its last one.
@@ -52,12 +54,8 @@ class MessageTimer:
     def lost(self) -> None:
         """The connection is gone: nobody is told any more, so that nothing here points back at it."""
         self.stop()
-        self._too_slow = self._too_quiet = _nobody
+        self._too_slow = self._too_quiet = tell_nobody
 
     def _fire(self, told: Callable[[], None]) -> None:
         self.stop()
         told()
-
-
-def _nobody() -> None:
-    """Nobody is told any more."""

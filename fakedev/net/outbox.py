@@ -9,6 +9,8 @@ from twisted.internet.abstract import FileDescriptor
 from twisted.internet.interfaces import IDelayedCall, IHalfCloseableDescriptor, IPushProducer, IReactorTime, ITransport
 from zope.interface import implementer
 
+from fakedev.net.nobody import tell_nobody
+
 #: Bytes handed to the transport at once.
 CHUNK_BYTES = 65536
 #: Bytes beyond those in the transport that may wait before a further message cuts the connection.
@@ -17,10 +19,6 @@ MOST_BYTES = 256 * 1024
 PATIENCE_SECONDS = 10.0
 #: Seconds that a peer has to see why it is closed, while what it still sends is thrown away.
 LINGER_SECONDS = 2.0
-
-
-def _nobody(*_: str) -> None:
-    """Nobody is told any more."""
 
 
 @implementer(IPushProducer)
@@ -93,8 +91,8 @@ class Outbox:
         self._stop_timer()
         # Nothing points back at the connection: it is gone at once, not when garbage is looked for.
         self._finish = None
-        self._drained = _nobody
-        self._give_up = _nobody
+        self._drained = tell_nobody
+        self._give_up = tell_nobody
 
     def pauseProducing(self) -> None:
         """The transport's buffer is full."""
