@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import ChainMap
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import TypeVar
 
 Values = TypeVar("Values")
@@ -37,35 +38,7 @@ class Made(Mapping[str, Values]):
         return len(self._names)
 
 
-class Overlaid(Mapping[str, Values]):
-    """Arrays by name, with others in the place of some, or beside them: nothing is made before it is asked for.
-
-    :param below: those that may be given others.
-    """
-
-    def __init__(self, below: Mapping[str, Values]) -> None:
-        self._below = below
-        self._above: dict[str, Values] = {}
-        self._count = len(below)
-
-    def __setitem__(self, name: str, values: Values) -> None:
-        self._count += name not in self
-        self._above[name] = values
-
-    def __getitem__(self, name: str) -> Values:
-        return self._above[name] if name in self._above else self._below[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._above or name in self._below
-
-    def __iter__(self) -> Iterator[str]:
-        yield from self._below
-        yield from (name for name in self._above if name not in self._below)
-
-    def __len__(self) -> int:
-        return self._count
-
-
-def overlaid(below: Mapping[str, Values]) -> dict[str, Values] | Overlaid[Values]:
-    """Arrays some of which are to be given others; ``below`` stays as it is."""
-    return dict(below) if isinstance(below, dict) else Overlaid(below)
+def overlaid(below: Mapping[str, Values]) -> MutableMapping[str, Values]:
+    """Arrays some of which are to be given others: none is made for that, and ``below`` stays as it is."""
+    # ChainMap changes the first of its maps alone, so the second need not be one that can be changed.
+    return dict(below) if isinstance(below, dict) else ChainMap({}, below)  # type: ignore[arg-type]
