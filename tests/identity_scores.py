@@ -26,6 +26,16 @@ _XID = (
     "family",
     "DCGM leaves the field blank before a board's first error, so there is no series; the text shows a row of 0",
 )
+_SMI: Final = (
+    ("compute_app", "family", "a workload is no process"),
+    ("exit_code|failed_scrapes|last_collect", "family", "how the exporter's own runs of nvidia-smi went"),
+    ("sram_", "family", "cache errors are simulated as a whole, not by place and kind"),
+    ("encoder_stats", "family", "encoders work, without sessions and frames"),
+    ("platform_", "family", "which place a board has in its rack is not simulated"),
+    ("histogram", "family", "remapped rows are simulated, not the banks that they are in"),
+    ("sync_boost", "family", "boards that boost together are not simulated"),
+    ("recovery_action", "family", "what the driver advises is not simulated"),
+)
 _XID_79: Final[dict[str, object]] = {"kind": "xid", "code": 79, "devices": "*/0", "start": "1m"}
 
 
@@ -135,18 +145,40 @@ CASES: Final = (
             "h100",
             f"nvidia_gpu_exporter.linux-x86_64__nvidia-h100-80gb-hbm3__590.48.01__{state}.prom",
             f"a test text made of a real capture, H100, {state}",
+            _SMI,
+        )
+        for state in ("idle", "load")
+    ),
+    *(
+        Case(
+            "nvidia-gpu-exporter@1",
+            "h200",
+            f"nvidia_gpu_exporter.linux-x86_64__nvidia-h200__590.48.01__{state}.prom",
+            f"a test text made of a real capture, H200, {state}",
             (
-                ("compute_app", "family", "a workload is no process"),
-                ("exit_code|failed_scrapes|last_collect", "family", "how the exporter's own runs of nvidia-smi went"),
-                ("sram_", "family", "cache errors are simulated as a whole, not by place and kind"),
-                ("encoder_stats", "family", "encoders work, without sessions and frames"),
-                ("platform_", "family", "which place a board has in its rack is not simulated"),
-                ("histogram", "family", "remapped rows are simulated, not the banks that they are in"),
-                ("sync_boost", "family", "boards that boost together are not simulated"),
-                ("recovery_action", "family", "what the driver advises is not simulated"),
+                *_SMI,
+                ("fabric_state", "family", "the state of the NVLink fabric is not simulated"),
+                ("smi_name", "family", "the identity has no family for the name of the board"),
             ),
         )
         for state in ("idle", "load")
+    ),
+    Case(
+        "dcgm@4.8.2",
+        "l40s",
+        "dcgm-exporter-4.5.x-rtx4000ada-pod.prom",
+        "a real scrape of an earlier release, RTX 4000 Ada with a pod (a board that is not in the catalog)",
+        (
+            (".*", "labels", "this release was run with the label pod_uid"),
+            _XID,
+            ("MEMORY_TEMP", "family", "this release prints 0 for a board without the sensor"),
+            ("NVLINK", "family", "this release prints 0 for a board without links"),
+            (
+                "FB_USED|PROF_",
+                "range",
+                "the scraped board is idle, and smaller than an L40S; the page has an idle and a busy one",
+            ),
+        ),
     ),
     Case(
         "amd-device-metrics@1",

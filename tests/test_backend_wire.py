@@ -8,7 +8,15 @@ import pytest
 
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.json_lines import parse_json_line
-from fakedev.wire.queue_backend_talk import Done, Heard, Job, Refusal, Withdrawn, encode_request, parse_heard
+from fakedev.wire.queue_backend_talk import (
+    BackendMessage,
+    Done,
+    Job,
+    Refusal,
+    Withdrawn,
+    encode_request,
+    parse_backend_message,
+)
 from fakedev.wire.queue_backend_verbs import QUEUE_BACKEND_GRAMMAR
 from fakedev.wire.queue_bare import BareWork
 from fakedev.wire.queue_bare_backend import BareWorkReader
@@ -93,14 +101,14 @@ def test_the_port_understands_every_request(verb: str, arguments: dict[str, obje
         ({"event": "something", "job": 7}, None),
     ],
 )
-def test_lines_that_a_frontend_says(fields: dict[str, object], expected: Heard | None) -> None:
+def test_lines_that_a_frontend_says(fields: dict[str, object], expected: BackendMessage | None) -> None:
     """Answers and news, as doc/protocol-queue.txt has them."""
-    assert parse_heard(json.dumps(fields).encode()) == expected
+    assert parse_backend_message(json.dumps(fields).encode()) == expected
 
 
 def test_a_frontend_without_room_says_so_in_words() -> None:
     """It does not know yet in which way it will be asked."""
-    assert parse_heard(b"error busy too many connections") == Refusal(None, "busy", "too many connections")
+    assert parse_backend_message(b"error busy too many connections") == Refusal(None, "busy", "too many connections")
 
 
 @pytest.mark.parametrize(
@@ -110,4 +118,4 @@ def test_a_frontend_without_room_says_so_in_words() -> None:
 def test_lines_that_no_frontend_says(line: bytes) -> None:
     """The other side is something else, an original frontend for one."""
     with pytest.raises(ProtocolError):
-        parse_heard(line)
+        parse_backend_message(line)

@@ -18,7 +18,7 @@ from fakedev.wire.queue_backend_talk import (
     Refusal,
     Withdrawn,
     encode_request,
-    parse_heard,
+    parse_backend_message,
 )
 
 #: Refusals that are over after a while.
@@ -76,7 +76,7 @@ class FrontendTalk(LineOnlyReceiver):
         """Take an answer, or news."""
         self.log.debug("received {line!r}", line=line)
         try:
-            heard = parse_heard(line)
+            heard = parse_backend_message(line)
         except ProtocolError as error:
             self._fail(FrontendRefused(f"it does not speak JSON lines, try the other protocol: {error.text}"))
             return

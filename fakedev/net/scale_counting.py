@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
+from twisted.internet import protocol
 from twisted.internet.defer import Deferred
 from twisted.internet.defer import TimeoutError as AnswerTimeout
-from twisted.internet.protocol import Protocol
 from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 
@@ -89,7 +89,7 @@ class CountedBackends:
             raise CannotScale("the frontend does not tell how many backends there are") from None
 
 
-class _QueueQuestion(Protocol):
+class _QueueQuestion(protocol.Protocol):
     """Asks the frontend for the state of a queue.
 
     :ivar answered: fires with the line that is answered; fails with FrontendLost.

@@ -20,12 +20,12 @@ from fakedev.wire.errors import ProtocolError
 from fakedev.wire.queue_client_talk import (
     MOST_LINE_BYTES,
     Accepted,
+    ClientMessage,
     Ended,
-    Heard,
     NotAccepted,
     PutForm,
     encode_cancel,
-    parse_heard,
+    parse_client_message,
 )
 from fakedev.workqueue.outcome import Answer, Outcome, refusal
 
@@ -62,7 +62,7 @@ class ClientTalk(LineOnlyReceiver):
         if self._verbose:
             self.log.info("received {line!r}", line=line)
         try:
-            heard = parse_heard(line)
+            heard = parse_client_message(line)
         except ProtocolError as error:
             self._fail(f"the frontend does not speak JSON lines: {error.text}")
             return
@@ -155,7 +155,7 @@ class LineRequests:
         if self._talk is not None:
             self._talk.cut()
 
-    def heard(self, heard: Heard) -> None:
+    def heard(self, heard: ClientMessage) -> None:
         """The frontend has said something about a request."""
         self._comeback.succeeded()
         match heard:

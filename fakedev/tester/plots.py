@@ -17,7 +17,7 @@ _SPAN_Y = _HEIGHT - _TOP - _BOTTOM
 _MOST_BARS = 60
 
 #: Styles of what is drawn here, to be put into the page once.
-STYLE = """
+PLOT_STYLE = """
 svg { max-width: 100%; height: auto; display: block; margin: 1em 0 }
 svg text { font: 12px system-ui, sans-serif; fill: currentColor }
 svg .title { font-size: 14px; font-weight: bold }

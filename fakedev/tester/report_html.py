@@ -7,8 +7,7 @@ from html import escape
 
 from fakedev.tester.expectation import POINTS, Finding, point_of
 from fakedev.tester.names import ALL, ByName
-from fakedev.tester.plots import STYLE as PLOT_STYLE
-from fakedev.tester.plots import Series, distribution_plot, line_plot
+from fakedev.tester.plots import PLOT_STYLE, Series, distribution_plot, line_plot
 from fakedev.tester.report_text import measured_text, more_text, range_text
 from fakedev.tester.statistics import PARTS, Statistics
 from fakedev.tester.tally import NodeTally, Tally

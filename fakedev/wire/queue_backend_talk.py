@@ -57,7 +57,7 @@ class Withdrawn:
     reason: str
 
 
-Heard = Done | Refusal | Withdrawn
+BackendMessage = Done | Refusal | Withdrawn
 
 
 def encode_request(verb: str, number: int, arguments: Mapping[str, object]) -> bytes:
@@ -65,7 +65,7 @@ def encode_request(verb: str, number: int, arguments: Mapping[str, object]) -> b
     return json.dumps({"op": verb, "id": number, **arguments}, separators=(",", ":")).encode("ascii") + b"\n"
 
 
-def parse_heard(line: bytes) -> Heard | None:
+def parse_backend_message(line: bytes) -> BackendMessage | None:
     """What a line of the frontend says; None for news that do not concern a backend.
 
     :raises ProtocolError: when it is nothing that a frontend says.

@@ -49,7 +49,7 @@ class Ended(NamedTuple):
     device: str
 
 
-Heard = Accepted | NotAccepted | Ended
+ClientMessage = Accepted | NotAccepted | Ended
 
 
 class PutForm:
@@ -71,7 +71,7 @@ def encode_cancel(job: int) -> bytes:
     return b'{"op":"cancel","job":%d}\n' % job
 
 
-def parse_heard(line: bytes) -> Heard | None:
+def parse_client_message(line: bytes) -> ClientMessage | None:
     """What a line of the frontend says; None when it is not about a request (the answer to a cancel).
 
     :raises ProtocolError: when it is nothing that a frontend says.
