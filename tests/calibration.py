@@ -6,7 +6,6 @@ Run it at the root of the project to bring the table up to date: ``PYTHONPATH=. 
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import NamedTuple
 
 from fakedev.config.files import Files
@@ -14,8 +13,9 @@ from fakedev.config.load import load
 from fakedev.sim.device_types import DeviceType
 from fakedev.sim.fleet import Fleet
 from tests.fleets import advance, make_fleet, pool_of, start
+from tests.paths import DOCUMENTS
 
-PAGE = Path(__file__).parent.parent / "doc" / "simulation.md"
+PAGE = DOCUMENTS / "simulation.md"
 HOW = "is out of date: run PYTHONPATH=. python tests/calibration.py"
 _BEGIN, _END = "<!-- calibration: begin -->\n", "<!-- calibration: end -->\n"
 

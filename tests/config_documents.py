@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 from fakedev.config.json_schema import json_schema
 from fakedev.config.reference import with_reference
 from fakedev.sim.quantities import KNOWN_QUANTITIES
+from tests.paths import ROOT
 
-ROOT = Path(__file__).parent.parent
 REFERENCE = ROOT / "doc" / "configuration.md"
 IDENTITIES = ROOT / "doc" / "identities.md"
 SCHEMA = ROOT / "doc" / "fakedev.schema.json"

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from fakedev.config.configuration import Configuration
 from fakedev.config.files import Files, Unreadable
 from fakedev.config.load import load
 from fakedev.config.problems import ConfigurationError
-
-DATA = Path(__file__).parent / "data"
-ORIGINALS = Path(__file__).parent.parent.parent / "shared" / "facts" / "originals"
 
 
 class MemoryFiles(Files):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
@@ -18,8 +17,9 @@ from fakedev.sim.quantities import INTEGRALS
 from tests.calibration import catalog_type
 from tests.faulty import inject
 from tests.fleets import advance, make_fleet, pool_of, start, stop
+from tests.paths import DOCUMENTS
 
-PAGE = Path(__file__).parents[1] / "doc" / "faults.md"
+PAGE = DOCUMENTS / "faults.md"
 #: What each kind is given, where it needs something or shows more with it.
 GIVEN: dict[str, dict[str, float]] = {
     "ecc-single": {"rows": 1}, "power-cap": {"watts": 300}, "clock-lock": {"megahertz": 900}, "inlet": {"celsius": 33},

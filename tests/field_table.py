@@ -6,12 +6,12 @@ Run as a script it writes the document anew, from fakedev/catalog/fields/dcgm.ya
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
-ROOT: Final = Path(__file__).resolve().parent.parent
+from tests.paths import ROOT
+
 FIELDS: Final = ROOT / "fakedev" / "catalog" / "fields" / "dcgm.yaml"
 DOCUMENT: Final = ROOT / "doc" / "dcgm-fields.md"
 _OF_EXPORTER: Final = "DCGM_EXP_"

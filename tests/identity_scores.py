@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from fakedev.commands.sample_page import sample_page
 from fakedev.exposition.captured import read_page
 from fakedev.exposition.conformity import Conformity, Difference, compared
 from tests.document_sections import with_section
+from tests.paths import GOLDEN, ROOT
 
-ROOT: Final = Path(__file__).resolve().parent.parent
-GOLDEN: Final = ROOT.parent / "shared" / "facts" / "golden"
 DOCUMENT: Final = ROOT / "doc" / "identities.md"
 _HEAD: Final = "## How faithful they are\n"
 

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.browser import Browser
-from tests.real import ROOT, clean_environment, console
+from tests.paths import ROOT
+from tests.real import clean_environment, console
 from tests.real_service import free_port
 
 PICTURES = ROOT / "doc" / "pictures"

@@ -6,14 +6,14 @@ Run as a script it writes the section of doc/identities.md anew. promtool comes 
 from __future__ import annotations
 
 import subprocess
-from pathlib import Path
 from typing import Final
 
 from fakedev.commands.sample_page import sample_page
 from tests.document_sections import with_section
 from tests.identities import TITLES
+from tests.paths import DOCUMENTS
 
-DOCUMENT: Final = Path(__file__).resolve().parent.parent / "doc" / "identities.md"
+DOCUMENT: Final = DOCUMENTS / "identities.md"
 _HEAD: Final = "## What promtool says of them\n"
 _DEVICES: Final = {
     "amd-device-metrics@1": "mi300x", "xpumanager@1.3": "max-1550", "xpumd@2": "max-1550", "collectd@6": "max-1550",

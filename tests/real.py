@@ -17,8 +17,9 @@ from typing import IO
 
 import pytest
 
+from tests.paths import ROOT
+
 #: The checkout.
-ROOT = Path(__file__).resolve().parent.parent
 #: Set where a skipped test of real programs would hide something: continuous integration.
 REQUIRE_REAL = "FAKEDEV_REQUIRE_REAL"
 #: However slow the machine: a program that has not answered by then never will.

@@ -18,7 +18,7 @@ from fakedev.config.files import Files
 from fakedev.net.tester_pages import make_load_pages
 from fakedev.net.tester_service import LoadTester
 from fakedev.tester.plan import ClosedLoad, OpenLoad, Plan, Spacing
-from tests.real import ROOT
+from tests.paths import ROOT
 
 
 def order_of(*arguments: str) -> Order:

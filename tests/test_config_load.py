@@ -16,7 +16,8 @@ from fakedev.config.files import MOST_BYTES, Files, Unreadable
 from fakedev.config.load import load
 from fakedev.config.problems import ConfigurationError, Place
 from fakedev.sim.fleet import Fleet
-from tests.config_help import DATA, MemoryFiles, loaded, pool, problems
+from tests.config_help import MemoryFiles, loaded, pool, problems
+from tests.paths import DATA
 
 
 def test_the_demo() -> None:

@@ -18,8 +18,9 @@ from fakedev.exposition.identity import FamilySpec, LabelSpec, NumberFormat, Row
 from fakedev.sim.device_types import Range
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.spec import FOREVER, Activity
-from tests.config_help import DATA, ORIGINALS, loaded, pool, problems
+from tests.config_help import loaded, pool, problems
 from tests.fleets import advance, start
+from tests.paths import DATA, ORIGINALS
 
 needs_originals = pytest.mark.skipif(not ORIGINALS.is_dir(), reason="the original's own JSON files are not at hand")
 

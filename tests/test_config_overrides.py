@@ -12,8 +12,9 @@ import yaml
 from fakedev.config.effective import effective_text
 from fakedev.config.files import Files
 from fakedev.config.load import load
-from tests.config_documents import HOW, REFERENCE, ROOT, SCHEMA, current_reference, current_schema
+from tests.config_documents import HOW, REFERENCE, SCHEMA, current_reference, current_schema
 from tests.config_help import loaded, pool, problems
+from tests.paths import ROOT
 
 
 def test_precedence() -> None:

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.real import ROOT, clean_environment, console
+from tests.paths import ROOT
+from tests.real import clean_environment, console
 
 UNITS = sorted((ROOT / "systemd").glob("*.service"))
 EACH_UNIT = pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)

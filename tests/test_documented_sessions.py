@@ -7,7 +7,7 @@ import textwrap
 import pytest
 
 from tests.application import application
-from tests.source_tree import ROOT
+from tests.paths import ROOT
 
 _PROMPT = "    $ nc localhost 4499\n"
 

@@ -13,8 +13,8 @@ from fakedev.commands.exporter import ExporterOptions
 from fakedev.commands.exporter import main as exporter_main
 from fakedev.config.files import Files
 from tests.application import MemoryApplication, application
-from tests.config_help import DATA, ORIGINALS
 from tests.http_wire import answers
+from tests.paths import DATA, ORIGINALS
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from textwrap import dedent
 
 import pytest
@@ -20,8 +19,8 @@ from fakedev.exposition.workload_series import WORKLOAD_SERIES
 from fakedev.sim.fleet import Fleet
 from tests.config_documents import HOW, IDENTITIES, current_identities
 from tests.identities import TITLES
+from tests.paths import DOCUMENTS
 
-DOCUMENTS = Path(__file__).resolve().parent.parent / "doc"
 COMMON = {label.name for label in WORKLOAD_SERIES.labels}
 
 

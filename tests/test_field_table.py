@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.field_table import DOCUMENT, FIELDS, REASONS, document, reason
-from tests.identity_scores import GOLDEN
+from tests.paths import GOLDEN
 
 TABLE = yaml.safe_load(FIELDS.read_text(encoding="utf-8"))
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.source_tree import ROOT, Module, modules, room_of
+from tests.paths import ROOT
+from tests.source_tree import Module, modules, room_of
 
 #: What each room may import of ours beside itself; version and name (fakedev itself) are everybody's.
 ALLOWED = {

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from operator import itemgetter
-from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -31,8 +30,8 @@ from fakedev.sim.roster import RosterNode
 from fakedev.sim.state import Level
 from fakedev.sim.workload_fields import workload_from_fields
 from tests.fleets import stop
+from tests.paths import GOLDEN
 
-GOLDEN = Path(__file__).resolve().parent.parent.parent / "shared" / "facts" / "golden"
 DEVICES = tuple(name.removesuffix(".yaml") for name in Files(environ={}).catalog_names("devices"))
 IDENTITIES = tuple(name.removesuffix(".yaml") for name in Files(environ={}).catalog_names("identities"))
 #: Numbers that the formats hold to so many digits: what is read again may differ by half of the last.

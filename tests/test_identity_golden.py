@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from tests.identities import written
+from tests.paths import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = ROOT.parent / "shared" / "facts" / "golden"
 
 pytestmark = pytest.mark.skipif(not GOLDEN.is_dir(), reason=f"the reference texts are not at hand ({GOLDEN})")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.identity_scores import CASES, DOCUMENT, GOLDEN, Case, with_own_section
+from tests.identity_scores import CASES, DOCUMENT, Case, with_own_section
+from tests.paths import GOLDEN
 
 pytestmark = pytest.mark.skipif(not GOLDEN.is_dir(), reason=f"the reference texts are not at hand ({GOLDEN})")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -19,8 +18,8 @@ from fakedev.exposition.sources import DeviceSource
 from fakedev.sim.fleet import Fleet
 from tests.faulty import inject
 from tests.fleets import advance, start
+from tests.paths import GOLDEN
 
-GOLDEN = Path(__file__).resolve().parent.parent.parent / "shared" / "facts" / "golden"
 MIG = GOLDEN / "dcgm-exporter-3.0-a100-mig-active-1g5gb.prom"
 POOL = """
 version: 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,8 +15,9 @@ from fakedev.sim.fleet import Fleet
 from fakedev.sim.named_profiles import PROFILES
 from fakedev.sim.spec import FleetSpec
 from fakedev.sim.workload_fields import fields_of_workload, workload_from_fields
+from tests.paths import DOCUMENTS
 
-PAGE = (Path(__file__).parents[1] / "doc" / "simulation.md").read_text(encoding="utf-8")
+PAGE = (DOCUMENTS / "simulation.md").read_text(encoding="utf-8")
 
 
 def fleet_of(pools: str, more: str = "") -> FleetSpec:

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.real import PATIENCE_SECONDS, ROOT, clean_environment, skip_or_fail, twistd
+from tests.paths import ROOT
+from tests.real import PATIENCE_SECONDS, clean_environment, skip_or_fail, twistd
 
 pytestmark = pytest.mark.real
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
-from tests.source_tree import ROOT
+from tests.paths import ROOT
 
 PLOTS = ROOT / "doc" / "plots"
 NAMES = [

@@ -11,8 +11,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from tests.application import MemoryApplication, application
-from tests.config_help import ORIGINALS
 from tests.http_wire import answers
+from tests.paths import ORIGINALS
 
 #: A clock that stands, so that nothing else moves.
 QUEUES = """

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.config_help import DATA, ORIGINALS
 from tests.originals import go_workload
+from tests.paths import DATA, ORIGINALS
 from tests.real import PATIENCE_SECONDS, Program, clean_environment, console, require_program
 from tests.real_service import Peer, StartProgram, at_once, connected, eventually, fetch, free_port
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from tests.page_pictures import programs
-from tests.real import ROOT, Program, clean_environment
+from tests.paths import ROOT
+from tests.real import Program, clean_environment
 from tests.real_service import eventually, fetch, free_port
 
 pytestmark = pytest.mark.real

@@ -13,7 +13,7 @@ import pytest
 
 from tests import promtool_remarks
 from tests.application import GREEN_AND_BLUE
-from tests.config_help import ORIGINALS
+from tests.paths import ORIGINALS
 from tests.real import PATIENCE_SECONDS, require_program
 from tests.real_service import StartProgram, eventually, fetch, free_port, serve
 

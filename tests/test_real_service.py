@@ -19,7 +19,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.real import PATIENCE_SECONDS, ROOT, clean_environment, console, require_program, twistd
+from tests.paths import ROOT
+from tests.real import PATIENCE_SECONDS, clean_environment, console, require_program, twistd
 from tests.real_service import (
     FLEET,
     Service,

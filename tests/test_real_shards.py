@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.paths import ROOT
 from tests.real import clean_environment, console
 from tests.real_service import Service, StartProgram, serve
 from tests.shards import families
-from tests.source_tree import ROOT
 
 pytestmark = pytest.mark.real
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.real import PATIENCE_SECONDS, ROOT, clean_environment, console, require_program
+from tests.paths import ROOT
+from tests.real import PATIENCE_SECONDS, clean_environment, console, require_program
 from tests.real_service import Peer, Service, StartProgram, eventually, ready
 
 pytestmark = pytest.mark.real

@@ -25,7 +25,7 @@ from fakedev.net.tester_service import LoadTester
 from fakedev.tester.plan import ClosedLoad, Plan
 from fakedev.tester.scaling import scaling_of
 from fakedev.workqueue.outcome import Answer, Outcome
-from tests.real import ROOT
+from tests.paths import ROOT
 
 #: Binary fractions, as all times here: the clock meets each of them to the bit.
 RUN_SECONDS = 0.5

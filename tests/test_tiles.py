@@ -28,7 +28,7 @@ from fakedev.sim.spec import PoolSpec
 from tests.calibration import catalog_type
 from tests.faulty import cleared, inject
 from tests.fleets import BOARD, MIB, advance, ended, make_fleet, pool_of, start, stop
-from tests.source_tree import ROOT
+from tests.paths import ROOT
 
 GIB = 1024 * MIB
 #: What is a board's by its tiles: the sum of theirs, or the mean.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,8 +10,7 @@ from hypothesis import strategies as st
 
 from fakedev.wire.bare import BareWorkload, parse_bare_workload
 from fakedev.wire.errors import ProtocolError
-
-ORIGINALS = Path(__file__).parents[2] / "shared" / "facts" / "originals"
+from tests.paths import ORIGINALS
 
 
 def parse(value):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -16,8 +15,9 @@ from fakedev.wire.errors import CODES
 from fakedev.wire.json_lines import parse_json_line
 from fakedev.wire.strict_json import MOST_LEVELS
 from fakedev.wire.workload_verbs import FUNCTIONS, KINDS, WORKLOAD_GRAMMAR, WORKLOAD_VERBS
+from tests.paths import DOCUMENTS
 
-TEXT = (Path(__file__).parents[1] / "doc" / "protocol-workload.txt").read_text(encoding="utf-8")
+TEXT = (DOCUMENTS / "protocol-workload.txt").read_text(encoding="utf-8")
 COMMANDS = TEXT[TEXT.index("\nCommands\n") : TEXT.index("\nBare JSON\n")]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -32,8 +31,9 @@ from fakedev.wire.queue_bare_writing import (
     encode_bare_work,
     fits_bare_work,
 )
+from tests.paths import ORIGINALS
 
-WIRE = Path(__file__).parents[2] / "shared" / "facts" / "originals" / "WIRE.md"
+WIRE = ORIGINALS / "WIRE.md"
 
 REQUEST = b'{\n\t"Queue": "sleep",\n\t"Args": [\n\t\t"0.1"\n\t],\n\t"Limit": 2.5\n}'
 ASK = b'{\n\t"Queue": "sleep"\n}'

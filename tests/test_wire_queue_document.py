@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 
@@ -20,8 +19,9 @@ from fakedev.workqueue.admission import ARGUMENT_BYTES, JOB_BYTES, MOST_A_PARTY
 from fakedev.workqueue.outcome import Outcome
 from fakedev.workqueue.queue import MOST_BURIED, MOST_BURIED_BYTES
 from fakedev.workqueue.spec import MIB, BrokerSpec, QueueSpec
+from tests.paths import DOCUMENTS
 
-TEXT = (Path(__file__).parents[1] / "doc" / "protocol-queue.txt").read_text(encoding="utf-8")
+TEXT = (DOCUMENTS / "protocol-queue.txt").read_text(encoding="utf-8")
 CLIENT = TEXT[TEXT.index("\nVerbs of the client port\n") : TEXT.index("\nVerbs of the backend port\n")]
 BACKEND = TEXT[TEXT.index("\nVerbs of the backend port\n") : TEXT.index("\nBare JSON\n---")]
 BARE = TEXT[TEXT.index("\nBare JSON\n---") :]

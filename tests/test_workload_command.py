@@ -21,8 +21,8 @@ from fakedev.commands.timed_log import log
 from fakedev.commands.workload import converse, main
 from fakedev.commands.workload_answers import Verdict
 from fakedev.config.peer_address import parse_address
+from tests.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 MESSAGE = b'{"op":"run"}\n'
 OK = b'{"id":1,"ok":true,"workload":"w1"}\n'
 ENDED = b'{"event":"ended","workload":"w1","code":1,"text":"Limit <memory> reached, terminated"}\n'

@@ -13,9 +13,8 @@ from fakedev.commands.workload_options import find_files
 from fakedev.config.peer_address import Address, parse_address
 from fakedev.sim.profile import parse_profile
 from fakedev.sim.spec import FOREVER, Activity, WorkloadSpec
+from tests.paths import ORIGINALS
 from tests.workload_orders import order, read_by_the_original
-
-ORIGINALS = Path(__file__).resolve().parents[2] / "shared" / "facts" / "originals"
 
 
 def refusal(*arguments: str, **surroundings: Any) -> str:
