@@ -43,12 +43,12 @@ into one that is there already. Processor time, so that whoever else is busy on 
 
 def _measure(count: int) -> dict[str, float]:
     # Only the process that measures needs these.
-    from fakedev.config.files import Files  # noqa: PLC0415
     from fakedev.config.load import load  # noqa: PLC0415
-    from fakedev.sim.device_types import WORK_KINDS  # noqa: PLC0415
+    from fakedev.config.schema.files import Files  # noqa: PLC0415
     from fakedev.sim.events import StartWorkload  # noqa: PLC0415
     from fakedev.sim.fleet import Fleet  # noqa: PLC0415
-    from fakedev.sim.workload_fields import workload_from_fields  # noqa: PLC0415
+    from fakedev.spec.device_types import WORK_KINDS  # noqa: PLC0415
+    from fakedev.spec.workload_fields import workload_from_fields  # noqa: PLC0415
 
     configuration = load(None, Files(environ={}), text=dcgm(count).replace("{folder}", "/nowhere"))
     fleet = Fleet(configuration.fleet)

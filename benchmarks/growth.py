@@ -97,12 +97,12 @@ def _pieces(page: Page[object], fleet: Fleet) -> list[bytes]:
 
 def _measure_growth(count: int) -> dict[str, float]:
     # Only the process that measures needs these.
-    from fakedev.config.files import Files  # noqa: PLC0415
     from fakedev.config.load import load  # noqa: PLC0415
-    from fakedev.exposition.face import Face  # noqa: PLC0415
+    from fakedev.config.schema.files import Files  # noqa: PLC0415
+    from fakedev.exposition.label_cache import Face  # noqa: PLC0415
     from fakedev.exposition.page import Page  # noqa: PLC0415
     from fakedev.exposition.sources import DeviceSource  # noqa: PLC0415
-    from fakedev.net.memory import keep_freed_memory  # noqa: PLC0415
+    from fakedev.net.system.memory import keep_freed_memory  # noqa: PLC0415
     from fakedev.sim.fleet import Fleet  # noqa: PLC0415
 
     keep_freed_memory()
@@ -132,15 +132,15 @@ def _measure_growth(count: int) -> dict[str, float]:
 
 def _measure_changes(identity: str, device: str) -> Iterator[tuple[int, float, float]]:
     """For some numbers of nodes that change in a tick: seconds for each sample, and the longest step."""
-    from fakedev.config.files import Files  # noqa: PLC0415
     from fakedev.config.load import load  # noqa: PLC0415
-    from fakedev.exposition.face import Face  # noqa: PLC0415
+    from fakedev.config.schema.files import Files  # noqa: PLC0415
+    from fakedev.exposition.label_cache import Face  # noqa: PLC0415
     from fakedev.exposition.page import Page  # noqa: PLC0415
     from fakedev.exposition.sources import DeviceSource  # noqa: PLC0415
-    from fakedev.net.memory import keep_freed_memory  # noqa: PLC0415
+    from fakedev.net.system.memory import keep_freed_memory  # noqa: PLC0415
     from fakedev.sim.events import StartWorkload  # noqa: PLC0415
     from fakedev.sim.fleet import Fleet  # noqa: PLC0415
-    from fakedev.sim.workload_fields import workload_from_fields  # noqa: PLC0415
+    from fakedev.spec.workload_fields import workload_from_fields  # noqa: PLC0415
 
     keep_freed_memory()
     text = dcgm(_CHANGING_DEVICES).replace("{folder}", "/nowhere").replace("h100", device)

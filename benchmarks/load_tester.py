@@ -13,7 +13,7 @@ from typing import Any
 from programs import HERE, Program
 from results import Section, ms
 
-_CLIENT = "from fakedev.commands.client import main; raise SystemExit(main())"
+_CLIENT = "from fakedev.commands.dropins.client import main; raise SystemExit(main())"
 _ROUNDS = 3
 _SECONDS = 2.0
 #: The best of the original's client, with its own frontend and backends.

@@ -17,7 +17,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 _SERVE = "from fakedev.commands.main import main; raise SystemExit(main())"
-_WORKLOAD = "from fakedev.commands.workload import main; raise SystemExit(main())"
+_WORKLOAD = "from fakedev.commands.workload.main import main; raise SystemExit(main())"
 
 
 class Program:

@@ -40,12 +40,12 @@ class Subject:
 
     def __init__(self, configuration: str) -> None:
         # Only the process that measures needs all of it.
-        from fakedev.config.files import Files  # noqa: PLC0415
         from fakedev.config.load import load  # noqa: PLC0415
-        from fakedev.exposition.face import Face  # noqa: PLC0415
+        from fakedev.config.schema.files import Files  # noqa: PLC0415
+        from fakedev.exposition.label_cache import Face  # noqa: PLC0415
         from fakedev.exposition.page import Page  # noqa: PLC0415
         from fakedev.exposition.sources import DeviceSource  # noqa: PLC0415
-        from fakedev.net.memory import keep_freed_memory  # noqa: PLC0415
+        from fakedev.net.system.memory import keep_freed_memory  # noqa: PLC0415
         from fakedev.sim.fleet import Fleet  # noqa: PLC0415
 
         keep_freed_memory()
@@ -120,7 +120,7 @@ without reading or formatting any number: the same work that is left when everyt
 memory that the system hands out page by page each time, which smaller pieces avoid. *Bare, small* is the same in
 templates of 128 lines. generate_latest of prometheus_client is measured on {_FEW_DEVICES:,} devices with the same
 labels, and has its samples ready made. *First* is the first page of all, with the texts of all labels.
-The process keeps freed memory, as the service does (fakedev/net/memory.py): without that the C library may give the
+The process keeps freed memory, as the service does (fakedev/net/system/memory.py): without that the C library may give the
 memory of the last page back to the system, and getting it again costs up to 80 ns a sample more.
 """,
         ["samples", "MB", "in pieces", "as one", "bare", "bare, small", "ratio to bare", "generate_latest",

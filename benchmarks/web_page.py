@@ -14,7 +14,7 @@ from programs import Program, fakedev
 from prometheus_client.parser import text_string_to_metric_families
 from results import Section, Target, ms
 
-from tests.browser import Browser
+from tests.support.programs.browser import Browser
 
 _SECONDS: Final = 10
 #: Counts what is drawn, and the tasks that take longer than 50 ms, for so many seconds.

@@ -82,11 +82,11 @@ device, with a pod and a profile of two activities. *Starting* is taking the wor
 
 def _measure_ticks(count: int) -> dict[str, float]:
     # Only the process that measures needs these.
-    from fakedev.config.files import Files  # noqa: PLC0415
     from fakedev.config.load import load  # noqa: PLC0415
+    from fakedev.config.schema.files import Files  # noqa: PLC0415
     from fakedev.sim.events import StartWorkload  # noqa: PLC0415
     from fakedev.sim.fleet import Fleet  # noqa: PLC0415
-    from fakedev.sim.workload_fields import workload_from_fields  # noqa: PLC0415
+    from fakedev.spec.workload_fields import workload_from_fields  # noqa: PLC0415
 
     configuration = load(None, Files(environ={}), text=dcgm(_TICK_DEVICES).replace("{folder}", "/nowhere"))
     fleet = Fleet(configuration.fleet)

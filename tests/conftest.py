@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.real import Program, require_program
+from tests.support.programs.processes import Program, require_program
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -50,7 +50,7 @@ def misuse(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
 
 @pytest.fixture
 def start_program() -> Iterator[Callable[..., Program]]:
-    """Starts real programs, as ``tests.real.Program(command, ...)``; all are ended with the test."""
+    """Starts real programs, as ``tests.support.programs.processes.Program(command, ...)``; all are ended with the test."""
     with ExitStack() as running:
 
         def start(command: list[str], **options: Any) -> Program:

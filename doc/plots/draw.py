@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 from charts import Chart, Panel
 
-from fakedev.config.files import Files
 from fakedev.config.load import load
+from fakedev.config.schema.files import Files
 from fakedev.sim.events import StartWorkload
 from fakedev.sim.fleet import Fleet
-from fakedev.sim.named_profiles import PROFILES
-from fakedev.sim.workload_fields import workload_from_fields
+from fakedev.spec.named_profiles import PROFILES
+from fakedev.spec.workload_fields import workload_from_fields
 
 HERE = Path(__file__).resolve().parent
 _SHOWN = (

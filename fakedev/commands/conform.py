@@ -9,12 +9,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from fakedev.commands.console import write_text
 from fakedev.commands.sample_page import sample_page
-from fakedev.commands.streams import write_text
 from fakedev.config.catalog import Catalog
-from fakedev.config.files import Files
-from fakedev.config.identity_choice import likely_identities, told_device, told_instances
-from fakedev.config.problems import ConfigurationError, Report
+from fakedev.config.identities.choice import likely_identities, told_device, told_instances
+from fakedev.config.schema.files import Files
+from fakedev.config.schema.problems import ConfigurationError, Report
 from fakedev.exposition.captured import CapturedPage, read_page
 from fakedev.exposition.conformity import Conformity, compared
 

@@ -7,11 +7,11 @@ import os
 import sys
 from collections.abc import Sequence
 
-from fakedev.commands.streams import write_text
+from fakedev.commands.console import write_text
 from fakedev.config.catalog import Catalog
-from fakedev.config.files import Files
-from fakedev.config.identity_choice import named_identity
-from fakedev.config.problems import ConfigurationError, Report
+from fakedev.config.identities.choice import named_identity
+from fakedev.config.schema.files import Files
+from fakedev.config.schema.problems import ConfigurationError, Report
 from fakedev.exposition.identity_diff import identity_differences
 
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, NoReturn, TypeVar, cast
 
+from fakedev.commands.console import write_text
 from fakedev.commands.go_values import parse_boolean, parse_integer, parse_number, parse_unsigned
-from fakedev.commands.streams import write_text
 
 T = TypeVar("T")
 

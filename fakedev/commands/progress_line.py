@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, TextIO
 
-from fakedev.commands.streams import write_text
+from fakedev.commands.console import write_text
 
 _SECONDS_ON_TERMINAL: Final = 1.0
 _SECONDS_ELSEWHERE: Final = 10.0

@@ -12,22 +12,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from time import time
 
-from fakedev.commands.configuration_options import add_configuration_options
+from fakedev.commands.options import add_configuration_options
 from fakedev.config.configuration import Configuration
-from fakedev.config.files import Files
 from fakedev.config.load import load
-from fakedev.config.problems import ConfigurationError
-from fakedev.exposition.face import Face
+from fakedev.config.schema.files import Files
+from fakedev.config.schema.problems import ConfigurationError
 from fakedev.exposition.held_states import HeldStates
+from fakedev.exposition.label_cache import Face
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource, by_identity
-from fakedev.sim.errors import Refused
+from fakedev.sim.compiled import Machinery
+from fakedev.sim.entities.roster import RosterNode
 from fakedev.sim.fleet import Fleet
-from fakedev.sim.journal import Replay, read_record
-from fakedev.sim.machinery import Machinery
-from fakedev.sim.record_head import RecordHead
-from fakedev.sim.roster import RosterNode
-from fakedev.sim.units import parse_duration
+from fakedev.sim.record import Replay, read_record
+from fakedev.spec.errors import Refused
+from fakedev.spec.record_head import RecordHead
+from fakedev.spec.units import parse_duration
 
 
 def render(arguments: Sequence[str]) -> int:

@@ -7,10 +7,10 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from fakedev.config.files import Files
 from fakedev.config.load import load
-from fakedev.exposition.face import Face
+from fakedev.config.schema.files import Files
 from fakedev.exposition.identity import Identity
+from fakedev.exposition.label_cache import Face
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource
 from fakedev.sim.fleet import Fleet

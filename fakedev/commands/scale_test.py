@@ -8,9 +8,9 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+from fakedev.commands.console import write_text
 from fakedev.commands.go_flags import FlagError, FlagSet, Values
-from fakedev.commands.streams import write_text
-from fakedev.commands.workload_options import parse_seconds
+from fakedev.commands.workload.options import parse_seconds
 from fakedev.config.peer_address import parse_address
 from fakedev.tester.plan import ClosedLoad, Plan
 from fakedev.tester.scaling import scaling_of
@@ -84,7 +84,7 @@ def scale_test(arguments: Sequence[str]) -> int:
     except FlagError as error:
         options.flags.refuse(str(error))
     wanted = values[options.wanted]
-    from fakedev.tap_scale import ScaleOrder, run_scale_test  # noqa: PLC0415 - a usage error need not wait for Twisted
+    from fakedev.app.tap_scale import ScaleOrder, run_scale_test  # noqa: PLC0415 - a usage error need not wait for Twisted
 
     steps, problem = run_scale_test(
         ScaleOrder(

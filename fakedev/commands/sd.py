@@ -8,12 +8,12 @@ import os
 import sys
 from collections.abc import Sequence
 
-from fakedev.commands.configuration_options import add_configuration_options
-from fakedev.config.files import Files
+from fakedev.commands.options import add_configuration_options
 from fakedev.config.load import load
-from fakedev.config.problems import ConfigurationError
+from fakedev.config.schema.files import Files
+from fakedev.config.schema.problems import ConfigurationError
 from fakedev.exposition.discovery import chosen_nodes, targets_of
-from fakedev.sim.roster import Roster
+from fakedev.sim.entities.roster import Roster
 
 
 def discover(arguments: Sequence[str]) -> int:

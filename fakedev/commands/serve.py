@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fakedev.tap import run_program
-from fakedev.tap_options import Options
+from fakedev.app.options import Options
+from fakedev.app.service import run_program
 
 
 def serve(arguments: Sequence[str]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
-from fakedev.commands.streams import write_text
+from fakedev.commands.console import write_text
 
 _LONGEST_TEXT = 2000
 

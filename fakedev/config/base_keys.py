@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from fakedev.config.fault_keys import BROUGHT
-from fakedev.config.profile_keys import ACTIVITY, METRIC_ACTIVITY, REPEAT, SCHEDULE, SCHEDULED, SERIES, profile_types
-from fakedev.config.scalars import Choice, Duration, Number, Text
-from fakedev.config.schema import Key, Section
-from fakedev.config.shapes import ListOf, MapOf, OneOf
-from fakedev.sim.units import parse_size
+from fakedev.config.schema.schema import Key, Section
+from fakedev.config.schema.shapes import ListOf, MapOf, OneOf
+from fakedev.config.schema.types import Choice, Duration, Number, Text
+from fakedev.config.work_profiles import ACTIVITY, METRIC_ACTIVITY, REPEAT, SCHEDULE, SCHEDULED, SERIES, profile_types
+from fakedev.spec.units import parse_size
 
 
 def _size(text: str) -> str:

@@ -8,15 +8,12 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, TypeVar
 
-from fakedev.config.counters import FieldTable
-from fakedev.config.devices import load_device
-from fakedev.config.documents import is_json, read_document
-from fakedev.config.files import Files, Unreadable, absolute
-from fakedev.config.formats import DEVICE_TYPE
-from fakedev.config.identities import load_identity
-from fakedev.config.identity_formats import IDENTITY
+from fakedev.config.devices.devices import load_device
+from fakedev.config.devices.keys import DEVICE_TYPE
+from fakedev.config.identities.counters import FieldTable
+from fakedev.config.identities.identities import load_identity
+from fakedev.config.identities.keys import IDENTITY
 from fakedev.config.models import LoadedDevice, LoadedDeviceList, LoadedIdentity
-from fakedev.config.nodes import Node, Table
 from fakedev.config.original import (
     load_original_device,
     load_original_device_list,
@@ -24,9 +21,12 @@ from fakedev.config.original import (
     load_original_workload,
     original_kind,
 )
-from fakedev.config.problems import Place, Report
-from fakedev.config.schema import Section, nearest_name
-from fakedev.config.variables import Variables
+from fakedev.config.schema.documents import is_json, read_document
+from fakedev.config.schema.files import Files, Unreadable, absolute
+from fakedev.config.schema.nodes import Node, Table
+from fakedev.config.schema.problems import Place, Report
+from fakedev.config.schema.schema import Section, nearest_name
+from fakedev.config.schema.variables import Variables
 from fakedev.exposition.identity import FamilySpec
 
 Loaded = TypeVar("Loaded")

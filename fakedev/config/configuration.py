@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 
 from fakedev.config.listen import ListenAddress
-from fakedev.config.values import Values
+from fakedev.config.schema.values import Values
 from fakedev.exposition.identity import Identity
-from fakedev.sim.spec import FleetSpec
+from fakedev.spec.fleet import FleetSpec
 from fakedev.tester.plan import Plan
 from fakedev.workqueue.spec import BrokerSpec
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from fakedev.config.configuration import Configuration
-from fakedev.config.nodes import Listing, Node, Scalar
-from fakedev.config.scalars import Duration
-from fakedev.config.schema import Key
-from fakedev.config.values import Values
-from fakedev.sim.units import format_duration
+from fakedev.config.schema.nodes import Listing, Node, Scalar
+from fakedev.config.schema.schema import Key
+from fakedev.config.schema.types import Duration
+from fakedev.config.schema.values import Values
+from fakedev.spec.units import format_duration
 
 _PLAIN: Final = re.compile(r"[-+]?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?|[0-9]+[a-z]+|[A-Za-z_./][A-Za-z0-9_./@-]*")
 _ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from fakedev.config.names import token_text
-from fakedev.config.scalars import Boolean, Choice, Duration, Mode, Text
-from fakedev.config.schema import Key, Section
-from fakedev.config.shapes import ListOf
+from fakedev.config.schema.schema import Key, Section
+from fakedev.config.schema.shapes import ListOf
+from fakedev.config.schema.types import Boolean, Choice, Duration, Mode, Text
 
 LISTEN_DOC = (
     "Where: 9400 (loopback), *:9400, HOST:PORT, [::1]:9400, /path of a UNIX socket, runtime:NAME (a socket in the "

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from fakedev.config.catalog import Catalog
-from fakedev.config.checks import check_identity, check_unique_nodes
 from fakedev.config.configuration import WebEndpoint, WebPage, WorkloadListen
+from fakedev.config.devices.checks import check_identity, check_unique_nodes
 from fakedev.config.listen import ListenAddress, parse_listen, parse_per_node, same_address
-from fakedev.config.pools import LoadedPool
-from fakedev.config.problems import DEFAULT, Place, Report
-from fakedev.config.schema import nearest_name
-from fakedev.config.values import Values
+from fakedev.config.pools.pools import LoadedPool
+from fakedev.config.schema.problems import DEFAULT, Place, Report
+from fakedev.config.schema.schema import nearest_name
+from fakedev.config.schema.values import Values
 from fakedev.exposition.identity import Identity
-from fakedev.sim.spec import NodeSpec, PoolSpec
+from fakedev.spec.fleet import NodeSpec, PoolSpec
 
 _PATH: Final = re.compile(r"(/[A-Za-z0-9][A-Za-z0-9._~-]*){1,8}")
 #: The first parts of paths that fakedev has pages at.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from fakedev.config.rate_texts import parse_rate
-from fakedev.config.schema import nearest_name
-from fakedev.sim.units import parse_duration
+from fakedev.config.rates import parse_rate
+from fakedev.config.schema.schema import nearest_name
+from fakedev.spec.units import parse_duration
 from fakedev.tester.expectation import COUNTS, POINTS, Expectation
 from fakedev.tester.statistics import PARTS
 

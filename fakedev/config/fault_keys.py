@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fakedev.config.scalars import Choice, Duration, Integer, Number, Text
-from fakedev.config.schema import Key, Section, Type
-from fakedev.config.shapes import ListOf, OneOf
+from fakedev.config.schema.schema import Key, Section, Type
+from fakedev.config.schema.shapes import ListOf, OneOf
+from fakedev.config.schema.types import Choice, Duration, Integer, Number, Text
 from fakedev.sim.faults.fields import VALUES
 from fakedev.sim.faults.kinds import KINDS, Parameter
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fakedev.config.problems import Place, Report
-from fakedev.config.values import Values
-from fakedev.sim.admission import Admission
-from fakedev.sim.errors import FieldError, Refused
+from fakedev.config.schema.problems import Place, Report
+from fakedev.config.schema.values import Values
+from fakedev.sim.devices.relations import Relations
+from fakedev.sim.entities.roster import Roster
 from fakedev.sim.faults.fields import fault_from_fields
 from fakedev.sim.faults.rules import FaultRules
-from fakedev.sim.faults.spec import FaultSpec
-from fakedev.sim.relations import Relations
-from fakedev.sim.roster import Roster
+from fakedev.sim.workloads.admission import Admission
+from fakedev.spec.errors import FieldError, Refused
+from fakedev.spec.fault import FaultSpec
 
 
 def fault_rules(tick_seconds: float, roster: Roster, relations: Relations, admission: Admission) -> FaultRules:

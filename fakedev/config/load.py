@@ -7,34 +7,34 @@ import tempfile
 from collections.abc import Sequence
 from typing import Final
 
-from fakedev.config.base import load_base
+from fakedev.config.applied_profiles import load_profiles
 from fakedev.config.catalog import Catalog
-from fakedev.config.checks import check_identity, note_unused_labels
-from fakedev.config.churn import check_churn
 from fakedev.config.configuration import Configuration, Journal, Logging, WorkloadPorts
-from fakedev.config.definitions import CONFIGURATION
-from fakedev.config.documents import read_document
+from fakedev.config.devices.checks import check_identity, note_unused_labels
 from fakedev.config.endpoints import Endpoints
 from fakedev.config.faults import fault_rules, load_faults
-from fakedev.config.files import Files, Unreadable
-from fakedev.config.nodes import Node, Scalar, Table
+from fakedev.config.identities.windows import tallies_shown
+from fakedev.config.keys import CONFIGURATION
 from fakedev.config.overrides import with_environment, with_overrides
-from fakedev.config.pools import LoadedPool, Pools
-from fakedev.config.problems import Place, Report
-from fakedev.config.profiles import load_profiles
+from fakedev.config.pools.churn import check_churn
+from fakedev.config.pools.pools import LoadedPool, Pools
 from fakedev.config.queues import load_queues
-from fakedev.config.schema import INVALID
+from fakedev.config.schema.documents import read_document
+from fakedev.config.schema.files import Files, Unreadable
+from fakedev.config.schema.nodes import Node, Scalar, Table
+from fakedev.config.schema.problems import Place, Report
+from fakedev.config.schema.schema import INVALID
+from fakedev.config.schema.values import Values
+from fakedev.config.schema.variables import Variables
 from fakedev.config.tester import own_frontend, tester_plans, tester_reports
-from fakedev.config.values import Values
-from fakedev.config.variables import Variables
-from fakedev.config.windows import tallies_shown
-from fakedev.sim.admission import Admission
+from fakedev.config.workloads import load_base
+from fakedev.sim.devices.relations import Relations
+from fakedev.sim.entities.roster import Roster
 from fakedev.sim.faults.faults import MOST_FAULTS
 from fakedev.sim.parts.demand import unit_capacity
-from fakedev.sim.relations import Relations
-from fakedev.sim.roster import Roster
-from fakedev.sim.spec import FleetSpec
-from fakedev.sim.turnstile import MOST_WORKLOADS
+from fakedev.sim.workloads.admission import Admission
+from fakedev.sim.workloads.intake import MOST_WORKLOADS
+from fakedev.spec.fleet import FleetSpec
 
 #: How problems name the configuration that is used when none is given.
 DEMO: Final = "demo.yaml"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from fakedev.config.problems import Place
+from fakedev.config.schema.problems import Place
 from fakedev.exposition.identity import Identity, LabelSpec, NumberFormat
-from fakedev.sim.device_types import DeviceType
 from fakedev.sim.parts.mig import Mig
-from fakedev.sim.spec import DeviceSpec
+from fakedev.spec.device_types import DeviceType
+from fakedev.spec.fleet import DeviceSpec
 
 
 @dataclass(frozen=True)

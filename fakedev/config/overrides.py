@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from fakedev.config.definitions import CONFIGURATION
-from fakedev.config.documents import is_clean
-from fakedev.config.files import Files
-from fakedev.config.nodes import Growth, Listing, Node, Scalar, SyntaxProblem, Table
-from fakedev.config.problems import Place, Report
-from fakedev.config.schema import Key, Section, Type, default_node, nearest_name
-from fakedev.config.shapes import ListOf, MapOf, OneOf
-from fakedev.config.yaml_nodes import parse_yaml
+from fakedev.config.keys import CONFIGURATION
+from fakedev.config.schema.documents import is_clean
+from fakedev.config.schema.files import Files
+from fakedev.config.schema.nodes import Growth, Listing, Node, Scalar, SyntaxProblem, Table
+from fakedev.config.schema.problems import Place, Report
+from fakedev.config.schema.schema import Key, Section, Type, default_node, nearest_name
+from fakedev.config.schema.shapes import ListOf, MapOf, OneOf
+from fakedev.config.schema.yaml_reader import parse_yaml
 
 #: Environment variables that stand for a key: FAKEDEV__WORKLOADS__MAX_CONNECTIONS, FAKEDEV__WEB__0__LISTEN.
 PREFIX: Final = "FAKEDEV__"

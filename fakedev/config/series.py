@@ -9,11 +9,11 @@ from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from fakedev.config.catalog import Catalog
-from fakedev.config.documents import is_clean
-from fakedev.config.problems import Place, Report
-from fakedev.config.values import Values
-from fakedev.sim.profile import MOST_ACTIVITIES
-from fakedev.sim.units import parse_duration
+from fakedev.config.schema.documents import is_clean
+from fakedev.config.schema.problems import Place, Report
+from fakedev.config.schema.values import Values
+from fakedev.spec.profiles import MOST_ACTIVITIES
+from fakedev.spec.units import parse_duration
 
 _NUMBER: Final = re.compile(r"-?\d{1,15}(\.\d*)?([eE][+-]?\d{1,2})?")
 

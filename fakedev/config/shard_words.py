@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from fakedev.sim.shards import parse_shard, shard_of_host
+from fakedev.spec.shards import parse_shard, shard_of_host
 
 SHARD_HELP: Final = (
     "simulate one slice of the nodes: its number, from 0, and how many there are; hostname/N: its "

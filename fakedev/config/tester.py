@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from fakedev.config.documents import read_document
-from fakedev.config.files import Files, Unreadable, absolute
 from fakedev.config.listen import ListenAddress
 from fakedev.config.peer_address import parse_address
-from fakedev.config.problems import Place, Report
-from fakedev.config.rate_texts import parse_open_load
-from fakedev.config.schema import INVALID
+from fakedev.config.rates import parse_open_load
+from fakedev.config.schema.documents import read_document
+from fakedev.config.schema.files import Files, Unreadable, absolute
+from fakedev.config.schema.problems import Place, Report
+from fakedev.config.schema.schema import INVALID
+from fakedev.config.schema.values import Values
+from fakedev.config.schema.variables import Variables
 from fakedev.config.tester_keys import CLOSED_KEYS, MOST_PARALLEL, OPEN_KEYS, TESTER
-from fakedev.config.values import Values
-from fakedev.config.variables import Variables
 from fakedev.tester.plan import ClosedLoad, OpenLoad, Plan, Spacing
 from fakedev.tester.report import FORMS
 

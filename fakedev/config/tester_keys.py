@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from fakedev.config.scalars import Choice, Duration, Integer, Text
-from fakedev.config.schema import Key, Section
-from fakedev.config.shapes import ListOf
+from fakedev.config.schema.schema import Key, Section
+from fakedev.config.schema.shapes import ListOf
+from fakedev.config.schema.types import Choice, Duration, Integer, Text
 from fakedev.tester.plan import ClosedLoad, OpenLoad, Spacing
 from fakedev.tester.report import FORMS
 

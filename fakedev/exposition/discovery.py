@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fakedev.sim.roster import Roster, RosterNode
-from fakedev.sim.shards import Shard
+from fakedev.sim.entities.roster import Roster, RosterNode
+from fakedev.spec.shards import Shard
 
 
 def chosen_nodes(roster: Roster, pool: str, shard: Shard | None) -> list[RosterNode]:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from fakedev.exposition.identity import UNITS, FamilySpec, RowSpec
 from fakedev.exposition.labels import escaped_help
 from fakedev.exposition.lines import NO_LINES, Lines, RowKinds
-from fakedev.sim.randomness import Floats
-from fakedev.sim.state import Level, State
+from fakedev.sim.entities.randomness import Floats
+from fakedev.sim.entities.state import Level, State
 
 #: From here on a number has no bits of 64.
 _TOO_LARGE: Final = 2.0**63

@@ -8,8 +8,8 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from fakedev.sim.entities.roster import Roster, RosterNode
 from fakedev.sim.fleet import Fleet
-from fakedev.sim.roster import Roster, RosterNode
 
 Group = TypeVar("Group")
 

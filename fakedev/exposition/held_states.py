@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from fakedev.sim.state import State
+from fakedev.sim.entities.state import State
 
 
 class HeldStates:

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Final
 
 from fakedev.sim.links.levels import LINK_QUANTITIES
-from fakedev.sim.spec import MetricName
+from fakedev.spec.fleet import MetricName
 
 #: Units a row may be shown in: factor from the quantity's own unit.
 UNITS: Final[dict[str, float]] = {

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fakedev.sim.randomness import Floats
+from fakedev.sim.entities.randomness import Floats
 
 
 @dataclass(frozen=True)

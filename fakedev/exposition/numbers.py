@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from prometheus_client.utils import floatToGoString
 
 from fakedev.exposition.identity import NumberFormat
-from fakedev.sim.randomness import Floats
+from fakedev.sim.entities.randomness import Floats
 
 #: From here up, and below the second, Go and prometheus_client write an exponent and Ryu may not.
 _LARGE: Final = 1e6

@@ -1,6 +1,6 @@
 """Pages: the families of an identity over some groups of entities, with the numbers of a tick.
 
-What stays from tick to tick is the text of all labels (:mod:`fakedev.exposition.face`) and the order of
+What stays from tick to tick is the text of all labels (:mod:`fakedev.exposition.label_cache`) and the order of
 lines; numbers, and which entities have a quantity at all, are those of the State that is shown. Both
 bringing the texts up to date and rendering are done piece by piece, so that a large page leaves the
 reactor free; it shows one State, which never changes, however long that takes.
@@ -14,12 +14,12 @@ from typing import Final, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fakedev.exposition.face import Face
 from fakedev.exposition.family import Family
 from fakedev.exposition.identity import Layout
+from fakedev.exposition.label_cache import Face
 from fakedev.exposition.lines import NO_LINES, GroupTexts, Lines, RowKinds
 from fakedev.exposition.rendering import Part, rendered
-from fakedev.sim.state import State
+from fakedev.sim.entities.state import State
 
 Group = TypeVar("Group")
 #: Label texts that are made at once, and those of the group that has the last of them: some milliseconds of work.

@@ -15,7 +15,7 @@ from fakedev.exposition.family import Family
 from fakedev.exposition.identity import NumberFormat
 from fakedev.exposition.lines import Lines
 from fakedev.exposition.numbers import formatted
-from fakedev.sim.state import State
+from fakedev.sim.entities.state import State
 
 #: Lines whose numbers are formatted together, at most.
 _LINES_AT_ONCE: Final = 4096

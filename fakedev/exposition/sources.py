@@ -7,9 +7,9 @@ from typing import Protocol, TypeVar
 
 from fakedev.exposition.former import Former, former_node
 from fakedev.exposition.identity import Identity, SharedDevices
+from fakedev.sim.entities.roster import RosterNode
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.links.facts import link_facts, port_facts, switch_facts
-from fakedev.sim.roster import RosterNode
 
 Entity = tuple[int, Mapping[str, str]]
 Group = TypeVar("Group")

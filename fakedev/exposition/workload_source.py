@@ -8,11 +8,11 @@ from typing import Final
 import numpy as np
 
 from fakedev.exposition.sources import Entity
-from fakedev.sim.askable import ENGINES
+from fakedev.sim.entities.randomness import Floats
+from fakedev.sim.entities.state import Level, State
 from fakedev.sim.fleet import Fleet
-from fakedev.sim.randomness import Floats
-from fakedev.sim.state import Level, State
-from fakedev.sim.workload import Workload
+from fakedev.sim.workloads.workload import Workload
+from fakedev.spec.metrics_of_work import ENGINES
 
 #: The levels: an entity for each workload, and for each pair of a workload and one of its devices.
 WORKLOAD: Final = "workload"

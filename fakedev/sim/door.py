@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fakedev.sim.base import Base
+from fakedev.sim.compiled import Machinery
+from fakedev.sim.entities.state import State
 from fakedev.sim.events import (
     ChangeClock,
     ClearFault,
@@ -17,13 +18,12 @@ from fakedev.sim.events import (
     StopWorkload,
 )
 from fakedev.sim.faults.faults import Faults
-from fakedev.sim.going_over import check_can_go_over
-from fakedev.sim.happenings import NOBODY, Happenings, happening_of
+from fakedev.sim.journal import NOBODY, Happenings, happening_of
 from fakedev.sim.likes import Likes
-from fakedev.sim.machinery import Machinery
-from fakedev.sim.state import State
-from fakedev.sim.turnstile import Turnstile
+from fakedev.sim.reload import check_can_go_over
 from fakedev.sim.wall_clock import WallClock
+from fakedev.sim.workloads.configured import Base
+from fakedev.sim.workloads.intake import Turnstile
 
 
 class Door:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from fakedev.sim.errors import Refused
+from fakedev.sim.compiled import Machinery
 from fakedev.sim.faults.fields import fault_from_fields, fields_of_fault
-from fakedev.sim.faults.spec import FaultSpec
-from fakedev.sim.machinery import Machinery
-from fakedev.sim.record_head import RecordHead
-from fakedev.sim.spec import WorkloadSpec
-from fakedev.sim.workload_fields import fields_of_workload, workload_from_fields
+from fakedev.spec.errors import Refused
+from fakedev.spec.fault import FaultSpec
+from fakedev.spec.fleet import WorkloadSpec
+from fakedev.spec.record_head import RecordHead
+from fakedev.spec.workload_fields import fields_of_workload, workload_from_fields
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from fakedev.sim.device_types import Dynamics
+from fakedev.sim.entities.state import Level
 from fakedev.sim.faults.causes import faults_behind, faults_disguising
 from fakedev.sim.faults.fault import Fault
 from fakedev.sim.fleet import Fleet
@@ -16,8 +16,8 @@ from fakedev.sim.links.explained import faults_of_link, links_down, links_up_tex
 from fakedev.sim.links.levels import link_history
 from fakedev.sim.parts.relations import OWN
 from fakedev.sim.parts.tiles import OF_TILES
-from fakedev.sim.quantities import ERROR_COUNTERS
-from fakedev.sim.state import Level
+from fakedev.spec.device_types import Dynamics
+from fakedev.spec.quantities import ERROR_COUNTERS
 
 #: What is explained when nobody says what.
 IMPORTANT: Final = (

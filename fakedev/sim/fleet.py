@@ -2,9 +2,9 @@
 
 A tick, in its order (each step is array operations over the whole fleet):
 1. workloads that came or went since the last tick begin or leave; after a reload the fleet goes over to its new shape;
-   workloads come by themselves (:mod:`fakedev.sim.churn`);
-2. what the workloads ask of every device over the tick, from their profiles and noise (:mod:`fakedev.sim.demand`);
-3. all quantities of the devices, from that (:mod:`fakedev.sim.relations`), and what is counted of them
+   workloads come by themselves (:mod:`fakedev.sim.workloads.churn`);
+2. what the workloads ask of every device over the tick, from their profiles and noise (:mod:`fakedev.sim.workloads.demand`);
+3. all quantities of the devices, from that (:mod:`fakedev.sim.devices.relations`), and what is counted of them
    (:mod:`fakedev.sim.tallies.tallies`);
 4. workloads whose end or limit fell into the tick, or who lost a device, get their verdict and leave.
 An event that arrives during tick n takes effect in tick n + 1, in order of arrival.
@@ -15,32 +15,32 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from fakedev.sim.base import Base
-from fakedev.sim.device_labels import DeviceLabels
+from fakedev.sim.compiled import Machinery
 from fakedev.sim.door import Door
-from fakedev.sim.endings import Endings
-from fakedev.sim.errors import Refused
+from fakedev.sim.entities.carry_over import Moves
+from fakedev.sim.entities.randomness import Floats
+from fakedev.sim.entities.roster import RosterNode
+from fakedev.sim.entities.state import Level, State
 from fakedev.sim.events import Event, Stamped
-from fakedev.sim.faults.disguises import Disguises
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.kinds import Scope
 from fakedev.sim.faults.pages import NodeTroubles
-from fakedev.sim.going_over import choose_devices, without_base, without_devices, without_places
-from fakedev.sim.happenings import Happening, Happenings, coming_by_itself, ending, tell_nobody
+from fakedev.sim.faults.shown import Disguises
+from fakedev.sim.journal import Happening, Happenings, coming_by_itself, ending, tell_nobody
 from fakedev.sim.levels import DEVICE, UNIT, Levels, first_levels, moved_levels, next_levels, shown_levels
 from fakedev.sim.links.advance import advanced
 from fakedev.sim.links.levels import link_history
-from fakedev.sim.machinery import Machinery
-from fakedev.sim.moves import Moves
-from fakedev.sim.randomness import Floats
-from fakedev.sim.roster import RosterNode
-from fakedev.sim.spec import FleetSpec
-from fakedev.sim.state import Level, State
+from fakedev.sim.reload import choose_devices, without_base, without_devices, without_places
 from fakedev.sim.tallies.tallies import Tallies
-from fakedev.sim.turnstile import Turnstile
 from fakedev.sim.wall_clock import WallClock
-from fakedev.sim.workload import Verdict
-from fakedev.sim.workloads import Workloads
+from fakedev.sim.workloads.configured import Base
+from fakedev.sim.workloads.endings import Endings
+from fakedev.sim.workloads.intake import Turnstile
+from fakedev.sim.workloads.labels import DeviceLabels
+from fakedev.sim.workloads.running import Workloads
+from fakedev.sim.workloads.workload import Verdict
+from fakedev.spec.errors import Refused
+from fakedev.spec.fleet import FleetSpec
 
 #: Tick 0 shows the first instant: the mean over so many seconds.
 _INSTANT_SECONDS: Final = 1e-6

@@ -1,102 +1,258 @@
-"""The record of a run: what it was made from and every event, as JSON Lines; and its replay.
-
-The first line holds all that decides a history: the configuration's files as they were read, the
-environment variables they used, the overrides of the command line, and the epoch. Each line after
-it is one stamped event. Replaying them gives the same state at each tick, to the byte of a page.
-"""
+"""What happened to a fleet, and why: the journal, and since when devices are as they are."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
-import orjson
+import numpy as np
+from numpy.typing import NDArray
 
-from fakedev.sim.errors import Refused
-from fakedev.sim.events import Stamped, event_from_fields, event_to_fields, no_reload
-from fakedev.sim.fleet import Fleet
-from fakedev.sim.machinery import Machinery
-from fakedev.sim.record_head import RecordHead
-from fakedev.sim.workload import Verdict
+from fakedev.sim.entities.carry_over import Carriage
+from fakedev.sim.entities.device_words import words_of
+from fakedev.sim.entities.randomness import Floats
+from fakedev.sim.entities.roster import Roster
+from fakedev.sim.entities.state import Level, Mask
+from fakedev.sim.events import (
+    ChangeClock,
+    ClearFault,
+    DropWorkload,
+    InjectFault,
+    Reload,
+    Stamped,
+    StartWorkload,
+    StopWorkload,
+)
+from fakedev.sim.faults.causes import faults_behind, units_by_cause
+from fakedev.sim.faults.fault import Change
+from fakedev.sim.faults.faults import Faults
+from fakedev.sim.recent import Recent
+from fakedev.sim.workloads.schedule import Positions
+from fakedev.sim.workloads.workload import Verdict, Workload
 
-_FORMAT: Final = 1
+#: The last things that happened are kept for those who ask.
+MOST_KEPT: Final = 10_000
+#: Devices that these concern, all together: beyond that the oldest are not found by device.
+_MOST_DEVICES: Final = 2_000_000
+#: Devices that are named in a scope; of more it is said how many there are.
+_MOST_NAMED: Final = 8
+#: Sets of devices whose words are known, so that they are not looked for again in the same tick.
+_MOST_WORDED: Final = 32
+#: Characters of device words that are kept of all entries together: beyond that the oldest have none.
+_MOST_WORDS: Final = 16 * 2**20
+#: What is told of a quantity that leaves 0, or comes back to it.
+_FLAGS: Final = {
+    "throttled_thermal": ("throttling by heat began", "throttling by heat is over"),
+    "throttled_power": ("throttling by the power limit began", "throttling by the power limit is over"),
+    "throttled_hardware": ("the hardware slowdown began", "the hardware slowdown is over"),
+    "hung": ("hangs", "hangs no more"),
+    "lost": ("is lost", "is back"),
+}
+_LONGEST_TEXT: Final = 400
+#: What is told of another value.
+_VALUES: Final = {"xid": "XID"}
+#: The end of a workload, whose devices were told when it started.
+_ENDED: Final = "ended"
+#: Every kind of happening.
+HAPPENING_KINDS: Final = (
+    "start", "stop", "drop", "clock", "reload", "fault", "clear", "began", "struck", "eased", "over", *_FLAGS, *_VALUES,
+    _ENDED,
+)  # fmt: skip
+#: Something that concerns no device.
+NOBODY: Final = np.zeros(0, dtype=np.int64)
 
 
-def head_line(head: RecordHead) -> bytes:
-    """The first line of a record."""
-    return orjson.dumps({"fakedev-record": _FORMAT, **head.fields()}, option=orjson.OPT_APPEND_NEWLINE)
+@dataclass(frozen=True)
+class Happening:
+    """Something that happened.
 
-
-def event_line(stamped: Stamped) -> bytes:
-    """A record's line for one event."""
-    return orjson.dumps(event_to_fields(stamped), option=orjson.OPT_APPEND_NEWLINE)
-
-
-def read_record(
-    text: bytes, machinery_of: Callable[[RecordHead], Machinery] = no_reload
-) -> tuple[RecordHead, list[Stamped]]:
-    """A record's head and events.
-
-    :param machinery_of: makes what a reload went over to, from what it was read from.
-    :raises Refused: naming the line that is no part of a record.
+    :param kind: one of HAPPENING_KINDS: an event, as in the record, what became of a fault, the quantity of a device
+        that changed, or the end of a workload.
+    :param scope: whom it concerns: devices, a workload, a fault.
+    :param cause: the event, fault or quantity that it follows from; empty where that is not known.
+    :param devices: words for all devices and parts that it concerns, joined by commas; empty where those are
+        told with the start of a workload or fault that it is about, or nobody knows them any more.
     """
-    lines = text.splitlines()
-    if not lines:
-        raise Refused("bad-argument", "line 1: the record is empty")
-    fields = _fields(1, lines[0])
-    if fields.get("fakedev-record") != _FORMAT:
-        raise Refused("bad-argument", f"line 1: not a record of format {_FORMAT}: no \"fakedev-record\": {_FORMAT}")
-    try:
-        head = RecordHead.of(fields)
-    except Refused as refusal:
-        raise Refused(refusal.code, f"line 1: {refusal.text}") from None
-    events: list[Stamped] = []
-    for number, line in enumerate(lines[1:], 2):
-        fields = _fields(number, line)
-        try:
-            stamped = event_from_fields(fields, machinery_of)
-        except Refused as refusal:
-            raise Refused(refusal.code, f"line {number}: {refusal.text}", refusal.where) from None
-        if events and (stamped.tick < events[-1].tick or stamped.sequence != events[-1].sequence + 1):
-            raise Refused("bad-argument", f"line {number}: tick or sequence number is out of order")
-        events.append(stamped)
-    return head, events
+
+    tick: int
+    seconds: float
+    kind: str
+    scope: str
+    cause: str
+    text: str
+    devices: str = ""
+
+    @property
+    def size(self) -> int:
+        """Characters that it takes because of its devices."""
+        return len(self.devices)
+
+    def brief(self) -> Happening:
+        """The same without its devices."""
+        return replace(self, devices="")
+
+    def fields(self) -> dict[str, object]:
+        """As plain values, for a line of the journal."""
+        return {
+            "tick": self.tick,
+            "seconds": self.seconds,
+            "kind": self.kind,
+            "scope": self.scope,
+            "cause": self.cause,
+            "text": self.text,
+            "devices": self.devices.split(",") if self.devices else [],
+        }
 
 
-def _fields(number: int, line: bytes) -> dict[str, object]:
-    try:
-        fields = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        raise Refused("bad-argument", f"line {number}: not JSON: {error}") from None
-    if not isinstance(fields, dict):
-        raise Refused("bad-argument", f"line {number}: not a JSON object")
-    return fields
+def tell_nobody(happening: Happening) -> None:
+    """A listener that keeps nothing."""
 
 
-class Replay:
-    """Events of a record, given to a fleet again at the ticks in which they arrived."""
+class Happenings:
+    """The last things that happened, and since which tick devices are as they are.
 
-    def __init__(self, events: Sequence[Stamped]) -> None:
-        self._events: Iterator[Stamped] = iter(events)
-        self._next = next(self._events, None)
+    :param tell: is told each thing that happens, in order.
+    """
 
-    def advance(self, fleet: Fleet) -> list[Verdict]:
-        """Apply the events of the fleet's tick, then do the next tick.
+    def __init__(self, roster: Roster, tell: Callable[[Happening], None] = tell_nobody) -> None:
+        self._roster = roster
+        self._tell = tell
+        self._recent: Recent[Happening] = Recent(MOST_KEPT, _MOST_DEVICES, _MOST_WORDS)
+        #: Words for units that were told of lately: what becomes of faults often concerns the same again.
+        self._worded: dict[bytes, str] = {}
+        self._since = {name: np.zeros(roster.parts.unit_count, dtype=np.int64) for name in (*_FLAGS, *_VALUES)}
 
-        :raises Refused: when an event does not fit the fleet: the record is of another configuration.
+    def move(self, roster: Roster, moves: Carriage, tick: int) -> None:
+        """The units (devices and parts) have new places; those that have come are as they are since ``tick``."""
+        self._roster = roster
+        self._worded.clear()
+        self._recent.move(moves)
+        came = np.full(roster.parts.unit_count, tick, dtype=np.int64)
+        self._since = {name: moves.carried(since, came) for name, since in self._since.items()}
+
+    def last(self, count: int, kinds: Collection[str] = (), on: Mask | None = None) -> list[Happening]:
+        """The last things that happened, oldest first.
+
+        :param kinds: those of these kinds; of all, when there are none.
+        :param on: those that concern one of these units (devices and parts), shape (units,); None: all.
         """
-        self.apply_due(fleet)
-        return fleet.advance()
+        return self._recent.last(count, kinds, on)
 
-    def apply_due(self, fleet: Fleet) -> None:
-        """Apply the events that arrived during the fleet's present tick."""
-        while self._next is not None and self._next.tick <= fleet.state.tick:
-            stamped = self._next
-            try:
-                fits = fleet.apply(stamped.event) == stamped
-            except Refused as refusal:
-                text = f"event {stamped.sequence} of the record does not fit this fleet: {refusal.text}"
-                raise Refused(refusal.code, text, refusal.where) from None
-            if not fits:
-                raise Refused("bad-argument", f"event {stamped.sequence} of the record does not fit this fleet")
-            self._next = next(self._events, None)
+    def since(self, name: str, device: int) -> int:
+        """The tick in which a flag of a unit, or a code that it reports, became what it is."""
+        return int(self._since[name][device])
+
+    def note(self, happening: Happening, devices: Positions = NOBODY) -> None:
+        """Something has happened.
+
+        :param devices: positions of the units that it concerns.
+        """
+        if len(devices) and happening.kind != _ENDED:
+            happening = replace(happening, devices=self._words(devices))
+        self._recent.add(happening, devices)
+        self._tell(happening)
+
+    def note_faults(self, tick: int, seconds: float, changes: Sequence[Change]) -> None:
+        """What became of faults in a tick."""
+        for fault, what, devices in changes:
+            text = f"{fault.spec.kind} {what}"
+            scope = self.names(devices) or "no device"
+            self.note(Happening(tick, seconds, what, scope, fault.fault_id, text), devices)
+
+    def note_devices(
+        self, tick: int, seconds: float, before: Level, after: Level, faults: Faults
+    ) -> None:
+        """What devices, and parts by themselves, show now, and did not a tick ago.
+
+        :param before, after: what the units show.
+        """
+
+        def note(name: str, changed: Positions, text: str) -> None:
+            for devices in units_by_cause(faults, name, changed) if len(changed) else ():
+                cause = ",".join(fault.fault_id for fault in faults_behind(faults, name, int(devices[0])))
+                self.note(Happening(tick, seconds, name, self.names(devices), cause, text), devices)
+
+        for name, (began, ended) in _FLAGS.items():
+            now, past = _shown(after, name), _shown(before, name)
+            if now is past or now is None or past is None:
+                continue
+            changed = np.flatnonzero((now > 0) != (past > 0))
+            if not len(changed):
+                continue
+            self._since[name][changed] = tick
+            changed = self._by_themselves(changed)
+            note(name, changed[now[changed] > 0], began)
+            note(name, changed[now[changed] <= 0], ended)
+        for name, noun in _VALUES.items():
+            now, past = _shown(after, name), _shown(before, name)
+            if now is past or now is None or past is None:
+                continue
+            changed = np.flatnonzero((now != past) & after.present.get(name, True))
+            self._since[name][changed] = tick
+            changed = self._by_themselves(changed)
+            for value in np.unique(now[changed]).tolist():
+                note(name, changed[now[changed] == value], f"{noun} {value:g}" if value else f"{noun} is cleared")
+
+    def _by_themselves(self, changed: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Units that have changed, without the parts of devices that have."""
+        parts = self._roster.parts
+        if not parts.count or not len(changed):
+            return changed
+        return changed[(changed < parts.device_count) | ~np.isin(parts.owners_of(changed), changed)]
+
+    def _words(self, devices: Positions) -> str:
+        """Words for all of some units."""
+        key = devices.tobytes()
+        if key not in self._worded:
+            if len(self._worded) == _MOST_WORDED:
+                self._worded.clear()
+            self._worded[key] = ",".join(words_of(self._roster, devices))
+        return self._worded[key]
+
+    def names(self, devices: NDArray[np.int64]) -> str:
+        """The names of devices; of many the first, and how many more there are."""
+        names = [self._roster.unit_name(device) for device in devices[:_MOST_NAMED].tolist()]
+        more = len(devices) - len(names)
+        return ", ".join(names) + (f" and {more} more" if more else "")
+
+
+def happening_of(stamped: Stamped, seconds: float) -> Happening:
+    """An event that has arrived."""
+    match stamped.event:
+        case StartWorkload(workload):
+            kind, scope, text = "start", f"w{stamped.sequence}", f"{workload.name} on {','.join(workload.devices)}"
+        case StopWorkload(workload_id, reason):
+            kind, scope, text = "stop", workload_id, reason
+        case DropWorkload(workload_id):
+            kind, scope, text = "drop", workload_id, "its peer is gone"
+        case InjectFault(fault):
+            of_node = f" of {fault.node}" if fault.node else ""
+            kind, scope, text = "fault", f"f{stamped.sequence}", f"{fault.kind} on {','.join(fault.devices)}{of_node}"
+        case ClearFault(fault_id):
+            kind, scope, text = "clear", fault_id, "cleared"
+        case ChangeClock(_, _, reason):
+            kind, scope, text = "clock", "clock", reason
+        case Reload(machinery, _):
+            kind, scope, text = "reload", "fleet", machinery.roster.summary
+    return Happening(stamped.tick, seconds, kind, scope, f"event {stamped.sequence}", text[:_LONGEST_TEXT])
+
+
+def coming_by_itself(workload: Workload, tick: int, seconds: float) -> Happening:
+    """A workload that no event started: churn."""
+    spec = workload.spec
+    text = f"{spec.name} on {','.join(spec.devices)}"
+    return Happening(tick, seconds, "start", workload.workload_id, "churn", text[:_LONGEST_TEXT])
+
+
+def ending(tick: int, seconds: float, verdict: Verdict, cause: str) -> Happening:
+    """A workload that is over.
+
+    :param cause: the fault that ended it; empty for none.
+    """
+    text = f"{verdict.name}: {verdict.code} {verdict.text}"
+    return Happening(tick, seconds, _ENDED, verdict.workload_id, cause, text)
+
+
+def _shown(level: Level, name: str) -> Floats | None:
+    return level.arrays.get(name)

@@ -1,4 +1,4 @@
-"""The levels of a fleet's states (:mod:`fakedev.sim.state`): the one place where they are made, a tick from the last.
+"""The levels of a fleet's states (:mod:`fakedev.sim.entities.state`): the one place where they are made, a tick from the last.
 
 Whoever adds a level of entities adds it to each of these functions.
 """
@@ -10,18 +10,18 @@ from typing import Final
 
 import numpy as np
 
-from fakedev.sim.demand import Demand
-from fakedev.sim.faults.fault_tick import FaultTick
+from fakedev.sim.compiled import Machinery
+from fakedev.sim.entities.carry_over import Moves
+from fakedev.sim.entities.state import Level
+from fakedev.sim.faults.tick import FaultTick
 from fakedev.sim.links.history import LinkHistory
 from fakedev.sim.links.levels import link_history, link_levels
 from fakedev.sim.links.moved import moved
-from fakedev.sim.machinery import Machinery
-from fakedev.sim.moves import Moves
 from fakedev.sim.parts.demand import device_demand
 from fakedev.sim.parts.layout import Parts
 from fakedev.sim.parts.levels import split_level, unit_level
 from fakedev.sim.parts.relations import Before
-from fakedev.sim.state import Level
+from fakedev.sim.workloads.demand import Demand
 
 Levels = Mapping[str, Level]
 

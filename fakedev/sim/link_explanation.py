@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from fakedev.sim.errors import Refused
 from fakedev.sim.explanation import Explanation, causes_text
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.links.explained import faults_of_link, other_end
 from fakedev.sim.links.history import COUNTED, RATES
 from fakedev.sim.links.levels import LINK, link_history
+from fakedev.spec.errors import Refused
 
 _WORD: Final = re.compile(r"(.+)/link/([0-9]{1,4})")
 _METRICS: Final = ("link_up", *RATES, *COUNTED)

@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fakedev.sim.randomness import Floats
-from fakedev.sim.state import Level
+from fakedev.sim.entities.randomness import Floats
+from fakedev.sim.entities.state import Level
 
 Whole = NDArray[np.int32]
 

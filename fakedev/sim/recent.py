@@ -10,9 +10,9 @@ from typing import Generic, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fakedev.sim.moves import Carriage
-from fakedev.sim.schedule import Positions
-from fakedev.sim.state import Mask
+from fakedev.sim.entities.carry_over import Carriage
+from fakedev.sim.entities.state import Mask
+from fakedev.sim.workloads.schedule import Positions
 
 
 class Entry(Protocol):

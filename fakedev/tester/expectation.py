@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from fakedev.tester.histogram import Histogram
+from fakedev.tester.quantiles import Histogram
 from fakedev.tester.statistics import PARTS, Statistics
 
 #: Words for points of a distribution; None is the mean.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from fakedev.tester.histogram import Histogram
+from fakedev.tester.quantiles import Histogram
 
 _WIDTH, _HEIGHT = 860, 240
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 20, 34, 44

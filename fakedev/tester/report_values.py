@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fakedev.tester.expectation import POINTS, Finding, point_of
-from fakedev.tester.histogram import Histogram
 from fakedev.tester.names import ALL, ByName
+from fakedev.tester.quantiles import Histogram
 from fakedev.tester.statistics import PARTS, Statistics
 from fakedev.tester.tally import Count, NodeTally, Tally
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from fakedev.tester.histogram import Histogram
 from fakedev.tester.names import ByName, kept_text
+from fakedev.tester.quantiles import Histogram
 from fakedev.tester.tally import Count, NodeTally, Tally
 from fakedev.tester.timeline import Timeline
 from fakedev.workqueue.outcome import Answer, Outcome

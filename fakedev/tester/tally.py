@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from fakedev.tester.histogram import COARSE, Histogram
 from fakedev.tester.names import ByName
+from fakedev.tester.quantiles import COARSE, Histogram
 from fakedev.workqueue.histogram import JOB_BUCKETS
 from fakedev.workqueue.outcome import Answer, Outcome
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from fakedev.tester.histogram import COARSE, Histogram
+from fakedev.tester.quantiles import COARSE, Histogram
 
 #: Steps that are kept, an even number; when there are more, each two become one.
 MOST_STEPS: Final = 240

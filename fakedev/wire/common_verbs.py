@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from fakedev.wire.arguments import Argument, Kind
-from fakedev.wire.verbs import Verb
+from fakedev.wire.grammar import Verb
 
 EVERYWHERE: Final = (
     Verb(

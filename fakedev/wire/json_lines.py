@@ -6,8 +6,8 @@ from typing import Final
 
 from fakedev.wire.arguments import from_json
 from fakedev.wire.errors import ProtocolError
+from fakedev.wire.grammar import Grammar, Request, Verb, did_you_mean
 from fakedev.wire.strict_json import kind_of, load_object
-from fakedev.wire.verbs import Grammar, Request, Verb, did_you_mean
 
 _LONGEST_ID: Final = 256
 _LARGEST_ID: Final = 2**63

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from fakedev.wire.arguments import Argument, Kind
-from fakedev.wire.queue_shared_verbs import ANY_QUEUE, COMMON_VERBS, JOB, QUEUE
+from fakedev.wire.grammar import Grammar, Verb
+from fakedev.wire.queue_verbs import ANY_QUEUE, COMMON_VERBS, JOB, QUEUE
 from fakedev.wire.replies import News
-from fakedev.wire.verbs import Grammar, Verb
 
 _EXIT_CODE: Final = Argument("exit-code", Kind.WHOLE, "EXITCODE", "of the command; 128 + N for signal N", required=True)
 _RUN: Final = Argument("run", Kind.DURATION, "DURATION", "how long it ran; measured here when not given")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
+from fakedev.wire.bare_queue import BareWork, parse_bare_work
 from fakedev.wire.braces import BLANKS, ObjectReader
 from fakedev.wire.errors import ProtocolError
-from fakedev.wire.queue_bare import BareWork, parse_bare_work
 
 T = TypeVar("T")
 

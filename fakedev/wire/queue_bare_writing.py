@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from fakedev.wire.bare_queue import BareRequest, BareResult, BareWork
 from fakedev.wire.go_json import go_number, go_object, go_text, go_texts
-from fakedev.wire.queue_bare import BareRequest, BareResult, BareWork
 
 #: What the original programs read of a message, in one go.
 MOST_BARE_BYTES: Final = 1024

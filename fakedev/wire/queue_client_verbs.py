@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from fakedev.wire.arguments import Argument, Kind
-from fakedev.wire.queue_shared_verbs import COMMON_VERBS, JOB, QUEUE
+from fakedev.wire.grammar import Grammar, Verb
+from fakedev.wire.queue_verbs import COMMON_VERBS, JOB, QUEUE
 from fakedev.wire.replies import News
-from fakedev.wire.verbs import Grammar, Verb
 from fakedev.wire.words import quote_word
 
 QUEUE_CLIENT_VERBS: Final = (

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import orjson
 
 from fakedev.wire.errors import ProtocolError
-from fakedev.wire.opening import Way
+from fakedev.wire.framing import Way
 
 _EXCERPT_BYTES = 400
 _SHORT_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}

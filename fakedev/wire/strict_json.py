@@ -9,7 +9,7 @@ from typing import Final, NoReturn
 import orjson
 
 from fakedev.wire.errors import ProtocolError
-from fakedev.wire.skim import is_deeper_than
+from fakedev.wire.json_scan import is_deeper_than
 
 #: Levels to which objects and arrays may be nested.
 MOST_LEVELS: Final = 64

@@ -8,14 +8,14 @@ from itertools import islice
 from fakedev.workqueue.admission import JOB_BYTES, Admission, no_job
 from fakedev.workqueue.answers import answer_to
 from fakedev.workqueue.control import QueueControl
+from fakedev.workqueue.ends import Fates
 from fakedev.workqueue.errors import Refused
-from fakedev.workqueue.fates import Fates
-from fakedev.workqueue.going_over import change_queues, check_change
 from fakedev.workqueue.job import Job
 from fakedev.workqueue.ledger import Ledger
 from fakedev.workqueue.outcome import Answer, Outcome, Report
 from fakedev.workqueue.parties import Client, Worker
 from fakedev.workqueue.queue import Queue, QueueSnapshot
+from fakedev.workqueue.reload import change_queues, check_change
 from fakedev.workqueue.slices import MOST_AT_ONCE, Slices, for_each
 from fakedev.workqueue.spec import BrokerSpec
 from fakedev.workqueue.statistics import QueueStatistics

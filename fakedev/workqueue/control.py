@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from fakedev.workqueue.admission import Admission
+from fakedev.workqueue.ends import Fates
 from fakedev.workqueue.errors import Refused
-from fakedev.workqueue.fates import Fates
 from fakedev.workqueue.ledger import Ledger
 from fakedev.workqueue.queue import Queue
 from fakedev.workqueue.slices import Slices, for_each

@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 
 from fakedev.sim.boards.coefficients import Coefficients
-from fakedev.sim.boards.setting import Flags, Setting
-from fakedev.sim.randomness import Floats
+from fakedev.sim.boards.settings import Flags, Setting
+from fakedev.sim.entities.randomness import Floats
 
 #: Share of the highest clock that the thermal throttle takes or gives in a second, and per kelvin over the limit.
 _THERMAL_RATE: Final = 0.02

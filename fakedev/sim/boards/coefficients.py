@@ -9,9 +9,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fakedev.sim.device_types import DeviceType, Dynamics, Range, WorkKind
-from fakedev.sim.quantities import DIRECT_QUANTITIES
-from fakedev.sim.randomness import Floats, Keys, uniform
+from fakedev.sim.entities.randomness import Floats, Keys, uniform
+from fakedev.spec.device_types import DeviceType, Dynamics, Range, WorkKind
+from fakedev.spec.quantities import DIRECT_QUANTITIES
 
 #: Usage, or a share of an engine or of a link, below this is none: no board raises its clocks for it.
 IDLE: Final = 1e-6

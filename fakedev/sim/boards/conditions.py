@@ -12,7 +12,7 @@ from typing import Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fakedev.sim.randomness import Floats
+from fakedev.sim.entities.randomness import Floats
 
 #: Beside 1, of a device that is lost: its node is down.
 WITH_NODE: Final = 2.0

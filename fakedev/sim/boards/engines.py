@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fakedev.sim.boards.coefficients import IDLE, Coefficients, as_few
-from fakedev.sim.randomness import Floats
+from fakedev.sim.entities.randomness import Floats
 
 #: Engines beside the compute engines as a whole: quantity to the field of WorkKind that says what work takes of it.
 ENGINES: Final = {

@@ -8,8 +8,8 @@ import numpy as np
 
 from fakedev.sim.boards.coefficients import Coefficients
 from fakedev.sim.boards.engines import Work
-from fakedev.sim.boards.setting import Setting
-from fakedev.sim.randomness import Floats
+from fakedev.sim.boards.settings import Setting
+from fakedev.sim.entities.randomness import Floats
 
 
 def work_share(boards: Coefficients, work: Work) -> Floats:

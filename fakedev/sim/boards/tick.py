@@ -11,7 +11,7 @@ For devices whose type has dynamics; other devices follow the load directly. One
 5. the traffic of memory, PCIe and links to other boards, which a throttled clock lowers; from it the memory clock;
 6. power, from work and clock; the memory's part of it, from the traffic;
 7. temperatures, which follow power with a lag, and the fan, which follows the temperature
-   (:mod:`~fakedev.sim.boards.heat`);
+   (:mod:`~fakedev.sim.boards.heat_and_power`);
 8. the performance state, how long each reason has throttled, and whether heat shut the board down.
 
 The cycle temperature - clock - power is broken by taking the temperature of the tick before. Formulas,
@@ -26,13 +26,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fakedev.sim.boards import clocks, heat, power
+from fakedev.sim.boards import clocks, power
+from fakedev.sim.boards import heat_and_power as heat
 from fakedev.sim.boards.coefficients import Coefficients
 from fakedev.sim.boards.conditions import Conditions
 from fakedev.sim.boards.engines import Engines
-from fakedev.sim.boards.setting import Setting
-from fakedev.sim.device_types import DeviceType
-from fakedev.sim.randomness import Floats, Keys
+from fakedev.sim.boards.settings import Setting
+from fakedev.sim.entities.randomness import Floats, Keys
+from fakedev.spec.device_types import DeviceType
 
 #: What every board has beside the quantities of its type's ranges.
 BOARD_QUANTITIES: Final = (

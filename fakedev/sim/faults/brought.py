@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from fakedev.sim.errors import FieldError, Refused
 from fakedev.sim.faults.fault import Fault
 from fakedev.sim.faults.fields import fault_from_fields
 from fakedev.sim.faults.rules import FaultRules
-from fakedev.sim.spec import WorkloadSpec
+from fakedev.spec.errors import FieldError, Refused
+from fakedev.spec.fleet import WorkloadSpec
 
 
 def brought_by(

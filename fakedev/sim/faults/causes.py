@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from fakedev.sim.entity_keys import entity_key
 from fakedev.sim.faults.fault import Fault
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.kinds import Scope
-from fakedev.sim.schedule import Positions
+from fakedev.sim.workloads.schedule import Positions
+from fakedev.spec.entity_keys import entity_key
 
 
 def faults_behind(faults: Faults, quantity: str, unit: int) -> list[Fault]:

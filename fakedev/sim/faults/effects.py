@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from fakedev.sim.boards.conditions import WITH_NODE
-from fakedev.sim.faults.fault_tick import ALL_LINKS, Cut, FaultTick
-from fakedev.sim.schedule import Positions
+from fakedev.sim.faults.tick import ALL_LINKS, Cut, FaultTick
+from fakedev.sim.workloads.schedule import Positions
 
 
 class Touched(NamedTuple):

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from fakedev.sim.entities.randomness import Keys
+from fakedev.sim.entities.state import Mask
 from fakedev.sim.faults.effects import Effect
 from fakedev.sim.faults.kinds import FaultKind
-from fakedev.sim.faults.spec import FaultSpec
-from fakedev.sim.randomness import Keys
-from fakedev.sim.schedule import Positions
-from fakedev.sim.spec import MetricName
-from fakedev.sim.state import Mask
+from fakedev.sim.workloads.schedule import Positions
+from fakedev.spec.fault import FaultSpec
+from fakedev.spec.fleet import MetricName
 
 
 @dataclass

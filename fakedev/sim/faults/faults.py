@@ -7,16 +7,16 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from fakedev.sim.errors import Refused
+from fakedev.sim.entities.randomness import uniform
 from fakedev.sim.faults.effects import Act, Touched
 from fakedev.sim.faults.fault import Change, Fault
-from fakedev.sim.faults.fault_tick import FaultTick
 from fakedev.sim.faults.kinds import Scope
 from fakedev.sim.faults.rules import ROUNDING_SECONDS, FaultRules
-from fakedev.sim.faults.spec import FaultSpec
+from fakedev.sim.faults.tick import FaultTick
 from fakedev.sim.parts.layout import Parts
-from fakedev.sim.randomness import uniform
-from fakedev.sim.schedule import Positions
+from fakedev.sim.workloads.schedule import Positions
+from fakedev.spec.errors import Refused
+from fakedev.spec.fault import FaultSpec
 
 #: Faults that a fleet takes, those that wait among them.
 MOST_FAULTS: Final = 10_000

@@ -6,11 +6,11 @@ import difflib
 from collections.abc import Mapping
 from typing import Final
 
-from fakedev.sim.errors import FieldError
 from fakedev.sim.faults.kinds import KINDS, FaultKind, Parameter
-from fakedev.sim.faults.spec import FaultSpec
-from fakedev.sim.profile_fields import number_of
-from fakedev.sim.units import parse_duration
+from fakedev.spec.errors import FieldError
+from fakedev.spec.fault import FaultSpec
+from fakedev.spec.profile_fields import number_of
+from fakedev.spec.units import parse_duration
 
 #: What the kinds take, by name.
 VALUES: Final = tuple(dict.fromkeys(each.name for kind in KINDS.values() for each in kind.parameters))

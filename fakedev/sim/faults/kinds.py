@@ -9,7 +9,7 @@ from typing import Final
 
 from fakedev.sim.faults import effects
 from fakedev.sim.faults.effects import NOTHING, OF_APPLICATIONS, Effect, xid_effect
-from fakedev.sim.faults.fault_tick import ALL_LINKS
+from fakedev.sim.faults.tick import ALL_LINKS
 
 
 class Scope(Enum):

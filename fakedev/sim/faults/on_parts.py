@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fakedev.sim.errors import Refused
+from fakedev.sim.entities.roster import Roster
 from fakedev.sim.faults.kinds import FaultKind
-from fakedev.sim.roster import Roster
-from fakedev.sim.schedule import Positions
+from fakedev.sim.workloads.schedule import Positions
+from fakedev.spec.errors import Refused
 
 
 def check_parts(kind: FaultKind, values: Mapping[str, float], units: Positions, roster: Roster) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fakedev.sim.entities.roster import Roster
 from fakedev.sim.faults.fault import Fault
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.kinds import Scope
-from fakedev.sim.roster import Roster
 
 
 @dataclass(frozen=True)

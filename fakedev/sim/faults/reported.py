@@ -7,9 +7,9 @@ from typing import Final
 
 import numpy as np
 
-from fakedev.sim.faults.fault_tick import FALLEN_OFF, FaultTick
-from fakedev.sim.randomness import Floats
-from fakedev.sim.state import Level, Mask
+from fakedev.sim.entities.randomness import Floats
+from fakedev.sim.entities.state import Level, Mask
+from fakedev.sim.faults.tick import FALLEN_OFF, FaultTick
 
 #: Flags that stay once they are set, until a reset.
 _PENDING: Final = "row_remap_pending"

@@ -8,18 +8,18 @@ from typing import Final
 
 import numpy as np
 
-from fakedev.sim.entity_keys import entity_key
-from fakedev.sim.errors import Refused
+from fakedev.sim.entities.randomness import Floats, Keys
+from fakedev.sim.entities.roster import Roster
+from fakedev.sim.entities.selectors import resolve_here
+from fakedev.sim.entities.state import Mask
 from fakedev.sim.faults.fault import Fault
 from fakedev.sim.faults.kinds import KINDS, FaultKind, Scope
 from fakedev.sim.faults.on_parts import check_parts
-from fakedev.sim.faults.spec import FaultSpec
-from fakedev.sim.randomness import Floats, Keys
-from fakedev.sim.roster import Roster
-from fakedev.sim.schedule import Positions
-from fakedev.sim.selectors import resolve_here
-from fakedev.sim.spec import MetricName
-from fakedev.sim.state import Mask
+from fakedev.sim.workloads.schedule import Positions
+from fakedev.spec.entity_keys import entity_key
+from fakedev.spec.errors import Refused
+from fakedev.spec.fault import FaultSpec
+from fakedev.spec.fleet import MetricName
 
 #: Sums of decimal fractions miss a tick's boundary by less than this.
 ROUNDING_SECONDS: Final = 1e-6

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from fakedev.sim.boards.conditions import Conditions
-from fakedev.sim.faults.fault_tick import ALL_LINKS, FaultTick
+from fakedev.sim.entities.state import Level, Mask
+from fakedev.sim.faults.tick import ALL_LINKS, FaultTick
 from fakedev.sim.links.history import CARRIED, LinkHistory, first_of_each
 from fakedev.sim.links.layout import LinkLayout
-from fakedev.sim.schedule import Positions
-from fakedev.sim.state import Level, Mask
+from fakedev.sim.workloads.schedule import Positions
 
 #: The code that NVIDIA's driver reports for an error of a link.
 _LINK_XID = 74

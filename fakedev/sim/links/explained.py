@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from fakedev.sim.entities.roster import Roster
 from fakedev.sim.faults.causes import faults_behind
 from fakedev.sim.faults.fault import Fault
-from fakedev.sim.faults.fault_tick import ALL_LINKS
 from fakedev.sim.faults.faults import Faults
+from fakedev.sim.faults.tick import ALL_LINKS
 from fakedev.sim.links.history import LinkHistory
-from fakedev.sim.roster import Roster
 
 #: Links that are named; of more it is said how many there are.
 _MOST_NAMED: Final = 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fakedev.sim.roster import Roster, RosterNode
+from fakedev.sim.entities.roster import Roster, RosterNode
 
 Facts = Mapping[str, str]
 #: What a link says of the device at its other end.

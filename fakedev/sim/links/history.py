@@ -13,10 +13,10 @@ from typing import Final
 
 import numpy as np
 
+from fakedev.sim.entities.randomness import Floats
+from fakedev.sim.entities.state import Mask
 from fakedev.sim.links.layout import LinkLayout
-from fakedev.sim.randomness import Floats
-from fakedev.sim.schedule import Positions
-from fakedev.sim.state import Mask
+from fakedev.sim.workloads.schedule import Positions
 
 #: What a link has of its device's, for as long as it is up.
 RATES: Final = ("fabric_tx_bytes_per_second", "fabric_rx_bytes_per_second")

@@ -11,11 +11,11 @@ from functools import cached_property
 
 import numpy as np
 
-from fakedev.sim.connections import Layout, Links
+from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.links.patterns import NOWHERE, other_ends
-from fakedev.sim.randomness import Floats
-from fakedev.sim.schedule import Positions
-from fakedev.sim.spec import PoolSpec
+from fakedev.sim.workloads.schedule import Positions
+from fakedev.spec.connections import Layout, Links
+from fakedev.spec.fleet import PoolSpec
 
 
 @dataclass(frozen=True)

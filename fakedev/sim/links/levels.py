@@ -8,11 +8,11 @@ from typing import Final, TypeVar
 
 import numpy as np
 
+from fakedev.sim.entities.made import Made
+from fakedev.sim.entities.randomness import Floats
+from fakedev.sim.entities.state import Level, Mask
 from fakedev.sim.links.history import CARRIED, COUNTED, RATES, LinkHistory
 from fakedev.sim.links.layout import LinkLayout
-from fakedev.sim.made import Made
-from fakedev.sim.randomness import Floats
-from fakedev.sim.state import Level, Mask
 
 Array = TypeVar("Array")
 

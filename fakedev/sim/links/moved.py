@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from fakedev.sim.entities.carry_over import Carriage
+from fakedev.sim.entities.state import Level
 from fakedev.sim.links.history import LinkHistory
 from fakedev.sim.links.layout import LinkLayout
-from fakedev.sim.moves import Carriage
-from fakedev.sim.state import Level
 
 
 def moved(history: LinkHistory, devices: Level, layout: LinkLayout, moves: Carriage) -> LinkHistory:

@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from fakedev.sim.connections import Layout, Links
-from fakedev.sim.schedule import Positions
+from fakedev.sim.workloads.schedule import Positions
+from fakedev.spec.connections import Layout, Links
 
 #: A link that leads to no other device of the node.
 NOWHERE: Final = -1

@@ -7,11 +7,11 @@ from functools import cache
 
 import numpy as np
 
-from fakedev.sim.capacity import Capacity
-from fakedev.sim.demand import Demand
+from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.parts.layout import Parts
-from fakedev.sim.quantities import ERROR_COUNTERS
-from fakedev.sim.randomness import Floats
+from fakedev.sim.workloads.capacity import Capacity
+from fakedev.sim.workloads.demand import Demand
+from fakedev.spec.quantities import ERROR_COUNTERS
 
 _MEMORY = "memory_used_bytes"
 

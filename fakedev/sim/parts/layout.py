@@ -12,10 +12,10 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fakedev.sim.parts.spec import PartSpec
-from fakedev.sim.randomness import Floats
-from fakedev.sim.schedule import Positions
-from fakedev.sim.state import Mask
+from fakedev.sim.entities.randomness import Floats
+from fakedev.sim.entities.state import Mask
+from fakedev.sim.workloads.schedule import Positions
+from fakedev.spec.part import PartSpec
 
 Number = TypeVar("Number", np.float64, np.bool_, np.uint64, np.int64)
 

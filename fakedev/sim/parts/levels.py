@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fakedev.sim.made import Made
+from fakedev.sim.entities.made import Made
+from fakedev.sim.entities.randomness import Floats
+from fakedev.sim.entities.state import Level, Mask
 from fakedev.sim.parts.layout import Parts
-from fakedev.sim.randomness import Floats
-from fakedev.sim.state import Level, Mask
 
 
 def part_level(parts: Parts, devices: Level, own: Mapping[str, Floats], lost: Mask | None = None) -> Level:

@@ -12,22 +12,22 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from fakedev.sim.askable import ASKABLE
 from fakedev.sim.boards.coefficients import Coefficients, with_dynamics
 from fakedev.sim.boards.engines import ENGINES, Engines
 from fakedev.sim.boards.power import work_share
-from fakedev.sim.demand import Demand
-from fakedev.sim.faults.fault_tick import FALLEN_OFF, FaultTick
-from fakedev.sim.moves import Carriage
+from fakedev.sim.devices.relations import Relations
+from fakedev.sim.devices.subset import Places
+from fakedev.sim.entities.carry_over import Carriage
+from fakedev.sim.entities.randomness import Floats
+from fakedev.sim.entities.roster import Roster
+from fakedev.sim.entities.state import Level, Mask
+from fakedev.sim.faults.tick import FALLEN_OFF, FaultTick
 from fakedev.sim.parts.demand import memory_share, part_demand
 from fakedev.sim.parts.levels import part_level
 from fakedev.sim.parts.tiles import HEATS, OF_TILES, Drawn, Tiles
-from fakedev.sim.places import Places
-from fakedev.sim.quantities import COUNTERS, INTEGRALS, MEMORY_TRAFFIC
-from fakedev.sim.randomness import Floats
-from fakedev.sim.relations import Relations
-from fakedev.sim.roster import Roster
-from fakedev.sim.state import Level, Mask
+from fakedev.sim.workloads.demand import Demand
+from fakedev.spec.metrics_of_work import ASKABLE
+from fakedev.spec.quantities import COUNTERS, INTEGRALS, MEMORY_TRAFFIC
 
 _MEMORY: Final = "memory_used_bytes"
 MEMORY: Final = (

@@ -13,13 +13,13 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from fakedev.sim.boards.coefficients import Coefficients
-from fakedev.sim.demand import Demand
+from fakedev.sim.devices.subset import Places
+from fakedev.sim.entities.randomness import Floats
+from fakedev.sim.entities.state import Level, Mask
 from fakedev.sim.parts.layout import Parts
-from fakedev.sim.parts.spec import PartSpec
-from fakedev.sim.places import Places
-from fakedev.sim.quantities import ERROR_COUNTERS
-from fakedev.sim.randomness import Floats
-from fakedev.sim.state import Level, Mask
+from fakedev.sim.workloads.demand import Demand
+from fakedev.spec.part import PartSpec
+from fakedev.spec.quantities import ERROR_COUNTERS
 
 #: How much of a tile's way to the air is its own, and not shared with its neighbour: chosen.
 _OWN_HEAT: Final = 0.5

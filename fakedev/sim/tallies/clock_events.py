@@ -10,10 +10,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fakedev.sim.moves import Moves
-from fakedev.sim.randomness import Floats
-from fakedev.sim.state import Mask
-from fakedev.sim.tallies.names import CLOCK_EVENTS
+from fakedev.sim.entities.carry_over import Moves
+from fakedev.sim.entities.randomness import Floats
+from fakedev.sim.entities.state import Mask
+from fakedev.spec.tallies import CLOCK_EVENTS
 
 Bits = NDArray[np.uint16]
 _SHIFTS: Final = np.arange(len(CLOCK_EVENTS), dtype=np.uint16)[:, None]

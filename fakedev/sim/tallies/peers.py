@@ -7,10 +7,10 @@ from typing import Final
 
 import numpy as np
 
-from fakedev.sim.roster import Roster, RosterNode
-from fakedev.sim.schedule import Positions
-from fakedev.sim.state import Level, Mask
-from fakedev.sim.tallies.names import PEERS
+from fakedev.sim.entities.roster import Roster, RosterNode
+from fakedev.sim.entities.state import Level, Mask
+from fakedev.sim.workloads.schedule import Positions
+from fakedev.spec.tallies import PEERS
 
 #: Boards of a node of which DCGM tells; those after them are in no pair.
 _MOST_BOARDS: Final = 32

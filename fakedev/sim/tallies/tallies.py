@@ -8,21 +8,21 @@ from typing import Final
 import numpy as np
 
 from fakedev.sim.boards.conditions import Conditions
+from fakedev.sim.entities.carry_over import Moves
+from fakedev.sim.entities.made import overlaid
+from fakedev.sim.entities.randomness import Floats
+from fakedev.sim.entities.roster import Roster
+from fakedev.sim.entities.state import Level, Mask
 from fakedev.sim.faults.fault import Fault
-from fakedev.sim.faults.fault_tick import FALLEN_OFF, FaultTick, Report
 from fakedev.sim.faults.reported import fallen_off
+from fakedev.sim.faults.tick import FALLEN_OFF, FaultTick, Report
 from fakedev.sim.levels import DEVICE, REPEATED, Levels
-from fakedev.sim.made import overlaid
-from fakedev.sim.moves import Moves
-from fakedev.sim.randomness import Floats
-from fakedev.sim.roster import Roster
-from fakedev.sim.schedule import Positions
-from fakedev.sim.state import Level, Mask
 from fakedev.sim.tallies.clock_events import ClockEvents
-from fakedev.sim.tallies.health import Health
-from fakedev.sim.tallies.names import CLOCK_SAMPLES, CLOCK_STARTS, HEALTH, PEERS, XIDS, Tally, is_sampled
+from fakedev.sim.tallies.health_checks import Health
 from fakedev.sim.tallies.peers import Peers
 from fakedev.sim.tallies.xids import Xids
+from fakedev.sim.workloads.schedule import Positions
+from fakedev.spec.tallies import CLOCK_SAMPLES, CLOCK_STARTS, HEALTH, PEERS, XIDS, Tally, is_sampled
 
 #: The levels of the codes that devices have reported, and of pairs of devices.
 XID_LEVEL: Final = "xid"

@@ -12,11 +12,11 @@ from typing import Final
 
 import numpy as np
 
-from fakedev.sim.faults.fault_tick import Report
-from fakedev.sim.moves import Moves
-from fakedev.sim.randomness import Floats
-from fakedev.sim.schedule import Positions
-from fakedev.sim.state import Mask
+from fakedev.sim.entities.carry_over import Moves
+from fakedev.sim.entities.randomness import Floats
+from fakedev.sim.entities.state import Mask
+from fakedev.sim.faults.tick import Report
+from fakedev.sim.workloads.schedule import Positions
 
 _NOTHING: Final = np.zeros(0)
 

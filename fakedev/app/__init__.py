@@ -1,0 +1,1 @@
+"""Composition: the only place where services are put together."""

@@ -1,0 +1,118 @@
+"""Says where everything is, once it is there: in the log, and to a file for programs that wait."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from twisted.application.service import Service
+from twisted.logger import Logger
+
+from fakedev.net.system.listening import ListeningService
+
+#: What is served at an HTTP address, in words, and a path that shows it.
+_SERVED: Final = {
+    "all": ("web page, metrics, API and control", "/"),
+    "metrics": ("metrics only", "/metrics"),
+    "exporter": ("metrics, as the exporter has them", "/metrics"),
+    "tester": ("statistics and control of the load", "/stats"),
+}
+
+
+class WhatIsWhere(NamedTuple):
+    """What people and programs are told.
+
+    :ivar summary: what is simulated, in a line.
+    :ivar notes: what the configuration's reader should know.
+    :ivar web: services of HTTP addresses, each with what is served there (``all``, ``metrics``, ``tester``).
+    :ivar workloads: services of workload ports.
+    :ivar queues: services of the queues' ports, each with who connects there (``clients``, ``backends``).
+    """
+
+    summary: str
+    notes: Sequence[str]
+    web: Sequence[tuple[ListeningService, str]] = ()
+    workloads: Sequence[ListeningService] = ()
+    queues: Sequence[tuple[ListeningService, str]] = ()
+
+
+class Announcement(Service):
+    """The last service to start: all addresses are known and answer.
+
+    :param what: is asked for it whenever it is told.
+    :param ready_file: is written when all is ready: JSON with the real addresses; empty for none.
+    """
+
+    log = Logger()
+
+    def __init__(self, what: Callable[[], WhatIsWhere], ready_file: str = "") -> None:
+        self.setName("announcement")
+        self._what = what
+        self._ready_file = ready_file
+
+    def startService(self) -> None:
+        """Tell."""
+        super().startService()
+        self.tell()
+
+    def tell(self) -> None:
+        """Tell what is where now."""
+        what = self._what()
+        lines = [what.summary, *(f"note: {note}" for note in what.notes)]
+        for service, serve in what.web:
+            words, path = _SERVED[serve]
+            lines.append(f"{words}: {_url(service, path)} {reach(service)}")
+        lines += [f"workloads: {service.display} {reach(service)}" for service in what.workloads]
+        lines += [f"{who} of the queues: {service.display} {reach(service)}" for service, who in what.queues]
+        for line in lines:
+            # Each line is a format of its own: they are no repeats of each other, however many.
+            self.log.info(line.replace("{", "{{").replace("}", "}}"))
+        if self._ready_file:
+            self._write_ready_file(what)
+
+    def stopService(self) -> None:
+        """Nobody need wait any more."""
+        super().stopService()
+        if self._ready_file and os.path.exists(self._ready_file):
+            os.unlink(self._ready_file)
+
+    def _write_ready_file(self, what: WhatIsWhere) -> None:
+        content = {
+            "pid": os.getpid(),
+            "web": [service.display for service, _ in what.web],
+            "workloads": [service.display for service in what.workloads],
+            "queue-clients": [service.display for service, who in what.queues if who == "clients"],
+            "queue-backends": [service.display for service, who in what.queues if who == "backends"],
+        }
+        # Renamed into place: whoever waits for the file finds it whole.
+        unfinished = f"{self._ready_file}.{os.getpid()}"
+        try:
+            with open(unfinished, "w", encoding="utf-8") as file:
+                json.dump(content, file)
+            os.replace(unfinished, self._ready_file)
+        except OSError as error:
+            self.log.error("the ready file cannot be written: {error}", error=str(error))
+            raise SystemExit(1) from None
+
+
+def _url(service: ListeningService, path: str) -> str:
+    if service.display.startswith("/"):
+        # Browsers do not open sockets, and on a terminal the web page is of no use.
+        path = "/metrics" if path == "/" else path
+        return f"{service.display} (curl --unix-socket {service.display} http://localhost{path})"
+    return f"http://{service.display.replace('*', 'localhost')}{path}"
+
+
+def reach(service: ListeningService) -> str:
+    """Who can connect, in a few words."""
+    address = service.address
+    if address.kind == "unix":
+        mode = address.mode if address.mode is not None else 0o660
+        others = "everybody on this machine" if mode & 0o006 else "its owner and group" if mode & 0o060 else "its owner"
+        return f"[open to {others}]"
+    if address.kind == "endpoint":
+        return ""
+    local = address.host in ("localhost", "::1") or address.host.startswith("127.")
+    return "[open to this machine]" if local else "[open to the network]"

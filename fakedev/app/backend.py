@@ -1,0 +1,144 @@
+"""Composition of ``fakedev-backend``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from shlex import join
+from typing import Any, Final
+
+from twisted.logger import Logger
+
+from fakedev import __version__
+from fakedev.net.backend.backend_device import DeviceFile, Whereabouts
+from fakedev.net.backend.backend_once import OneRun
+from fakedev.net.backend.bare import BareSource
+from fakedev.net.backend.lines import LinesSource
+from fakedev.net.backend.program import BackendProgram
+from fakedev.net.backend.sources import JobSource
+from fakedev.net.backend.worker import BackendWorker, Start
+from fakedev.net.lines.client import FrontendConnector
+from fakedev.net.system.commands import ProcessRunner
+from fakedev.net.system.logging import begin_logging
+from fakedev.net.system.runs import CannotRun
+from fakedev.net.system.signals import EndingSignals
+from fakedev.net.system.sleep_run import SleepRun
+from fakedev.workqueue.backend import SLEEP, BackendCommand, sleep_seconds
+from fakedev.workqueue.backend_pace import Pace
+
+#: What may be spoken with the frontend.
+PROTOCOLS: Final = ("bare", "json")
+
+_log = Logger()
+
+
+@dataclass(frozen=True)
+class BackendSettings:
+    """What a backend is told.
+
+    :param path: UNIX socket of the frontend; empty for TCP to ``host`` and ``port``.
+    :param shown: how the user wrote the frontend's address.
+    :param pattern: of the device file; empty for none.
+    :param find_files: the files that match a pattern.
+    :param folder: working directory of the command; empty for the program's own.
+    :param protocol: one of PROTOCOLS.
+    """
+
+    queue: str
+    command: BackendCommand
+    pod: str
+    node: str
+    find_files: Callable[[str], Sequence[str]]
+    path: str = ""
+    host: str = ""
+    port: int = 0
+    shown: str = ""
+    pattern: str = ""
+    folder: str = ""
+    null_in: bool = False
+    null_out: bool = False
+    backoff_seconds: float = 0.0
+    most_backoff_seconds: float = 5.0
+    reconnect_seconds: float = 60.0
+    grace_seconds: float = 25.0
+    kill_after_seconds: float = 3.0
+    workers: int = 1
+    protocol: str = "bare"
+    once: bool = False
+    verbose: bool = False
+
+
+def run_backend(settings: BackendSettings) -> int:
+    """Be the program until its work is over, or a signal comes.
+
+    :returns: its exit code: 0, or 1 when it could not go on.
+    """
+    from twisted.internet import reactor  # noqa: PLC0415 - importing it installs it
+
+    begin_logging(reactor, "debug" if settings.verbose else "info")
+    try:
+        program = make_backend(settings, reactor)
+    except CannotRun as fault:
+        _log.error("{fault}", fault=fault)
+        return 1
+    signals = EndingSignals(reactor, program.leave, program.cut)
+    reactor.callWhenRunning(signals.install)
+    reactor.callWhenRunning(program.start)
+    reactor.run()
+    return program.exit_code
+
+
+def make_backend(settings: BackendSettings, reactor: Any) -> BackendProgram:
+    """The backend of these settings.
+
+    :raises CannotRun: when its command could not be run.
+    """
+    start = _starter(settings, reactor)
+    device = DeviceFile(settings.pattern, settings.find_files)
+    if settings.once:
+        return BackendProgram([OneRun(start, settings.command, device, settings.grace_seconds, reactor)], reactor)
+    connector = FrontendConnector(
+        reactor, path=settings.path, host=settings.host, port=settings.port, shown=settings.shown
+    )
+    workers = [_worker(settings, start, device, connector, reactor) for _ in range(settings.workers)]
+    _announce(settings)
+    device.path()  # what it is, or that there is none, is said at the start
+    return BackendProgram(workers, reactor)
+
+
+def _worker(
+    settings: BackendSettings, start: Start, device: DeviceFile, connector: FrontendConnector, reactor: Any
+) -> BackendWorker:
+    names = Whereabouts(settings.pod, settings.node, device)
+    make_source = LinesSource if settings.protocol == "json" else BareSource
+    source: JobSource = make_source(connector, settings.queue, names, reactor)
+    pace = Pace(settings.backoff_seconds, settings.most_backoff_seconds, settings.reconnect_seconds)
+    return BackendWorker(
+        source, start, settings.command, device, pace, grace_seconds=settings.grace_seconds, clock=reactor
+    )
+
+
+def _starter(settings: BackendSettings, reactor: Any) -> Start:
+    """What starts the command; the built-in one needs no process."""
+    if settings.command.words[0] == SLEEP:
+        return lambda words, limit_seconds: SleepRun(sleep_seconds(words[1:]), limit_seconds, reactor)
+    runner = ProcessRunner(
+        reactor,
+        folder=settings.folder,
+        null_in=settings.null_in,
+        null_out=settings.null_out,
+        kill_after_seconds=settings.kill_after_seconds,
+    )
+    runner.check(settings.command.words[0])
+    return runner.start
+
+
+def _announce(settings: BackendSettings) -> None:
+    limit = f", at most {settings.command.limit_seconds:g} s" if settings.command.limit_seconds else ""
+    crowd = f"{settings.workers} workers" if settings.workers > 1 else "one worker"
+    _log.info(
+        "fakedev-backend {version}: {words}{limit}, for queue {queue!r} of {frontend}; "
+        "{crowd} in pod {pod} on node {node}",
+        version=__version__, words=join(settings.command.words), limit=limit, queue=settings.queue,
+        frontend=settings.shown, crowd=crowd, pod=settings.pod, node=settings.node,
+    )  # fmt: skip

@@ -1,0 +1,91 @@
+"""The root of a program's services: how it runs, and in which order it stops."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from typing import Any, Final
+
+from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.logger import ILogObserver
+
+from fakedev.config.configuration import Logging
+from fakedev.net.fleet.recorder import Recorder
+from fakedev.net.system.listening import Listeners
+from fakedev.net.system.logging import LoggedService, begin_logging
+from fakedev.net.system.memory import Settled
+from fakedev.net.system.signals import EndingSignals, stop_reactor
+
+#: SIGHUP has its own meaning in each program.
+_STOPS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+class Application(LoggedService):
+    """All services; they stop in the order that loses nothing: queues, ports, the clock, the record.
+
+    :param drain: lets running jobs finish; fires when none is left.
+    :param hurry: ends those that still run, when another signal comes; it is told which.
+    """
+
+    def __init__(
+        self,
+        listeners: Listeners,
+        reactor: Any,
+        *,
+        recorder: Recorder | None = None,
+        observer: ILogObserver | None = None,
+        drain: Callable[[], Deferred[None]] | None = None,
+        hurry: Callable[[str], None] | None = None,
+    ) -> None:
+        super().__init__(observer)
+        self.listeners = listeners
+        self._reactor = reactor
+        self._recorder = recorder
+        self._drain = drain
+        self._hurry = hurry
+        self._settled = Settled()
+
+    def startService(self) -> None:
+        """Start all."""
+        super().startService()
+        self._reactor.callWhenRunning(self._settled.begin)
+
+    def stopService(self) -> Deferred[None]:
+        """Stop all; fires when the last connection is closed and the record is complete."""
+        return Deferred.fromCoroutine(self._stop())
+
+    def hurry(self, signal_name: str) -> None:
+        """Another signal came while all is stopping."""
+        if self._hurry is not None:
+            self._hurry(signal_name)
+
+    async def _stop(self) -> None:
+        # The reactor's own would stop it again, which is an error.
+        EndingSignals(self._reactor, self.hurry, self.hurry).install()
+        if self._drain is not None:
+            await self._drain()
+        await maybeDeferred(self.listeners.disownServiceParent)
+        await maybeDeferred(super().stopService)
+        self._settled.end()
+        if self._recorder is not None:
+            self._recorder.close()
+
+
+def run_application(make: Callable[[Any], Application], logging: Logging) -> None:
+    """Be a program: log to standard error, serve until a signal comes, end in good order.
+
+    :param make: makes the application for the reactor.
+    :raises SystemExit: 1, after a line of explanation, when an address cannot be had.
+    """
+    from twisted.internet import reactor  # noqa: PLC0415 - importing it installs it
+
+    begin_logging(reactor, logging.level, logging.format)
+    application = make(reactor)
+    application.privilegedStartService()
+    application.startService()
+    reactor.addSystemEventTrigger("before", "shutdown", application.stopService)
+    signals = EndingSignals(reactor, lambda _: stop_reactor(reactor), application.hurry, _STOPS)
+    reactor.callWhenRunning(signals.install)
+    reactor.run()
+    if application.listeners.failure is not None:
+        raise SystemExit(1)

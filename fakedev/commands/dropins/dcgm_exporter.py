@@ -1,0 +1,239 @@
+"""fakedev-dcgm-exporter: stands in for the images of dcgm-exporter and of dcgm-fake-gpu-exporter.
+
+It takes the flags and variables that their manifests have, needs no file, and listens on port 9400. A variable of
+dcgm-fake-gpu-exporter makes it show the names of that program.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from fakedev import __version__
+from fakedev.commands.console import write_text
+from fakedev.commands.dropins.dcgm_flags import OF_THE_IMAGE, DcgmFlags, UsageProblem
+from fakedev.commands.dropins.dcgm_profiles import profiles_of, workloads
+from fakedev.commands.go_flags import FlagSet, Values
+from fakedev.commands.go_values import parse_boolean
+from fakedev.config.catalog import is_path
+from fakedev.config.load import load
+from fakedev.config.schema.files import Files
+from fakedev.config.schema.problems import ConfigurationError
+
+#: How the configuration calls the text that the options stand for, and where the identity in it is.
+_OPTIONS: Final = "options"
+_IDENTITY: Final = "/fakedev-dcgm-exporter/identity.yaml"
+#: Variables of dcgm-fake-gpu-exporter: one of them, and it is that program that is meant.
+_FAKE: Final = (
+    "NUM_FAKE_GPUS", "METRIC_PROFILE", "GPU_PROFILES", "METRIC_UPDATE_INTERVAL", "GPU_START_INDEX", "EXPORTER_PORT",
+    "ENABLE_UDS", "UDS_SOCKET_PATH",
+)  # fmt: skip
+_MOST_GPUS: Final = 1024
+#: The devices change no more often.
+_TICK_MILLISECONDS: Final = 1000
+#: A day.
+_MOST_MILLISECONDS: Final = 86_400_000
+
+
+def _quirk(name: str, option: str, **changes: object) -> dict[str, object]:
+    """What an option makes of an identity, in the words of its file."""
+    return {"name": name, "issue": _OPTIONS, "doc": f"By {option}."} | {
+        key.replace("_", "-"): value for key, value in changes.items()
+    }
+
+
+_PODS: Final = ("container", "namespace", "pod")
+_QUIRKS: Final = [
+    _quirk("no-pods", "the absence of -k", without_labels=_PODS),
+    _quirk("no-hostname", "-n", without_labels=["Hostname", "hostname"]),
+    _quirk(
+        "old-namespace", "-o",
+        rename_labels={"UUID": "uuid", "container": "container_name", "namespace": "pod_namespace", "pod": "pod_name"},
+    ),
+    _quirk("dashes", "-rbmn", labels=[{"name": "modelName", "value": "{product_name|dashed}"}]),
+    _quirk(
+        "numbers", "GPU_START_INDEX",
+        labels=[{"name": "gpu", "value": "{gpu_number}"}, {"name": "device", "value": "nvidia{gpu_number}"}],
+    ),
+]  # fmt: skip
+
+
+class DcgmOptions:
+    """The flags and variables, and the configuration that they stand for.
+
+    :param environ: the environment variables.
+    """
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        flags = self.flags = FlagSet("fakedev-dcgm-exporter", "looks like dcgm-exporter, of simulated GPUs")
+        self._flags = DcgmFlags(flags, environ)
+        self._identity = flags.text("identity", "", "version to look like (not in the original)", "NAME@VERSION")
+        self._device = flags.text("device", "", "GPU to simulate (not in the original)", "TYPE")
+        self._version = [flags.boolean(name, "show the version and end") for name in ("v", "version")]
+
+    @property
+    def is_fake(self) -> bool:
+        """Whether a variable of dcgm-fake-gpu-exporter is set."""
+        return any(name in self._environ for name in _FAKE)
+
+    def asks_version(self, values: Values) -> bool:
+        """Whether the version is all that is wanted."""
+        return any(values[flag] for flag in self._version)
+
+    def notes(self, values: Values) -> list[str]:
+        """Flags and variables that are given and not used."""
+        return self._flags.notes(values)
+
+    def texts(self, values: Values) -> tuple[str, str]:
+        """The configuration and the identity that are meant, both YAML (for they are JSON).
+
+        :raises UsageProblem: when a value cannot be used.
+        """
+        count = self._number("NUM_FAKE_GPUS", 4 if self.is_fake else 8, 1, _MOST_GPUS)
+        first = self._number("GPU_START_INDEX", 1, 0, 10**6)
+        pool: dict[str, object] = {
+            "name": "gpus",
+            "nodes": [self._environ.get("NODE_NAME") or os.uname().nodename],
+            "device": values[self._device] or ("v100" if self.is_fake else "h100"),
+            "devices-per-node": count,
+            "identity": _IDENTITY,
+        }
+        if self.is_fake:
+            pool["devices"] = [
+                {"index": index, "labels": {"gpu_number": str(first + index)}} for index in range(count)
+            ]
+        tree = {
+            "version": 1,
+            "fleet": {"pools": [pool]},
+            "web": self._web(values),
+            "workloads": {"listen": [], "base": self._base(count)},
+            "log": self._log(values),
+        }
+        identity = self._fake_identity(values) if self.is_fake else self._dcgm_identity(values)
+        return _text(tree), _text(identity)
+
+    def _web(self, values: Values) -> list[dict[str, object]]:
+        address = self._flags.text("address", values)
+        if "EXPORTER_PORT" in self._environ and not self._flags.is_given("address", values):
+            address = f":{self._number('EXPORTER_PORT', 9400, 1, 65535)}"
+        web: list[dict[str, object]] = [
+            {"listen": f"*{address}" if address.startswith(":") else address, "serve": "exporter"}
+        ]
+        if self._is_on("ENABLE_UDS"):
+            path = self._environ.get("UDS_SOCKET_PATH") or "/var/run/dcgm/metrics.sock"
+            web.append({"listen": os.path.abspath(path), "mode": "660", "serve": "exporter"})
+        return web
+
+    def _base(self, count: int) -> list[dict[str, object]]:
+        if not self.is_fake:
+            pods = [{"pod": f"train-{index}", "namespace": "ml", "container": "main"} for index in range(count)]
+            return [wave | pod for wave, pod in zip(workloads(["wave"] * count), pods, strict=True)]
+        one = self._environ.get("METRIC_PROFILE") or "static"
+        try:
+            return workloads(profiles_of(count, one, self._environ.get("GPU_PROFILES", "")))
+        except ValueError as error:
+            raise UsageProblem(f"METRIC_PROFILE or GPU_PROFILES: {error}") from None
+
+    def _log(self, values: Values) -> dict[str, object]:
+        return {
+            "format": self._flags.text("log-format", values),
+            "level": "debug" if self._flags.is_on("debug", values) else "info",
+        }
+
+    def _dcgm_identity(self, values: Values) -> dict[str, object]:
+        interval = self._milliseconds("collect-interval", values, least=0)
+        identity: dict[str, object] = {
+            "name": "dcgm",
+            "based-on": _named(values[self._identity]) or "dcgm",
+            "hold": f"{interval}ms",
+            "sample-every": f"{max(interval, _TICK_MILLISECONDS)}ms",
+            "windows": {
+                "xids": f"{self._milliseconds('xid-count-window-size', values)}ms",
+                "clock-events": f"{self._milliseconds('clock-events-count-window-size', values)}ms",
+            },
+            "known-quirks": _QUIRKS,
+        }
+        asked = {
+            "no-pods": not self._flags.is_on("kubernetes", values),
+            "no-hostname": self._flags.is_on("no-hostname", values),
+            "old-namespace": self._flags.is_on("use-old-namespace", values),
+            "dashes": self._flags.is_on("replace-blanks-in-model-name", values),
+        }
+        identity["quirks"] = [name for name, is_asked in asked.items() if is_asked]
+        if self._flags.is_on("kubernetes-virtual-gpus", values):
+            identity["shared-devices"] = "each"
+        collectors = self._flags.text("collectors", values)
+        if collectors not in OF_THE_IMAGE or os.path.exists(collectors):
+            identity["counters"] = os.path.abspath(collectors)
+        return identity
+
+    def _milliseconds(self, name: str, values: Values, least: int = 1) -> int:
+        milliseconds = self._flags.number(name, values)
+        if not least <= milliseconds <= _MOST_MILLISECONDS:
+            raise UsageProblem(f"--{name}: {milliseconds} milliseconds is not within {least} to {_MOST_MILLISECONDS}")
+        return milliseconds
+
+    def _fake_identity(self, values: Values) -> dict[str, object]:
+        return {
+            "name": "dcgm-fake",
+            "based-on": _named(values[self._identity]) or "dcgm-fake",
+            "hold": f"{self._number('METRIC_UPDATE_INTERVAL', 30, 0, 86400)}s",
+            "known-quirks": _QUIRKS,
+            "quirks": ["numbers"],
+        }
+
+    def _is_on(self, variable: str) -> bool:
+        try:
+            return parse_boolean(self._environ.get(variable) or "false")
+        except ValueError as error:
+            raise UsageProblem(f"{variable}: {error}") from None
+
+    def _number(self, variable: str, default: int, least: int, most: int) -> int:
+        text = self._environ.get(variable) or str(default)
+        if not text.isdecimal() or not least <= int(text) <= most:
+            raise UsageProblem(f"{variable}: {text[:40]!r} is no whole number of {least} to {most}")
+        return int(text)
+
+
+def _named(identity: str) -> str:
+    """The name of an identity, or the path of its file from anywhere."""
+    return os.path.abspath(identity) if is_path(identity) else identity
+
+
+def _text(tree: object) -> str:
+    """A tree as text; a dollar in a path is a dollar: options are not expanded."""
+    return json.dumps(tree, indent=1).replace("$", "$$")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the exporter until SIGTERM or SIGINT.
+
+    :returns: 0 after such an end; 2 when a flag, variable or file cannot be used.
+    """
+    options = DcgmOptions(os.environ)
+    values = options.flags.parse_or_exit(sys.argv[1:] if arguments is None else arguments)
+    if options.asks_version(values):
+        write_text(sys.stdout, f"fakedev-dcgm-exporter version {__version__} (simulated)\n")
+        return 0
+    try:
+        text, identity = options.texts(values)
+    except UsageProblem as problem:
+        options.flags.refuse(str(problem))
+    files = Files(environ=os.environ, made={_IDENTITY: identity})
+    try:
+        configuration = load(_OPTIONS, files, text=text)
+    except ConfigurationError as error:
+        for problem_of_file in error.problems:
+            print(f"fakedev-dcgm-exporter: {problem_of_file}", file=sys.stderr)
+        return 2
+    for note in options.notes(values):
+        print(f"fakedev-dcgm-exporter: {note}", file=sys.stderr)
+    from fakedev.app.options import Run, record_head  # noqa: PLC0415
+    from fakedev.app.service import run_program  # noqa: PLC0415 - a usage error need not wait for Twisted
+
+    run_program(configuration, Run(record_head(configuration, files, config=_OPTIONS, text=text)))
+    return 0

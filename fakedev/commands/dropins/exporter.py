@@ -1,0 +1,102 @@
+"""fakedev-exporter: stands in for the original program of that name, with its options, files and manners."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from fakedev.commands.go_flags import FlagSet, Values
+from fakedev.config.load import load
+from fakedev.config.schema.files import Files
+from fakedev.config.schema.problems import ConfigurationError
+
+#: The one node of a drop-in; no page shows its name.
+NODE: Final = "exporter"
+#: How the configuration calls the text that the options stand for.
+_OPTIONS: Final = "options"
+
+
+class ExporterOptions:
+    """The original's options, and the configuration that they stand for."""
+
+    def __init__(self) -> None:
+        flags = FlagSet("fakedev-exporter", "simulates devices and shows their metrics")
+        self.flags = flags
+        self.address = flags.text("address", ":9999", "where metrics are served", "HOST:PORT")
+        self.count = flags.integer("count", 1, "how many devices of the list are simulated")
+        self.devtype = flags.text("devtype", "devtype.json", "device type: labels, metric ranges", "FILE")
+        self.devlist = flags.text("devlist", "devlist.json", "labels of each device", "FILE")
+        self.identity = flags.text("identity", "identity.json", "labels and metrics that are shown", "FILE")
+        self.socket = flags.text("socket", "/tmp/fakedev-exporter", "UNIX socket for workloads", "PATH")
+        self.base = {
+            group: flags.text(f"wl-{group}", "", f"base workload of {what}", "FILE")
+            for group, what in (("all", "all devices"), ("even", "even devices"), ("odd", "odd devices"))
+        }
+        self.record = flags.text("record", "", "record the run, to be run again (not in the original)", "FILE")
+
+    def configuration_text(self, values: Values) -> str:
+        """The configuration (YAML, for it is JSON) that the options stand for."""
+        base = [
+            {"file": _file(values[flag]), "devices": group} for group, flag in self.base.items() if values[flag]
+        ]
+        tree = {
+            "version": 1,
+            "fleet": {
+                "pools": [
+                    {
+                        "name": "exporter",
+                        "nodes": [NODE],
+                        "device": _file(values[self.devtype]),
+                        "devices": _file(values[self.devlist]),
+                        "devices-per-node": values[self.count],
+                        "identity": _file(values[self.identity]),
+                    }
+                ]
+            },
+            "web": [{"listen": _listen(values[self.address]), "serve": "metrics"}],
+            "workloads": {
+                "listen": [{"listen": os.path.abspath(values[self.socket]), "mode": "600", "node": NODE}],
+                "base": base,
+            },
+        }
+        # A dollar in a path is a dollar: options are not expanded.
+        return json.dumps(tree, indent=1).replace("$", "$$")
+
+
+def _file(path: str) -> str:
+    """A path that cannot be taken for a name of the catalog."""
+    return path if "/" in path or "." in path else f"./{path}"
+
+
+def _listen(address: str) -> str:
+    """Go's ``:9999`` means all interfaces."""
+    return f"*{address}" if address.startswith(":") else address
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the exporter until SIGTERM, SIGINT or SIGHUP.
+
+    :returns: 0 after such an end.
+    """
+    options = ExporterOptions()
+    values = options.flags.parse_or_exit(sys.argv[1:] if arguments is None else arguments)
+    for flag in (options.devtype, options.identity, options.devlist):
+        if not values[flag]:
+            options.flags.refuse(f"-{flag.name} must name a file")
+    text = options.configuration_text(values)
+    files = Files(environ=os.environ)
+    try:
+        configuration = load(_OPTIONS, files, text=text)
+    except ConfigurationError as error:
+        for problem in error.problems:
+            print(f"fakedev-exporter: {problem.text}" if problem.file == _OPTIONS else problem, file=sys.stderr)
+        return 2
+    from fakedev.app.options import Run, record_head  # noqa: PLC0415
+    from fakedev.app.service import run_program  # noqa: PLC0415 - a usage error need not wait for Twisted
+
+    head = record_head(configuration, files, config=_OPTIONS, text=text)
+    run_program(configuration, Run(head, values[options.record], drop_in=True))
+    return 0

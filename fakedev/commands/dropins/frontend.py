@@ -1,0 +1,113 @@
+"""fakedev-frontend: stands in for the frontend of the scalability tester, with its options."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from fakedev.commands.go_flags import FlagSet, Values
+from fakedev.commands.go_values import parse_unsigned
+from fakedev.config.load import load
+from fakedev.config.schema.files import Files
+from fakedev.config.schema.problems import ConfigurationError, Problem
+
+_PROGRAM: Final = "fakedev-frontend"
+#: How the configuration calls the text that the options stand for.
+_OPTIONS: Final = "options"
+#: Which line of that text is which option's.
+_FLAG_OF_LINE: Final = {2: "-maddr", 5: "-caddr", 6: "-waddr"}
+#: What the configuration takes at most.
+_LONGEST_INTERVAL_SECONDS: Final = 10**10
+_MOST_WAITING: Final = 10**8
+
+
+class FrontendOptions:
+    """The original's options, and the configuration that they stand for."""
+
+    def __init__(self) -> None:
+        flags = FlagSet(_PROGRAM, "keeps queues of work between clients and backends", "QUEUE...")
+        self.flags = flags
+        self.clients = flags.text("caddr", "localhost:9997", "where clients connect", "HOST:PORT")
+        self.backends = flags.text("waddr", "localhost:9999", "where backends (workers) connect", "HOST:PORT")
+        self.metrics = flags.text("maddr", "localhost:9998", "where metrics are served", "HOST:PORT")
+        self.interval = flags.value(
+            "interval", 0, "seconds between statistics in the log, covered by the maxima, too; 0: none", "SECONDS",
+            _up_to(_LONGEST_INTERVAL_SECONDS),
+        )  # fmt: skip
+        self.most_waiting = flags.value(
+            "qmax", 0, "most requests that wait in a queue; 0: no limit", "N", _up_to(_MOST_WAITING)
+        )
+        self.verbose = flags.boolean("verbose", "log all messages")
+        self.since_scrape = flags.boolean(
+            "since-scrape",
+            "maxima cover the time since the last scrape, as the original's do (not an option there)",
+        )
+
+    def configuration_text(self, values: Values) -> str:
+        """The configuration (YAML, for it is JSON) that the options stand for."""
+        interval = values[self.interval]
+        maxima = "since-scrape" if values[self.since_scrape] else "interval" if interval else "window"
+        names = {name: {"max-waiting": values[self.most_waiting]} for name in values.operands}
+        clients, backends = ({"listen": _listen(values[flag]), "open": True} for flag in (self.clients, self.backends))
+        web = {"listen": _listen(values[self.metrics]), "serve": "metrics"}
+        return f"""{{"version": 1, "workloads": {{"listen": []}},
+            "web": [{json.dumps(web)}],
+            "queues": {{
+              "names": {json.dumps(names)},
+              "listen-clients": [{json.dumps(clients)}],
+              "listen-backends": [{json.dumps(backends)}],
+              "maxima": "{maxima}", "log-interval": "{f'{interval}s' if interval else 'none'}"}}}}
+            """
+
+
+def _listen(address: str) -> str:
+    """An address for the configuration: Go's ``:9999`` means all interfaces, and a dollar is a dollar."""
+    return (f"*{address}" if address.startswith(":") else address).replace("$", "$$")
+
+
+def _up_to(most: int) -> Callable[[str], int]:
+    """What reads a whole number from 0 to ``most``."""
+
+    def parse(text: str) -> int:
+        value = parse_unsigned(text)
+        if value > most:
+            raise ValueError(f"{text} is more than {most}")
+        return value
+
+    return parse
+
+
+def _of_options(problem: Problem) -> str:
+    """What is wrong, said of the options instead of the configuration that they stand for."""
+    flag = _FLAG_OF_LINE.get(problem.line)
+    text = (f"{flag}: " if flag else "") + re.sub(r"^[a-z.-]+: ", "", problem.text)
+    return re.sub(rf"{_OPTIONS}:(\d+)", lambda place: _FLAG_OF_LINE.get(int(place[1]), place[0]), text)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the frontend until SIGTERM, SIGINT or SIGHUP.
+
+    :returns: 0 after such an end.
+    """
+    options = FrontendOptions()
+    values = options.flags.parse_or_exit(sys.argv[1:] if arguments is None else arguments)
+    if not values.operands:
+        options.flags.refuse("give the names of the queues, at least one")
+    repeated = next((name for name in values.operands if values.operands.count(name) > 1), None)
+    if repeated is not None:
+        options.flags.refuse(f"the queue {repeated!r} is there twice")
+    text = options.configuration_text(values)
+    try:
+        configuration = load(_OPTIONS, Files(environ=os.environ), text=text)
+    except ConfigurationError as error:
+        for problem in error.problems:
+            print(f"{_PROGRAM}: {_of_options(problem)}", file=sys.stderr)
+        return 2
+    from fakedev.app.queues import run_frontend  # noqa: PLC0415 - a usage error need not wait for Twisted
+
+    run_frontend(configuration, values[options.verbose])
+    return 0

@@ -1,0 +1,1 @@
+"""fakedev-workload, for crowds: without Twisted and NumPy."""

@@ -1,0 +1,105 @@
+"""fakedev-workload: asks a server to simulate a workload, waits for its end, exits with its code.
+
+One runs in each pod of a crowd: this and what it imports stay free of Twisted and NumPy.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Callable, Sequence
+
+from fakedev.commands.go_flags import FlagError
+from fakedev.commands.timed_log import log
+from fakedev.commands.workload.exchange import beyond_the_original, unknown_to_the_original
+from fakedev.commands.workload.options import Order, WorkloadOptions
+from fakedev.commands.workload.socket import Stopped, StopSignals, connect, receive, send_all
+from fakedev.commands.workload.workload_answers import Accepted, AnswerReader, Verdict
+from fakedev.spec.fleet import WorkloadSpec
+from fakedev.spec.profiles import format_profile
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program and return its exit code: the server's; 0 when stopped; 1 and 2 as everywhere."""
+    with StopSignals() as stop:
+        options = WorkloadOptions(os.environ)
+        values = options.flags.parse_or_exit(sys.argv[1:] if arguments is None else arguments)
+        try:
+            order = options.order(values)
+        except FlagError as error:
+            options.flags.refuse(str(error))
+        try:
+            return run(order, stop)
+        except Stopped as stopped:
+            log(f"Stopped by {stopped}, and the workload with it")
+            return 0
+
+
+def run(order: Order, stop: StopSignals) -> int:
+    """Take the workload to its server and return the exit code that its end brings.
+
+    :raises Stopped: when a signal came first; the connection is closed then.
+    """
+    workload = order.workload
+    for remark in order.remarks:
+        log(remark)
+    log(f"Workload {workload.name!r} on {', '.join(workload.devices)}: "
+        f"{format_profile(workload.activities)}, repeat {workload.repeat}")  # fmt: skip
+    for reason in beyond_the_original(workload, order.message):
+        log(f"Only fakedev takes this workload: {reason}")
+    log(f"Connecting to {order.address}")
+    try:
+        connection = connect(order.address, stop)
+    except OSError as error:
+        log(f"ERROR: cannot connect to {order.address}: {error.strerror or error}")
+        return 1
+    with connection:
+        verdict = converse(connection, order.message, stop, log)
+    log(conclusion(verdict, workload, order.message))
+    return verdict.code
+
+
+def converse(connection: socket.socket, message: bytes, stop: StopSignals, say: Callable[[str], None]) -> Verdict:
+    """Send the request and read until the verdict; a lost connection is one too."""
+    reader = AnswerReader()
+    problem = ""
+    try:
+        send_all(connection, message, stop)
+        say("Sent, waiting for the end")
+    except OSError as error:
+        problem = error.strerror or str(error)  # the server may have said why before it closed
+    while True:
+        try:
+            data = receive(connection, stop)
+        except OSError as error:
+            problem = problem or error.strerror or str(error)
+            data = b""
+        for news in reader.feed(data):
+            if isinstance(news, Verdict):
+                return news
+            say(accepted(news))
+        if not data:
+            verdict = reader.finish()
+            return Verdict(verdict.code, f"{verdict.text} ({problem})") if problem else verdict
+
+
+def accepted(news: Accepted) -> str:
+    """The log's line about a workload that the server took."""
+    return f"Accepted as {news.workload}" if news.workload else "Accepted"
+
+
+def conclusion(verdict: Verdict, workload: WorkloadSpec, message: bytes) -> str:
+    """The log's last line: the code and all that is known about its reason."""
+    if not verdict.bare:
+        return f"Exiting with code {verdict.code}: {verdict.text or 'the server gives no reason'}"
+    line = f"Exiting with code {verdict.code}, all that an original server says"
+    if verdict.code:
+        reasons = "; ".join(beyond_the_original(workload, message))
+        return f"{line}: {reasons or 'its log has the reason'}"
+    ignored = ", ".join(unknown_to_the_original(workload))
+    return f"{line}; it knows nothing of {ignored}" if ignored else line
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,233 @@
+"""From the command line of fakedev-workload to the workload it asks for."""
+
+from __future__ import annotations
+
+import glob
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from fakedev.commands.go_flags import FlagError, FlagSet, Values
+from fakedev.commands.go_values import parse_number
+from fakedev.commands.workload.devices import indexed_names, matched_names
+from fakedev.commands.workload.exchange import run_message
+from fakedev.commands.workload.workload_file import fields_from_json
+from fakedev.config.peer_address import Address, parse_address
+from fakedev.spec.errors import FieldError
+from fakedev.spec.fleet import WorkloadSpec
+from fakedev.spec.units import parse_duration
+from fakedev.spec.workload_fields import workload_from_fields
+
+#: A metric, and a number or what must be a size.
+Limit = tuple[str, float | str]
+
+_VARIABLES: Final = {
+    "node": "NODE_NAME",
+    "pod": "POD_NAME",
+    "namespace": "POD_NAMESPACE",
+    "container": "CONTAINER_NAME",
+}
+#: Options that are named otherwise than the field they give.
+_OPTIONS: Final = {"profile": "activity", "limits": "limit", "run-time-limit": "runtime-limit", "metrics": "use"}
+
+
+@dataclass(frozen=True)
+class Order:
+    """What the arguments ask for.
+
+    :param remarks: what the user should know, for the log.
+    """
+
+    address: Address
+    workload: WorkloadSpec
+    message: bytes
+    remarks: tuple[str, ...] = ()
+
+
+def find_files(pattern: str) -> list[str]:
+    """Files that match a pattern as Go reads it: hidden ones too, ``[^a]`` for all but a."""
+    return glob.glob(pattern.replace("[^", "[!"), include_hidden=True)
+
+
+def read_text(path: str) -> str:
+    """A file's text."""
+    return Path(path).read_text(encoding="utf-8")
+
+
+def parse_limit(text: str) -> Limit:
+    """``METRIC=VALUE``: a metric's name and a number, or what must be a size such as 40GiB."""
+    metric, equals, value = text.partition("=")
+    if not metric.strip() or not equals:
+        raise ValueError(f"{text!r} is no METRIC=VALUE, as memory=40GiB")
+    try:
+        return metric.strip(), parse_number(value)
+    except ValueError:
+        return metric.strip(), value
+
+
+def parse_use(text: str) -> tuple[str, str]:
+    """``METRIC=PROFILE``: what is asked of a metric beside the load."""
+    metric, equals, profile = text.partition("=")
+    if not metric.strip() or not equals:
+        raise ValueError(f"{text!r} is no METRIC=VALUE:FLUCTUATION:SECONDS, as memory=40GiB")
+    return metric.strip(), profile
+
+
+def parse_seconds(text: str) -> float:
+    """A duration such as 5m, or plain seconds."""
+    try:
+        seconds = parse_number(text)
+    except ValueError:
+        return parse_duration(text)
+    if seconds < 0 or math.copysign(1.0, seconds) < 0:
+        raise ValueError(f"{text!r} is negative")
+    return seconds
+
+
+def _once(uses: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """What is asked of metrics, each once."""
+    metrics: dict[str, str] = {}
+    for metric, profile in uses:
+        if metric in metrics:
+            raise FlagError(f"-use: {metric} is given twice")
+        metrics[metric] = profile
+    return metrics
+
+
+class WorkloadOptions:
+    """The options, and what becomes of them.
+
+    :param environ: where the defaults of pod and node come from.
+    :param find: glob pattern to paths.
+    :param read: path to the file's text.
+    """
+
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        find: Callable[[str], Sequence[str]] = find_files,
+        read: Callable[[str], str] = read_text,
+    ) -> None:
+        self._environ = environ
+        self._find = find
+        self._read = read
+        flags = FlagSet("fakedev-workload", "put a load on simulated devices until it ends, or this program does")
+        self.flags = flags
+        self._name = flags.text("name", "Workload", "what the workload is called", "NAME")
+        self._repeat = flags.unsigned("repeat", 1, "how often the activities run; 0 for ever")
+        self._activity = flags.text(
+            "activity",
+            "98:1:0",
+            "load and fluctuation in percent, and seconds; 0 seconds, in the last one: until stopped",
+            "LOAD:FLUCTUATION:SECONDS,...",
+        )
+        self._devices = flags.text(
+            "devices", "/dev/dri/card*", "files of the devices; their base names are the devices", "PATTERN"
+        )
+        self._devregex = flags.text(
+            "devregex", "", "take index N of device cardN from the files that match; its first group is N", "REGEX"
+        )
+        self._devnames = flags.text("devnames", "", "devices, in place of matching files", "NAME,...")
+        self._max_index = flags.integer(
+            "max-index", 0, "replace INDEX in -devnames by $JOB_COMPLETION_INDEX modulo N; 0: do not"
+        )
+        self._socket = flags.value(
+            "socket",
+            parse_address("/tmp/fakedev-exporter"),
+            "where the server listens",
+            "PATH|HOST:PORT",
+            parse_address,
+        )
+        self._json = flags.text("json", "", "JSON file with name, repeat, profile; it wins over the options", "FILE")
+        self._seconds_of = flags.text(
+            "seconds-of", "time", "what the activity's seconds are: time, or work at the highest clock", "time|work"
+        )
+        self._kind = flags.text(
+            "kind", "compute", "of work: compute, tensor, memory, transfer, exchange, encode, decode, render", "KIND"
+        )
+        self._uses = flags.each(
+            "use", "what it asks of a metric beside the load: memory=40GiB, fabric-tx=30%:0:60,60%:0:60",
+            "METRIC=VALUE:FLUCTUATION:SECONDS,...", parse_use,
+        )  # fmt: skip
+        self._measured_frequency = flags.number(
+            "measured-frequency", 0.0, "highest clock, in MHz, of the device that it was measured on; 0: do not scale"
+        )
+        self._measured_capability = flags.number(
+            "measured-capability", 0.0, "capability of the device that it was measured on; 0: do not scale"
+        )
+        self._where = {
+            name: flags.text(name, "", f"the workload's {name}{where} (default ${_VARIABLES[name]})", "NAME")
+            for name, where in (("node", ", for device names"), ("pod", ""), ("namespace", ""), ("container", ""))
+        }
+        self._limits = flags.each("limit", "end with 1 when the metric crosses the value", "METRIC=VALUE", parse_limit)
+        self._run_time = flags.value(
+            "runtime-limit", 0.0, "end with 1 after this time (5m, or seconds); 0: none", "DURATION", parse_seconds
+        )
+
+    def order(self, values: Values) -> Order:
+        """The workload that was asked for, checked as the server checks it, and where to take it.
+
+        :raises FlagError: when something cannot be used.
+        """
+        path = values[self._json]
+        from_file, unknown = self._from_file(path)
+        fields = self._from_options(values)
+        for name in ("limits", "metrics"):
+            given, said = fields[name], from_file.get(name)
+            if isinstance(given, dict) and isinstance(said, dict):
+                from_file[name] = {**given, **said}
+        fields |= from_file
+        try:
+            if "devices" not in fields:
+                fields["devices"] = self._device_names(values)
+            workload = workload_from_fields(fields)
+            message = run_message(workload)
+        except FieldError as error:
+            option = f"-{_OPTIONS.get(error.field, error.field)}"
+            source = f"{path}: {error.field}" if error.field in from_file else option
+            raise FlagError(f"{source}: {error.reason}") from None
+        except ValueError as error:
+            raise FlagError(str(error)) from None
+        remarks = [f"{path}: {key!r} means nothing here" for key in unknown]
+        if workload.node and "node" not in from_file and not values.given(self._where["node"]):
+            remarks.append(f"Node {workload.node!r} is from {_VARIABLES['node']}; -node= for none")
+        return Order(values[self._socket], workload, message, tuple(remarks))
+
+    def _from_options(self, values: Values) -> dict[str, object]:
+        limits = values[self._limits]
+        fields: dict[str, object] = {
+            "name": values[self._name],
+            "repeat": values[self._repeat],
+            "profile": values[self._activity],
+            "seconds-of": values[self._seconds_of],
+            "kind": values[self._kind],
+            "limits": dict(limits),
+            "run-time-limit": values[self._run_time],
+            "measured-frequency": values[self._measured_frequency],
+            "measured-capability": values[self._measured_capability],
+            "metrics": _once(values[self._uses]),
+        }
+        for name, flag in self._where.items():
+            fields[name] = values[flag] if values.given(flag) else self._environ.get(_VARIABLES[name], "")
+        return fields
+
+    def _from_file(self, path: str) -> tuple[dict[str, object], list[str]]:
+        if not path:
+            return {}, []
+        try:
+            return fields_from_json(self._read(path))
+        except UnicodeDecodeError:
+            raise FlagError(f"-json: {path} is not UTF-8 text") from None
+        except OSError as error:
+            raise FlagError(f"-json: cannot read {path}: {error.strerror}") from None
+        except ValueError as error:
+            raise FlagError(f"-json: {path} {error}") from None
+
+    def _device_names(self, values: Values) -> list[str]:
+        if not values[self._devnames]:
+            return matched_names(values[self._devices], values[self._devregex], self._find)
+        if values[self._devregex]:
+            raise ValueError("-devregex looks at the files of -devices; with -devnames there are none")
+        return indexed_names(values[self._devnames], values[self._max_index], self._environ)

@@ -1,0 +1,1 @@
+"""Device types and boards as files and pools describe them."""

@@ -1,0 +1,221 @@
+"""Whether an identity and the devices that it shows fit each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Final
+
+from fakedev.config.models import LoadedIdentity
+from fakedev.config.names import COMPUTED_FACTS
+from fakedev.config.schema.problems import Place, Report
+from fakedev.config.schema.schema import nearest_name
+from fakedev.exposition.identity import Identity, LabelSpec
+from fakedev.exposition.labels import Template
+from fakedev.sim.devices.relations import Relations
+from fakedev.sim.entities.naming import device_facts
+from fakedev.sim.entities.roster import Roster
+from fakedev.spec.fleet import NodeSpec, PoolSpec
+from fakedev.spec.quantities import FACT_ALIASES, FILE_ALIASES, KNOWN_QUANTITIES
+from fakedev.spec.tallies import tally_of
+
+#: Facts that differ from node to node, unless somebody sets them.
+_OF_A_NODE: Final = ("node", "uuid", "serial")
+
+#: Levels of rows that devices have.
+_OF_DEVICES: Final = ("device", "unit", "repeated", "whole", "tiled", "single", "held")
+#: Levels of rows that each instance of a divided device has.
+_OF_INSTANCES: Final = ("part", "unit", "repeated", "xid")
+
+
+def check_identity(loaded: LoadedIdentity, pool: PoolSpec, place: Place, report: Report) -> None:
+    """Reports what of an identity the devices of a pool cannot fill, and rows that would be the same."""
+    _check_facts(loaded, pool, place, report)
+    _check_quantities(loaded, pool, place, report)
+    _check_unique(loaded.identity, pool, place, report)
+    _check_unique_parts(loaded.identity, pool, place, report)
+
+
+def check_unique_nodes(identity: Identity, pools: Sequence[PoolSpec], place: Place, report: Report) -> None:
+    """Reports when nodes shown on one page would have the same series."""
+    nodes = sum(len(pool.nodes) for pool in pools)
+    if nodes < 2:
+        return
+    used = facts_shown(identity.labels)
+    own = {name for pool in pools for node in pool.nodes for name in node.facts}
+    fixed = {name for pool in pools for source in _sources(pool) for name in source}
+    if used & ((set(_OF_A_NODE) - _with_aliases(fixed)) | _with_aliases(own)):
+        return
+    if len({pool.name for pool in pools}) == nodes and "pool" in used:
+        return
+    report.problem(
+        place,
+        f"{identity.title} shows nothing that tells its {nodes} nodes apart: their series would be the same on "
+        "/metrics; give it a label with {node}",
+    )
+
+
+def facts_shown(labels: Iterable[LabelSpec]) -> frozenset[str]:
+    """The facts in the templates of labels, under all their names."""
+    return frozenset(_with_aliases({fact for label in labels for fact in _facts_of(label)}))
+
+
+def note_unused_labels(labels: Mapping[str, Place], identities: Iterable[Identity], names: str, report: Report) -> None:
+    """Notes labels that somebody gave and no identity shows."""
+    shown: set[str] = set()
+    for identity in identities:
+        shown |= facts_shown(_all_labels(identity))
+        shown |= facts_shown(LabelSpec("", row.fact) for family in identity.families for row in family.rows)
+    for label, place in labels.items():
+        if label not in shown:
+            report.note(place, f"the label {label!r} is left out: {names} does not show it")
+
+
+def _check_facts(loaded: LoadedIdentity, pool: PoolSpec, place: Place, report: Report) -> None:
+    representatives = [_facts_by_name(pool, node) for node in _distinct_nodes(pool)]
+    everyone = set.intersection(*chain.from_iterable(representatives))
+    someone = set.union(*chain.from_iterable(representatives))
+    identity = loaded.identity
+    for label in dict.fromkeys(_all_labels(identity)):
+        for fact in _facts_of(label):
+            if loaded.strict:
+                if fact not in someone:
+                    at = loaded.label_places.get(fact, place)
+                    report.problem(at, _lacks_label(fact, pool, someone))
+            elif not label.optional and fact not in everyone:
+                report.problem(place, _lacks_fact(identity, label, fact, pool))
+
+
+def _lacks_label(fact: str, pool: PoolSpec, known: set[str]) -> str:
+    nearest = nearest_name(fact, known)
+    hint = f"did you mean {nearest!r}?" if nearest else "give it in DeviceLabels, or leave the mapping out"
+    return f"DeviceLabelMap.{fact}: no device of pool {pool.name} has the label {fact!r}; {hint}"
+
+
+def _lacks_fact(identity: Identity, label: LabelSpec, fact: str, pool: PoolSpec) -> str:
+    return (
+        f"{identity.title} shows the fact {fact!r} in its label {label.name}, and the devices of pool {pool.name} "
+        f"({pool.device_type.name}) lack it: add it to the pool, as labels: {{{fact}: ...}}"
+    )
+
+
+def _check_quantities(loaded: LoadedIdentity, pool: PoolSpec, place: Place, report: Report) -> None:
+    has = quantities_of(pool)
+    rows = [(family.name, row) for family in loaded.identity.families for row in family.rows]
+    shown = [(family, row.named) for family, row in rows if row.level in (*_OF_DEVICES, "tile")]
+    missing = [(family, quantity) for family, named in shown for quantity in named if quantity not in has]
+    for family, quantity in dict.fromkeys(missing):
+        at = loaded.quantity_places.get(quantity, place)
+        if loaded.strict:
+            nearest = nearest_name(quantity, has)
+            hint = f"did you mean {nearest!r}?" if nearest else f"it has {', '.join(sorted(has))}"
+            owner = f"{pool.device_type.name} of pool {pool.name}"
+            report.problem(at, f"MetricMap: {owner} has no {quantity!r}; {hint}")
+        elif quantity not in KNOWN_QUANTITIES and tally_of(quantity) is None:
+            nearest = nearest_name(quantity, {*has, *KNOWN_QUANTITIES, *FILE_ALIASES})
+            hint = f"; did you mean {nearest!r}?" if nearest else ": not computed, and in no range of a device type"
+            report.problem(at, f"{family}: unknown quantity {quantity!r}{hint}")
+
+
+def quantities_of(pool: PoolSpec) -> frozenset[str]:
+    """The quantities that the devices of a pool have."""
+    return frozenset(Relations(Roster([replace(pool, nodes=pool.nodes[:1])]), 0.0, 0).quantities)
+
+
+def _check_unique(identity: Identity, pool: PoolSpec, place: Place, report: Report) -> None:
+    """Reports when two devices of a node would have the same labels."""
+    if pool.devices_per_node < 2:
+        return
+    for node in _distinct_nodes(pool)[:1]:
+        every = [device_facts(0, pool, node, index) for index in range(pool.devices_per_node)]
+        own = dict.fromkeys(row.labels for family in identity.families for row in family.rows)
+        for labels in [(*identity.labels, *each) for each in own]:
+            same = _first_same(labels, every)
+            if same is not None:
+                names = ", ".join(label.name for label in identity.labels) or "none"
+                report.problem(
+                    place,
+                    f"devices {same[0]} and {same[1]} of a node of pool {pool.name} would have the same series: "
+                    f"{identity.title} shows nothing that tells them apart (labels: {names})",
+                )
+                return
+
+
+def _check_unique_parts(identity: Identity, pool: PoolSpec, place: Place, report: Report) -> None:
+    """Reports when two parts of a device would have the same labels, in families that have lines of parts."""
+    if not pool.has_parts:
+        return
+    roster = Roster([replace(pool, nodes=pool.nodes[:1])])
+    node = roster.nodes[0]
+    facts = roster.part_facts(0, node, roster.facts(0, node))
+    for family in identity.families:
+        for row in family.rows:
+            of_level = [each for each, part in zip(facts, roster.parts.specs, strict=True)
+                        if row.level in (("tile",) if part.is_tile else _OF_INSTANCES)]  # fmt: skip
+            if _first_same((*identity.labels, *row.labels), of_level) is not None:
+                report.problem(
+                    place,
+                    f"{family.name}: parts of a device of pool {pool.name} would have the same series: "
+                    f"{identity.title} shows nothing that tells them apart; give it a label with {{part}}",
+                )
+                return
+
+
+def _first_same(labels: Sequence[LabelSpec], devices: Sequence[Mapping[str, str]]) -> tuple[int, int] | None:
+    """The first two devices whose labels are the same; None when all differ."""
+    templates = [Template.parse(label.value) for label in labels if _is_good(label)]
+    seen: dict[tuple[str, ...], int] = {}
+    for index, facts in enumerate(devices):
+        first = seen.setdefault(tuple(template.value(facts) for template in templates), index)
+        if first != index:
+            return first, index
+    return None
+
+
+def _facts_by_name(pool: PoolSpec, node: NodeSpec) -> list[set[str]]:
+    """The names of the facts that each kind of device of a node has."""
+    plain = next((index for index in range(pool.devices_per_node) if index not in pool.devices), None)
+    indices = [index for index in pool.devices if index < pool.devices_per_node]
+    if plain is not None:
+        indices.append(plain)
+    return [{*device_facts(0, pool, node, index), *COMPUTED_FACTS} for index in indices]
+
+
+def _distinct_nodes(pool: PoolSpec) -> list[NodeSpec]:
+    """One node for each set of labels that nodes have."""
+    return list({frozenset(node.facts): node for node in pool.nodes}.values())
+
+
+def _sources(pool: PoolSpec) -> list[Mapping[str, str]]:
+    """What is said of all devices of a pool's nodes alike."""
+    return [pool.device_type.facts, pool.facts, *(device.facts for device in pool.devices.values())]
+
+
+def _all_labels(identity: Identity) -> Iterable[LabelSpec]:
+    yield from identity.labels
+    for family in identity.families:
+        for row in family.rows:
+            if row.level in _OF_DEVICES:
+                yield from row.labels
+
+
+def _facts_of(label: LabelSpec) -> tuple[str, ...]:
+    return Template.parse(label.value).facts if _is_good(label) else ()
+
+
+def _is_good(label: LabelSpec) -> bool:
+    """Whether the template can be parsed; one that cannot has been reported."""
+    try:
+        Template.parse(label.value)
+    except ValueError:
+        return False
+    return True
+
+
+def _with_aliases(facts: set[str]) -> set[str]:
+    result = set(facts)
+    for short, long in FACT_ALIASES.items():
+        if short in facts or long in facts:
+            result |= {short, long}
+    return result

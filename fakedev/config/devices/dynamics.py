@@ -1,0 +1,117 @@
+"""The ``dynamics`` of a device type's file, or of a pool, to the specification that the simulation uses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from itertools import pairwise
+from typing import Any, Final
+
+from fakedev.config.schema.problems import Report
+from fakedev.config.schema.values import Values
+from fakedev.sim.boards.tick import Boards
+from fakedev.spec.device_types import WORK_KINDS, Dynamics, Range, WorkKind
+from fakedev.spec.quantities import MEMORY_TRAFFIC
+
+#: Coefficients that divide something: they must be more than nothing.
+_POSITIVE: Final = ("power_limit_watts", "clock_power_exponent", "clock_step_mhz", "power_exponent")
+#: Keys that are no coefficients.
+_OTHERS: Final = ("kinds", "without")
+#: Factors and exponents: whatever is over this is a slip, and would not be finite for long.
+_MODERATE: Final = ("clock_power_exponent", "power", "power_exponent")
+_MOST: Final = 100.0
+_SHARES: Final = (
+    "usage", "plain", "tensor", "copy", "encoder", "decoder", "render", "memory", "read", "transfer", "fabric",
+    "clock_sensitivity", "clocked_power_share", "hang_power_share",
+)  # fmt: skip
+#: Temperatures that must not be over the next one.
+_ASCENDING: Final = ("resume-celsius", "slowdown-celsius", "hardware-slowdown-celsius", "shutdown-celsius")
+_TEMPERATURES: Final = ("temperature_celsius", "memory_temperature_celsius")
+
+
+def read_dynamics(section: Values | None, ranges: Mapping[str, Range], report: Report) -> Dynamics | None:
+    """The dynamics that a section gives to a device with these ranges, or None when there are none.
+
+    Problems: a quantity that dynamics need without a range, or with one of no width; coefficients out of range, or
+    that do not go with each other.
+    """
+    if section is None:
+        return None
+    before = len(report.sorted_problems())
+    for name in Boards.NEEDED:
+        span = ranges.get(name)
+        if span is None or span.high <= span.low:
+            report.problem(
+                section.place, f"dynamics: {name} needs a range whose value at load 100 is over that at load 0"
+            )
+    for field in fields(Dynamics):
+        if field.name not in _OTHERS:
+            _check(field.name, section[_key(field.name)], section, report)
+    _check_temperatures(section, ranges, report)
+    _check_power(section, ranges, report)
+    for name in MEMORY_TRAFFIC:
+        if name in ranges:
+            report.problem(
+                section.place, f"dynamics: {name} follows from memory-bytes-per-second here, and has no range"
+            )
+    kinds = {name: _kind(work, report) for name, work in (section["work"] or {}).items()}
+    if section["power-limit-watts"] is None or len(report.sorted_problems()) > before:
+        return None
+    numbers: dict[str, Any] = {f.name: section[_key(f.name)] for f in fields(Dynamics) if f.name not in _OTHERS}
+    given = {name: number for name, number in numbers.items() if number is not None}
+    return Dynamics(**given, kinds={**WORK_KINDS, **kinds}, without=section["without"])
+
+
+def _check_temperatures(section: Values, ranges: Mapping[str, Range], report: Report) -> None:
+    for lower, upper in pairwise([key for key in _ASCENDING if section[key] is not None]):
+        low, high = section[lower], section[upper]
+        if low > high:
+            place = section.place_of(lower if section.given(lower) else upper)
+            report.problem(place, f"dynamics: {lower} {low:g} is over {upper} {high:g}: give both")
+    inlet = section["inlet-celsius"]
+    for name in _TEMPERATURES:
+        if inlet is not None and name in ranges and inlet > ranges[name].low:
+            report.problem(
+                section.place_of("inlet-celsius"),
+                f"dynamics: inlet-celsius {inlet:g} is over {name} {ranges[name].low:g} at load 0",
+            )
+
+
+def _check_power(section: Values, ranges: Mapping[str, Range], report: Report) -> None:
+    power, memory, limit = ranges.get("power_watts"), ranges.get("memory_power_watts"), section["power-limit-watts"]
+    if power is not None and limit is not None and 0 < limit < power.low:
+        report.problem(
+            section.place_of("power-limit-watts"),
+            f"dynamics: power-limit-watts {limit:g} is under the idle power {power.low:g}",
+        )
+    if section["clock-power-exponent"] is not None and 0 < section["clock-power-exponent"] < 1:
+        report.problem(
+            section.place_of("clock-power-exponent"),
+            f"dynamics: clock-power-exponent {section['clock-power-exponent']:g} is under 1",
+        )
+    if power is not None and memory is not None and (memory.low > power.low or memory.high > power.high):
+        report.problem(section.place, "dynamics: memory_power_watts is part of power_watts, and must not be over it")
+
+
+def _kind(values: Values, report: Report) -> WorkKind:
+    numbers = {field.name: values[_key(field.name)] for field in fields(WorkKind)}
+    for name, number in numbers.items():
+        _check(name, number, values, report)
+    return WorkKind(**numbers)
+
+
+def _check(name: str, number: float | None, values: Values, report: Report) -> None:
+    if number is None:
+        return
+    if name in _POSITIVE and number <= 0:
+        report.problem(values.place_of(_key(name)), f"dynamics: {_key(name)} must be over 0, not {number:g}")
+    elif name in _SHARES and not 0 <= number <= 1:
+        report.problem(values.place_of(_key(name)), f"dynamics: {_key(name)} {number:g} is not within 0 to 1")
+    elif name in _MODERATE and number > _MOST:
+        report.problem(values.place_of(_key(name)), f"dynamics: {_key(name)} {number:g} is over {_MOST:g}")
+    elif number < 0 and name != "inlet_celsius":
+        report.problem(values.place_of(_key(name)), f"dynamics: {_key(name)} must not be below 0, as {number:g} is")
+
+
+def _key(field: str) -> str:
+    return field.replace("_", "-")

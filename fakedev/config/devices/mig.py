@@ -1,0 +1,87 @@
+"""The ``mig`` of a device type's file, and that of a pool and its devices: instances of GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from fakedev.config.models import LoadedDevice
+from fakedev.config.schema.problems import Place, Report
+from fakedev.config.schema.schema import nearest_name
+from fakedev.config.schema.values import Values
+from fakedev.sim.parts.mig import Mig, MigProfile, instances
+from fakedev.spec.part import PartSpec
+
+#: What a profile cannot be without; of those that lack it that was reported.
+_NEEDED: Final = ("name", "slices", "memory-slices", "memory", "begins")
+
+
+def read_mig(values: Values, report: Report) -> Mig | None:
+    """How boards of a type can be divided; None when they cannot, or when it is wrong, which was reported."""
+    if not values.given("mig") or values["mig"] is None:
+        return None
+    section: Values = values["mig"]
+    profiles = [
+        MigProfile(
+            each["name"], each["slices"], each["memory-slices"], each["memory"], tuple(each["begins"]), each["most"]
+        )
+        for each in section["profiles"] or ()
+        if all(each[key] is not None for key in _NEEDED)
+    ]
+    slices, memory_slices = section["slices"], section["memory-slices"]
+    if slices is None or memory_slices is None or not profiles:
+        return None
+    is_right = True
+    for profile, each in zip(profiles, section["profiles"], strict=False):
+        reason = _wrong(profile, slices, memory_slices)
+        if reason:
+            report.problem(each.place, f"mig: {profile.name}: {reason}")
+            is_right = False
+    if memory_slices & (memory_slices - 1):
+        report.problem(section.place_of("memory-slices"), f"mig: memory-slices: {memory_slices} is no power of 2")
+        is_right = False
+    return Mig(slices, memory_slices, tuple(profiles)) if is_right else None
+
+
+def _wrong(profile: MigProfile, slices: int, memory_slices: int) -> str:
+    """What is wrong with a profile of a board with so many slices; empty for nothing."""
+    if profile.memory_slices & (profile.memory_slices - 1):
+        return f"memory-slices: {profile.memory_slices} is no power of 2"
+    if profile.slices > slices or profile.memory_slices > memory_slices:
+        return f"the board has {slices} slices and {memory_slices} memory slices"
+    for begin in profile.begins:
+        if begin % profile.memory_slices or begin + profile.memory_slices > memory_slices:
+            return f"begins: no {profile.memory_slices} memory slices in a row begin at {begin}"
+    return ""
+
+
+def divided(
+    names: Sequence[str], places: Sequence[Place], device: LoadedDevice, report: Report
+) -> tuple[PartSpec, ...]:
+    """The instances of the profiles of those names on a board; what is wrong is reported, and empty then.
+
+    :param places: of each name.
+    """
+    if not names:
+        return ()
+    name = device.type.name
+    if device.mig is None:
+        report.problem(places[0], f"mig: the device type {name} cannot be divided into instances")
+        return ()
+    profiles = []
+    for each, place in zip(names, places, strict=False):
+        profile = device.mig.profile(each)
+        if profile is None:
+            known = [known.name for known in device.mig.profiles]
+            nearest = nearest_name(each, known)
+            hint = f"; did you mean {nearest!r}?" if nearest else f": it has {', '.join(known)}"
+            report.problem(place, f"mig: {name} has no profile {each[:60]!r}{hint}")
+        else:
+            profiles.append(profile)
+    if len(profiles) < len(names):
+        return ()
+    try:
+        return tuple(instances(device.mig, profiles))
+    except ValueError as error:
+        report.problem(places[0], f"mig: {', '.join(names)} do not fit on {name}: {error}")
+        return ()

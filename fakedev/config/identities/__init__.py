@@ -1,0 +1,1 @@
+"""Identities as files describe them: families, rows, counters."""

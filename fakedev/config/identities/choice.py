@@ -1,0 +1,66 @@
+"""Identities and devices that somebody names, or that a captured page tells."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from fakedev.config.catalog import Catalog
+from fakedev.config.schema.problems import Place, Report
+from fakedev.exposition.captured import CapturedPage
+from fakedev.exposition.identity import Identity
+
+#: The device of a page that does not tell which it shows.
+DEFAULT_DEVICE: Final = "h100-sxm5-80gb"
+#: Facts of a device type by which a page tells it.
+_TELLING: Final = ("product_name", "card_model", "pci_device_id")
+#: An identity is likely if it has so much of what the likeliest has.
+_LIKELY: Final = 0.8
+
+
+def named_identity(name: str, catalog: Catalog, report: Report) -> Identity:
+    """An identity of the catalog or of a file.
+
+    :raises ConfigurationError: when there is none, or it is wrong.
+    """
+    loaded = catalog.identity(name, Place("identity"))
+    report.raise_if_any()
+    if loaded is None:
+        raise ValueError(f"no identity {name!r}")
+    return loaded.identity
+
+
+def likely_identities(families: Collection[str], catalog: Catalog, report: Report) -> list[str]:
+    """The names of the catalog's identities that have most of some families; none where none has any."""
+    shared = {}
+    for name in catalog.identity_names():
+        if "@" in name:
+            identity = named_identity(name, catalog, report)
+            shared[name] = len({family.name for family in identity.families} & set(families))
+    most = max(shared.values(), default=0)
+    return [name for name, count in shared.items() if count and count >= most * _LIKELY]
+
+
+def told_device(values: Collection[str], catalog: Catalog) -> str:
+    """The device type of the catalog that one of a page's label values tells."""
+    for name in catalog.device_names():
+        loaded = catalog.device(name, Place("device"))
+        if loaded and any(loaded.type.facts.get(fact) in values for fact in _TELLING):
+            return loaded.type.name
+    return DEFAULT_DEVICE
+
+
+def told_instances(page: CapturedPage, device: str, catalog: Catalog) -> tuple[str, ...]:
+    """The profiles of the instances of the first board that a page tells of as divided; empty for none.
+
+    :param device: the type of its boards; profiles that it has not are left out.
+    """
+    loaded = catalog.device(device, Place("device"))
+    known = [each.name for each in loaded.mig.profiles] if loaded and loaded.mig else []
+    boards: dict[str | None, dict[str | None, str]] = {}
+    for family in page.families.values():
+        for sample in family.samples:
+            labels = dict(sample.labels)
+            if labels.get("GPU_I_PROFILE") in known:
+                boards.setdefault(labels.get("gpu"), {})[labels.get("GPU_I_ID")] = labels["GPU_I_PROFILE"]
+    return tuple(next(iter(boards.values()), {}).values())

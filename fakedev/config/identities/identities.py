@@ -1,0 +1,143 @@
+"""An identity's YAML to the Identity that the exposition reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fakedev.config.identities.families import (
+    Library,
+    arranged,
+    making_of,
+    read_families,
+    shown_by_counters,
+    with_labels,
+)
+from fakedev.config.identities.identity_headers import check_content_type, read_headers
+from fakedev.config.identities.identity_rows import LEVELS, check_rows, read_labels
+from fakedev.config.identities.keys import IDENTITY
+from fakedev.config.identities.windows import with_windows
+from fakedev.config.models import LoadedIdentity, Making, Quirk
+from fakedev.config.schema.nodes import Node, Table
+from fakedev.config.schema.problems import Place, Report
+from fakedev.config.schema.schema import INVALID, nearest_name
+from fakedev.config.schema.values import Values
+from fakedev.exposition.identity import Identity, LabelSpec, Layout, SharedDevices
+
+
+def load_identity(node: Node, report: Report, library: Library) -> LoadedIdentity | None:
+    """The identity of a document; None when it cannot be used (the problems are reported).
+
+    :param library: has the identity that it is based on, and its counters.
+    """
+    if not isinstance(node, Table):
+        report.problem(node.place, "an identity is a mapping with name, labels and families")
+        return None
+    values = IDENTITY.read(node, "", report)
+    if values is INVALID:
+        return None
+    base = library.identity(values["based-on"], values.place_of("based-on")) if values["based-on"] else None
+    if values["based-on"] and base is None:
+        return None
+    if base is None and not values.given("families") and not values["counters"]:
+        report.problem(
+            values.place, "families is missing: give the metric families, or counters, or based-on: another identity"
+        )
+    quantities: dict[str, Place] = {}
+    making = making_of(values, base.making if base else Making())
+    shown = shown_by_counters(values, making, library, report)
+    families = read_families(values["families"], "families", quantities, report)
+    also = read_families(values["also"], "also", quantities, report)
+    identity = Identity(
+        name=values["name"] or "",
+        version=values["version"],
+        families=families,
+        labels=read_labels(values["labels"], "labels", report),
+        labels_of_levels=_labels_of_levels(values, report),
+        content_type=values["content-type"],
+        layout=Layout(values["layout"]),
+        sort_labels=values["sort-labels"],
+        leading_labels=values["leading-labels"],
+        timestamps=values["timestamps"],
+        openmetrics=values["openmetrics"],
+        shared_devices=SharedDevices(values["shared-devices"]),
+        hold_seconds=values["hold"],
+        headers=read_headers(values, "headers", report),
+        health=values["health"],
+        health_headers=read_headers(values, "health-headers", report),
+        landing=values["landing"],
+        not_covered=values["not-covered"],
+    )
+    if base is not None:
+        identity = _based_on(base.as_written or base.identity, identity, values)
+        quantities = {**base.quantity_places, **quantities}
+    labels_of_counters = base.counter_labels if base else ()
+    if shown is not None:
+        identity = with_labels(identity, () if values.given("labels") else labels_of_counters, shown)
+        labels_of_counters = tuple(label.name for label in shown.labels)
+        identity = replace(identity, families=shown.families)
+        quantities |= shown.quantity_places
+    elif values.given("labels"):
+        # Of these it may have kept some; another based on it has those of its own counters in their place.
+        labels_of_counters = tuple(label.name for label in identity.labels if label.name in labels_of_counters)
+    identity = replace(identity, families=arranged(identity.families, also, values, making, library, report))
+    known = _quirks(values, base, report)
+    for name, asked in zip(values["quirks"], values.items_of("quirks"), strict=False):
+        quirk = next((each for each in known if each.name == name), None)
+        if quirk is None:
+            report.problem(asked.place, _no_quirk(name, known))
+        else:
+            identity = quirk.shown_by(identity)
+    places = {family["name"]: family.place for family in (*values["families"], *values["also"])}
+    for family in identity.families:
+        check_rows(family, identity, places.get(family.name, values.place), report)
+    if identity.leading_labels > len(identity.labels):
+        place = values.place_of("leading-labels")
+        report.problem(place, f"leading-labels: there are only {len(identity.labels)} labels")
+    check_content_type(identity.content_type, values.place_of("content-type"), report)
+    counting = with_windows(identity, making, values.place, report)
+    return LoadedIdentity(
+        counting, values.place, quantity_places=quantities, making=making, counter_labels=labels_of_counters,
+        quirks=known, as_written=identity,
+    )  # fmt: skip
+
+
+def _labels_of_levels(values: Values, report: Report) -> tuple[tuple[str, tuple[LabelSpec, ...]], ...]:
+    """The labels of rows of some levels; a level that there is not is reported."""
+    found = []
+    for level, labels in values["labels-of-levels"].items():
+        if level not in LEVELS:
+            nearest = nearest_name(level, LEVELS)
+            hint = f"did you mean {nearest!r}?" if nearest else f"there is {', '.join(LEVELS)}"
+            report.problem(values.place_of("labels-of-levels"), f"labels-of-levels: no level {level!r}; {hint}")
+        found.append((level, read_labels(labels, f"labels-of-levels: {level}", report)))
+    return tuple(found)
+
+
+def _quirks(values: Values, base: LoadedIdentity | None, report: Report) -> tuple[Quirk, ...]:
+    """The quirks that can be asked for: those that are written, and those of the base."""
+    written = {
+        each["name"]: Quirk(
+            each["name"], each["issue"] or "", each["doc"] or "", read_labels(each["labels"], "labels", report),
+            each["rename-labels"], each["without-labels"],
+        )
+        for each in values["known-quirks"]
+    }  # fmt: skip
+    of_base = {quirk.name: quirk for quirk in (base.quirks if base else ())}
+    return tuple((of_base | written).values())
+
+
+def _no_quirk(name: str, known: Sequence[Quirk]) -> str:
+    names = [quirk.name for quirk in known]
+    nearest = nearest_name(name, names)
+    hint = f"did you mean {nearest!r}?" if nearest else f"there is {', '.join(names) or 'none'}"
+    return f"quirks: no quirk {name!r} is known of this identity; {hint}"
+
+
+def _based_on(base: Identity, own: Identity, values: Values) -> Identity:
+    """An identity with what was written of its own, and the rest of another."""
+    attributes = {name: name.replace("-", "_") for name in values.nodes} | (
+        {"hold": "hold_seconds"} if values.given("hold") else {}
+    )
+    written = {each: getattr(own, each) for each in attributes.values() if hasattr(own, each)}
+    return replace(base, **({"version": ""} | written))

@@ -1,0 +1,99 @@
+"""The keys of the configuration: read, described and documented from here."""
+
+from __future__ import annotations
+
+from fakedev.config.base_keys import BASE
+from fakedev.config.endpoint_keys import MESSAGE_TIMEOUT, WEB, WORKLOAD_LISTEN
+from fakedev.config.fault_keys import FAULT
+from fakedev.config.pools.keys import FLEET
+from fakedev.config.queue_keys import QUEUES
+from fakedev.config.schema.schema import Key, Section
+from fakedev.config.schema.shapes import ListOf
+from fakedev.config.schema.types import Boolean, Choice, Integer, Size, Text
+from fakedev.config.tester_keys import TESTER
+
+WORKLOADS = Section(
+    "workloads",
+    (
+        Key(
+            "listen",
+            ListOf(WORKLOAD_LISTEN, words="list of addresses"),
+            "Where workloads connect.",
+            default_yaml='["runtime:workload.sock"]',
+            default_words="runtime:workload.sock",
+        ),
+        Key(
+            "base",
+            ListOf(BASE, words="list of workloads"),
+            "Workloads that are present from the first tick.",
+            default=(),
+            default_words="none",
+        ),
+        Key(
+            "max-connections",
+            Integer(1, 1_000_000),
+            "Connections on all ports together; more are told that it is busy.",
+            default=10_000,
+        ),
+        MESSAGE_TIMEOUT,
+    ),
+    doc="Work for the devices.",
+)
+
+JOURNAL = Section(
+    "journal",
+    (
+        Key("file", Text("path"), "The file, JSON Lines; FILE.1 and so on are older.", default_words="none"),
+        Key(
+            "max-size",
+            Size(),
+            "A file that would get larger is turned over.",
+            default=10_000_000,
+            default_words="10MB",
+        ),
+        Key("keep", Integer(1, 1000), "How many files there are at most.", default=5),
+    ),
+    doc="What happened, and why, in a file (faults.md).",
+)
+
+LOG = Section(
+    "log",
+    (
+        Key(
+            "level",
+            Choice(("debug", "info", "warn", "error")),
+            "The least important messages that are logged.",
+            default="info",
+        ),
+        Key("format", Choice(("text", "json")), "Lines for people or JSON objects.", default="text"),
+    ),
+    doc="Logging, to standard error.",
+)
+
+CONFIGURATION = Section(
+    "",
+    (
+        Key("version", Integer(1, 1), "Version of this format.", default=1),
+        Key("fleet", FLEET, "The simulated machines."),
+        Key(
+            "web",
+            ListOf(WEB, words="list of addresses"),
+            "HTTP endpoints.",
+            default_yaml='["127.0.0.1:9400", "runtime:metrics.sock"]',
+            default_words="127.0.0.1:9400 and runtime:metrics.sock",
+        ),
+        Key("workloads", WORKLOADS, "Work for the devices."),
+        Key(
+            "faults",
+            ListOf(FAULT, words="list of faults"),
+            "What goes wrong, from the first tick on or later.",
+            default=(),
+            default_words="none",
+        ),
+        Key("journal", JOURNAL, "What happened, and why, in a file."),
+        Key("log", LOG, "Logging, to standard error."),
+        Key("watch", Boolean(), "Reload when the file, or one that it names, changes (reload.md).", default=False),
+        Key("queues", QUEUES, "Work queues."),
+        Key("tester", TESTER, "Load on work queues."),
+    ),
+)

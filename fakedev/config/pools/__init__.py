@@ -1,0 +1,1 @@
+"""Pools of the fleet: their keys, their nodes, their churn."""

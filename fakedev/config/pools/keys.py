@@ -1,0 +1,194 @@
+"""The keys under ``fleet``."""
+
+from __future__ import annotations
+
+from fakedev.config.devices.dynamics_keys import DYNAMICS
+from fakedev.config.devices.mig_keys import INSTANCES
+from fakedev.config.identities.attribution import ATTRIBUTION
+from fakedev.config.names import (
+    COLDEST_INLET,
+    HOTTEST_INLET,
+    MOST_DEVICES_PER_NODE,
+    MOST_NODES,
+    epoch_seconds,
+    fact_name,
+    node_name,
+    node_pattern,
+    pci_address,
+    pool_name,
+    uuid_text,
+)
+from fakedev.config.pools.churn_keys import CHURN
+from fakedev.config.schema.schema import Key, Section
+from fakedev.config.schema.shapes import ListOf, MapOf, OneOf
+from fakedev.config.schema.types import Choice, Duration, Integer, Number, Text
+from fakedev.config.work_profiles import SCHEDULE
+from fakedev.spec.connections import Layout
+from fakedev.spec.named_profiles import PROFILES
+from fakedev.spec.shards import parse_shard
+
+_PROFILE = OneOf((SCHEDULE, Choice(tuple(PROFILES))), words=f"{' or '.join(PROFILES)} or a schedule")
+_CELSIUS = Number(COLDEST_INLET, HOTTEST_INLET)
+_DEGREES = "degrees Celsius"
+_LABELS = MapOf(Text(), check=fact_name, words="mapping of label names to texts")
+
+DEVICE = Section(
+    "fleet.pools.devices",
+    (
+        Key(
+            "index", Integer(0, MOST_DEVICES_PER_NODE - 1), "Which device of each node is meant, from 0.", required=True
+        ),
+        Key(
+            "uuid",
+            Text("UUID", uuid_text),
+            "Its UUID, without a vendor's prefix.",
+            default_words="from seed, node and index",
+        ),
+        Key("serial", Text(), "Its serial number.", default_words="from seed, node and index"),
+        Key("pci", Text("PCI address", pci_address), "Its PCI address.", default_words="from seed, node and index"),
+        Key("file", Text(), "Its device file, by which workloads name it.", default_words="card and the index"),
+        Key("inlet", _CELSIUS, "Inlet temperature.", default_words="the node's", unit=_DEGREES),
+        Key("mig", INSTANCES, "Its instances; none for an undivided GPU.", default=None, default_words="the pool's"),
+        Key("profile", _PROFILE, "What it does: a profile by name, or a schedule.", default_words="the pool's"),
+        Key("labels", _LABELS, "Facts of this device, for the identity's labels.", default={}),
+    ),
+    doc="One device of every node of the pool.",
+)
+
+POOL = Section(
+    "fleet.pools",
+    (
+        Key("name", Text("pool name", pool_name), "Name of the pool; unique.", required=True),
+        Key(
+            "nodes",
+            OneOf(
+                (
+                    Integer(1, MOST_NODES),
+                    ListOf(Text("node name", node_name), 1, words="list of names"),
+                    Text("path of a CSV file"),
+                )
+            ),
+            "The nodes: a number of them, their names, or a CSV file with the columns name and, if wanted, "
+            "device, count, labels (as k=v;k=v), label:NAME and inlet.",
+            default=1,
+        ),
+        Key(
+            "node-name",
+            Text("text", node_pattern),
+            "Names of counted nodes; {} is their number from 0, {03} with three digits.",
+            default_words="the pool's name and -{}",
+        ),
+        Key(
+            "device",
+            Text(),
+            "Device type: a name of the catalog, the path of a YAML file, or of the original's JSON.",
+            default="h100",
+        ),
+        Key(
+            "dynamics",
+            DYNAMICS,
+            "In place of the device type's: how clocks, power and heat of the devices act on each other.",
+            default=None,
+            default_words="the device type's",
+        ),
+        Key(
+            "topology",
+            Choice(tuple(layout.value for layout in Layout)),
+            "In place of the device type's: where the links between the devices of a node lead (doc/topology.md).",
+            default_words="the device type's",
+        ),
+        Key("inlet", _CELSIUS, "Inlet temperature of the devices.", default_words="the device type's", unit=_DEGREES),
+        Key(
+            "mig",
+            INSTANCES,
+            "The instances that each GPU is divided into, by their profiles (doc/parts.md).",
+            default=(),
+            default_words="none",
+        ),
+        Key(
+            "profile",
+            OneOf((ListOf(_PROFILE, 1, words="list of profiles"), _PROFILE)),
+            "What the devices do: a profile by name (doc/simulation.md), a schedule of utilization, or several of "
+            "them, dealt round.",
+            default_words="nothing",
+        ),
+        Key(
+            "churn",
+            CHURN,
+            "Workloads that come to each node by themselves, and go again.",
+            default=None,
+            default_words="none",
+        ),
+        Key(
+            "devices-per-node",
+            Integer(1, MOST_DEVICES_PER_NODE),
+            "Devices of each node.",
+            default_words="8; with a list of the original's JSON all of its devices",
+        ),
+        Key(
+            "devices",
+            OneOf((ListOf(DEVICE, words="list of devices"), Text("path of the original's device list"))),
+            "What single devices of each node have for themselves; or the path of the original's device list.",
+            default=(),
+            default_words="none",
+        ),
+        Key(
+            "identity",
+            Text(),
+            "The exporter to look like: a name of the catalog (name or name@version), the path of a YAML file, "
+            "or of the original's JSON.",
+            default="dcgm",
+        ),
+        ATTRIBUTION,
+        Key("labels", _LABELS, "Facts of all devices of the pool, for the identity's labels.", default={}),
+    ),
+    doc="Nodes with the same devices.",
+)
+
+FLEET = Section(
+    "fleet",
+    (
+        Key(
+            "seed",
+            Integer(0, 2**63 - 1),
+            "Where all randomness comes from: the same seed, the same history.",
+            default=1,
+        ),
+        Key(
+            "tick",
+            Duration(0.001, 3600),
+            "Simulated time of one tick.",
+            default=1.0,
+            default_words="1s",
+            unit="ms, s, m, h or d",
+        ),
+        Key(
+            "speed",
+            Number(0, 10_000),
+            "Simulated seconds per real second; 0: the clock stands and is moved by command.",
+            default=1.0,
+            default_words="1",
+        ),
+        Key(
+            "epoch",
+            Text("time", epoch_seconds),
+            "Wall time of tick 0: start, an ISO 8601 time, or seconds since 1970.",
+            default_words="start",
+        ),
+        Key(
+            "shard",
+            Text("shard", parse_shard),
+            "Only one slice of the nodes is simulated: its number, from 0, and how many there are, as 0/3 "
+            "([shards.md](shards.md)).",
+            default_words="all nodes",
+        ),
+        Key(
+            "pools",
+            ListOf(POOL, 1, words="list of pools"),
+            "The pools of nodes.",
+            default_yaml="[{name: dgx}]",
+            default_words="one pool dgx of one node",
+        ),
+    ),
+    doc="The simulated machines.",
+)

@@ -1,0 +1,131 @@
+"""Lists of nodes in CSV files: what each node is called, which devices it has, and what is said of it."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from fakedev.config.names import MOST_DEVICES_PER_NODE, MOST_NODES, fact_name, inlet_celsius, node_name
+from fakedev.config.schema.documents import is_clean
+from fakedev.config.schema.problems import Place, Report
+from fakedev.config.schema.schema import nearest_name
+from fakedev.spec.fleet import NodeSpec
+
+#: The columns that a list may have; beside them those of labels.
+COLUMNS: Final = ("name", "device", "count", "labels", "inlet")
+#: A column of a label begins so.
+_LABEL: Final = "label:"
+Read = TypeVar("Read")
+
+
+@dataclass(frozen=True)
+class ListedNode:
+    """A node as it was written.
+
+    :param device: its device type; empty: its pool's.
+    :param count: its devices; None: as its pool's nodes have.
+    """
+
+    spec: NodeSpec
+    place: Place
+    device: str = ""
+    count: int | None = None
+
+
+def read_node_list(text: str, shown: str, report: Report) -> list[ListedNode]:
+    """The nodes of a list; what is wrong is reported, with line and column.
+
+    :param shown: how problems name the file.
+    """
+    if not is_clean(text, shown, report):
+        return []
+    reader = csv.DictReader(text.splitlines(keepends=True), strict=True)
+    nodes: list[ListedNode] = []
+    rows = 0
+    try:
+        columns = [column.strip() for column in reader.fieldnames or ()]
+        reader.fieldnames = columns
+        problems = list(_wrong_columns(columns))
+        for problem in problems:
+            report.problem(Place(shown, 1), problem)
+        if problems:
+            return []
+        for row in reader:
+            rows += 1
+            place = Place(shown, reader.line_num)
+            try:
+                nodes.append(_node(row, rows, place))
+            except ValueError as error:
+                report.problem(place, str(error))
+    except csv.Error as error:
+        rows += 1
+        report.problem(Place(shown, reader.reader.line_num), f"is not CSV: {error}")
+    if len(nodes) > MOST_NODES:
+        report.problem(Place(shown, 1), f"has {len(nodes)} nodes: at most {MOST_NODES}")
+    elif not rows:
+        report.problem(Place(shown, 1), "has no node: give at least one line below the first")
+    return nodes
+
+
+def _wrong_columns(columns: list[str]) -> Iterator[str]:
+    if "name" not in columns:
+        yield "has no column 'name': the first line names the columns, as name,device,count,labels"
+        return
+    for place, column in enumerate(columns):
+        if column in columns[:place]:
+            yield f"has the column {column!r} twice"
+        elif column.startswith(_LABEL):
+            try:
+                fact_name(column.removeprefix(_LABEL).strip())
+            except ValueError as error:
+                yield f"column {column!r}: {error}"
+        elif column not in COLUMNS:
+            near = nearest_name(column, COLUMNS)
+            hint = f"did you mean {near!r}?" if near else f"there are {', '.join(COLUMNS)}"
+            yield f"unknown column {column[:60]!r}: {hint}; for labels {_LABEL}NAME"
+
+
+def _node(row: Mapping[str, str | None], number: int, place: Place) -> ListedNode:
+    """A node of a line.
+
+    :raises ValueError: for one that cannot be, naming the column.
+    """
+    if None in row:
+        raise ValueError("has more values than the first line has columns")
+    given = {column: (text or "").strip() for column, text in row.items()}
+    facts: dict[str, str] = {}
+    for pair in given.get("labels", "").split(";"):
+        if pair.strip():
+            key, equals, value = pair.partition("=")
+            if not equals:
+                raise ValueError(f"column labels: the label {pair.strip()!r} has no =, as rack=a1;row=3")
+            _put(facts, _said("labels", fact_name, key.strip()), value.strip())
+    for column, text in given.items():
+        if column.startswith(_LABEL) and text:
+            _put(facts, column.removeprefix(_LABEL).strip(), text)
+    inlet = given.get("inlet", "")
+    celsius = _said("inlet", inlet_celsius, inlet) if inlet else None
+    count = given.get("count", "")
+    spec = NodeSpec(_said("name", node_name, given["name"]), facts, celsius, number)
+    return ListedNode(spec, place, given.get("device", ""), _said("count", _count, count) if count else None)
+
+
+def _put(facts: dict[str, str], label: str, value: str) -> None:
+    if label in facts:
+        raise ValueError(f"the label {label!r} is there twice")
+    facts[label] = value
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= MOST_DEVICES_PER_NODE):
+        raise ValueError(f"{text[:60]!r} is no number of devices: 1 to {MOST_DEVICES_PER_NODE}")
+    return int(text)
+
+
+def _said(column: str, read: Callable[[str], Read], text: str) -> Read:
+    try:
+        return read(text)
+    except ValueError as error:
+        raise ValueError(f"column {column}: {error}") from None

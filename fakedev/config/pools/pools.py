@@ -1,0 +1,217 @@
+"""The pools of the configuration: nodes, devices, identities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from fakedev.config.catalog import Catalog
+from fakedev.config.devices.connections import with_topology
+from fakedev.config.devices.dynamics import read_dynamics
+from fakedev.config.devices.mig import divided
+from fakedev.config.identities.attribution import attributed
+from fakedev.config.models import LoadedDevice, LoadedDeviceList, LoadedIdentity
+from fakedev.config.pools.churn import read_churn
+from fakedev.config.pools.node_lists import ListedNode
+from fakedev.config.pools.pool_nodes import Names, PoolNodes
+from fakedev.config.schema.nodes import Table
+from fakedev.config.schema.problems import Place, Report
+from fakedev.config.schema.values import Values
+from fakedev.sim.entities.roster import device_files
+from fakedev.spec.device_types import DeviceType
+from fakedev.spec.fleet import DeviceSpec, PoolSpec
+
+#: Devices a fleet may have.
+MOST_DEVICES: Final = 1_000_000
+#: Facts of single devices: said of many alike they would make these the same.
+_SINGLE: Final = ("uuid", "serial", "pci_address", "device_file", "addr", "file")
+_DEVICES_PER_NODE: Final = 8
+
+
+@dataclass(frozen=True)
+class LoadedPool:
+    """A pool with what it was made from."""
+
+    spec: PoolSpec
+    values: Values
+    device: LoadedDevice
+    identity: LoadedIdentity
+    devices: LoadedDeviceList | None
+
+
+class Pools:
+    """Builds the pools; what is wrong is reported."""
+
+    def __init__(self, catalog: Catalog, report: Report) -> None:
+        self._catalog = catalog
+        self._report = report
+        self._names = Names("pool", report)
+        self._nodes = PoolNodes(catalog, report)
+        self._devices = 0
+
+    def load(self, pools: Iterable[Values]) -> list[LoadedPool]:
+        """All pools that could be built; one whose nodes have different devices is several of the same name."""
+        return [pool for values in pools for pool in self._pool(values)]
+
+    def _pool(self, values: Values) -> list[LoadedPool]:
+        identity = self._catalog.identity(values["identity"], values.place_of("identity"))
+        listed = self._device_list(values)
+        if identity is not None:
+            identity = replace(identity, identity=attributed(identity.identity, values["attribution"]))
+        usual = self._device_count(values, listed)
+        nodes = self._nodes.load(values)
+        counts = [node.count or usual for node in nodes]
+        most = max(counts, default=usual)
+        devices = self._listed_devices(values, listed, most) if listed else self._devices_given(values, most)
+        kinds: dict[tuple[str, int], list[ListedNode]] = {}
+        for node, count in zip(nodes, counts, strict=True):
+            kinds.setdefault((node.device, count), []).append(node)
+        types = {word: self._type(word, kinds, values) for word in dict.fromkeys(["", *(word for word, _ in kinds)])}
+        name = values["name"]
+        if name is None:
+            return []
+        self._names.add(name, values.place_of("name"))
+        fits = self._fits(sum(counts), values.place_of("nodes"))
+        if identity is None or not nodes or not fits or None in types.values():
+            return []
+        for label in _SINGLE:
+            if label in values["labels"] and sum(counts) > 1:
+                self._report.problem(
+                    _label_place(values, label),
+                    f"labels: {label!r} differs from device to device: give it under devices, for one index",
+                )
+        self._check_nodes(nodes, counts)
+        shown_as = {metric.quantity: name for name, metric in reversed(identity.identity.metric_names().items())}
+        churn = read_churn(values["churn"], self._catalog, self._report) if values["churn"] is not None else None
+        pools = []
+        for (word, count), alike in kinds.items():
+            device = types[word]
+            assert device is not None, word
+            own = {index: each for index, each in devices.items() if index < count}
+            device_type = with_topology(self._with_dynamics(device.type, values), values, self._report)
+            parts = divided(values["mig"], _places(values, "mig"), device, self._report)
+            spec = PoolSpec(
+                name, tuple(node.spec for node in alike), device_type, count,
+                self._with_instances(values, own, device), dict(values["labels"]), shown_as, values["inlet"], parts,
+                churn,
+            )  # fmt: skip
+            self._check_inlets(spec, values)
+            self._check_files(spec, values.place_of("devices"))
+            pools.append(LoadedPool(spec, values, device, identity, listed))
+        return pools
+
+    def _type(
+        self, word: str, kinds: Mapping[tuple[str, int], Sequence[ListedNode]], values: Values
+    ) -> LoadedDevice | None:
+        """The device type that a list of nodes calls so; empty: the pool's."""
+        if not word:
+            return self._catalog.device(values["device"], values.place_of("device"))
+        return self._catalog.device(word, next(nodes[0].place for (each, _), nodes in kinds.items() if each == word))
+
+    def _with_instances(
+        self, values: Values, devices: dict[int, DeviceSpec], device: LoadedDevice
+    ) -> dict[int, DeviceSpec]:
+        """The devices of a pool with the instances of those that say which they have."""
+        for each in values["devices"] if not isinstance(values["devices"], str) else ():
+            if each["index"] in devices and each["mig"] is not None:
+                parts = divided(each["mig"], _places(each, "mig"), device, self._report)
+                devices[each["index"]] = replace(devices[each["index"]], parts=parts)
+        return devices
+
+    def _with_dynamics(self, device_type: DeviceType, values: Values) -> DeviceType:
+        """The device type with the pool's dynamics, where it gives some."""
+        if not values.given("dynamics"):
+            return device_type
+        return replace(device_type, dynamics=read_dynamics(values["dynamics"], device_type.ranges, self._report))
+
+    def _check_inlets(self, pool: PoolSpec, values: Values) -> None:
+        """Nothing follows from the inlet temperature of devices that have no dynamics."""
+        if pool.device_type.dynamics is not None or values.given("dynamics"):
+            return
+        given = [values.place_of("inlet")] if pool.inlet_celsius is not None else []
+        given += [values.place_of("devices")] if any(d.inlet_celsius is not None for d in pool.devices.values()) else []
+        given += [values.place_of("nodes")] if any(node.inlet_celsius is not None for node in pool.nodes) else []
+        for place in given:
+            self._report.problem(
+                place, f"inlet: the device type {values['device']!r} has no dynamics, so nothing follows from it"
+            )
+
+    def _check_files(self, pool: PoolSpec, place: Place) -> None:
+        """A device whose file is also another's could not be named, not even by its index."""
+        first: dict[str, int] = {}
+        for index, file in enumerate(device_files(pool)):
+            if first.setdefault(file, index) != index:
+                self._report.problem(
+                    place, f"devices {first[file]} and {index} have the same file, {file!r}: give one of them another"
+                )
+
+    def _check_nodes(self, nodes: Sequence[ListedNode], counts: Sequence[int]) -> None:
+        """A list of nodes says nothing of all devices of a node that only one can have."""
+        for node, count in zip(nodes, counts, strict=True):
+            for label in _SINGLE if count > 1 else ():
+                if label in node.spec.facts:
+                    self._report.problem(node.place, f"the label {label!r} differs from device to device of a node")
+
+    def _device_list(self, values: Values) -> LoadedDeviceList | None:
+        if not isinstance(values["devices"], str):
+            return None
+        return self._catalog.device_list(values["devices"], values.place_of("devices"))
+
+    def _device_count(self, values: Values, listed: LoadedDeviceList | None) -> int:
+        count: int | None = values["devices-per-node"]
+        if count is not None:
+            return count
+        return max(len(listed.devices), 1) if listed else _DEVICES_PER_NODE
+
+    def _listed_devices(self, values: Values, listed: LoadedDeviceList, count: int) -> dict[int, DeviceSpec]:
+        if len(listed.devices) < count:
+            self._report.problem(
+                values.place_of("devices-per-node"),
+                f"{count} devices are asked for, and the list {values['devices']} has {len(listed.devices)}: "
+                "ask for fewer, or list more",
+            )
+        return {device.index: device for device in listed.devices[:count]}
+
+    def _devices_given(self, values: Values, count: int) -> dict[int, DeviceSpec]:
+        devices: dict[int, DeviceSpec] = {}
+        unique: dict[tuple[str, str], Place] = {}
+        for each in values["devices"] if not isinstance(values["devices"], str) else ():
+            index = each["index"]
+            if index is None:
+                continue
+            if index in devices:
+                self._report.problem(each.place_of("index"), f"device {index} is there twice: put both into one")
+            if index >= count:
+                place = each.place_of("index")
+                self._report.problem(place, f"device {index}: a node has {count} devices, 0 to {count - 1}")
+            facts = dict(each["labels"])
+            for key, fact in (("uuid", "uuid"), ("serial", "serial"), ("pci", "pci_address"), ("file", "device_file")):
+                if each[key] is not None:
+                    facts[fact] = each[key]
+                    first = unique.setdefault((key, each[key]), each.place_of(key))
+                    if first is not each.place_of(key):
+                        self._report.problem(
+                            each.place_of(key), f"{key}: {each[key]!r} is there twice (first in line {first.line})"
+                        )
+            devices[index] = DeviceSpec(index, facts, each["inlet"])
+        return devices
+
+    def _fits(self, devices: int, place: Place) -> bool:
+        """Whether the fleet may have so many devices more; reported once when not."""
+        before, self._devices = self._devices, self._devices + devices
+        if before <= MOST_DEVICES < self._devices:
+            self._report.problem(place, f"the fleet has {self._devices} devices so far: at most {MOST_DEVICES}")
+        return self._devices <= MOST_DEVICES
+
+
+def _places(values: Values, key: str) -> list[Place]:
+    """The places of the entries of a list."""
+    return [node.place for node in values.items_of(key)]
+
+
+def _label_place(values: Values, label: str) -> Place:
+    table = values.nodes.get("labels")
+    if isinstance(table, Table):
+        return next((key.place for key, _ in table.entries if key.text == label), table.place)
+    return values.place

@@ -1,0 +1,1 @@
+"""The engine of the configuration: nodes with places, sections, types, problems."""

@@ -1,0 +1,66 @@
+"""A file's text to its node tree: which language it is, and what no text may hold."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from fakedev.config.schema.json_reader import parse_json
+from fakedev.config.schema.nodes import Expand, Growth, Node, SyntaxProblem
+from fakedev.config.schema.problems import Place, Report
+from fakedev.config.schema.yaml_reader import parse_yaml
+
+#: What neither language allows; found here so that both say the same.
+_FORBIDDEN: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufeff\ufffe\uffff]")
+
+
+def read_document(text: str, file: str, report: Report, expand: Expand | None = None) -> Node | None:
+    """The tree of a YAML or JSON text; None when a problem was reported instead.
+
+    :param file: its name, as problems shall show it; one that ends in ``.json`` is JSON.
+    :param expand: fills in variables; None leaves texts alone.
+    """
+    if not is_clean(text, file, report):
+        return None
+    try:
+        return _parsed(text, file, report, expand)
+    except SyntaxProblem as problem:
+        report.problem(Place(file, problem.line), str(problem))
+        return None
+
+
+def is_clean(text: str, file: str, report: Report) -> bool:
+    """Whether a text holds only what a text file may; what it should not is reported."""
+    forbidden = _FORBIDDEN.search(text)
+    if forbidden is None:
+        return True
+    line = text.count("\n", 0, forbidden.start()) + 1
+    report.problem(Place(file, line), f"has the character U+{ord(forbidden[0]):04X}, which no text file may hold")
+    return False
+
+
+def is_json(text: str, file: str) -> bool:
+    """Whether a file is JSON: by its name, or because it begins with a brace."""
+    return file.lower().endswith(".json") or text.lstrip().startswith("{")
+
+
+def _parsed(text: str, file: str, report: Report, expand: Expand | None) -> Node:
+    if not is_json(text, file):
+        return parse_yaml(text, Growth(file, report, expand))
+    try:
+        return _json_reported(text, file, report, expand)
+    except SyntaxProblem as problem:
+        if file.lower().endswith(".json"):
+            raise
+        try:
+            return parse_yaml(text, Growth(file, report, expand))  # {in: flow style}
+        except SyntaxProblem:
+            raise problem from None
+
+
+def _json_reported(text: str, file: str, report: Report, expand: Expand | None) -> Node:
+    """JSON's tree; its small problems count only if the whole is JSON."""
+    own = Report()
+    node = parse_json(text, Growth(file, own, expand, json=True))
+    report.extend(own)
+    return node

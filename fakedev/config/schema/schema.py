@@ -1,0 +1,230 @@
+"""A small declarative schema: sections of keys, each with type, default and a sentence.
+
+The same definitions read a document, describe themselves as JSON Schema, and fill the reference
+table of the documentation.
+"""
+
+from __future__ import annotations
+
+import difflib
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from fakedev.config.schema.nodes import Growth, Listing, Node, Scalar, Table
+from fakedev.config.schema.problems import DEFAULT, Place, Report
+from fakedev.config.schema.values import Values
+from fakedev.config.schema.yaml_reader import parse_yaml
+
+
+class _Invalid:
+    """The value of something that could not be read: the problem has been reported."""
+
+    def __repr__(self) -> str:
+        return "INVALID"
+
+
+INVALID: Final = _Invalid()
+
+
+class Type(ABC):
+    """What a value may be."""
+
+    #: For people: ``whole number``.
+    words = ""
+
+    @property
+    def described(self) -> str:
+        """The words with their bounds, for the documentation."""
+        return self.words
+
+    @abstractmethod
+    def takes(self, node: Node) -> bool:
+        """Whether a node has the shape of this type, right or wrong inside."""
+
+    @abstractmethod
+    def read(self, node: Node, where: str, report: Report) -> Any:
+        """The plain value of a node; INVALID when a problem was reported."""
+
+    @abstractmethod
+    def schema(self) -> dict[str, Any]:
+        """This type as JSON Schema."""
+
+    def sections(self) -> Iterable[Section]:
+        """The sections inside this type."""
+        return ()
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key of a section.
+
+    :param default: the value when nothing is written; what is shown is ``default_words`` when given.
+    :param default_yaml: the default as it would be written, for lists of sections.
+    :param unit: of the number, for the documentation.
+    :param doc: one or two sentences: what it is for.
+    """
+
+    name: str
+    type: Type
+    doc: str
+    default: Any = None
+    required: bool = False
+    unit: str = ""
+    default_words: str = ""
+    default_yaml: str = ""
+    secret: bool = False
+
+
+@dataclass(frozen=True)
+class Section(Type):
+    """A mapping with known keys.
+
+    :param title: how the documentation calls it.
+    :param shorthand: the key that a value alone stands for.
+    :param any_case: keys match whatever their case, and unknown ones are noted only (the
+        original's JSON).
+    :param mark: the key that tells it from other mappings that may stand in its place.
+    """
+
+    title: str
+    keys: tuple[Key, ...]
+    doc: str = ""
+    shorthand: str = ""
+    any_case: bool = False
+    mark: str = ""
+    words: str = field(default="mapping", init=False)
+
+    def takes(self, node: Node) -> bool:
+        if isinstance(node, Table):
+            # Nearly so written, it is meant.
+            near = [key.text for key, _ in node.entries if difflib.get_close_matches(self.mark, [key.text], 1, 0.8)]
+            return not self.mark or bool(near)
+        return bool(self.shorthand) and isinstance(node, Scalar) and not node.is_null
+
+    def read(self, node: Node, where: str, report: Report) -> Any:
+        if isinstance(node, Scalar) and node.is_null:
+            node = Table(node.place, ())
+        if self.shorthand and isinstance(node, Scalar):
+            node = Table(node.place, ((Scalar(node.place, self.shorthand), node),))
+        if not isinstance(node, Table):
+            report.problem(node.place, f"{named(where)}must be a mapping of {self._known()}, not {kind_of(node)}")
+            return INVALID
+        nodes = self._nodes(node, where, report)
+        values = {key.name: self._value(key, nodes.get(key.name), node.place, where, report) for key in self.keys}
+        return Values(self, node.place, values, nodes)
+
+    def empty(self, place: Place) -> Values:
+        """The section with all its defaults."""
+        return Values(self, place, {key.name: default_of(key, place) for key in self.keys})
+
+    def key(self, name: str) -> Key:
+        """A key by its name."""
+        return next(key for key in self.keys if key.name == name)
+
+    def schema(self) -> dict[str, Any]:
+        properties = {}
+        for key in self.keys:
+            described = dict(key.type.schema())
+            described["description"] = key.doc + (f" Unit: {key.unit}." if key.unit else "")
+            if isinstance(key.default, str | int | float | bool):
+                described["default"] = key.default
+            properties[key.name] = described
+        table: dict[str, Any] = {"type": "object", "additionalProperties": False, "properties": properties}
+        required = [key.name for key in self.keys if key.required]
+        if required:
+            table["required"] = required
+        if not self.shorthand:
+            return table
+        return {"anyOf": [dict(self.key(self.shorthand).type.schema()), table]}
+
+    def sections(self) -> Iterable[Section]:
+        yield self
+        for key in self.keys:
+            yield from key.type.sections()
+
+    def _nodes(self, table: Table, where: str, report: Report) -> dict[str, Node]:
+        """What was written, by the names the keys have here."""
+        names = {_folded(key.name, self.any_case): key.name for key in self.keys}
+        nodes: dict[str, Node] = {}
+        for written, node in table.entries:
+            name = names.get(_folded(written.text, self.any_case))
+            if name is None:
+                self._unknown(written, where, report)
+            elif name in nodes:
+                report.problem(written.place, f"{named(where)}{written.text!r} is given twice: remove one")
+            elif not (isinstance(node, Scalar) and node.is_null):
+                nodes[name] = node
+        return nodes
+
+    def _unknown(self, written: Scalar, where: str, report: Report) -> None:
+        names = [key.name for key in self.keys]
+        nearest = nearest_name(written.text, names)
+        hint = f"did you mean {nearest!r}?" if nearest else f"known here: {self._known()}"
+        if self.any_case:
+            report.note(written.place, f"{named(where)}unknown key {written.text!r} is not used; {hint}")
+        else:
+            report.problem(written.place, f"{named(where)}unknown key {written.text!r}; {hint}")
+
+    def _value(self, key: Key, node: Node | None, place: Place, where: str, report: Report) -> Any:
+        if node is not None:
+            value = key.type.read(node, joined(where, key.name), report)
+            return default_of(key, place) if value is INVALID else value
+        if key.required:
+            report.problem(place, f"{named(where)}{key.name!r} is missing: {key.doc}")
+        return default_of(key, place)
+
+    def _known(self) -> str:
+        return ", ".join(key.name for key in self.keys)
+
+
+def default_of(key: Key, place: Place) -> Any:
+    """A key's value when nothing is written; sections have their own defaults, where all of them can be left out."""
+    if key.default_yaml:
+        return key.type.read(default_node(key), key.name, Report())
+    if isinstance(key.type, Section) and not any(each.required for each in (key, *key.type.keys)):
+        return key.type.empty(place)
+    return key.default
+
+
+def default_node(key: Key) -> Node:
+    """A key's default, as if somebody had written it."""
+    return parse_yaml(key.default_yaml, Growth(DEFAULT.file, Report(), lines=False))
+
+
+def nearest_name(name: str, names: Iterable[str]) -> str:
+    """The known name that somebody probably meant; empty when none is near."""
+    folded = {known.casefold(): known for known in names}
+    near = difflib.get_close_matches(name.casefold()[:100], folded, 1)
+    return folded[near[0]] if near else ""
+
+
+def joined(where: str, name: str) -> str:
+    """A dotted path, one step further."""
+    return f"{where}.{name}" if where else name
+
+
+def kind_of(node: Node) -> str:
+    """A node in words, for ``must be this, not that``."""
+    if isinstance(node, Listing):
+        return "a list"
+    if isinstance(node, Table):
+        return "a mapping"
+    if node.is_null:
+        return "nothing"
+    return f"{shortened(node.text)!r}" + (" in quotes" if node.quoted and not node.json else "")
+
+
+def shortened(text: str) -> str:
+    """A text of a user, short enough for a message."""
+    return text if len(text) <= 60 else text[:60] + "..."
+
+
+def named(where: str) -> str:
+    """A dotted path as the beginning of a message."""
+    return f"{where}: " if where else ""
+
+
+def _folded(name: str, any_case: bool) -> str:
+    return name.casefold() if any_case else name

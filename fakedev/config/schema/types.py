@@ -1,0 +1,239 @@
+"""The types of single values. Each reads the text as it was written."""
+
+from __future__ import annotations
+
+import math
+import re
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fakedev.config.schema.nodes import Node, Scalar
+from fakedev.config.schema.problems import Report
+from fakedev.config.schema.schema import INVALID, Type, kind_of, nearest_name, shortened
+from fakedev.spec.units import format_duration, parse_duration, parse_size
+
+_INTEGER: Final = re.compile(r"[-+]?[0-9]{1,30}")
+_NUMBER: Final = re.compile(r"[-+]?([0-9]{1,400}(\.[0-9]{0,400})?|\.[0-9]{1,400})([eE][-+]?[0-9]{1,10})?")
+_VARIABLE: Final = {"type": "string", "pattern": r"\$\{"}
+
+
+class _ScalarType(Type):
+    """Reads the text of a scalar; subclasses say what of it is right."""
+
+    def takes(self, node: Node) -> bool:
+        return isinstance(node, Scalar)
+
+    def read(self, node: Node, where: str, report: Report) -> Any:
+        try:
+            if not isinstance(node, Scalar) or node.is_null:
+                raise ValueError(f"must be a {self.words}, not {kind_of(node)}")
+            return self.parse(node)
+        except ValueError as error:
+            report.problem(node.place, f"{where}: {error}" if where else str(error))
+            return INVALID
+
+    @abstractmethod
+    def parse(self, node: Scalar) -> Any:
+        """The value of a scalar. Raises ValueError: what is wrong, what would be right."""
+
+
+@dataclass(frozen=True)
+class Text(_ScalarType):
+    """A text: whatever is written, quoted or not.
+
+    :param check: raises ValueError for a text that cannot be used; returns what to use.
+    """
+
+    words: str = "text"
+    check: Callable[[str], Any] | None = None
+    longest: int = 4096
+
+    def parse(self, node: Scalar) -> Any:
+        if node.json and not node.quoted:
+            raise ValueError(f"must be a {self.words} in quotes, not {kind_of(node)}")
+        if len(node.text) > self.longest:
+            raise ValueError(f"is longer than {self.longest} characters")
+        return self.check(node.text) if self.check is not None else node.text
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": ["string", "number"]}
+
+
+@dataclass(frozen=True)
+class _Bounded(_ScalarType):
+    """A number written without quotes, within bounds."""
+
+    least: float | None = None
+    most: float | None = None
+    words: str = "number"
+
+    @property
+    def described(self) -> str:
+        """The words with their bounds."""
+        return self.words + _span(self.least, self.most).replace(" within", ",")
+
+    def takes(self, node: Node) -> bool:
+        return isinstance(node, Scalar) and not node.quoted and _NUMBER.fullmatch(node.text) is not None
+
+    def parse(self, node: Scalar) -> Any:
+        if node.quoted or not self._form().fullmatch(node.text):
+            raise ValueError(f"must be a {self.words}{_span(self.least, self.most)}, not {kind_of(node)}")
+        value = self._value(node.text)
+        _within(value, self.least, self.most)
+        return value
+
+    def _form(self) -> re.Pattern[str]:
+        return _NUMBER
+
+    def _value(self, text: str) -> float:
+        value = float(text)
+        if not math.isfinite(value):
+            raise ValueError(f"{shortened(text)} is too large for a number")
+        return value
+
+    def schema(self) -> dict[str, Any]:
+        return _or_variable(_bounded({"type": "number"}, self.least, self.most))
+
+
+@dataclass(frozen=True)
+class Number(_Bounded):
+    """A finite number."""
+
+
+@dataclass(frozen=True)
+class Integer(_Bounded):
+    """A whole number."""
+
+    words: str = "whole number"
+
+    def _form(self) -> re.Pattern[str]:
+        return _INTEGER
+
+    def _value(self, text: str) -> float:
+        return int(text)
+
+    def schema(self) -> dict[str, Any]:
+        return _or_variable(_bounded({"type": "integer"}, self.least, self.most))
+
+
+@dataclass(frozen=True)
+class Boolean(_ScalarType):
+    """``true`` or ``false``."""
+
+    words: str = "true or false"
+
+    def parse(self, node: Scalar) -> Any:
+        if node.quoted or node.text.lower() not in ("true", "false"):
+            raise ValueError(f"must be true or false, not {kind_of(node)}")
+        return node.text.lower() == "true"
+
+    def schema(self) -> dict[str, Any]:
+        return _or_variable({"type": "boolean"})
+
+
+@dataclass(frozen=True)
+class Duration(_ScalarType):
+    """A duration in seconds.
+
+    :param none: whether ``none`` (no limit) may be written: its value is 0.
+    """
+
+    least: float = 0.0
+    most: float = 1e10
+    none: bool = False
+    words: str = "duration"
+
+    @property
+    def described(self) -> str:
+        """The words with their bounds, when somebody may come near them."""
+        if self.none:
+            return f"{self.words} or none"
+        return f"{self.words}, {format_duration(self.least)} to {format_duration(self.most)}"
+
+    def parse(self, node: Scalar) -> Any:
+        if self.none and node.text == "none":
+            return 0.0
+        seconds = parse_duration(node.text)
+        if not self.least <= seconds <= self.most:
+            raise ValueError(f"{node.text} is not within {format_duration(self.least)} to {format_duration(self.most)}")
+        return seconds
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": ["string", "number"]}
+
+
+@dataclass(frozen=True)
+class Size(_ScalarType):
+    """A size in bytes."""
+
+    words: str = "size"
+
+    def parse(self, node: Scalar) -> Any:
+        return float(parse_size(node.text))
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": ["string", "number"]}
+
+
+@dataclass(frozen=True)
+class Choice(_ScalarType):
+    """One of a few words."""
+
+    choices: tuple[str, ...]
+    words: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "words", self.words or " or ".join(self.choices))
+
+    def parse(self, node: Scalar) -> Any:
+        if node.text in self.choices:
+            return node.text
+        nearest = nearest_name(node.text, self.choices)
+        hint = f"; did you mean {nearest}?" if nearest else ""
+        raise ValueError(f"must be one of {', '.join(self.choices)}, not {kind_of(node)}{hint}")
+
+    def schema(self) -> dict[str, Any]:
+        return _or_variable({"enum": list(self.choices)})
+
+
+@dataclass(frozen=True)
+class Mode(_ScalarType):
+    """Permissions of a socket, in octal digits as chmod takes them."""
+
+    words: str = "permissions in octal digits"
+
+    def parse(self, node: Scalar) -> Any:
+        if not re.fullmatch(r"0?[0-7]{3}", node.text):
+            raise ValueError(f"must be three octal digits, as 660, not {kind_of(node)}")
+        return int(node.text, 8)
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": ["string", "integer"]}
+
+
+def _within(value: float, least: float | None, most: float | None) -> None:
+    if (least is not None and value < least) or (most is not None and value > most):
+        raise ValueError(f"{value} is not{_span(least, most)}")
+
+
+def _span(least: float | None, most: float | None) -> str:
+    if least is None and most is None:
+        return ""
+    if most is None:
+        return f" from {least} up"
+    return f" within {least} to {most}" if least is not None else f" up to {most}"
+
+
+def _bounded(schema: dict[str, Any], least: float | None, most: float | None) -> dict[str, Any]:
+    if least is not None:
+        schema["minimum"] = least
+    if most is not None:
+        schema["maximum"] = most
+    return schema
+
+
+def _or_variable(schema: dict[str, Any]) -> dict[str, Any]:
+    """The type itself, or a text with a variable that will stand for it."""
+    return {"anyOf": [schema, dict(_VARIABLE)]}

@@ -1,0 +1,152 @@
+"""The workloads that are present from the first tick."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
+
+from fakedev.config.catalog import Catalog, Fields
+from fakedev.config.schema.nodes import Table
+from fakedev.config.schema.problems import Report
+from fakedev.config.schema.values import Values, plain, was_read
+from fakedev.config.series import Series
+from fakedev.sim.faults.brought import brought_by
+from fakedev.sim.faults.rules import FaultRules
+from fakedev.sim.workloads.admission import Admission
+from fakedev.spec.errors import FieldError, Refused
+from fakedev.spec.fleet import WorkloadSpec
+from fakedev.spec.profile_fields import profile_from, uses_from
+from fakedev.spec.workload_fields import workload_from_fields
+
+
+def load_base(
+    entries: Iterable[Values], catalog: Catalog, admission: Admission | None, rules: FaultRules | None, report: Report
+) -> tuple[WorkloadSpec, ...]:
+    """The base workloads; what is wrong is reported.
+
+    :param admission, rules: which workloads and faults the fleet takes; None when the fleet is not known.
+    """
+    workloads = []
+    series = Series(catalog, report)
+    for values in entries:
+        workload = read_workload(values, catalog, series, report, admission, rules)
+        if workload is not None:
+            workloads.append(workload)
+    return tuple(workloads)
+
+
+def read_workload(
+    values: Values,
+    catalog: Catalog,
+    series: Series,
+    report: Report,
+    admission: Admission | None = None,
+    rules: FaultRules | None = None,
+    besides: Collection[str] = (),
+) -> WorkloadSpec | None:
+    """A workload as the configuration says it; None when it is wrong, which was reported.
+
+    :param admission, rules: which workloads and faults the fleet takes; None when that is not asked.
+    :param besides: keys that are no fields of a workload.
+    """
+    fields: Fields = {"repeat": (0, values.place), "devices": ("all", values.place)}
+    if values.get("file") is not None:
+        said = catalog.workload(values["file"], values.place_of("file"))
+        if said is None:
+            return None
+        fields |= said
+    fields |= _plain_fields(values, besides)
+    if not _is_whole(values):
+        return None  # something was wrong, and that was reported
+    if values.given("profile"):
+        profile = _profile(values["profile"], series, lambda value: profile_from([[value]]))
+        if profile is None:
+            return None
+        fields["profile"] = (profile, values.place_of("profile"))
+        if isinstance(profile, Mapping) and not values.given("repeat") and "repeat" in profile:
+            del fields["repeat"]
+    if values.given("metrics"):
+        metrics = _metrics(values, series)
+        if metrics is None:
+            return None
+        fields["metrics"] = (metrics, values.place_of("metrics"))
+    try:
+        workload = workload_from_fields({key: value for key, (value, _) in fields.items()})
+    except FieldError as error:
+        place = fields[error.field][1] if error.field in fields else values.place
+        report.problem(place, f"{error.field}: {error.reason}")
+        return None
+    if admission is not None:
+        _check(workload, fields, values, admission, rules, report)
+    return workload
+
+
+def _plain_fields(values: Values, besides: Collection[str]) -> Fields:
+    """Those that are taken as they are written, and the faults."""
+    fields: Fields = {}
+    apart = ("file", "profile", "metrics", "faults", *besides)
+    for key in values:
+        if key not in apart and values.given(key) and values[key] is not None:
+            fields[key] = (plain(values[key]), values.place_of(key))
+    if values.get("faults") is not None:
+        fields["faults"] = ([_given(each) for each in values["faults"]], values.place_of("faults"))
+    return fields
+
+
+def _given(fault: Values) -> dict[str, object]:
+    """What is said of a fault, defaults left out."""
+    keys = fault.section.keys
+    return {key.name: fault[key.name] for key in keys if fault.given(key.name) and fault[key.name] != key.default}
+
+
+def _is_whole(values: Values) -> bool:
+    """Whether all of the profile and the faults that was written could be read."""
+    return all(
+        was_read(values[key], node) or (key == "faults" and values[key] == ())
+        for key, node in values.nodes.items()
+        if key in ("profile", "faults")
+    )
+
+
+def _metrics(values: Values, series: Series) -> dict[str, object] | None:
+    """The profiles of metrics; None when one was wrong, which was reported."""
+    table = values.nodes["metrics"]
+    written = {key.text: node for key, node in table.entries} if isinstance(table, Table) else {}
+    metrics = {}
+    for name, value in values["metrics"].items():
+        profile = _profile(value, series, partial(_check_use, name))
+        metrics[name] = profile if was_read(value, written[name]) else None
+    return None if None in metrics.values() or len(metrics) != len(written) else metrics
+
+
+def _check_use(metric: str, value: object) -> None:
+    uses_from({metric: [[value]]})
+
+
+def _profile(value: object, series: Series, check: Callable[[object], object]) -> object:
+    """A profile as workloads take it: a list of texts is one text with commas.
+
+    :param check: raises ValueError for a value of a series that cannot be.
+    """
+    if isinstance(value, Values):
+        return plain(value) if "schedule" in value else series.activities(value, check)
+    if isinstance(value, tuple) and all(isinstance(each, str) for each in value):
+        return ",".join(value)
+    return plain(value)
+
+
+def _check(
+    workload: WorkloadSpec,
+    fields: Fields,
+    values: Values,
+    admission: Admission,
+    rules: FaultRules | None,
+    report: Report,
+) -> None:
+    try:
+        admission.check(workload)
+        if rules is not None:
+            brought_by("config", workload, rules)
+    except Refused as error:
+        place = fields[error.where][1] if error.where in fields else values.place
+        report.problem(place, f"{error.where}: {error.text}")

@@ -1,0 +1,182 @@
+"""/api/v1/devices: every device with all its quantities."""
+
+from __future__ import annotations
+
+import re
+
+from twisted.web.resource import Resource
+
+from fakedev.net.api.api_history import DeviceHistory
+from fakedev.net.api.topology import describe_links
+from fakedev.net.fleet.describe import describe_device, describe_part, describe_parts, describe_state
+from fakedev.net.fleet.faults import describe_explanations, describe_link_explanations
+from fakedev.net.http.api import ApiResource, Missing, as_http_error, missing, missing_node, numbered, page_of
+from fakedev.net.http.query import argument
+from fakedev.net.http.request import GuardedRequest
+from fakedev.net.http.response import Response, json_response
+from fakedev.sim.charts import History
+from fakedev.sim.entities.roster import RosterNode
+from fakedev.sim.entities.selectors import no_node
+from fakedev.sim.fleet import Fleet
+
+
+class Devices(ApiResource):
+    """The devices with all their quantities; ``node``, ``limit`` and ``offset`` choose some."""
+
+    query = ("node", "limit", "offset")
+
+    def __init__(self, fleet: Fleet, history: History) -> None:
+        super().__init__()
+        self._fleet = fleet
+        self._history = history
+
+    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
+        """The devices of a node, one of them below it."""
+        if not path and not request.postpath:
+            return self
+        name = path.decode("utf-8", "replace")
+        node = self._fleet.roster.node(name)
+        return missing_node(self._fleet.roster, name) if node is None else NodeDevices(self._fleet, self._history, node)
+
+    def get(self, request: GuardedRequest) -> Response:
+        """The devices in the order of the pages."""
+        roster = self._fleet.roster
+        wanted = argument(request, "node")
+        node = roster.node(wanted)
+        if wanted and node is None:
+            raise as_http_error(no_node(wanted, roster, "node"), is_item=True)
+        places = node.devices if node else roster.shown_devices.tolist()
+        shown, facts, of_node = [], [], None
+        for position in (places[place] for place in page_of(request, len(places))):
+            holder = roster.nodes[roster.node_position(position)]
+            if holder is not of_node:
+                facts, of_node = self._fleet.facts(holder), holder
+            index = position - holder.first
+            shown.append(describe_device(self._fleet, holder, index, facts[index]))
+        return json_response({"tick": self._fleet.state.tick, "devices": shown, "total": len(places)})
+
+
+class NodeDevices(ApiResource):
+    """The devices of one node, by index."""
+
+    def __init__(self, fleet: Fleet, history: History, node: RosterNode) -> None:
+        super().__init__()
+        self._fleet = fleet
+        self._history = history
+        self._node = node
+
+    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
+        """The device of that index."""
+        index = _number_below(path, len(self._node.devices))
+        return self._missing(path) if index is None else DeviceItem(self._fleet, self._history, self._node, index)
+
+    def refusal(self, request: GuardedRequest) -> Response:
+        """Nothing is here by itself."""
+        return self._missing(b"").refusal(request)
+
+    def _missing(self, path: bytes) -> Missing:
+        name = self._node.name
+        return missing("device", name.encode() + b"/" + path, numbered(name, len(self._node.devices), "it has none"))
+
+
+class DeviceItem(ApiResource):
+    """One device; its last ticks and its parts are below it."""
+
+    def __init__(self, fleet: Fleet, history: History, node: RosterNode, index: int) -> None:
+        super().__init__()
+        self.putChild(b"link", Links(fleet, node, index))
+        self.putChild(b"parts", Parts(fleet, node, index))
+        self.putChild(b"history", DeviceHistory(history, node.first + index, f"{node.name}/{index}"))
+        self._of = fleet, node, index
+
+    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
+        """The part of that number."""
+        fleet, node, index = self._of
+        parts = fleet.roster.parts.of(node.first + index)
+        number = _number_below(path, len(parts))
+        if number is not None:
+            return PartItem(fleet, node, parts[number])
+        name = f"{node.name}/{index}"
+        there = f"{numbered(name, len(parts), f'{name} is not divided')}; also there are history, link and parts"
+        return missing("part", name.encode() + b"/" + path, there)
+
+    def get(self, request: GuardedRequest) -> Response:
+        """The device with all its quantities, and why the most important are what they are."""
+        fleet, node, index = self._of
+        explained = describe_explanations(fleet, node.first + index)["explanations"]
+        device = describe_device(fleet, node, index, fleet.facts(node)[index])
+        state, links = describe_state(fleet, node.first + index), describe_links(fleet, node, index)
+        return json_response({**device, **state, "links": links, "explained": explained})
+
+
+class Parts(ApiResource):
+    """The parts of one device."""
+
+    isLeaf = True
+
+    def __init__(self, fleet: Fleet, node: RosterNode, index: int) -> None:
+        super().__init__()
+        self._of = fleet, node, index
+
+    def get(self, request: GuardedRequest) -> Response:
+        """Each with its names, what is the matter with it, its work, and the most important of its quantities."""
+        return json_response({"tick": self._of[0].state.tick, "parts": describe_parts(*self._of)})
+
+
+class PartItem(ApiResource):
+    """One part of a device."""
+
+    def __init__(self, fleet: Fleet, node: RosterNode, unit: int) -> None:
+        super().__init__()
+        self._of = fleet, node, unit
+
+    def get(self, request: GuardedRequest) -> Response:
+        """The part with all its quantities, and why the most important are what they are."""
+        fleet, node, unit = self._of
+        explained = describe_explanations(fleet, unit)["explanations"]
+        facts = dict(fleet.part_facts(node))[unit]
+        return json_response({**describe_part(fleet, unit, facts), "explained": explained})
+
+
+class Links(ApiResource):
+    """The links of one device."""
+
+    def __init__(self, fleet: Fleet, node: RosterNode, index: int) -> None:
+        super().__init__()
+        self._of = fleet, node, index
+
+    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
+        """The link of that number."""
+        fleet, node, index = self._of
+        if not path and not request.postpath:
+            return self
+        count = len(fleet.roster.links.of(node.first + index))
+        number = _number_below(path, count)
+        if number is not None:
+            return LinkItem(fleet, node, index, number)
+        name = f"{node.name}/{index}"
+        return missing("link", f"{name}/link/".encode() + path, numbered(name, count, f"{name} has none"))
+
+    def get(self, request: GuardedRequest) -> Response:
+        """Each with its other end, state, traffic and errors."""
+        return json_response({"links": describe_links(*self._of)})
+
+
+class LinkItem(ApiResource):
+    """One link of a device."""
+
+    def __init__(self, fleet: Fleet, node: RosterNode, index: int, number: int) -> None:
+        super().__init__()
+        self._of = fleet, node, index
+        self._number = number
+
+    def get(self, request: GuardedRequest) -> Response:
+        """The link with what it shows, and why."""
+        fleet, node, index = self._of
+        explained = describe_link_explanations(fleet, node.first + index, self._number)["explanations"]
+        return json_response({**describe_links(fleet, node, index)[self._number], "explained": explained})
+
+
+def _number_below(path: bytes, count: int) -> int | None:
+    """The number that a piece of a path is; None for what is none, and for those from ``count`` on."""
+    return int(path) if re.fullmatch(rb"[0-9]{1,6}", path) and int(path) < count else None

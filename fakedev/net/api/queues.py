@@ -1,0 +1,97 @@
+"""/api/v1/queues: the work queues, as numbers for scalers and scripts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.web.resource import Resource
+
+from fakedev.net.http.api import ApiResource, counted, missing, page_of
+from fakedev.net.http.request import GuardedRequest
+from fakedev.net.http.response import Response, json_response
+from fakedev.net.queues.figures import QueueFigures
+from fakedev.net.queues.queue_descriptions import describe_queue
+from fakedev.workqueue.histogram import Histogram
+from fakedev.workqueue.spec import BrokerSpec
+from fakedev.workqueue.statistics import ENDS
+
+
+class Queues(ApiResource):
+    """The queues; ``limit`` and ``offset`` choose some.
+
+    :param figures: None when the configuration has no queues.
+    """
+
+    query = ("limit", "offset")
+
+    def __init__(self, figures: QueueFigures | None) -> None:
+        super().__init__()
+        self._figures = figures
+
+    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
+        """A queue by name."""
+        if not path and not request.postpath:
+            return self
+        name = path.decode("utf-8", "replace")
+        names = self._figures.broker.queue_names if self._figures else ()
+        if self._figures is None or name not in names:
+            return missing("queue", path, counted(names) if names else "the configuration has no queues")
+        return QueueItem(self._figures, name)
+
+    def get(self, request: GuardedRequest) -> Response:
+        """The queues in the order of the configuration."""
+        figures = self._figures
+        names = figures.broker.queue_names if figures else ()
+        shown = [_described(figures, names[place]) for place in page_of(request, len(names)) if figures]
+        return json_response({"queues": shown, "total": len(names)})
+
+
+class QueueItem(ApiResource):
+    """One queue."""
+
+    isLeaf = True
+
+    def __init__(self, figures: QueueFigures, name: str) -> None:
+        super().__init__()
+        self._figures = figures
+        self._name = name
+
+    def get(self, request: GuardedRequest) -> Response:
+        """The queue."""
+        return json_response(_described(self._figures, self._name))
+
+
+def _described(figures: QueueFigures, name: str) -> dict[str, Any]:
+    """A queue: what the ports tell of it, its rates and maxima with what these cover, its histograms by outcome."""
+    seconds, snapshot, counted = figures.of(name)
+    spec = figures.spec
+    return {
+        **describe_queue(figures.broker, name, seconds),
+        "all": snapshot.waiting + snapshot.running,
+        "retries": counted.retries,
+        "window-seconds": spec.window_seconds,
+        "arrivals-per-second": counted.arrivals_per_second(seconds),
+        "services-per-second": counted.services_per_second(seconds),
+        "maxima": spec.maxima,
+        "maxima-seconds": _covered_seconds(spec),
+        "maxrun-seconds": counted.longest_run_seconds(seconds),
+        "maxwait-seconds": counted.longest_wait_seconds(seconds),
+        "maxtotal-seconds": counted.longest_total_seconds(seconds),
+        "wait-seconds": {outcome.value: _histogram(counted.wait[outcome]) for outcome in ENDS},
+        "run-seconds": {outcome.value: _histogram(counted.run[outcome]) for outcome in ENDS},
+    }
+
+
+def _covered_seconds(spec: BrokerSpec) -> float | None:
+    """How far back the maxima look; None when that is up to the scrapes."""
+    return {"window": spec.window_seconds, "interval": spec.interval_seconds, "since-scrape": None}[spec.maxima]
+
+
+def _histogram(histogram: Histogram) -> dict[str, Any]:
+    """Buckets as pairs of upper bound and how many values are not above it; the last bound, infinity, is null."""
+    buckets = histogram.cumulative()
+    return {
+        "count": buckets[-1][1],
+        "sum": histogram.total_seconds,
+        "buckets": [[None if bound == float("inf") else bound, count] for bound, count in buckets],
+    }

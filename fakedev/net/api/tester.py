@@ -1,0 +1,150 @@
+"""/api/v1/tester: the load of this service's tester."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from twisted.web.resource import Resource
+
+from fakedev.net.http.api import ApiResource, counted, json_body, missing
+from fakedev.net.http.request import GuardedRequest
+from fakedev.net.http.response import HttpError, Response, json_response
+from fakedev.net.tester.driver import PlanDriver
+from fakedev.net.tester.pages import shown_names
+from fakedev.net.tester.service import LoadTester, UnknownPlan
+from fakedev.tester.plan import ClosedLoad
+from fakedev.tester.report_values import statistics_values
+from fakedev.tester.timeline import Step
+
+#: The highest rate that can be asked for.
+MOST_PER_SECOND: Final = 100_000
+_SHARES: Final = (0.5, 0.99)
+_COLUMNS: Final = ("seconds", "started", "successes", "failures", "outstanding", "p50", "p99")
+
+
+class LoadCollection(ApiResource):
+    """All plans: look at them, change them."""
+
+    query = ("limit", "offset")
+
+    def __init__(self, tester: LoadTester) -> None:
+        super().__init__()
+        self._tester = tester
+
+    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
+        """One plan."""
+        drivers = self._tester.drivers
+        driver = drivers.get(path.decode("utf-8", "replace"))
+        return missing("plan", path, counted(list(drivers))) if driver is None else LoadPlan(self._tester, driver)
+
+    def get(self, request: GuardedRequest) -> Response:
+        """All plans, and the statistics of all together."""
+        return json_response({
+            "plans": [_described(driver) for driver in self._tester.drivers.values()],
+            "statistics": statistics_values(
+                self._tester.total, self._tester.now, self._tester.waiting, shown_names(request)
+            ),
+        })  # fmt: skip
+
+    def post(self, request: GuardedRequest, body: bytes) -> Response:
+        """``{"reset": true}``, ``{"parallel": 8}``, ``{"rate": 20}``; ``plan`` says whose number."""
+        wanted = _wanted(json_body(body))
+        try:
+            return json_response(self._changed(**wanted))
+        except UnknownPlan as reason:
+            raise HttpError(400, str(reason), "unknown-name", "plan") from None
+
+    def _changed(self, reset: bool, parallel: int | None, rate: float | None, plan: str) -> dict[str, Any]:
+        tester = self._tester
+        # Nothing is reset when there is no such plan.
+        if parallel is not None:
+            tester.parallel(plan)
+        if rate is not None:
+            tester.open_plan(plan)
+        if reset:
+            tester.reset()
+        changed: dict[str, Any] = {"reset": reset}
+        if parallel is not None:
+            changed["parallel"] = tester.set_parallel(parallel, plan)
+        if rate is not None:
+            changed["rate"] = tester.set_rate(rate, plan)
+        return changed
+
+
+def _wanted(fields: dict[str, Any]) -> dict[str, Any]:
+    """What a body asks for.
+
+    :raises HttpError: naming the field at fault.
+    """
+    wanted = {"reset": False, "parallel": None, "rate": None, "plan": ""} | fields
+    for name in fields:
+        if name not in ("reset", "parallel", "rate", "plan"):
+            text = f"{name[:100]}: there are reset, parallel, rate and plan"
+            raise HttpError(400, text, "bad-argument", name[:100])
+    if not isinstance(wanted["reset"], bool):
+        raise HttpError(400, "reset must be true or false", "bad-argument", "reset")
+    if not isinstance(wanted["plan"], str):
+        raise HttpError(400, "plan must be the name of a plan", "bad-argument", "plan")
+    if "parallel" in fields and type(wanted["parallel"]) is not int:
+        raise HttpError(400, "parallel must be a whole number", "bad-argument", "parallel")
+    if "rate" in fields and not (type(wanted["rate"]) in (int, float) and 0 <= wanted["rate"] <= MOST_PER_SECOND):
+        text = f"rate must be a number of requests per second, from 0 to {MOST_PER_SECOND}"
+        raise HttpError(400, text, "bad-argument", "rate")
+    if not wanted["reset"] and wanted["parallel"] is None and wanted["rate"] is None:
+        raise HttpError(400, 'nothing to do: give "reset": true, "parallel" or "rate"', "bad-argument", "body")
+    return wanted
+
+
+class LoadPlan(ApiResource):
+    """One plan; its course is below it."""
+
+    query = ("limit", "offset")
+
+    def __init__(self, tester: LoadTester, driver: PlanDriver) -> None:
+        super().__init__()
+        self.putChild(b"timeline", LoadTimeline(tester, driver.plan.name))
+        self._tester = tester
+        self._driver = driver
+
+    def get(self, request: GuardedRequest) -> Response:
+        """What it does, and its statistics."""
+        statistics = self._tester.statistics(self._driver.plan.name)
+        values = statistics_values(statistics, self._tester.now, self._driver.waiting, shown_names(request))
+        return json_response({**_described(self._driver), "statistics": values})
+
+
+class LoadTimeline(ApiResource):
+    """What happened when, for charts."""
+
+    isLeaf = True
+
+    def __init__(self, tester: LoadTester, plan: str) -> None:
+        super().__init__()
+        self._tester = tester
+        self._plan = plan
+
+    def get(self, request: GuardedRequest) -> Response:
+        """A row for each step since the last reset, 240 at most: the steps get longer as the run does."""
+        timeline, now = self._tester.statistics(self._plan).timeline, self._tester.now
+        rows = [_step(seconds, step) for seconds, step in timeline.steps(now)]
+        return json_response({"step-seconds": timeline.step_seconds, "columns": _COLUMNS, "rows": rows})
+
+
+def _step(seconds: float, step: Step) -> list[float | None]:
+    points = [round(step.total.quantile(share), 6) if step.total.count else None for share in _SHARES]
+    return [seconds, step.started, step.successes, step.failures, step.outstanding, *points]
+
+
+def _described(driver: PlanDriver) -> dict[str, Any]:
+    plan = driver.plan
+    return {
+        "plan": plan.name,
+        "queue": plan.queue,
+        "frontend": plan.frontend,
+        "arguments": plan.arguments,
+        "limit-seconds": plan.limit_seconds,
+        "model": "open" if driver.parallel is None else "closed",
+        "parallel": driver.parallel,
+        "most-parallel": driver.plan.load.most_parallel if isinstance(driver.plan.load, ClosedLoad) else None,
+        "rate": driver.rate,
+    }

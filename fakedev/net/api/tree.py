@@ -1,0 +1,65 @@
+"""The API's tree, /api/v1: collections and their items, each in a module of its own."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from twisted.web.resource import Resource
+
+from fakedev.net.api.api_faults import FaultKinds, FaultsApi
+from fakedev.net.api.api_history import FleetHistory
+from fakedev.net.api.api_journal import JournalApi
+from fakedev.net.api.api_stream import Stream
+from fakedev.net.api.control import Clock
+from fakedev.net.api.devices import Devices
+from fakedev.net.api.nodes import Identities, Nodes
+from fakedev.net.api.queues import Queues
+from fakedev.net.api.tester import LoadCollection
+from fakedev.net.api.workloads import Workloads
+from fakedev.net.fleet.faults import FaultHub
+from fakedev.net.http.api import ApiResource, Missing, counted, missing
+from fakedev.net.http.request import GuardedRequest
+from fakedev.net.http.resource import Folder
+from fakedev.net.http.response import Response
+from fakedev.net.web.program import Program
+
+_NO_PLANS: Final = "no load is put on queues: the configuration has no tester"
+
+
+class Version(ApiResource):
+    """All that there is, by name."""
+
+    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
+        """What is not there."""
+        return missing("resource", path, self._there)
+
+    def refusal(self, request: GuardedRequest) -> Response:
+        """Nothing is here by itself."""
+        return self.error(404, f"name a resource: {self._there}")
+
+    @property
+    def _there(self) -> str:
+        names = sorted(name.decode() for name in self.children)
+        return counted(names, len(names))
+
+
+def make_api(program: Program) -> Folder:
+    """The tree under /api."""
+    fleet, pages, history = program.fleet, program.pages, program.history
+    version = Version()
+    for name, resource in {
+        "workloads": Workloads(program.hub),
+        "faults": FaultsApi(FaultHub(fleet)),
+        "fault-kinds": FaultKinds(),
+        "devices": Devices(fleet, history),
+        "nodes": Nodes(fleet, pages),
+        "identities": Identities(fleet, pages),
+        "journal": JournalApi(fleet),
+        "clock": Clock(fleet, program.ticker),
+        "queues": Queues(program.queues),
+        "history": FleetHistory(history),
+        "stream": Stream(program.live),
+        "tester": Missing(_NO_PLANS, "tester") if program.tester is None else LoadCollection(program.tester),
+    }.items():
+        version.putChild(name.encode(), resource)
+    return Folder(errors_as_json=True, v1=version)

@@ -1,0 +1,74 @@
+"""/api/v1/workloads: list them, start one, look at one, stop it."""
+
+from __future__ import annotations
+
+from twisted.web.resource import Resource
+
+from fakedev.net.fleet.describe import describe_workloads
+from fakedev.net.fleet.workloads import WorkloadHub
+from fakedev.net.http.api import ApiResource, as_http_error, json_body, page_of
+from fakedev.net.http.request import GuardedRequest
+from fakedev.net.http.response import HttpError, Response, json_response
+from fakedev.spec.errors import Refused
+from fakedev.spec.workload_fields import workload_from_fields
+
+
+class Workloads(ApiResource):
+    """The workloads: list them, start one (which lives until it is stopped, ended or its ttl is over)."""
+
+    query = ("limit", "offset")
+
+    def __init__(self, hub: WorkloadHub) -> None:
+        super().__init__()
+        self._hub = hub
+
+    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
+        """A workload, by id or name."""
+        if not path and not request.postpath:
+            return self
+        return WorkloadItem(self._hub, path.decode("utf-8", "replace"))
+
+    def get(self, request: GuardedRequest) -> Response:
+        """All workloads, oldest first; ``limit`` and ``offset`` choose some."""
+        fleet = self._hub.fleet
+        every = list(fleet.workloads.by_id.values())
+        shown = describe_workloads(fleet, [every[place] for place in page_of(request, len(every))])
+        return json_response({"workloads": shown, "total": len(every)})
+
+    def post(self, request: GuardedRequest, body: bytes) -> Response:
+        """Start the workload that the body describes."""
+        fleet = self._hub.fleet
+        # As on the line ports: null is the same as a field that is not given.
+        fields = {name: value for name, value in json_body(body).items() if value is not None}
+        try:
+            workload_id = self._hub.start(workload_from_fields(fields))
+        except Refused as refusal:
+            raise as_http_error(refusal) from None
+        (described,) = describe_workloads(fleet, [fleet.workloads.by_id[workload_id]])
+        return json_response(described, 201, [("Location", f"/api/v1/workloads/{workload_id}")])
+
+
+class WorkloadItem(ApiResource):
+    """One workload: look at it, stop it."""
+
+    isLeaf = True
+
+    def __init__(self, hub: WorkloadHub, word: str) -> None:
+        super().__init__()
+        self._hub = hub
+        self._word = word
+
+    def get(self, request: GuardedRequest) -> Response:
+        """The workload of that id, or the oldest of that name."""
+        workloads = self._hub.fleet.workloads
+        found = workloads.find(self._word)
+        if not found:
+            raise HttpError(404, f"no workload {self._word!r}", "unknown-name", "workload")
+        return json_response(describe_workloads(self._hub.fleet, [workloads.by_id[found[0]]])[0])
+
+    def delete(self, request: GuardedRequest) -> Response:
+        """Stop it, or all of that name."""
+        try:
+            return json_response({"stopped": self._hub.stop(self._word)})
+        except Refused as refusal:
+            raise as_http_error(refusal, is_item=True) from None

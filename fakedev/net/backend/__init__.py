@@ -1,0 +1,1 @@
+"""The backend of a work queue: gets jobs, runs commands, reports."""

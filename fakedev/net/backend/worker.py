@@ -1,0 +1,156 @@
+"""One worker of a backend: takes jobs, one after the other, runs them and sends their results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from shlex import join
+from typing import assert_never
+
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from fakedev.net.backend.backend_device import DeviceFile
+from fakedev.net.backend.sources import FrontendLost, FrontendRefused, JobSource, TakenJob
+from fakedev.net.system.pause import Pause
+from fakedev.net.system.runs import CannotRun, Run
+from fakedev.workqueue.backend import BackendCommand, RequestFault
+from fakedev.workqueue.backend_pace import Ask, End, Pace, Retry, Step
+from fakedev.workqueue.outcome import Report
+from fakedev.workqueue.run_reports import no_run_report
+
+#: Starts the words of a command, with a time limit in seconds; raises RequestFault and CannotRun.
+Start = Callable[[Sequence[str], float], Run]
+
+
+class BackendWorker:
+    """Works until its pace, its frontend or :meth:`leave` ends it.
+
+    :param start: starts a run.
+    :param grace_seconds: how long a job may still run when the worker is to leave.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        source: JobSource,
+        start: Start,
+        command: BackendCommand,
+        device: DeviceFile,
+        pace: Pace,
+        *,
+        grace_seconds: float,
+        clock: IReactorTime,
+    ) -> None:
+        self._source = source
+        self._start = start
+        self._command = command
+        self._device = device
+        self._pace = pace
+        self._grace_seconds = grace_seconds
+        self._clock = clock
+        self._pause = Pause(clock)
+        self._leaving = False
+        self._grace_over = False
+        self._run: Run | None = None
+
+    async def work(self) -> End:
+        """Work to the end; how it ended."""
+        step: Step = Ask()
+        while not self._leaving:
+            match step:
+                case Ask():
+                    step = await self._ask(step.idle_seconds)
+                case Retry():
+                    await self._pause.wait(step.after_seconds)
+                    step = Ask()
+                case End():
+                    return step
+                case _:
+                    assert_never(step)
+        return step if isinstance(step, End) else End(0, "told to end")
+
+    def leave(self) -> None:
+        """Take no more jobs; finish the one that runs, or give it back when the grace period is over."""
+        if self._leaving:
+            return
+        self._leaving = True
+        self._pause.interrupt()
+        self._source.leave()
+        self._clock.callLater(self._grace_seconds, self._end_grace)
+
+    def cut(self) -> None:
+        """End at once, and the run with it; the frontend finds the connection closed."""
+        self._leaving = True
+        self._pause.interrupt()
+        self._source.cut()
+        if self._run is not None:
+            self._run.kill()
+
+    async def _ask(self, idle_seconds: float) -> Step:
+        """Take a job and see it through; the step after it."""
+        try:
+            if idle_seconds and not self._source.waits_for_work:
+                await self._pause.wait(idle_seconds)
+                if self._leaving:
+                    return Ask()
+            job = await self._source.take(idle_seconds)
+            if job is not None:
+                return await self._see_through(job)
+        except FrontendRefused as refused:
+            return self._pace.refused(str(refused))
+        except FrontendLost as lost:
+            step = self._pace.frontend_lost(str(lost), self._clock.seconds())
+            if isinstance(step, Retry):
+                self.log.warn("{lost}; trying again in {seconds:g} s", lost=lost, seconds=step.after_seconds)
+            return step
+        return Ask() if self._leaving else self._pace.queue_empty()
+
+    async def _see_through(self, job: TakenJob) -> Step:
+        if self._leaving and self._source.takes_back:
+            await self._source.give_back(job, "the backend ends")
+            return Ask()
+        try:
+            report = await self._report_of(job)
+        except CannotRun as fault:
+            await self._source.give_back(job, str(fault))
+            return End(1, str(fault))
+        if job.withdrawn:
+            self.log.warn("a job was not finished: {reason}", reason=job.withdrawn)
+        elif self._grace_over:
+            self.log.warn(
+                "a job was not over {seconds:g} s after the signal to end: {what}", seconds=self._grace_seconds,
+                what="it waits again" if self._source.takes_back else "its client is told",
+            )  # fmt: skip
+            await self._source.give_back(job, "the backend ended before the job did", report.run_seconds or 0.0)
+        else:
+            await self._source.finish(job, report)
+        return self._pace.got_work()
+
+    async def _report_of(self, job: TakenJob) -> Report:
+        """Run a job, or say why it cannot be run.
+
+        :raises CannotRun: when no job could.
+        """
+        try:
+            words = self._command.for_request(job.arguments, self._device.path())
+            self._run = run = self._start(words, self._command.limit_of(job.limit_seconds))
+        except RequestFault as fault:
+            self.log.warn("a request cannot be run: {fault}", fault=fault)
+            return no_run_report(str(fault))
+        job.watch(run.stop)
+        if self._grace_over:
+            run.stop()
+        report = await run.ended
+        self._run = None
+        self.log.info(
+            "{words}: exit code {code} after {seconds:.3f} s{error}",
+            words=join(words), code=report.exit_code, seconds=report.run_seconds,
+            error=report.error and f", {report.error}",
+        )  # fmt: skip
+        return report
+
+    def _end_grace(self) -> None:
+        self._grace_over = True
+        if self._run is not None:
+            self._run.stop()

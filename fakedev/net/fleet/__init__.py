@@ -1,0 +1,1 @@
+"""The running fleet: clock, workload port, workloads, faults, journal, record."""

@@ -1,0 +1,126 @@
+"""Between the peers of all ports and the fleet: faults are injected and cleared here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from twisted.logger import Logger
+
+from fakedev.sim.door import fault_id_of
+from fakedev.sim.events import ClearFault, InjectFault
+from fakedev.sim.explanation import Explanation, explain
+from fakedev.sim.faults.fault import Fault
+from fakedev.sim.faults.fields import fault_from_fields, fields_of_fault
+from fakedev.sim.fleet import Fleet
+from fakedev.sim.link_explanation import explain_link
+from fakedev.spec.errors import Refused
+
+#: Device words that are told of a fault; of more it is said how many there are.
+_MOST_WORDS = 100
+#: What clears every fault.
+ALL = "all"
+
+
+class FaultHub:
+    """Injects and clears faults for peers.
+
+    :ivar fleet: the fleet that they are in.
+    """
+
+    log = Logger()
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet = fleet
+
+    def inject(self, fields: Mapping[str, object], node: str = "") -> str:
+        """Inject the fault that the fields describe.
+
+        :param node: the node that device words without one speak of, unless the fields name one of the fleet.
+        :returns: its id.
+        :raises Refused: when it cannot be.
+        """
+        given = {name: value for name, value in fields.items() if value is not None}
+        if node and "devices" in given and self.fleet.roster.node(str(given.get("node"))) is None:
+            given["node"] = node
+        spec = fault_from_fields(given)
+        fault_id = fault_id_of(self.fleet.apply(InjectFault(spec)).sequence)
+        self.log.info("fault {id} injected: {kind}", id=fault_id, kind=spec.kind)
+        return fault_id
+
+    def clear(self, word: str) -> list[str]:
+        """Clear the fault of that id, or all.
+
+        :returns: their ids.
+        :raises Refused: when there is none of that id.
+        """
+        found = [word]
+        if word == ALL:
+            found = [each.fault_id for each in self.fleet.faults.by_id.values() if not each.is_cleared]
+        for fault_id in found:
+            self.fleet.apply(ClearFault(fault_id))
+            self.log.info("fault {id} cleared", id=fault_id)
+        return found
+
+    def find(self, fault_id: str) -> Fault:
+        """The fault of that id.
+
+        :raises Refused: when there is none.
+        """
+        fault = self.fleet.faults.by_id.get(fault_id)
+        if fault is None:
+            raise Refused("unknown-name", f"no fault {fault_id!r}", "fault")
+        return fault
+
+
+def describe_fault(fleet: Fleet, fault: Fault) -> dict[str, Any]:
+    """A fault: what it was injected with, and how it is doing."""
+    began = fault.since_seconds
+    waits = fault.period < 0
+    ends = fault.spec.duration_seconds
+    left = None
+    if ends and began is not None:
+        left = round(max(began + ends - fleet.state.seconds, 0.0), 6)
+    fields = fields_of_fault(fault.spec)
+    fields["devices"] = list(fault.spec.devices[:_MOST_WORDS])
+    more = len(fault.spec.devices) - _MOST_WORDS
+    return {
+        "id": fault.fault_id,
+        "state": "waiting" if waits else "active",
+        **fields,
+        **({"more-devices": more} if more > 0 else {}),
+        "device-count": len(fault.devices),
+        "active-devices": int(fault.on.sum()),
+        "since-seconds": began,
+        "remaining-seconds": left,
+    }
+
+
+def describe_explanations(fleet: Fleet, position: int, metric: str = "") -> dict[str, Any]:
+    """Why a device shows what it shows.
+
+    :param metric: a metric as in a workload's limit; empty for the most important ones.
+    :raises Refused: when no device of the fleet has the metric.
+    """
+    quantity = fleet.quantity_of(metric) if metric else ""
+    told = _told(explain(fleet, position, quantity))
+    return {"device": fleet.roster.unit_name(position), "tick": fleet.state.tick, "explanations": told}
+
+
+def describe_link_explanations(fleet: Fleet, position: int, number: int, metric: str = "") -> dict[str, Any]:
+    """Why a link of a device shows what it shows.
+
+    :param number: which of the links of the device.
+    :param metric: a metric of links; empty for all of them that are explained.
+    :raises Refused: when there is no such link, or no such metric of links.
+    """
+    told = _told(explain_link(fleet, position, number, metric))
+    name = f"{fleet.roster.unit_name(position)}/link/{number}"
+    return {"link": name, "tick": fleet.state.tick, "explanations": told}
+
+
+def _told(explanations: Sequence[Explanation]) -> list[dict[str, Any]]:
+    return [
+        {"metric": each.metric, "value": each.value, "text": each.text, "faults": list(each.faults)}
+        for each in explanations
+    ]

@@ -1,0 +1,78 @@
+"""Writes the journal to a file that is turned over when it is large: JSON Lines, bounded in all."""
+
+from __future__ import annotations
+
+import os
+from typing import IO
+
+import orjson
+from twisted.application.service import Service
+from twisted.logger import Logger
+
+from fakedev.sim.journal import Happening
+
+
+def _line(fields: dict[str, object]) -> bytes:
+    return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
+
+
+class JournalFile(Service):
+    """The journal in files: ``PATH``, before it ``PATH.1``, before that ``PATH.2``, ...
+
+    A line that would be longer than a file may be has null in place of its devices.
+
+    :param most_bytes: a file that would get longer is turned over.
+    :param keep: how many files there are at most, that which is written among them.
+    :raises OSError: when the file cannot be written.
+    :ivar failed: nothing more is written: writing failed, or the run is over.
+    """
+
+    log = Logger()
+
+    def __init__(self, path: str, most_bytes: int, keep: int) -> None:
+        self.setName("journal")
+        self._path = path
+        self._most_bytes = most_bytes
+        self._keep = keep
+        self.failed = False
+        self._file = self._opened()
+        self._size = self._file.tell()
+
+    def write(self, happening: Happening) -> None:
+        """Write one line; it is in the file when this returns."""
+        if self.failed:
+            return
+        line = _line(happening.fields())
+        if len(line) > self._most_bytes:
+            line = _line({**happening.fields(), "devices": None})
+        try:
+            if self._size and self._size + len(line) > self._most_bytes:
+                self._turn_over()
+            self._file.write(line)
+            self._size += len(line)
+        except OSError as error:
+            self.failed = True
+            self.log.error("the journal {path} ends here: {error}", path=self._path, error=str(error))
+
+    def stopService(self) -> None:
+        """The run is over."""
+        super().stopService()
+        self.failed = True
+        self._file.close()
+
+    def _opened(self) -> IO[bytes]:
+        # For its owner alone: names of pods and workloads are in it. What is there already stays.
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        return os.fdopen(descriptor, "ab", buffering=0)
+
+    def _turn_over(self) -> None:
+        self._file.close()
+        for number in range(self._keep - 1, 0, -1):
+            older = f"{self._path}.{number}"
+            newer = f"{self._path}.{number - 1}" if number > 1 else self._path
+            if os.path.exists(newer):
+                os.replace(newer, older)
+        if self._keep == 1:
+            os.truncate(self._path, 0)
+        self._file = self._opened()
+        self._size = self._file.tell()

@@ -1,0 +1,182 @@
+"""The simulator's clock: does the fleet's ticks when they are due, and moves it by hand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred, fail
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+
+from fakedev.net.http.statistics import Durations
+from fakedev.net.web.own_collectors import TICK_BUCKETS
+from fakedev.sim.events import ChangeClock
+from fakedev.sim.fleet import Fleet
+from fakedev.sim.workloads.workload import Verdict
+from fakedev.spec.errors import Refused
+
+#: Further behind than this, missed ticks are dropped and counted.
+_MOST_BEHIND_SECONDS: Final = 10.0
+#: Wall seconds that an advance by hand may hold the reactor for.
+_SLICE_SECONDS: Final = 0.01
+#: Ticks of one advance: more is surely a slip of the hand.
+MOST_TICKS: Final = 10_000_000
+
+
+class Ticker(Service):
+    """Does one tick of the fleet whenever one is due.
+
+    :param speed: simulated seconds per wall second; 0: only :meth:`advance` moves the clock.
+    :param tell: is given the verdicts of each tick.
+    :param ticked: is called after each tick.
+    :ivar ticks: ticks done since the start.
+    :ivar missed: ticks that were dropped because the program had fallen too far behind.
+    :ivar failures: ticks that raised; they are logged and the clock goes on.
+    :ivar lag_seconds: how late the last tick was.
+    :ivar durations: how long ticks took.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        speed: float,
+        clock: IReactorTime,
+        tell: Callable[[list[Verdict]], None],
+        ticked: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.setName("ticker")
+        self._fleet = fleet
+        self._clock = clock
+        self._tell = tell
+        self._ticked = ticked
+        self.speed = speed
+        self._wall_per_tick = fleet.spec.tick_seconds / speed if speed else 0.0
+        self._loop = LoopingCall(self._on_time)
+        self._loop.clock = clock
+        self._loop_done: Deferred[object] | None = None
+        self._catching_up = False
+        self._last_seconds = 0.0
+        self._advance: Deferred[int] | None = None
+        self._remaining = 0
+        self.ticks = self.missed = self.failures = 0
+        self.lag_seconds = 0.0
+        self._last_failed = False
+        self.durations = Durations(TICK_BUCKETS)
+
+    def startService(self) -> None:
+        """Begin: the first tick is due one tick from now."""
+        super().startService()
+        self._last_seconds = self._clock.seconds()
+        if self.speed:
+            self._set_clock("start")
+            self._loop_done = self._loop.start(self._wall_per_tick, now=False)
+
+    def stopService(self) -> Deferred[object] | None:
+        """Stop ticking; an advance under way ends where it is."""
+        super().stopService()
+        self._remaining = 0
+        if self._loop.running:
+            self._loop.stop()
+        return self._loop_done
+
+    def trouble(self) -> str | None:
+        """Why the simulation is not well: no tick for long, or the last one failed. None when it is."""
+        if not self.running:
+            return "the clock is stopped"
+        if self._last_failed:
+            return f"tick {self._fleet.state.tick + 1} failed; the log says why"
+        if self.speed and self._advance is None:
+            overdue = self._clock.seconds() - self._fleet.due_seconds(self._fleet.state.tick + 1)
+            if overdue > _MOST_BEHIND_SECONDS:
+                return f"the next tick is {overdue:.0f} s overdue"
+        return None
+
+    def advance(self, seconds: float) -> Deferred[int]:
+        """Move the simulated clock on by hand, in slices that leave the reactor free.
+
+        A part of a tick counts as a whole one.
+
+        :returns: fires with the number of the tick that was reached; fails with Refused.
+        """
+        ticks = math.ceil(round(seconds / self._fleet.spec.tick_seconds, 9))
+        if not 1 <= ticks <= MOST_TICKS:
+            text = f"{seconds:g} seconds are {ticks:.7g} ticks: give a time that is 1 to {MOST_TICKS} ticks"
+            return fail(Refused("bad-argument", text, "duration"))
+        if self._advance is not None:
+            return fail(Refused("busy", "the clock is being moved already", "duration"))
+        self._remaining = ticks
+        self._advance = done = Deferred()
+        self._fleet.apply(ChangeClock(self._clock.seconds(), 0.0, f"advance by {ticks} ticks"))
+        self._advance_slice()
+        return done
+
+    def _advance_slice(self) -> None:
+        until = self._clock.seconds() + _SLICE_SECONDS
+        while self._remaining and self._clock.seconds() < until:
+            self._remaining -= 1
+            self._tick()
+        if self._remaining:
+            self._clock.callLater(0, self._advance_slice)
+            return
+        done, self._advance = self._advance, None
+        if self.speed and self.running:
+            self._set_clock("advanced")
+        if done is not None:
+            done.callback(self._fleet.state.tick)
+
+    def _set_clock(self, reason: str) -> None:
+        self._fleet.apply(ChangeClock(self._clock.seconds(), self._wall_per_tick, reason))
+        if self._loop.running:
+            self._loop.reset()
+
+    def _on_time(self) -> None:
+        """The loop's call. While ticks are made up it is for those calls to go on: one tick a reactor turn."""
+        if not self._catching_up:
+            self._beat()
+
+    def _beat(self) -> None:
+        """Do a tick if one is due; when several are, the others follow, one a reactor turn."""
+        self._catching_up = False
+        if self._advance is not None or not self.running:
+            return
+        now = self._clock.seconds()
+        if now < self._last_seconds:
+            self._set_clock("the wall clock was set back")
+        self._last_seconds = now
+        behind = now - self._fleet.due_seconds(self._fleet.state.tick + 1)
+        if behind < -1e-6:
+            return
+        if behind > _MOST_BEHIND_SECONDS:
+            dropped = int(behind / self._wall_per_tick)
+            self.missed += dropped
+            self.log.warn("{dropped} ticks dropped: {behind:.1f} s behind", dropped=dropped, behind=behind)
+            self._fleet.apply(ChangeClock(now - self._wall_per_tick, self._wall_per_tick, f"{dropped} ticks dropped"))
+            behind = 0.0
+        self.lag_seconds = behind
+        self._tick()
+        # A tick that failed is tried again with the next beat: at once it would only fail again.
+        if behind >= self._wall_per_tick and not self._last_failed:
+            self._catching_up = True
+            self._clock.callLater(0, self._beat)
+
+    def _tick(self) -> None:
+        """One tick; whatever it raises is logged and counted, and the clock goes on."""
+        started = self._clock.seconds()
+        try:
+            verdicts = self._fleet.advance()
+            self.ticks += 1
+            self._last_failed = False
+            self._ticked()
+            if verdicts:
+                self._tell(verdicts)
+        except Exception:
+            self.failures += 1
+            self._last_failed = True
+            self.log.failure("tick {tick} failed", tick=self._fleet.state.tick + 1)
+        self.durations.observe(self._clock.seconds() - started)

@@ -1,0 +1,78 @@
+"""Between the peers of all ports and the fleet: who started a workload is told when it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twisted.logger import Logger, LogLevel
+
+from fakedev.sim.door import workload_id_of
+from fakedev.sim.events import DropWorkload, StartWorkload, StopWorkload
+from fakedev.sim.fleet import Fleet
+from fakedev.sim.workloads.churn import is_churn
+from fakedev.sim.workloads.workload import Verdict
+from fakedev.spec.errors import Refused
+from fakedev.spec.fleet import WorkloadSpec
+
+Listener = Callable[[Verdict], None]
+
+
+class WorkloadHub:
+    """Starts and stops workloads for peers, and hands out verdicts.
+
+    :ivar fleet: the fleet that the workloads run on.
+    """
+
+    log = Logger()
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet = fleet
+        self._listeners: dict[str, Listener] = {}
+
+    def start(self, spec: WorkloadSpec, listener: Listener | None = None) -> str:
+        """Start a workload; the listener is told its end.
+
+        :returns: its id.
+        :raises Refused: when it cannot run.
+        """
+        workload_id = workload_id_of(self.fleet.apply(StartWorkload(spec)).sequence)
+        if listener is not None:
+            self._listeners[workload_id] = listener
+        self.log.debug("workload {id} ({name}) starts", id=workload_id, name=spec.name)
+        return workload_id
+
+    def stop(self, word: str, reason: str = "stopped") -> list[str]:
+        """Stop the workload of that id, or all of that name.
+
+        :returns: their ids.
+        :raises Refused: when there is none.
+        """
+        found = [each for each in self.fleet.workloads.find(word) if not self.fleet.turnstile.is_ending(each)]
+        if not found:
+            raise Refused("unknown-name", f"no workload {word!r}", "workload")
+        for workload_id in found:
+            self.fleet.apply(StopWorkload(workload_id, reason))
+        return found
+
+    def drop(self, workload_id: str) -> None:
+        """The peer of a workload is gone: so is the workload. Nothing, when it had ended already."""
+        self._listeners.pop(workload_id, None)
+        if workload_id in self.fleet.workloads.by_id:
+            self.fleet.apply(DropWorkload(workload_id))
+
+    def tell(self, verdicts: list[Verdict]) -> None:
+        """Hand out the verdicts of a tick."""
+        for verdict in verdicts:
+            # Those that come and go by themselves are many, and the journal has them.
+            level = LogLevel.debug if is_churn(verdict.workload_id) else LogLevel.info
+            self.log.emit(
+                level, "workload {id} ({name}) ended with {code}: {text}",
+                id=verdict.workload_id, name=verdict.name, code=verdict.code, text=verdict.text,
+            )  # fmt: skip
+            listener = self._listeners.pop(verdict.workload_id, None)
+            if listener is None:
+                continue
+            try:
+                listener(verdict)
+            except Exception:
+                self.log.failure("the end of workload {id} could not be told", id=verdict.workload_id)

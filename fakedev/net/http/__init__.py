@@ -1,0 +1,1 @@
+"""HTTP: the guard that every port has, requests, responses, bodies."""

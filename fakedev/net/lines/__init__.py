@@ -1,0 +1,1 @@
+"""The line server and the client for line protocols."""

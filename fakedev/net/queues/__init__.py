@@ -1,0 +1,1 @@
+"""The work queues: ports, hub, figures, metrics."""

@@ -1,0 +1,1 @@
+"""The operating system: addresses, sockets, signals, logs, processes, memory, threads."""

@@ -1,0 +1,212 @@
+"""Runs commands, each in a process group of its own, of which nothing is left when the run is over."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Sequence
+from typing import Any, Final
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall
+from twisted.internet.protocol import ProcessProtocol
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from fakedev.net.system.process_groups import ProcessGroups, SystemGroups
+from fakedev.net.system.runs import CannotRun
+from fakedev.workqueue.outcome import Report
+from fakedev.workqueue.run_reports import command_report, limit_report, stopped_report
+
+#: How often is looked whether the rest of a group has gone.
+LOOK_AGAIN_SECONDS: Final = 0.02
+#: After SIGKILL only a process that hangs in the kernel is still there.
+AFTER_KILL_SECONDS: Final = 1.0
+
+
+class CommandRun(ProcessProtocol):
+    """One run of a command.
+
+    SIGTERM goes to its group at its time limit, or when :meth:`stop` is called, and to what it leaves behind when it
+    ends by itself; SIGKILL after a grace period.
+
+    :param limit_seconds: 0 for none.
+    :ivar ended: fires with the Report when nothing of the group is left.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self, command: str, limit_seconds: float, kill_after_seconds: float, clock: Any, groups: ProcessGroups
+    ) -> None:
+        self.ended: Deferred[Report] = Deferred()
+        self._command = command
+        self._limit_seconds = limit_seconds
+        self._kill_after_seconds = kill_after_seconds
+        self._clock = clock
+        self._groups = groups
+        self._leader = 0
+        self._began_seconds = 0.0
+        self._calls: list[IDelayedCall] = []
+        self._is_stopping = False
+        self._is_killed = False
+        self._hit_limit = False
+        self._report: Report | None = None
+
+    def stop(self) -> None:
+        """Ask the group to end, and end it when it has not done so after the grace period."""
+        if self._is_stopping or self.ended.called:
+            return
+        self._is_stopping = True
+        self._signal(signal.SIGTERM)
+        self._later(self._kill_after_seconds, self.kill)
+
+    def kill(self) -> None:
+        """End the group now."""
+        if self._is_killed or self.ended.called:
+            return
+        self._is_stopping = self._is_killed = True
+        self._signal(signal.SIGKILL)
+        if self._report is not None:
+            self._later(AFTER_KILL_SECONDS, self._give_up)
+
+    def connectionMade(self) -> None:
+        """The command was started."""
+        self._leader = self.transport.pid
+        self._began_seconds = self._clock.seconds()
+        if self._limit_seconds:
+            self._later(self._limit_seconds, self._reach_limit)
+
+    def processEnded(self, reason: Failure) -> None:
+        """The command itself has ended; others of its group may not have."""
+        run_seconds = self._clock.seconds() - self._began_seconds
+        status = reason.value
+        if self._hit_limit:
+            self._report = limit_report(self._command, self._limit_seconds, run_seconds)
+        elif self._is_stopping:
+            self._report = stopped_report(self._command, run_seconds)
+        else:
+            self._report = command_report(self._command, status.exitCode or 0, status.signal or 0, run_seconds)
+        if self._is_killed:
+            self._later(AFTER_KILL_SECONDS, self._give_up)
+        self._look_for_rest()
+
+    def _reach_limit(self) -> None:
+        if self._report is None and not self._is_stopping:
+            self._hit_limit = True
+            self.stop()
+
+    def _look_for_rest(self) -> None:
+        if self._groups.is_gone(self._leader):
+            self._finish()
+            return
+        if not self._is_stopping:
+            self.log.debug("{command} has ended and left processes behind: they are ended too", command=self._command)
+            self.stop()
+        if self._is_killed:
+            self._signal(signal.SIGKILL)  # those that were being made when the others were killed
+        self._later(LOOK_AGAIN_SECONDS, self._look_for_rest)
+
+    def _give_up(self) -> None:
+        self.log.warn("{command} left processes behind that SIGKILL does not end", command=self._command)
+        self._finish()
+
+    def _finish(self) -> None:
+        for call in self._calls:
+            if call.active():
+                call.cancel()
+        report = self._report
+        assert report is not None
+        self.ended.callback(report)
+
+    def _signal(self, number: int) -> None:
+        if self._report is None:
+            self._groups.signal(self._leader, number)
+        else:
+            self._groups.signal_rest(self._leader, number)
+
+    def _later(self, seconds: float, action: Any) -> None:
+        self._calls = [call for call in self._calls if call.active()]
+        self._calls.append(self._clock.callLater(seconds, action))
+
+
+class ProcessRunner:
+    """Starts commands, all in one working directory and with one fate for their input and output.
+
+    A command inherits this program's environment, and its input and output, or has /dev/null in their place.
+
+    :param folder: working directory; empty for this program's.
+    :param kill_after_seconds: between SIGTERM and SIGKILL.
+    :param setsid: path of the program that makes the group; looked for when it is empty.
+    :raises CannotRun: when it is not found.
+    """
+
+    def __init__(
+        self,
+        reactor: Any,
+        *,
+        folder: str = "",
+        null_in: bool = False,
+        null_out: bool = False,
+        kill_after_seconds: float,
+        groups: ProcessGroups | None = None,
+        setsid: str = "",
+    ) -> None:
+        self._reactor = reactor
+        self._folder = folder
+        self._kill_after_seconds = kill_after_seconds
+        self._groups = groups or SystemGroups()
+        self._setsid = setsid or _setsid()
+        nothing = os.open(os.devnull, os.O_RDWR)
+        nulls = {0: null_in, 1: null_out, 2: null_out}
+        self._descriptors = {number: nothing if null else _own(number, nothing) for number, null in nulls.items()}
+
+    def start(self, words: Sequence[str], limit_seconds: float) -> CommandRun:
+        """Start a command.
+
+        :param words: the absolute path of the program and its arguments.
+        :param limit_seconds: 0 for none.
+        :raises CannotRun: when the program or the working directory is not there or not usable, or nothing can be
+            started.
+        """
+        path = words[0]
+        self.check(path)
+        run = CommandRun(path, limit_seconds, self._kill_after_seconds, self._reactor, self._groups)
+        # setsid, not being the leader of a group, makes one and becomes the command, with the same process id.
+        arguments = [self._setsid, *words]
+        try:
+            self._reactor.spawnProcess(
+                run, self._setsid, arguments, env=None, path=self._folder or None, childFDs=self._descriptors
+            )
+        except OSError as error:
+            raise CannotRun(f"cannot start {path}: {error.strerror}") from None
+        return run
+
+    def check(self, path: str) -> None:
+        """Find out what would keep a program from being started.
+
+        :raises CannotRun: naming it.
+        """
+        if self._folder and not os.path.isdir(self._folder):
+            raise CannotRun(f"the working directory {self._folder} is not there")
+        if not os.path.isfile(path):
+            raise CannotRun(f"the command {path} is not there")
+        if not os.access(path, os.X_OK):
+            raise CannotRun(f"the command {path} is not executable for this user")
+
+
+def _setsid() -> str:
+    path = shutil.which("setsid")
+    if path is None:
+        raise CannotRun("the program setsid (of util-linux) is not installed, and process groups need it")
+    return path
+
+
+def _own(number: int, nothing: int) -> int:
+    """This program's own descriptor, or that of /dev/null when it was started without."""
+    try:
+        os.fstat(number)
+    except OSError:
+        return nothing
+    return number

@@ -1,0 +1,286 @@
+"""Listening on one address as a service: clear errors at the start, the real address, a polite end."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+from weakref import WeakSet
+
+from twisted.application.service import MultiService, Service
+from twisted.internet import defer, endpoints
+from twisted.internet.base import ReactorBase
+from twisted.internet.error import CannotListenError
+from twisted.internet.interfaces import IListeningPort, IProtocolFactory
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from fakedev.net.system.unix_sockets import DEFAULT_MODE, OwnedUnixPort, SocketPathError, group_number, prepare_path
+
+#: Connections that wait for accept: a thousand may come at once.
+BACKLOG = 1024
+_LOOK_AGAIN_SECONDS = 0.02
+
+_PLAIN_REASONS = {
+    errno.EADDRINUSE: "the address is in use by another program",
+    errno.EADDRNOTAVAIL: "this machine has no such address",
+    errno.EACCES: "this user may not listen there",
+    errno.EAFNOSUPPORT: "this machine has no such kind of address",
+}
+
+
+class Address(Protocol):
+    """Where to listen, as the configuration says it."""
+
+    @property
+    def kind(self) -> str:
+        """``tcp``, ``unix`` or ``endpoint``."""
+
+    @property
+    def host(self) -> str:
+        """A host name or number; empty for all of IPv4."""
+
+    @property
+    def port(self) -> int:
+        """A TCP port; 0 for any that is free."""
+
+    @property
+    def path(self) -> str:
+        """The path of a UNIX socket."""
+
+    @property
+    def mode(self) -> int | None:
+        """The rights of a UNIX socket; None for 660."""
+
+    @property
+    def group(self) -> str | None:
+        """The group of a UNIX socket; None for the one that a new file gets."""
+
+    @property
+    def description(self) -> str:
+        """A Twisted endpoint string, of kind ``endpoint``."""
+
+    @property
+    def display(self) -> str:
+        """The address for people."""
+
+
+class CannotListen(Exception):
+    """An address cannot be listened on; the text is a whole sentence for people."""
+
+
+class CannotStart(Exception, SystemExit):
+    """Ends the program with code 1, after the reason was logged.
+
+    Two in one, because of twistd: only on an ordinary exception does it remove its pid file and tell the program that
+    waits for the daemon; only a SystemExit ends without a traceback.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.code = 1
+
+
+class ListeningService(Service):
+    """Listens on one address from the start to the stop of the application.
+
+    :param make_folder: make the folder of a UNIX socket, for this user alone, when it is missing.
+    :ivar failure: why listening failed, once it has.
+    """
+
+    log = Logger()
+    #: How long connections may take to send what is already written when the service stops.
+    closing_seconds = 2.0
+    #: What makes an endpoint of its description.
+    endpoint_of: Callable[..., Any] = staticmethod(endpoints.serverFromString)
+
+    def __init__(
+        self, address: Address, factory: IProtocolFactory, reactor: Any = None, make_folder: bool = False
+    ) -> None:
+        if reactor is None:
+            from twisted.internet import reactor  # noqa: PLC0415 - importing it installs it
+        self.address = address
+        self.factory = factory
+        self.failure: CannotListen | None = None
+        self._reactor = reactor
+        self._make_folder = make_folder
+        self._port: Any = None
+        self._waiting: defer.Deferred[Any] | None = None
+        self._transports: WeakSet[Any] = WeakSet()
+        self._make_transport: Callable[..., Any] | None = None
+
+    @property
+    def where(self) -> Any:
+        """The real address (IPv4Address, IPv6Address or UNIXAddress), or None before the start."""
+        return None if self._port is None else self._port.getHost()
+
+    @property
+    def display(self) -> str:
+        """The real address for people: ``127.0.0.1:9400``, ``[::1]:9400``, ``*:9400`` or a path."""
+        where = self.where
+        port = getattr(where, "port", None)
+        if port is None:
+            return self.address.path or self.address.display
+        if self.address.kind == "tcp":
+            # The host for people: of many addresses that are listened on as one it is the first that is meant.
+            return f"{self.address.display.rpartition(':')[0]}:{port}"
+        host = where.host
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    def privilegedStartService(self) -> None:
+        """Begin to listen (called before privileges are given up).
+
+        :raises CannotListen: when the address cannot be had.
+        """
+        super().privilegedStartService()
+        self._listen()
+
+    def startService(self) -> None:
+        """Begin to listen if that was not done with privileges."""
+        super().startService()
+        self._listen()
+
+    def stopService(self) -> defer.Deferred[None]:
+        """Stop listening, let connections send what is written, then close them."""
+        super().stopService()
+        return defer.Deferred.fromCoroutine(self._stop())
+
+    def abandon(self) -> None:
+        """Leave no socket file behind when the program ends without its reactor having run."""
+        if isinstance(self._port, OwnedUnixPort):
+            self._port.remove_file()
+
+    def _listen(self) -> None:
+        if self._port is not None or self._waiting is not None:
+            return
+        try:
+            if self.address.kind == "unix":
+                self._listening(self._listen_unix())
+            elif self.address.kind == "tcp":
+                self._listening(
+                    self._reactor.listenTCP(
+                        self.address.port, self.factory, backlog=BACKLOG, interface=self.address.host
+                    )
+                )
+            else:
+                self._listen_endpoint()
+        except (CannotListenError, SocketPathError, ValueError, OSError) as reason:
+            raise self._failed(reason) from None
+
+    def _listen_unix(self) -> IListeningPort:
+        address = self.address
+        mode = DEFAULT_MODE if address.mode is None else address.mode
+        group = None if address.group is None else group_number(address.group)
+        prepare_path(address.path, self._make_folder)
+        # Only a reactor with real descriptors can run a port of ours; the in-memory ones of tests keep a record.
+        if not isinstance(self._reactor, ReactorBase):
+            return self._reactor.listenUNIX(address.path, self.factory, backlog=BACKLOG, mode=mode)
+        port = OwnedUnixPort(
+            address.path, self.factory, backlog=BACKLOG, mode=mode, group=group, reactor=self._reactor
+        )
+        port.startListening()
+        return port
+
+    def _listen_endpoint(self) -> None:
+        endpoint = self.endpoint_of(self._reactor, self.address.description)
+        waiting = self._waiting = endpoint.listen(self.factory)
+        failed_now: list[Failure] = []
+        waiting.addCallbacks(self._listening, failed_now.append)
+        if failed_now:
+            self._waiting = None
+            failed_now[0].raiseException()
+        # From here on nobody is left to raise to: a program that is deaf must not run on.
+        waiting.addErrback(lambda _: None)
+        waiting.addCallback(lambda _: self._stop_program(failed_now) if failed_now else None)
+
+    def _stop_program(self, failures: list[Failure]) -> None:
+        if not failures[0].check(defer.CancelledError):
+            self.log.critical("{text}", text=str(self._failed(failures[0].value)))
+            self._reactor.stop()
+
+    def _listening(self, port: Any) -> None:
+        self._port = port
+        self._make_transport = getattr(port, "transport", None)
+        if self._make_transport is not None:
+            port.transport = self._accept  # Twisted's documented hook
+
+    def _accept(self, *args: Any) -> Any:
+        assert self._make_transport is not None
+        transport = self._make_transport(*args)
+        # An answer goes out whole: waiting for more only delays it.
+        transport.setTcpNoDelay(True)
+        self._transports.add(transport)
+        return transport
+
+    def _failed(self, reason: BaseException) -> CannotListen:
+        self.failure = CannotListen(f"cannot listen on {self.address.display}: {_plain(reason)}")
+        return self.failure
+
+    async def _stop(self) -> None:
+        if self._port is None:
+            if self._waiting is not None:
+                self._waiting.cancel()
+            return
+        port, self._port = self._port, None
+        await defer.maybeDeferred(port.stopListening)
+        for transport in self._connected():
+            transport.loseConnection()
+        until = self._reactor.seconds() + self.closing_seconds
+        while self._connected() and self._reactor.seconds() < until:
+            await deferLater(self._reactor, _LOOK_AGAIN_SECONDS)
+        for transport in self._connected():
+            transport.abortConnection()
+
+    def _connected(self) -> list[Any]:
+        return [transport for transport in list(self._transports) if transport.connected]
+
+
+class Listeners(MultiService):
+    """All addresses of the application: when one cannot be had the program ends with code 1 and one clear line.
+
+    To be started before the reactor runs, as twistd does: inside it nobody can end the program by an exception.
+    """
+
+    log = Logger()
+
+    def __init__(self, services: Iterable[ListeningService] = ()) -> None:
+        super().__init__()
+        self.setName("listeners")
+        for service in services:
+            service.setServiceParent(self)
+
+    @property
+    def failure(self) -> CannotListen | None:
+        """Why an address cannot be listened on, once one has failed: the program's code is then 1."""
+        return next((service.failure for service in self if service.failure), None)
+
+    def privilegedStartService(self) -> None:
+        """Listen everywhere or end."""
+        self._all_or_none(super().privilegedStartService)
+
+    def startService(self) -> None:
+        """Listen everywhere or end, where that was not done with privileges."""
+        self._all_or_none(super().startService)
+
+    def _all_or_none(self, start: Callable[[], None]) -> None:
+        try:
+            start()
+        except CannotListen as reason:
+            for service in self:
+                service.abandon()
+            self.log.critical("{text}", text=str(reason))
+            raise CannotStart(str(reason)) from None
+
+
+def _plain(reason: BaseException) -> str:
+    """Why listening failed, for people."""
+    if isinstance(reason, CannotListenError):
+        reason = reason.socketError
+    if isinstance(reason, socket.gaierror):
+        return "there is no such host"
+    if isinstance(reason, OSError) and reason.errno is not None:
+        return _PLAIN_REASONS.get(reason.errno) or os.strerror(reason.errno).lower()
+    return str(reason) or type(reason).__name__

@@ -1,0 +1,1 @@
+"""Test clients: they put load on a queue, measure and report."""

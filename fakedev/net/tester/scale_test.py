@@ -1,0 +1,142 @@
+"""Doubles backends and load, and measures what each step brings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from twisted.application.service import Service
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from fakedev.net.tester.scale_backends import Backends, CannotScale
+from fakedev.net.tester.service import LoadTester
+from fakedev.tester.scaling import ScaleStep
+from fakedev.tester.statistics import Statistics
+
+#: Stretches of time that a step is measured in, to know how much its rate varies.
+STRETCHES: Final = 10
+
+
+@dataclass(frozen=True)
+class ScaleSettings:
+    """How it is done.
+
+    :param most: backends of the last step, at most.
+    :param per_backend: parallel requests for each backend.
+    :param settle_seconds: under load before each measurement.
+    :param measure_seconds: how long each step is measured.
+    """
+
+    most: int
+    per_backend: int = 1
+    settle_seconds: float = 3.0
+    measure_seconds: float = 20.0
+
+
+class ScaleTest(Service):
+    """All steps, one after the other; then calls ``over``.
+
+    :param tester: has one plan, of the closed model.
+    :param tell: is told how it goes.
+    :ivar steps: what was measured.
+    :ivar problem: why it ended early; empty when it did not.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        tester: LoadTester,
+        backends: Backends,
+        settings: ScaleSettings,
+        reactor: Any,
+        over: Callable[[], None],
+        tell: Callable[[str], None],
+    ) -> None:
+        self.steps: list[ScaleStep] = []
+        self.problem = ""
+        self._tester = tester
+        self._backends = backends
+        self._settings = settings
+        self._reactor = reactor
+        self._over = over
+        self._tell = tell
+        self._running: Deferred[None] | None = None
+
+    def startService(self) -> None:
+        """Begin."""
+        super().startService()
+        self._tester.startService()
+        self._running = Deferred.fromCoroutine(self._run())
+        self._running.addErrback(self._failed)
+        self._running.addCallback(lambda _: self._over())
+
+    def stop_all(self) -> Deferred[None]:
+        """End at once, with the backends that were started; fires when these have ended."""
+        if self._running is not None and not self._running.called:
+            self._over = _nothing
+            self.problem = self.problem or "it was stopped"
+            self._running.cancel()
+        self._tester.stopService()
+        return Deferred.fromCoroutine(self._backends.end())
+
+    async def _run(self) -> None:
+        count = 1
+        while count <= self._settings.most:
+            # The load first: backends of the original are known to the frontend only while they work.
+            self._tester.set_parallel(count * self._settings.per_backend)
+            await self._backends.become(count)
+            step = await self._measured(count)
+            self._backends.check()
+            self.steps.append(step)
+            noun = "backend" if count == 1 else "backends"
+            self._tell(f"{count} {noun}: {step.rate:.3f} requests/s, {step.failures} failed")
+            count *= 2
+        self._tester.set_parallel(0)
+
+    async def _measured(self, count: int) -> ScaleStep:
+        settings, statistics = self._settings, self._tester.total
+        await deferLater(self._reactor, settings.settle_seconds)
+        # What ends in a stretch belongs to it, whenever it started: no reset, after which that would count nowhere.
+        began = _Reading(statistics, self._reactor.seconds())
+        rates: list[float] = []
+        before = now = began
+        for _ in range(STRETCHES):
+            await deferLater(self._reactor, settings.measure_seconds / STRETCHES)
+            before, now = now, _Reading(statistics, self._reactor.seconds())
+            rates.append((now.successes - before.successes) / (now.seconds - before.seconds))
+        means = {part: now.mean_since(began, part) for part in ("run", "wait", "communication")}
+        return ScaleStep(
+            count, tuple(rates), now.failed - began.failed, means["run"], means["wait"], means["communication"]
+        )
+
+    def _failed(self, failure: Failure) -> None:
+        if failure.check(CannotScale):
+            self.problem = str(failure.value)
+        elif not failure.check(CancelledError):
+            self.log.failure("The scale test failed", failure)
+            self.problem = "a fault of fakedev"
+
+
+class _Reading:
+    """What the statistics said at a time."""
+
+    def __init__(self, statistics: Statistics, seconds: float) -> None:
+        self.seconds = seconds
+        self.successes = statistics.successes
+        self.failed = statistics.failed
+        self._sums = {part: (each.count, each.total_seconds) for part, each in statistics.timings.items()}
+
+    def mean_since(self, earlier: _Reading, part: str) -> float:
+        """The mean of a part of the time of the requests that ended since then; 0 when there were none."""
+        count, total_seconds = self._sums[part]
+        count_before, total_before = earlier._sums[part]
+        return (total_seconds - total_before) / (count - count_before) if count > count_before else 0.0
+
+
+def _nothing() -> None:
+    """Nobody is to be told."""

@@ -1,0 +1,197 @@
+"""All load of a tester, as a service."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from fakedev.net.system.timing import SteadySeconds
+from fakedev.net.tester.driver import MakeRequests, PlanDriver
+from fakedev.tester.expectation import Finding
+from fakedev.tester.plan import ClosedLoad, Plan
+from fakedev.tester.report import Report
+from fakedev.tester.statistics import Statistics
+
+
+class UnknownPlan(Exception):
+    """There is no such plan, or the request does not fit it; the text says what would be right."""
+
+
+class LoadTester(Service):
+    """Puts the load of its plans on their queues while it runs.
+
+    :ivar total: the statistics of all plans together.
+    :ivar drivers: by the name of the plan.
+    """
+
+    log = Logger()
+
+    def __init__(self, plans: Sequence[Plan], make_requests: MakeRequests, reactor: Any) -> None:
+        self.setName("tester")
+        self._seconds = SteadySeconds(reactor)
+        self._ended_at: float | None = None
+        self._over: list[Deferred[None]] = []
+        now = self._seconds()
+        self.total = Statistics(now)
+        self._own = {plan.name: Statistics(now) for plan in plans} if len(plans) > 1 else {}
+        self.drivers = {
+            plan.name: PlanDriver(
+                plan, make_requests, self._books(plan.name), reactor, self._seconds, self._one_is_over
+            )
+            for plan in plans
+        }
+
+    @property
+    def now(self) -> float:
+        """The time that the statistics are of: now, or the end of the run."""
+        return self._seconds() if self._ended_at is None else self._ended_at
+
+    @property
+    def waiting(self) -> int:
+        """Arrivals that wait, in all plans."""
+        return sum(driver.waiting for driver in self.drivers.values())
+
+    def startService(self) -> None:
+        """Begin all plans."""
+        super().startService()
+        self.reset()
+        for driver in self.drivers.values():
+            driver.start()
+
+    def stopService(self) -> None:
+        """End at once, whatever the frontends do."""
+        if not self.running:
+            return
+        super().stopService()
+        self._end()
+        for driver in self.drivers.values():
+            driver.stop()
+
+    def statistics(self, name: str = "") -> Statistics:
+        """The statistics of a plan; of all together when no name is given.
+
+        :raises UnknownPlan: when there is no such plan.
+        """
+        if not name:
+            return self.total
+        self._driver(name)
+        return self._own.get(name, self.total)
+
+    def report(self, title: str, findings: Sequence[Finding] = ()) -> Report:
+        """All that is known now."""
+        plans = {name: self.statistics(name) for name in self.drivers}
+        return Report(title, self.now, self.total, plans, findings, self.waiting)
+
+    def reset(self) -> None:
+        """Begin all statistics anew."""
+        for statistics in (self.total, *self._own.values()):
+            statistics.reset(self._seconds())
+
+    def parallel(self, name: str = "") -> int:
+        """How many requests a plan has under way at once.
+
+        :param name: may be left out when only one plan has a number that can be set.
+        :raises UnknownPlan: when there is no such plan.
+        """
+        parallel = self._closed(name).parallel
+        assert parallel is not None
+        return parallel
+
+    def set_parallel(self, parallel: int, name: str = "") -> int:
+        """Change it, within what the plan allows; what is set.
+
+        :raises UnknownPlan: when there is no such plan.
+        """
+        driver = self._closed(name)
+        assert isinstance(driver.plan.load, ClosedLoad)
+        driver.set_parallel(min(max(parallel, 0), driver.plan.load.most_parallel))
+        return self.parallel(name)
+
+    def set_rate(self, rate: float, name: str = "") -> float:
+        """Let the requests of a plan of the open model arrive at this rate from now on; what is set.
+
+        :param rate: per second; 0: none arrive until another is set.
+        :param name: may be left out when only one plan is of the open model.
+        :raises UnknownPlan: when there is no such plan.
+        """
+        self.open_plan(name).set_rate(rate)
+        return rate
+
+    def halt(self) -> None:
+        """Start nothing more; what is under way goes on."""
+        for driver in self.drivers.values():
+            driver.halt()
+        self._one_is_over()
+
+    def end(self, error: str) -> None:
+        """End the run: what is under way ends as cancelled, for this reason."""
+        for driver in self.drivers.values():
+            driver.end(error)
+        self._end()
+
+    def when_over(self) -> Deferred[None]:
+        """Fires when nothing is under way and nothing will be due."""
+        over: Deferred[None] = Deferred()
+        self._over.append(over)
+        self._one_is_over()
+        return over
+
+    def _end(self) -> None:
+        if self._ended_at is None:
+            self._ended_at = self._seconds()
+
+    def _books(self, name: str) -> tuple[Statistics, ...]:
+        return (self.total, self._own[name]) if self._own else (self.total,)
+
+    def _one_is_over(self) -> None:
+        if self._over and all(driver.is_over for driver in self.drivers.values()):
+            over, self._over = self._over, []
+            self._end()
+            for each in over:
+                each.callback(None)
+
+    def _driver(self, name: str) -> PlanDriver:
+        driver = self.drivers.get(name)
+        if driver is None:
+            raise UnknownPlan(f"no plan {name[:100]!r}; there is {', '.join(self.drivers)}")
+        return driver
+
+    def open_plan(self, name: str = "") -> PlanDriver:
+        """A plan whose rate can be set.
+
+        :param name: may be left out when only one plan is of the open model.
+        :raises UnknownPlan: when there is no such plan.
+        """
+        if name:
+            driver = self._driver(name)
+            if driver.parallel is not None:
+                raise UnknownPlan(f"plan {name[:100]!r} is of the closed model: it has a number in parallel, no rate")
+            return driver
+        found = [driver for driver in self.drivers.values() if driver.parallel is None]
+        if len(found) != 1:
+            names = ", ".join(driver.plan.name for driver in found)
+            raise UnknownPlan(
+                f"there are several plans, say which: plan=NAME, one of {names}" if found
+                else "all plans are of the closed model: they have a number in parallel, no rate"
+            )  # fmt: skip
+        return found[0]
+
+    def _closed(self, name: str) -> PlanDriver:
+        if name:
+            driver = self._driver(name)
+            if driver.parallel is None:
+                raise UnknownPlan(
+                    f"plan {name[:100]!r} is of the open model: its rate decides, not a number in parallel"
+                )
+            return driver
+        closed = [driver for driver in self.drivers.values() if driver.parallel is not None]
+        if not closed:
+            raise UnknownPlan("all plans are of the open model: a rate decides, not a number in parallel")
+        if len(closed) > 1:
+            names = ", ".join(driver.plan.name for driver in closed)
+            raise UnknownPlan(f"there are several plans, say which: plan=NAME, one of {names}")
+        return closed[0]

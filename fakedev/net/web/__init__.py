@@ -1,0 +1,1 @@
+"""The web tree: metrics pages, health, our own metrics, the web page and its stream."""

@@ -1,0 +1,95 @@
+"""The tree of a vendor's exporter: what it has beside its metrics, in its words."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from html import escape
+from ipaddress import IPv4Network
+from typing import Final
+
+from twisted.web.resource import Resource
+
+from fakedev.exposition.identity import Identity
+from fakedev.net.http.request import GuardedRequest
+from fakedev.net.http.resource import Folder, GuardedResource
+from fakedev.net.http.response import Response
+from fakedev.net.http.statistics import ScrapeStatistics
+from fakedev.net.web.metrics_page import MetricsPage
+from fakedev.net.web.named_node import AddressedNodes, HostMetricsPage
+from fakedev.net.web.page_cache import Pages
+from fakedev.net.web.probes import Health, HealthPage
+from fakedev.net.web.selection import Selection
+
+_PLAIN: Final = "text/plain; charset=utf-8"
+_HTML: Final = "text/html; charset=utf-8"
+
+
+class VendorHealth(GuardedResource):
+    """/health as an exporter answers it: a word, or 503 with the reason."""
+
+    isLeaf = True
+
+    def __init__(self, identity: Identity, health: Health) -> None:
+        super().__init__()
+        self._word = identity.health
+        self._headers = (*identity.headers, *identity.health_headers)
+        self._health = health
+
+    def get(self, request: GuardedRequest) -> Response:
+        """The word while the service is well."""
+        reason = self._health()
+        status, text = (200, self._word) if reason is None else (503, reason)
+        return Response(status, text.encode(), _PLAIN, self._headers)
+
+
+class Landing(GuardedResource):
+    """/ of an exporter: its name, and the way to its metrics."""
+
+    isLeaf = True
+
+    def __init__(self, identity: Identity) -> None:
+        super().__init__()
+        title = escape(identity.landing)
+        html = (
+            f"<html>\n<head><title>{title}</title></head>\n<body>\n<h1>{title}</h1>\n"
+            f'<p><a href="./metrics">Metrics</a></p>\n</body>\n</html>\n'
+        )
+        self._response = Response(200, html.encode(), _HTML, identity.headers)
+
+    def get(self, request: GuardedRequest) -> Response:
+        """The page."""
+        return self._response
+
+
+def make_vendor_root(
+    pages: Pages,
+    scrapes: ScrapeStatistics,
+    health: Health,
+    selection: Selection,
+    *,
+    per_node: IPv4Network | None = None,
+) -> Resource:
+    """The tree of a vendor's exporter: /metrics; /health and / in its words, where all identities have the same.
+
+    :param per_node: each node has one of its addresses, with its own exporter.
+    """
+    identity = _common([selection.identity] if selection.identity else pages.identities.values())
+    statistics = scrapes.page("/metrics")
+
+    def exporter(metrics: MetricsPage) -> Resource:
+        if identity is None:
+            return Folder(metrics=metrics, health=HealthPage(health))
+        root = Folder(metrics=metrics, health=VendorHealth(identity, health) if identity.health else HealthPage(health))
+        if identity.landing:
+            root.putChild(b"", Landing(identity))
+        return root
+
+    if per_node is None:
+        return exporter(HostMetricsPage(pages, statistics, selection))
+    return AddressedNodes(pages, per_node, lambda page: exporter(MetricsPage(page, statistics)), selection)
+
+
+def _common(identities: Collection[Identity]) -> Identity | None:
+    """One of the identities, where all say the same of what is beside the metrics."""
+    said = {each: (each.health, each.headers, each.health_headers, each.landing) for each in identities}
+    return next(iter(said)) if len(set(said.values())) == 1 else None

@@ -1,0 +1,283 @@
+"""The pages of a fleet: each rendered at most once a tick, only when asked, shared by all who ask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any, Final
+
+from twisted.internet.defer import Deferred, fail
+from twisted.internet.interfaces import IReactorTime
+from twisted.python.failure import Failure
+
+from fakedev.exposition.held_states import HeldStates
+from fakedev.exposition.identity import Identity
+from fakedev.exposition.label_cache import Face
+from fakedev.exposition.page import Page
+from fakedev.exposition.simplified import without_parts
+from fakedev.exposition.sources import DeviceSource, by_identity
+from fakedev.exposition.workload_pages import workload_pages
+from fakedev.net.http.http_body import Body
+from fakedev.net.http.negotiation import OPENMETRICS
+from fakedev.net.http.response import HttpError, Response
+from fakedev.net.web.selection import EVERYTHING, Selection
+from fakedev.sim.entities.roster import RosterNode
+from fakedev.sim.entities.state import State
+from fakedev.sim.faults.pages import PageTrouble
+from fakedev.sim.fleet import Fleet
+
+#: The tick that a page shows, for those who compare pages.
+TICK_HEADER: Final = "X-Fakedev-Tick"
+#: How long a page may be worked on in one reactor turn, about: small pages are done in the first.
+_TURN_SECONDS: Final = 0.004
+#: Pages that are freed in a reactor turn.
+_FREED_AT_ONCE: Final = 100
+
+
+class LatestPages:
+    """The pages that were made of the last tick. Those of ticks before are let go: nobody is sent them any more."""
+
+    def __init__(self) -> None:
+        self._tick = -1
+        self._pages: list[CachedPage] = []
+
+    def add(self, page: CachedPage, tick: int) -> None:
+        """A page of a tick was made."""
+        if tick > self._tick:
+            for each in self._pages:
+                each.let_go(tick)
+            self._tick, self._pages = tick, []
+        self._pages.append(page)
+
+
+def _well() -> PageTrouble | None:
+    """Nothing is wrong."""
+    return None
+
+
+class CachedPage:
+    """What an address shows, of one tick, as a Response.
+
+    :param state: what there is to be shown now.
+    :param parts: pages one after the other: several where pools have several identities.
+    :param openmetrics: the parts are OpenMetrics.
+    :param latest: is told of each page that is made.
+    :param states: what there is to be shown by each part, where they do not all show the same.
+    :ivar as_openmetrics: the same page as OpenMetrics, where all its identities negotiate that.
+    :ivar trouble: tells what is wrong now with the exporter whose page it is.
+    """
+
+    def __init__(
+        self,
+        state: Callable[[], State],
+        clock: IReactorTime,
+        parts: Sequence[Page[Any]],
+        openmetrics: bool = False,
+        latest: LatestPages | None = None,
+        states: Sequence[Callable[[], State]] = (),
+    ) -> None:
+        self._states = tuple(states) or (state,) * len(parts)
+        self._latest = latest or LatestPages()
+        self._clock = clock
+        self._parts = tuple(parts)
+        self._end = b"# EOF\n" if openmetrics else b""
+        self._headers = parts[0].identity.headers
+        self._content_type = OPENMETRICS.content_type if openmetrics else parts[0].identity.content_type
+        self._tick = -1
+        self._response: Response | None = None
+        self._waiting: list[tuple[int, Deferred[Response]]] = []
+        self._is_making = False
+        self._is_over = False
+        self.as_openmetrics: CachedPage | None = None
+        self.trouble: Callable[[], PageTrouble | None] = _well
+
+    def response(self) -> Response | Deferred[Response]:
+        """The page at the present tick; a large one a little later."""
+        tick = max(state().tick for state in self._states)
+        if self._response is not None and self._tick == tick:
+            return self._response
+        waiter: Deferred[Response] = Deferred()
+        self._waiting.append((tick, waiter))
+        self._make()
+        return self._response if self._response is not None and self._tick == tick else waiter
+
+    def let_go(self, tick: int) -> None:
+        """Keep no page of a tick before this one."""
+        if self._tick < tick:
+            self._response = None
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether somebody waits for it."""
+        return bool(self._waiting)
+
+    def hand_over(self, successor: CachedPage | None) -> None:
+        """Make nothing more: whoever waits is given the page of the successor; without one, that there is no page."""
+        self._is_over = True
+        waiting, self._waiting = self._waiting, []
+        for _, waiter in waiting:
+            answer = fail(HttpError(404, "nothing is here any more")) if successor is None else successor.response()
+            if isinstance(answer, Deferred):
+                answer.chainDeferred(waiter)
+            else:
+                waiter.callback(answer)
+
+    def _make(self) -> None:
+        """Begin to make the page, if somebody waits for it and that is not under way."""
+        if self._waiting and not self._is_making:
+            self._is_making = True
+            # Not two large pages at once.
+            self._response = None
+            self._work(self._pieces(), [])
+
+    def _pieces(self) -> Generator[bytes, None, State]:
+        """The page's pieces, some of them empty; all show the state that is returned."""
+        while not all(part.compile() for part in self._parts):
+            yield b""
+        states = [state() for state in self._states]
+        for pieces in [part.slices(state) for part, state in zip(self._parts, states, strict=True)]:
+            yield from pieces
+        return max(states, key=lambda state: state.tick)
+
+    def _work(self, pieces: Generator[bytes, None, State], made: list[bytes]) -> None:
+        """Some milliseconds of work a reactor turn, then tell all who wait."""
+        if self._is_over:
+            return
+        outcome: Response | Failure
+        seconds = self._clock.seconds
+        until = seconds() + _TURN_SECONDS
+        try:
+            while seconds() < until:
+                made.append(next(pieces))
+        except StopIteration as done:
+            outcome = self._made(made, done.value)
+        except Exception:
+            outcome = Failure()
+        else:
+            self._clock.callLater(0, self._work, pieces, made)
+            return
+        self._is_making = False
+        # Whoever asked after a tick had passed in the making is owed the page of that tick.
+        served = [waiter for tick, waiter in self._waiting if isinstance(outcome, Failure) or tick <= self._tick]
+        self._waiting = [(tick, waiter) for tick, waiter in self._waiting if waiter not in served]
+        for waiter in served:
+            waiter.callback(outcome)
+        self._make()
+
+    def _made(self, pieces: Sequence[bytes], state: State) -> Response:
+        self._tick = state.tick
+        body = Body(*filter(None, pieces), self._end)
+        headers = ((TICK_HEADER, str(state.tick)), *self._headers)
+        self._response = response = Response(200, body, self._content_type, headers)
+        self._latest.add(self, state.tick)
+        return response
+
+
+class Pages:
+    """Every page that can be asked for, made when it first is.
+
+    :param identities: the identity of each pool, by its name.
+    :ivar fleet: what they show.
+    """
+
+    def __init__(self, fleet: Fleet, identities: Mapping[str, Identity], clock: IReactorTime) -> None:
+        self.fleet = fleet
+        self.identities = identities
+        self._clock = clock
+        self._faces: dict[Identity, Face[RosterNode]] = {}
+        #: Those of before the last reload.
+        self._former: dict[Identity, Face[RosterNode]] = {}
+        #: By all that a page is of; an identity by its number, since it is large. What it is of is kept beside it.
+        self._kept: dict[tuple[str, str | None, int, float | None], tuple[CachedPage, str, Selection]] = {}
+        self._workloads: CachedPage | None = None
+        self._latest = LatestPages()
+        self._held = HeldStates(lambda: fleet.shown)
+        for each in identities.values():
+            self._held.every(each.hold_seconds)
+
+    def keep(self) -> None:
+        """A tick was done: pages that hold their numbers may have new ones."""
+        self._held.keep()
+
+    def fleet_page(self, selection: Selection = EVERYTHING) -> CachedPage:
+        """All nodes that are selected, on one page."""
+        return self._page(None, selection)
+
+    def node_page(self, node: RosterNode, selection: Selection = EVERYTHING) -> CachedPage:
+        """One node, as its own exporter prints it.
+
+        :param selection: how it is shown.
+        """
+        return self._page(node, selection)
+
+    def workload_page(self) -> CachedPage:
+        """The running workloads: our own page, the same in both formats but for its last line."""
+        if self._workloads is None:
+            source, text, openmetrics = workload_pages(self.fleet)
+            self._workloads = self._cached(source.state, [text], openmetrics=False)
+            self._workloads.as_openmetrics = self._cached(source.state, [openmetrics], openmetrics=True)
+        return self._workloads
+
+    def follow(self, identities: Mapping[str, Identity]) -> None:
+        """The fleet has other nodes, or shows them otherwise: make all pages anew."""
+        before, self._kept, self.identities = self._kept, {}, identities
+        self._former, self._faces = self._faces, {}
+        self._held.renew()
+        for each in identities.values():
+            self._held.every(each.hold_seconds)
+        for page, node_name, selection in before.values():
+            if not page.is_awaited and not (page.as_openmetrics and page.as_openmetrics.is_awaited):
+                continue
+            successor: CachedPage | None = None
+            node = self.fleet.roster.node(node_name)
+            if not node_name:
+                successor = self.fleet_page(selection)
+            elif node is not None:
+                successor = self.node_page(node, selection)
+            page.hand_over(successor)
+            if page.as_openmetrics is not None:
+                page.as_openmetrics.hand_over(successor and (successor.as_openmetrics or successor))
+        self._free(list(before.values()))
+
+    def _free(self, pages: list[tuple[CachedPage, str, Selection]]) -> None:
+        """Let go of pages that nobody asks for any more, some a reactor turn: thousands take milliseconds."""
+        del pages[-_FREED_AT_ONCE:]
+        if pages:
+            self._clock.callLater(0, self._free, pages)
+
+    def _cached(self, state: Callable[[], State], parts: Sequence[Page[Any]], openmetrics: bool) -> CachedPage:
+        return CachedPage(state, self._clock, parts, openmetrics, self._latest)
+
+    def _page(self, node: RosterNode | None, selection: Selection) -> CachedPage:
+        name = node.name if node is not None else ""
+        key = (name, None if name else selection.pool, id(selection.identity), selection.hold_seconds)
+        if key not in self._kept:
+            nodes = [node] if node is not None else [each for each in self.fleet.roster.shown if selection.has(each)]
+            self._kept[key] = self._made(nodes, selection), name, selection
+        return self._kept[key][0]
+
+    def _face(self, identity: Identity) -> Face[RosterNode]:
+        if identity not in self._faces:
+            shown = identity if self.fleet.roster.parts.count else without_parts(identity)
+            source = DeviceSource(self.fleet, identity.shared_devices)
+            self._faces[identity] = Face(shown, source, self._former.pop(identity, None))
+        return self._faces[identity]
+
+    def _made(self, nodes: Sequence[RosterNode], selection: Selection) -> CachedPage:
+        identity, hold = selection.identity, selection.hold_seconds
+        groups = [(identity, list(nodes))] if identity else by_identity(nodes, self.identities)
+        if not groups:  # a shard without nodes of that pool: an empty page
+            pools = self.fleet.roster.pools
+            groups = [(self.identities[selection.pool or pools[0].name], [])]
+        faces = [(self._face(shown), group) for shown, group in groups]
+        states = [self._held.every(shown.hold_seconds if hold is None else hold) for shown, _ in groups]
+
+        def page(openmetrics: bool) -> CachedPage:
+            parts = [Page(face, group, openmetrics) for face, group in faces]
+            return CachedPage(states[0], self._clock, parts, openmetrics, self._latest, states)
+
+        names = frozenset(node.name for node in nodes)
+        text = page(openmetrics=False)
+        text.trouble = lambda: self.fleet.troubles.of(names)
+        if all(shown.openmetrics for shown, _ in groups):
+            text.as_openmetrics = page(openmetrics=True)
+        return text

@@ -1,0 +1,79 @@
+"""What follows from a fleet's specification alone: made beside a running fleet, before that goes over to it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from fakedev.sim.devices.relations import Relations
+from fakedev.sim.entities.carry_over import Moves
+from fakedev.sim.entities.randomness import Floats
+from fakedev.sim.entities.roster import Roster
+from fakedev.sim.entities.state import Level, Mask
+from fakedev.sim.faults.rules import FaultRules
+from fakedev.sim.parts.demand import unit_capacity
+from fakedev.sim.parts.relations import PartRelations
+from fakedev.sim.shard_dependencies import shard_roster
+from fakedev.sim.workloads.admission import Admission
+from fakedev.sim.workloads.churn import Churn
+from fakedev.sim.workloads.limits import DeviceLimits
+from fakedev.spec.fleet import FleetSpec
+
+
+class Machinery:
+    """The parts of a fleet that know no history.
+
+    Making them takes long for a large fleet, and touches nothing else: it may be done in a thread.
+
+    :ivar keys: of randomness, of each unit (device or part): shape (units,).
+    :ivar capacity: what units can do for workloads.
+    :ivar part_relations: None where no device has parts.
+    :ivar quantities: every quantity that some device has, with the devices that have it, shape (devices,).
+    :ivar idle: the devices when nobody has asked anything of them yet.
+    :ivar unit_quantities: the same of the units, shape (units,).
+    :ivar admission, fault_rules: which workloads and faults there can be.
+    """
+
+    def __init__(self, spec: FleetSpec) -> None:
+        self.spec = spec
+        self.roster = Roster(spec.pools) if spec.shard is None else shard_roster(spec, spec.shard)
+        self.roster.links.prepare()
+        self.relations = Relations(self.roster, spec.epoch_seconds, spec.seed)
+        parts = self.roster.parts
+        self.part_relations = PartRelations(self.roster, self.relations, spec.seed) if parts.count else None
+        self.capacity = unit_capacity(self.relations.capacity(), parts)
+        self.keys = self.roster.unit_keys
+        self.quantities = self.relations.quantities
+        self.unit_quantities: Mapping[str, Mask] = {name: parts.units(has) for name, has in self.quantities.items()}
+        known = self._known_quantities()
+        self.admission = Admission(
+            self.roster, self.capacity, self.quantities, spec.metric_names, spec.tick_seconds, known
+        )
+        self.admission.look_at(spec.base)
+        self.fault_rules = FaultRules(
+            self.roster, self.keys, self.unit_quantities, self.admission.metric, known, spec.tick_seconds
+        )
+        self.device_limits = DeviceLimits(self.roster, self.capacity)
+        self.churn = Churn(spec.seed, spec.tick_seconds, self.roster)
+        self.idle = self.relations.idle_level()
+        self._moves: Moves | None = None
+
+    def moves_from(self, old: Roster) -> Moves:
+        """Where the devices of another roster stand in this one; made once, beside the running fleet if that asks."""
+        if self._moves is None or self._moves.before is not old:
+            self._moves = Moves(old, self.roster)
+        return self._moves
+
+    def _known_quantities(self) -> Collection[str]:
+        """The quantities of all pools: a shard may have no node of some."""
+        if self.roster.whole is None:
+            return self.quantities
+        samples = Roster([replace(pool, nodes=pool.nodes[:1]) for pool in self.spec.pools])
+        return Relations(samples, self.spec.epoch_seconds, self.spec.seed).quantities
+
+    def pace(self, devices: Level) -> Mapping[str, Floats]:
+        """How fast each kind of work gets on at each unit, by its speed at the highest clock: each of shape (units,).
+
+        :param devices: what the devices show.
+        """
+        return {kind: self.roster.parts.units(pace) for kind, pace in self.relations.pace(devices).items()}

@@ -1,0 +1,1 @@
+"""What a device's quantities are made of."""

@@ -1,0 +1,98 @@
+"""The names of devices: UUIDs, serial numbers, PCI addresses, device files.
+
+All are functions of (seed, node name, index), so a device keeps them whatever is added around it; PCI addresses those
+of the server that the board usually comes in, where they are known.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import uuid
+from collections.abc import Mapping
+from typing import Final
+
+from fakedev.spec.fleet import NodeSpec, PoolSpec
+from fakedev.spec.part import PartSpec
+from fakedev.spec.quantities import FACT_ALIASES
+
+#: Facts that are the numbers of a PCI address, and the signs between them.
+_PCI_PARTS: Final = ("pci_domain", "pci_bus", "pci_device")
+_PCI_SIGNS: Final = re.compile("[:.]")
+_BUSES_PER_DOMAIN: Final = 28  # leaves room below 0xff for eight bus numbers each, from 0x0a
+
+
+def _digest(seed: int, node: str, index: int, what: str) -> bytes:
+    return hashlib.blake2b(f"{seed}\0{node}\0{index}\0{what}".encode(), digest_size=16).digest()
+
+
+def device_uuid(seed: int, node: str, index: int) -> str:
+    """A version 4 UUID, as vendors print them, without a prefix."""
+    return str(uuid.UUID(bytes=_digest(seed, node, index, "uuid"), version=4))
+
+
+def device_serial(seed: int, node: str, index: int) -> str:
+    """A serial number of 13 digits, as NVIDIA's boards have."""
+    return f"{1_320_000_000_000 + int.from_bytes(_digest(seed, node, index, 'serial')[:5], 'big') % 10**10}"
+
+
+def pci_address(seed: int, node: str, index: int) -> str:
+    """A PCI address (``0000:1b:00.0``): unique in its node, buses as spread out as real ones are."""
+    domain, slot = divmod(index, _BUSES_PER_DOMAIN)
+    bus = 0x0A + slot * 8 + _digest(seed, node, index, "pci")[0] % 8
+    return f"{domain:04x}:{bus:02x}:00.0"
+
+
+def device_facts(seed: int, pool: PoolSpec, node: NodeSpec, index: int) -> dict[str, str]:
+    """All facts of one device; what is said of a device wins over its node, pool and type.
+
+    The original's label names (``addr``, ``file``, ``pciid``, ``name``) and ours stand for each
+    other, so that any identity works on any device.
+    """
+    device = pool.devices.get(index)
+    said: dict[str, str] = {}
+    for source in (pool.device_type.facts, pool.facts, node.facts, device.facts if device else {}):
+        said.update(_with_aliases(source))
+    facts = {
+        "uuid": device_uuid(seed, node.name, index),
+        "serial": device_serial(seed, node.name, index),
+        "pci_address": pci_address(seed, node.name, index),
+        "device_file": f"card{index}",
+        **_server_facts(pool, index),
+    }
+    facts.update(said)
+    facts.update({"index": str(index), "node": node.name, "pool": pool.name})
+    if any(not part.is_tile for part in pool.parts_of(index)):
+        facts["mig_mode"] = "1"
+    facts["device_count"] = str(pool.devices_per_node)
+    facts = _with_aliases(facts)
+    facts.update(zip(_PCI_PARTS, (f"0x{part}" for part in _PCI_SIGNS.split(facts["pci_address"])), strict=False))
+    return facts
+
+
+def _server_facts(pool: PoolSpec, index: int) -> dict[str, str]:
+    """What the server says of a device; not its address, where another device of the pool has been given that."""
+    facts = pool.device_type.connections.server.facts(index, pool.devices_per_node)
+    if facts.get("pci_address", "") in pool.given_addresses:
+        return {name: text for name, text in facts.items() if name != "pci_address"}
+    return facts
+
+
+def part_facts(seed: int, node: str, index: int, number: int, part: PartSpec) -> dict[str, str]:
+    """The facts that a part has beside those of its device.
+
+    :param number: which of the parts of the device it is.
+    """
+    part_uuid = str(uuid.UUID(bytes=_digest(seed, node, index, f"part {part.key}"), version=5))
+    return {"part_uuid": part_uuid, **part.facts, "part": str(number)}
+
+
+def _with_aliases(facts: Mapping[str, str]) -> dict[str, str]:
+    """Facts with each alias and each long name filled in from the other."""
+    result = dict(facts)
+    for short, long in FACT_ALIASES.items():
+        if short in facts:
+            result.setdefault(long, facts[short])
+        elif long in facts:
+            result[short] = facts[long]
+    return result

@@ -1,0 +1,219 @@
+"""Device words: how people and programs name the devices of a workload or fault.
+
+``card0`` (a device file; must be unique, or the node be known), ``dgx-0/3``, ``dgx-[0-3]/*``,
+``dgx-0/card3``, ``all``, ``even``, ``odd`` (by index in the node), also as ``dgx-0/even``. Parts of devices that have
+such are named by one word more: ``dgx-0/3/1``, ``dgx-0/3/*``, ``*/*/0``; where the node is known ``card3/1``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fakedev.sim.entities.roster import Roster, RosterNode
+from fakedev.spec.errors import Refused
+
+_TOKEN: Final = re.compile(r"\[(\d{1,9})-(\d{1,9})\]|\*+|\?")
+_GROUPS: Final = ("all", "even", "odd")
+#: Words with wildcards in one selection: each may have to look at every node.
+MOST_PATTERNS: Final = 64
+_MOST_WILDCARDS: Final = 4
+_MOST_HINTS: Final = 500
+_MOST_SHARDS_NAMED: Final = 8
+
+
+def resolve(words: Sequence[str], roster: Roster, node: str = "") -> NDArray[np.int64]:
+    """The units (devices, and parts of such) that the words name, ascending, each once.
+
+    :param node: the node that bare words (``card0``, ``all``) speak of; empty for the whole fleet.
+    :raises Refused: ``unknown-name`` for a word that names nothing, ``bad-argument`` for one that is not clear.
+    """
+    if node and roster.node(node) is None:
+        raise no_node(node, roster, "node")
+    words = list(dict.fromkeys(words))
+    if sum(map(_is_pattern, words)) > MOST_PATTERNS:
+        raise Refused("bad-argument", f"more than {MOST_PATTERNS} device words with wildcards", "devices")
+    chosen: set[int] = set()
+    for word in words:
+        if word.count("/") > 1:
+            chosen.update(_parts(word, roster))
+            continue
+        part, slash, device = word.rpartition("/")
+        if node and slash and _is_device_of(part, node, roster):
+            chosen.update(_parts(f"{node}/{word}", roster))
+            continue
+        if slash or node or _is_pattern(word):
+            is_bare = not slash and not node
+            chosen.update(_on_nodes(part if slash else node or "*", device, roster, is_whole_fleet=is_bare))
+        else:
+            chosen.add(_only_device(word, roster))
+    return np.array(sorted(chosen), dtype=np.int64)
+
+
+def resolve_here(
+    words: Sequence[str], roster: Roster, node: str = "", *, of_configuration: bool = False
+) -> NDArray[np.int64]:
+    """As :meth:`resolve`; of a shard, what its words name in the whole fleet and the shard has of that.
+
+    :param of_configuration: the words are said to all shards, so that nothing may be left of them.
+    :raises Refused: also for words that name a node of another shard, or nothing that this one has.
+    """
+    if roster.whole is None:
+        return resolve(words, roster, node)
+    found = resolve(words, roster.whole, node)
+    if not of_configuration:
+        for name in [node, *(word.partition("/")[0] for word in words if "/" in word)]:
+            if roster.whole.node(name) is not None and roster.node(name) is None:
+                raise _elsewhere(f"node {name!r}", [name], roster, "node" if name == node else "devices")
+    here = roster.here[found]
+    here = np.sort(here[here >= 0])
+    if not len(here) and not of_configuration:
+        names = {roster.whole.nodes[each].name for each in np.unique(roster.whole.node_positions(found)).tolist()}
+        raise _elsewhere(f"{', '.join(words)[:80]}: all that this names", names, roster, "devices")
+    return here
+
+
+def _elsewhere(what: str, nodes: Collection[str], roster: Roster, where: str) -> Refused:
+    assert roster.shard is not None
+    shards = sorted({roster.shard.other(name).number for name in nodes})
+    names = ", ".join(map(str, shards[:_MOST_SHARDS_NAMED])) + (", ..." if len(shards) > _MOST_SHARDS_NAMED else "")
+    of = f"shard{'s' * (len(shards) > 1)} {names} of {roster.shard.count}"
+    return Refused("unknown-name", f"{what} is in {of}, and this is shard {roster.shard}", where)
+
+
+def _is_pattern(word: str) -> bool:
+    return word in _GROUPS or _TOKEN.search(word) is not None
+
+
+def _is_device_of(word: str, node: str, roster: Roster) -> bool:
+    """Whether a word that could be a node names a device of the node instead: ``card3/1`` is a part then."""
+    found = roster.node(node)
+    return found is not None and roster.node(word) is None and (word in roster.files(found.pool) or word.isdecimal())
+
+
+def _only_device(file: str, roster: Roster) -> int:
+    """The one device of the fleet with that device file."""
+    pools = [pool for pool in roster.pools if file in roster.files(pool)]
+    names = [(node.name, pool) for pool in pools for node in pool.nodes[:2]]
+    if not names:
+        known = [name for pool in roster.pools for name in roster.files(pool)]
+        raise Refused("unknown-name", f"no device {file!r}{_nearest(file, known)}", "devices")
+    if len(names) > 1:
+        (first, pool), (second, other) = names[:2]
+        raise Refused(
+            "bad-argument",
+            f"device {file!r} is on {sum(len(each.nodes) for each in pools)} nodes: name one, "
+            f"as {first}/{roster.files(pool)[file]} or {second}/{roster.files(other)[file]}, or give node=",
+            "devices",
+        )
+    (name, pool), found = names[0], roster.node(names[0][0])
+    assert found is not None, name
+    return found.first + roster.files(pool)[file]
+
+
+def _on_nodes(part: str, device: str, roster: Roster, *, is_whole_fleet: bool) -> list[int]:
+    """Positions of the devices that the part after the slash names, on the nodes that the part before it does."""
+    nodes = _nodes(part, roster)
+    if not nodes:
+        raise no_node(part, roster, "devices")
+    pools = {id(node.pool): node.pool for node in nodes}
+    indices = {key: _indices(device, roster.files(pool)) for key, pool in pools.items()}
+    found = [node.first + index for node in nodes for index in indices[id(node.pool)]]
+    if not found:
+        known = [file for node in nodes[:100] for file in roster.files(node.pool)]
+        raise Refused("unknown-name", f"no device {device!r}{_nearest(device, known)}", "devices")
+    if is_whole_fleet and device not in _GROUPS and len(nodes) > 1:
+        raise Refused(
+            "bad-argument", f"{device!r} may be on any of {len(nodes)} nodes: say */{device} for all of them", "devices"
+        )
+    return found
+
+
+def _parts(word: str, roster: Roster) -> list[int]:
+    """Units of the parts that a word with two slashes names."""
+    device_word, _, part = word.rpartition("/")
+    of, _, noun = device_word.rpartition("/")
+    if noun == "link":
+        text = f"{word[:80]!r} is a link: name the device, {of[:80]}, and of link-down the link as link={part[:9]}"
+        raise Refused("bad-argument", text, "devices")
+    node, _, device = device_word.rpartition("/")
+    devices = _on_nodes(node, device, roster, is_whole_fleet=False)
+    fits = _matcher(part)
+    parts = [roster.parts.of(each) for each in devices]
+    found = [unit for units in parts for unit in units if fits(str(unit - units.start))]
+    if not found:
+        of, count = roster.unit_name(devices[0]), len(parts[0])
+        has = f"{of} has {count}: 0 to {count - 1}" if count else f"{of} is not divided"
+        raise Refused("unknown-name", f"no part {part[:80]!r}: {has}", "devices")
+    return found
+
+
+def no_node(name: str, roster: Roster, where: str) -> Refused:
+    """What is said of a node that is not there."""
+    if roster.whole is not None and roster.whole.node(name) is not None:
+        return _elsewhere(f"node {name!r}", [name], roster, where)
+    known = [node.name for node in roster.nodes]
+    return Refused("unknown-name", f"no node {name!r}{_nearest(name, known)}", where)
+
+
+def _nodes(part: str, roster: Roster) -> list[RosterNode]:
+    """The nodes that a word names; one that is named in full is found at once."""
+    named = roster.node(part)
+    if named is not None:
+        return [named]
+    if not _TOKEN.search(part):
+        return []
+    fits = _matcher(part)
+    return [each for each in roster.nodes if fits(each.name)]
+
+
+def _indices(part: str, files: Mapping[str, int]) -> list[int]:
+    """Indices in a node that a word names, by number, device file or group."""
+    if part in _GROUPS:
+        return [index for index in files.values() if part == "all" or index % 2 == (part == "odd")]
+    if part in files:
+        return [files[part]]
+    fits = _matcher(part)
+    return [index for file, index in files.items() if fits(str(index)) or fits(file)]
+
+
+def _nearest(word: str, names: Sequence[str]) -> str:
+    # Looking at ten thousand names would hold the reactor for some 60 ms.
+    near = difflib.get_close_matches(word[:100], names[:_MOST_HINTS], 1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def _matcher(pattern: str) -> Callable[[str], bool]:
+    """Whether a whole name fits: ``*`` any text, ``?`` one character, ``[2-15]`` a number in the range.
+
+    :raises Refused: for so many wildcards that trying them would take long.
+    """
+    if len(_TOKEN.findall(pattern)) > _MOST_WILDCARDS:
+        raise Refused("bad-argument", f"more than {_MOST_WILDCARDS} wildcards in {pattern[:80]!r}", "devices")
+    ranges: list[tuple[int, int]] = []
+    regex = []
+    position = 0
+    while position < len(pattern):
+        token = _TOKEN.match(pattern, position)
+        if token is None:
+            regex.append(re.escape(pattern[position]))
+            position += 1
+            continue
+        if token[1] is not None:
+            ranges.append((int(token[1]), int(token[2])))
+        regex.append({"*": ".*", "?": ".", "[": r"(\d{1,9})"}[token[0][0]])
+        position = token.end()
+    compiled = re.compile("".join(regex), re.DOTALL)
+
+    def fits(name: str) -> bool:
+        match = compiled.fullmatch(name)
+        return match is not None and all(
+            low <= int(number) <= high for (low, high), number in zip(ranges, match.groups(), strict=True)
+        )
+
+    return fits

@@ -1,0 +1,102 @@
+"""The record of a run: what it was made from and every event, as JSON Lines; and its replay.
+
+The first line holds all that decides a history: the configuration's files as they were read, the
+environment variables they used, the overrides of the command line, and the epoch. Each line after
+it is one stamped event. Replaying them gives the same state at each tick, to the byte of a page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+import orjson
+
+from fakedev.sim.compiled import Machinery
+from fakedev.sim.events import Stamped, event_from_fields, event_to_fields, no_reload
+from fakedev.sim.fleet import Fleet
+from fakedev.sim.workloads.workload import Verdict
+from fakedev.spec.errors import Refused
+from fakedev.spec.record_head import RecordHead
+
+_FORMAT: Final = 1
+
+
+def head_line(head: RecordHead) -> bytes:
+    """The first line of a record."""
+    return orjson.dumps({"fakedev-record": _FORMAT, **head.fields()}, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def event_line(stamped: Stamped) -> bytes:
+    """A record's line for one event."""
+    return orjson.dumps(event_to_fields(stamped), option=orjson.OPT_APPEND_NEWLINE)
+
+
+def read_record(
+    text: bytes, machinery_of: Callable[[RecordHead], Machinery] = no_reload
+) -> tuple[RecordHead, list[Stamped]]:
+    """A record's head and events.
+
+    :param machinery_of: makes what a reload went over to, from what it was read from.
+    :raises Refused: naming the line that is no part of a record.
+    """
+    lines = text.splitlines()
+    if not lines:
+        raise Refused("bad-argument", "line 1: the record is empty")
+    fields = _fields(1, lines[0])
+    if fields.get("fakedev-record") != _FORMAT:
+        raise Refused("bad-argument", f"line 1: not a record of format {_FORMAT}: no \"fakedev-record\": {_FORMAT}")
+    try:
+        head = RecordHead.of(fields)
+    except Refused as refusal:
+        raise Refused(refusal.code, f"line 1: {refusal.text}") from None
+    events: list[Stamped] = []
+    for number, line in enumerate(lines[1:], 2):
+        fields = _fields(number, line)
+        try:
+            stamped = event_from_fields(fields, machinery_of)
+        except Refused as refusal:
+            raise Refused(refusal.code, f"line {number}: {refusal.text}", refusal.where) from None
+        if events and (stamped.tick < events[-1].tick or stamped.sequence != events[-1].sequence + 1):
+            raise Refused("bad-argument", f"line {number}: tick or sequence number is out of order")
+        events.append(stamped)
+    return head, events
+
+
+def _fields(number: int, line: bytes) -> dict[str, object]:
+    try:
+        fields = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise Refused("bad-argument", f"line {number}: not JSON: {error}") from None
+    if not isinstance(fields, dict):
+        raise Refused("bad-argument", f"line {number}: not a JSON object")
+    return fields
+
+
+class Replay:
+    """Events of a record, given to a fleet again at the ticks in which they arrived."""
+
+    def __init__(self, events: Sequence[Stamped]) -> None:
+        self._events: Iterator[Stamped] = iter(events)
+        self._next = next(self._events, None)
+
+    def advance(self, fleet: Fleet) -> list[Verdict]:
+        """Apply the events of the fleet's tick, then do the next tick.
+
+        :raises Refused: when an event does not fit the fleet: the record is of another configuration.
+        """
+        self.apply_due(fleet)
+        return fleet.advance()
+
+    def apply_due(self, fleet: Fleet) -> None:
+        """Apply the events that arrived during the fleet's present tick."""
+        while self._next is not None and self._next.tick <= fleet.state.tick:
+            stamped = self._next
+            try:
+                fits = fleet.apply(stamped.event) == stamped
+            except Refused as refusal:
+                text = f"event {stamped.sequence} of the record does not fit this fleet: {refusal.text}"
+                raise Refused(refusal.code, text, refusal.where) from None
+            if not fits:
+                raise Refused("bad-argument", f"event {stamped.sequence} of the record does not fit this fleet")
+            self._next = next(self._events, None)

@@ -1,0 +1,120 @@
+"""What a shard must simulate beside its own nodes, so that they are just as in the whole fleet.
+
+A workload of the configuration on devices of several shards may end, or get on more slowly, because of what becomes
+of one of them. Where that can be, the nodes on which it can are simulated in every shard that has devices of that
+workload, and shown in none but their own. So are, in turn, the nodes on which their own workloads depend.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+
+from fakedev.sim.entities.roster import Roster, RosterNode
+from fakedev.sim.entities.selectors import resolve
+from fakedev.sim.faults.kinds import KINDS, Scope
+from fakedev.sim.workloads.table import MEMORY
+from fakedev.spec.errors import Refused
+from fakedev.spec.fleet import FleetSpec, WorkloadSpec
+from fakedev.spec.shards import Shard
+from fakedev.spec.value_functions import highest
+
+#: The part of the memory that a workload may ask for without any doubt.
+_NEARLY_ALL: Final = 0.9
+#: Nodes, by their places in the whole fleet.
+Nodes = frozenset[int]
+
+
+def shard_roster(spec: FleetSpec, shard: Shard) -> Roster:
+    """The roster of a shard.
+
+    :raises Refused: when it has no node.
+    """
+    whole = Roster(spec.pools)
+    own = frozenset(place for place, node in enumerate(whole.nodes) if shard.has(node.name))
+    if not own:
+        raise Refused("bad-argument", f"shard {shard} has none of the {len(whole.nodes)} nodes of the fleet", "shard")
+    tied = _tied(own, list(_ties(spec, whole, shard)))
+    return Roster(spec.pools, shard, frozenset(whole.nodes[place].name for place in tied))
+
+
+def _tied(own: Nodes, ties: Sequence[tuple[Nodes, Nodes]]) -> Nodes:
+    """The nodes that must be simulated beside some.
+
+    :param ties: (nodes of a workload, those of them on which it depends).
+    """
+    simulated, size = own, -1
+    while len(simulated) > size:
+        size = len(simulated)
+        for nodes, behind in ties:
+            if not simulated.isdisjoint(nodes):
+                simulated |= behind
+    return simulated - own
+
+
+def _ties(spec: FleetSpec, whole: Roster, shard: Shard) -> Iterator[tuple[Nodes, Nodes]]:
+    """For each workload on devices of several shards its nodes, and those on which it depends."""
+    numbers = [shard.other(node.name).number for node in whole.nodes]
+    found = [(workload, _nodes(workload.devices, whole, workload.node)) for workload in spec.base]
+    dangerous: Nodes | None = None
+    for workload, nodes in found:
+        if len({numbers[place] for place in nodes}) < 2:
+            continue
+        if dangerous is None:
+            dangerous = _dangerous(spec, whole, found)
+        behind = nodes if _is_one(workload) else nodes & dangerous
+        if behind:
+            yield nodes, behind
+
+
+def _is_one(workload: WorkloadSpec) -> bool:
+    """Whether what becomes of a workload follows from all its devices together."""
+    return workload.is_work or bool(
+        workload.limits or workload.measured_frequency_mhz or workload.measured_capability
+    )
+
+
+def _dangerous(spec: FleetSpec, whole: Roster, found: Sequence[tuple[WorkloadSpec, Nodes]]) -> Nodes:
+    """The nodes on which workloads may end that are not over: by faults, limits of devices, heat and full memory."""
+    places: set[int] = set()
+    for fault in spec.faults:
+        if KINDS[fault.kind].scope in (Scope.BOARD, Scope.NODE):
+            places |= _nodes(fault.devices, whole, fault.node)
+    crowds = Counter(place for _, nodes in found for place in nodes)
+    for workload, nodes in found:
+        if workload.faults:
+            places |= nodes
+        elif _asks_memory(workload):
+            places |= {place for place in nodes if crowds[place] > 1 or _may_fill(workload, whole.nodes[place])}
+    for place, node in enumerate(whole.nodes):
+        dynamics = node.pool.device_type.dynamics
+        of_devices = [device.inlet_celsius for device in node.pool.devices.values()]
+        given = (node.pool.inlet_celsius, node.spec.inlet_celsius, *of_devices)
+        is_hot = any(each is not None for each in given) and dynamics is not None
+        kinds = node.pool.churn.kinds if node.pool.churn is not None else ()
+        ends_others = any(kind.workload.faults or _asks_memory(kind.workload) for kind in kinds)
+        if node.pool.device_type.limits or is_hot or ends_others:
+            places.add(place)
+    return frozenset(places)
+
+
+def _asks_memory(workload: WorkloadSpec) -> bool:
+    return any(use.metric == MEMORY for use in workload.uses)
+
+
+def _may_fill(workload: WorkloadSpec, node: RosterNode) -> bool:
+    """Whether a workload by itself may ask for about all memory of a device, or more."""
+    room = node.pool.device_type.memory_total_bytes - node.pool.device_type.memory_reserved_bytes
+    for use in workload.uses:
+        if use.metric == MEMORY:
+            asked = max(highest(activity.value) + activity.fluctuation for activity in use.activities)
+            if asked > _NEARLY_ALL * (100.0 if use.is_share else room) or node.pool.has_parts:
+                return True
+    return False
+
+
+def _nodes(words: Sequence[str], whole: Roster, node: str) -> Nodes:
+    return frozenset(np.unique(whole.node_positions(resolve(words, whole, node))).tolist())

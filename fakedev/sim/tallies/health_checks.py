@@ -1,0 +1,88 @@
+"""What NVIDIA's DCGM checks of the health of boards, beside what the state of a board tells by itself.
+
+Rules and limits: DCGM's health watches. More than 8 PCIe replays in a minute; any error of links in a minute, or a
+link that is down; any uncontained memory error; any time of the last minute in which heat, or the power limit, took
+clock away.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from fakedev.sim.entities.carry_over import Moves
+from fakedev.sim.entities.randomness import Floats
+from fakedev.sim.entities.state import Level, Mask
+from fakedev.sim.faults.tick import FaultTick
+
+_MINUTE_SECONDS: Final = 60.0
+#: A counter is looked at no more often.
+_SECOND: Final = 1.0
+_MOST_REPLAYS: Final = 8
+#: The counters that are looked at, the finding, and the increase in a minute from which on it is one.
+_FINDINGS: Final = (
+    ("pcie_replays", "health_pcie_replay_rate", _MOST_REPLAYS + 1),
+    ("link_errors", "health_link_errors", 1),
+    ("throttled_thermal_seconds", "health_thermal_violation", 1e-9),
+    ("throttled_power_seconds", "health_power_violation", 1e-9),
+)
+#: NVIDIA's code of a memory error that could not be contained.
+_UNCONTAINED: Final = 95
+
+
+class Health:
+    """The findings on D devices."""
+
+    def __init__(self, count: int) -> None:
+        self._uncontained = np.zeros(count, dtype=np.bool_)
+        self._past: deque[tuple[float, Mapping[str, Floats]]] = deque()
+        self._increase: dict[str, Floats] = {finding: np.zeros(count) for _, finding, _ in _FINDINGS}
+        self._down: Mask = np.zeros(count, dtype=np.bool_)
+
+    def note(self, level: Level, faults: FaultTick | None, fabric_share: Floats | None, now: float) -> None:
+        """A tick ends now.
+
+        :param fabric_share: how much is left of what links to other boards carry; None: all of it.
+        """
+        if faults is not None:
+            reset = faults.resets()
+            if reset is not None:
+                self._uncontained = self._uncontained & ~reset
+            for devices, code in faults.reports:
+                if code == _UNCONTAINED:
+                    self._uncontained = self._uncontained.copy()
+                    self._uncontained[devices] = True
+        self._down = self._down & False if fabric_share is None else fabric_share < 1.0
+        if "lost" in level.arrays:
+            # Of a board that is gone nobody can tell.
+            self._down = self._down & (level.arrays["lost"] <= 0)
+        if not self._past or now - self._past[-1][0] >= _SECOND:
+            watched = {name: level.arrays[name] for name, _, _ in _FINDINGS if name in level.arrays}
+            self._past.append((now, watched))
+        while self._past[0][0] < now - _MINUTE_SECONDS:
+            self._past.popleft()
+        first = self._past[0][1]
+        for counter, finding, _ in _FINDINGS:
+            if counter in level.arrays and counter in first:
+                # A board that was reset counts from 0.
+                self._increase[finding] = np.maximum(level.arrays[counter] - first[counter], 0.0)
+
+    def findings(self) -> dict[str, Floats]:
+        """By name 1 on the devices that have it, else 0: shape (D,)."""
+        found: dict[str, Sequence[bool] | Mask] = {
+            finding: self._increase[finding] >= least for _, finding, least in _FINDINGS
+        }
+        found["health_link_down"] = self._down
+        found["health_uncontained"] = self._uncontained
+        return {name: np.asarray(is_there, dtype=np.float64) for name, is_there in found.items()}
+
+    def move(self, moves: Moves) -> None:
+        """The devices have new places; counters are looked at anew."""
+        nothing = np.zeros(len(moves.old_of), dtype=np.bool_)
+        self._uncontained = moves.carried(self._uncontained, nothing)
+        self._down = moves.carried(self._down, nothing)
+        self._past.clear()
+        self._increase = {name: np.zeros(len(moves.old_of)) for name in self._increase}

@@ -1,0 +1,1 @@
+"""Workloads: from their arrival to their end, and what they ask of devices."""

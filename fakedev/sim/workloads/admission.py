@@ -1,0 +1,165 @@
+"""Which workloads a fleet can take: their devices, kind of work, metrics and limits must exist there."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Hashable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fakedev.sim.entities.randomness import Floats
+from fakedev.sim.entities.roster import Roster
+from fakedev.sim.entities.selectors import resolve_here
+from fakedev.sim.workloads.capacity import Capacity
+from fakedev.sim.workloads.draws import MOST_DRAWS
+from fakedev.sim.workloads.schedule import Positions
+from fakedev.sim.workloads.table import speed_on
+from fakedev.sim.workloads.workload import Limit
+from fakedev.spec.device_types import WORK_KINDS
+from fakedev.spec.errors import Refused
+from fakedev.spec.fleet import Activity, MetricName, MetricUse, WorkloadSpec
+from fakedev.spec.metrics_of_work import metric_word
+from fakedev.spec.quantities import QUANTITY_ALIASES, quantity_name
+from fakedev.spec.units import format_duration
+from fakedev.spec.value_functions import DRAWN, Function
+
+
+class Admission:
+    """Looks at workloads before a fleet takes them.
+
+    :param quantities: those that some device of the fleet has.
+    :param metric_names: names of metrics that limits may use beside those of quantities.
+    :param tick_seconds: simulated seconds of a tick.
+    :param known: quantities that limits may be of; None: ``quantities``. A shard knows those of the whole fleet.
+    """
+
+    def __init__(
+        self,
+        roster: Roster,
+        capacity: Capacity,
+        quantities: Collection[str],
+        metric_names: Mapping[str, MetricName],
+        tick_seconds: float = 1.0,
+        known: Collection[str] | None = None,
+    ) -> None:
+        self._roster = roster
+        self._capacity = capacity
+        self._quantities = quantities
+        self._known = quantities if known is None else known
+        self._metric_names = metric_names
+        self._tick_seconds = tick_seconds
+        self._seen: dict[Hashable, NDArray[np.int64]] = {}
+        dynamics = [pool.device_type.dynamics for pool in roster.pools]
+        self._kinds = sorted({*WORK_KINDS, *(kind for each in dynamics if each for kind in each.kinds)})
+
+    def look_at(self, workloads: Iterable[WorkloadSpec]) -> None:
+        """Look at workloads of the configuration beforehand: :meth:`check` takes no time for those that can run."""
+        for workload in workloads:
+            with suppress(Refused):
+                self._seen[_key(workload)] = self.check(workload, of_configuration=True)
+
+    def check(self, workload: WorkloadSpec, *, of_configuration: bool = False) -> NDArray[np.int64]:
+        """The workload's units, ascending: devices, and in place of devices that have parts these.
+
+        :param of_configuration: every shard is told of it: there may be none of its devices here.
+        :raises Refused: when it cannot run; ``where`` is the field at fault.
+        """
+        seen = self._seen.get(_key(workload)) if self._seen and of_configuration else None
+        if seen is not None:
+            return seen
+        found = resolve_here(workload.devices, self._roster, workload.node, of_configuration=of_configuration)
+        devices = self._roster.parts.with_work(found)
+        if of_configuration and self._roster.whole is not None:
+            return devices  # whether the whole fleet can have it is no question of this shard
+        for metric, _ in workload.limits:
+            if self.metric(metric).quantity not in self._known:
+                short = [alias for alias, name in QUANTITY_ALIASES.items() if name in self._known]
+                known = [*self._known, *short, *self._metric_names]
+                raise Refused("unknown-name", f"no metric {metric!r} to limit{_hint(metric, known)}", "limits")
+        if workload.kind not in self._kinds:
+            hint = _hint(workload.kind, self._kinds) or f": give one of {', '.join(self._kinds)}"
+            raise Refused("unknown-name", f"no kind of work {workload.kind!r}{hint}", "kind")
+        self._check_measured(workload, devices)
+        self._check_draws("profile", workload.activities, workload, devices)
+        for use in workload.uses:
+            word = metric_word(use.metric)
+            if not use.is_optional and not self._have(use, devices):
+                raise Refused("unknown-name", f"none of its devices has {word}", "metrics")
+            self._check_draws(word, use.activities, workload, devices)
+            if use.is_traffic:
+                own = np.where(self._capacity.most(use.metric) > 0, self._capacity.memory_bytes_per_second, np.inf)
+                self._check_known("memory bandwidth", own, devices, "metrics", "ask for a share of it")
+        return devices
+
+    def fitted(self, workload: WorkloadSpec, devices: Positions) -> WorkloadSpec:
+        """The workload without those of its optional metrics that none of its devices has."""
+        uses = tuple(use for use in workload.uses if not use.is_optional or self._have(use, devices))
+        return workload if len(uses) == len(workload.uses) else replace(workload, uses=uses)
+
+    def _have(self, use: MetricUse, devices: Positions) -> bool:
+        return bool((self._capacity.most(use.metric)[devices] > 0).any())
+
+    def limits(self, workload: WorkloadSpec) -> tuple[Limit, ...]:
+        """What the limits of a workload are of: those that some device of the fleet has."""
+        named = [(metric, value, self.metric(metric)) for metric, value in workload.limits]
+        return tuple(
+            Limit(metric, shown.quantity, shown.factor, value)
+            for metric, value, shown in named
+            if shown.quantity in self._quantities
+        )
+
+    def metric(self, name: str) -> MetricName:
+        """What a metric that somebody names shows: as an identity names it, or a quantity by its name or alias."""
+        return self._metric_names.get(name) or MetricName(quantity_name(name.replace("-", "_")))
+
+    def _check_measured(self, workload: WorkloadSpec, devices: Positions) -> None:
+        """Whether the devices can be compared with the one that the workload was measured on."""
+        for field, said, own, what in (
+            ("measured-frequency", workload.measured_frequency_mhz, self._capacity.clock_mhz, "clock"),
+            ("measured-capability", workload.measured_capability, self._capacity.capability, "capability"),
+        ):
+            if said:
+                self._check_known(what, own, devices, field, "nothing can be scaled by it")
+
+    def _check_known(self, what: str, own: Floats, devices: Positions, field: str, otherwise: str) -> None:
+        """Whether something is known of all of some devices.
+
+        :param own: what it is, shape (devices of the fleet,); 0 where it is not known.
+        """
+        lacking = devices[own[devices] <= 0]
+        if len(lacking):
+            device = int(lacking[0])
+            kind = self._roster.nodes[self._roster.node_position(device)].pool.device_type.name
+            name = self._roster.unit_name(device)
+            raise Refused("bad-argument", f"the {what} of {name} ({kind}) is not known: {otherwise}", field)
+
+    def _check_draws(
+        self, what: str, activities: tuple[Activity, ...], workload: WorkloadSpec, devices: Positions
+    ) -> None:
+        """Whether random values are drawn so rarely that a tick can add them up."""
+        draws = [a.value for a in activities if isinstance(a.value, Function) and a.value.name in DRAWN]
+        if not draws:
+            return
+        speed = speed_on(workload, devices, self._capacity) if workload.is_work else 1.0
+        least = self._tick_seconds * max(speed, 1.0) / MOST_DRAWS
+        shortest = min([value.arguments[2] for value in draws] + [activity.seconds for activity in activities])
+        if shortest < least:
+            text = (
+                f"{what} with random values: {shortest:g} seconds are too short for a tick of "
+                f"{format_duration(self._tick_seconds)}: activities and times between draws last {least:g} seconds "
+                "or more"
+            )
+            raise Refused("limit", text, "profile" if what == "profile" else "metrics")
+
+
+def _key(workload: WorkloadSpec) -> Hashable:
+    """What is the same for equal workloads: faults are mappings, which cannot be looked up."""
+    return (replace(workload, faults=()), repr(workload.faults)) if workload.faults else workload
+
+
+def _hint(word: str, known: Collection[str]) -> str:
+    near = difflib.get_close_matches(word[:100], list(known), 1)
+    return f"; did you mean {near[0]}?" if near else ""

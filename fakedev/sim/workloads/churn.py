@@ -1,0 +1,180 @@
+"""Churn: workloads that come to nodes by themselves, and go again.
+
+Who comes when is drawn for each node and tick, and follows from seed, names and tick alone: no event says it, and a
+shard draws the same for its nodes as the whole fleet. What comes takes devices that no pod has, as a scheduler would
+give it to a node; where there are too few it goes elsewhere, and nothing comes of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fakedev.sim.entities.randomness import Floats, Keys, sub_keys, uniform
+from fakedev.sim.entities.roster import Roster, RosterNode
+from fakedev.sim.entities.state import State
+from fakedev.sim.workloads.intake import Turnstile
+from fakedev.sim.workloads.ownership import Attribution
+from fakedev.sim.workloads.workload import Workload
+from fakedev.spec.entity_keys import entity_key
+from fakedev.spec.fleet import ChurnKind, ChurnSpec, WorkloadSpec
+
+#: Arrivals that a fleet may expect in a tick: each costs some tenths of a millisecond.
+MOST_EXPECTED: Final = 100.0
+#: Arrivals that a node may expect in a tick, and has at most.
+MOST_EXPECTED_AT_NODE: Final = 1.0
+_MOST_AT_NODE: Final = 8
+#: The alphabet of the names that Kubernetes makes up: no vowels, and nothing that looks like another.
+_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+_SUFFIX_LENGTH: Final = 5
+_HASH_LENGTH: Final = 10
+_PREFIX: Final = "churn-"
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A workload that comes to a node."""
+
+    workload_id: str
+    workload: WorkloadSpec
+
+
+def is_churn(workload_id: str) -> bool:
+    """Whether a workload of that id came by itself."""
+    return workload_id.startswith(_PREFIX)
+
+
+def origin_of(workload_id: str) -> str:
+    """Where a workload of that id comes from: ``churn``, ``configuration``, or ``request``, which somebody made."""
+    if is_churn(workload_id):
+        return "churn"
+    return "configuration" if workload_id.startswith("base-") else "request"
+
+
+class Churn:
+    """What comes to the nodes of a fleet."""
+
+    def __init__(self, seed: int, tick_seconds: float, roster: Roster) -> None:
+        self._seed = seed
+        self._parts = roster.parts
+        self._nodes = [(node, node.pool.churn) for node in roster.nodes if node.pool.churn is not None]
+        names = [entity_key("churn", node.pool.name, node.name) for node, _ in self._nodes]
+        self._keys: Keys = np.array(names, dtype=np.uint64)
+        expected = np.array([churn.per_second * tick_seconds for _, churn in self._nodes])
+        self._thresholds = _poisson(expected)
+
+    def let_in(self, turnstile: Turnstile, attribution: Attribution, state: State) -> list[Workload]:
+        """The workloads that come after a state: they begin at once, on what is there and has no pod."""
+        level = state.levels["device"]
+
+        def is_free(unit: int) -> bool:
+            is_lost = "lost" in level.arrays and level.arrays["lost"][self._parts.owner(unit)] > 0
+            return not is_lost and attribution.is_free(unit)
+
+        come = [
+            turnstile.accept(arrival.workload_id, arrival.workload, of_configuration=True)
+            for arrival in self.of_tick(state.tick + 1, is_free)
+            if turnstile.has_room
+        ]
+        if come:
+            turnstile.let_through(state.tick, state.seconds)
+        return come
+
+    def of_tick(self, tick: int, free: Callable[[int], bool]) -> list[Arrival]:
+        """The workloads that come at the beginning of a tick.
+
+        :param free: whether a workload may have a unit.
+        """
+        if not self._nodes:
+            return []
+        counts = self._counts(tick)
+        if not counts.any():
+            return []
+        where = np.repeat(np.arange(len(counts)), counts)
+        numbers = np.concatenate([np.arange(count) for count in counts[counts > 0].tolist()])
+        keys = sub_keys(self._keys[where], numbers.astype(np.uint64))
+        draws = _Draws(self._seed, keys, tick)
+        taken: set[int] = set()
+        arrivals = []
+        for place, (node_place, number) in enumerate(zip(where.tolist(), numbers.tolist(), strict=True)):
+            node, churn = self._nodes[node_place]
+            kind = _drawn_kind(churn, draws.kind[place])
+            count = kind.counts[int(draws.count[place] * len(kind.counts))]
+            units = [(unit, word) for unit, word in self._units(node) if unit not in taken and free(unit)][:count]
+            if len(units) == count:
+                taken.update(unit for unit, _ in units)
+                words = tuple(word for _, word in units)
+                workload_id = f"{_PREFIX}{node.name}-{tick}" + (f"-{number}" if number else "")
+                arrivals.append(Arrival(workload_id, self._workload(node, kind, words, draws, place)))
+        return arrivals
+
+    def _units(self, node: RosterNode) -> Iterator[tuple[int, str]]:
+        """What of a node can be had by itself, with its name: boards, and the instances of those that have some."""
+        for device in node.devices:
+            word = f"{node.name}/{device - node.first}"
+            if self._parts.is_undivided[device]:
+                yield device, word
+            else:
+                yield from ((unit, f"{word}/{number}") for number, unit in enumerate(self._parts.of(device)))
+
+    def _counts(self, tick: int) -> NDArray[np.int64]:
+        """How many come to each node: shape (nodes with churn,)."""
+        drawn = uniform(self._seed, self._keys, "churn arrivals", tick)
+        return np.asarray((drawn >= self._thresholds).sum(axis=0), dtype=np.int64)
+
+    def _workload(
+        self, node: RosterNode, kind: ChurnKind, words: tuple[str, ...], draws: _Draws, place: int
+    ) -> WorkloadSpec:
+        lasts = kind.least_seconds * (kind.most_seconds / kind.least_seconds) ** float(draws.lasts[place])
+        name = kind.workload.name
+        if kind.is_job:
+            owner = f"{name}-{int(draws.owner[place] * 90000) + 10000}"
+        else:
+            owner = f"{name}-{_made_up(entity_key('replica set', str(self._seed), node.pool.name, name), _HASH_LENGTH)}"
+        pod = f"{owner}-{_made_up(int(draws.pod[place] * len(_LETTERS) ** _SUFFIX_LENGTH), _SUFFIX_LENGTH)}"
+        # Whole milliseconds: a number that reads well, and the same on every machine.
+        return replace(kind.workload, devices=words, pod=pod, ttl_seconds=max(round(lasts, 3), 0.001))
+
+
+class _Draws:
+    """What is drawn for the A arrivals of a tick: within [0, 1), each of shape (A,)."""
+
+    def __init__(self, seed: int, keys: Keys, tick: int) -> None:
+        self.kind, self.count, self.lasts, self.owner, self.pod = (
+            uniform(seed, keys, f"churn {what}", tick) for what in ("kind", "count", "lasts", "owner", "pod")
+        )
+
+
+def _poisson(expected: Floats) -> Floats:
+    """For each number from 1 up the probability of fewer arrivals than that: shape (_MOST_AT_NODE, nodes)."""
+    rows = []
+    each = np.array([math.exp(-mean) for mean in expected.tolist()])
+    total = each
+    for number in range(1, _MOST_AT_NODE + 1):
+        rows.append(total)
+        each = each * expected / number
+        total = total + each
+    return np.array(rows)
+
+
+def _drawn_kind(churn: ChurnSpec, drawn: float) -> ChurnKind:
+    left = drawn * sum(kind.weight for kind in churn.kinds)
+    for kind in churn.kinds:
+        left -= kind.weight
+        if left < 0:
+            return kind
+    return churn.kinds[-1]
+
+
+def _made_up(number: int, length: int) -> str:
+    """A number as letters and digits, as in the names that Kubernetes makes up."""
+    letters = []
+    for _ in range(length):
+        number, letter = divmod(number, len(_LETTERS))
+        letters.append(_LETTERS[letter])
+    return "".join(letters)

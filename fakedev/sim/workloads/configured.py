@@ -1,0 +1,130 @@
+"""What the configuration itself starts: workloads and faults, and the ids that they were given.
+
+Ids key randomness. They follow from the configuration alone, so that they are the same in every shard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import TypeVar
+
+from fakedev.sim.faults.faults import Faults
+from fakedev.sim.workloads.intake import Turnstile
+from fakedev.spec.fault import FaultSpec
+from fakedev.spec.fleet import FleetSpec, WorkloadSpec
+
+#: What the configuration says of a workload or fault.
+Spec = TypeVar("Spec", WorkloadSpec, FaultSpec)
+
+
+class Base:
+    """The workloads and faults of the configuration, whether they are over or not."""
+
+    def __init__(self, turnstile: Turnstile, faults: Faults) -> None:
+        self._turnstile = turnstile
+        self._all_faults = faults
+        self._workloads: list[tuple[str, WorkloadSpec]] = []
+        self._faults: list[tuple[str, FaultSpec]] = []
+        #: Ids of the workloads that have no device in this shard.
+        self._elsewhere: set[str] = set()
+
+    @property
+    def workload_ids(self) -> set[str]:
+        """The ids of its workloads."""
+        return {workload_id for workload_id, _ in self._workloads}
+
+    @property
+    def fault_ids(self) -> set[str]:
+        """The ids of its faults."""
+        return {fault_id for fault_id, _ in self._faults}
+
+    def start_workloads(self, specs: Sequence[WorkloadSpec]) -> None:
+        """Workloads of the configuration come, under ids that no other of it has.
+
+        :raises Refused: when the fleet cannot take one.
+        """
+        taken = self.workload_ids
+        for spec in specs:
+            workload_id, again = f"base-{spec.name}", 1
+            while workload_id in taken:
+                again += 1
+                workload_id = f"base-{spec.name}-{again}"
+            self._workloads.append((workload_id, spec))
+            taken.add(workload_id)
+            self._elsewhere.add(workload_id)
+        self._come_here()
+
+    def _come_here(self) -> None:
+        """Workloads begin that this shard had no devices of; those of a whole fleet begin at once."""
+        for workload_id, spec in self._workloads:
+            if workload_id in self._elsewhere:
+                workload = self._turnstile.accept(workload_id, spec, of_configuration=True)
+                if len(workload.devices):
+                    self._elsewhere.remove(workload_id)
+
+    def left(self, workload_ids: Iterable[str]) -> None:
+        """This shard has no devices any more of some workloads."""
+        self._elsewhere.update(workload_ids)
+
+    def start_faults(self, specs: Sequence[FaultSpec], taken: Collection[str] = ()) -> None:
+        """Faults of the configuration begin, under ids that no other of it has.
+
+        :param taken: further ids, of those that are about to go.
+        :raises Refused: when one cannot be.
+        """
+        taken, number = self.fault_ids.union(taken), 1
+        for spec in specs:
+            while f"config-{number}" in taken:
+                number += 1
+            fault_id = f"config-{number}"
+            self._all_faults.add(self._all_faults.made(fault_id, spec, of_configuration=True))
+            self._faults.append((fault_id, spec))
+            taken.add(fault_id)
+
+    def check_room(self, coming: FleetSpec) -> tuple[int, int]:
+        """How many workloads and faults will begin with another configuration.
+
+        :raises Refused: when there would be too many.
+        """
+        workloads = len(_kept(self._workloads, coming.base)[2])
+        faults = len(_kept(self._faults, coming.faults)[2])
+        self._turnstile.check_room(workloads)
+        self._all_faults.check_room(faults)
+        return workloads, faults
+
+    def reserve(self, workloads: int, faults: int) -> None:
+        """Keep room for workloads and faults that will begin; 0: they have."""
+        self._turnstile.reserve(workloads)
+        self._all_faults.reserve(faults)
+
+    def keep_workloads(self, specs: Sequence[WorkloadSpec]) -> tuple[list[str], list[WorkloadSpec]]:
+        """The configuration is another: the ids of the workloads that it has no longer, and those that are to begin."""
+        self._workloads, gone, begins = _kept(self._workloads, specs)
+        self._elsewhere.difference_update(gone)
+        return gone, begins
+
+    def keep_faults(self, specs: Sequence[FaultSpec]) -> tuple[list[str], list[FaultSpec]]:
+        """As :meth:`keep_workloads`, for the faults."""
+        self._faults, gone, begins = _kept(self._faults, specs)
+        return gone, begins
+
+
+def _kept(
+    before: Sequence[tuple[str, Spec]], after: Sequence[Spec]
+) -> tuple[list[tuple[str, Spec]], list[str], list[Spec]]:
+    """The workloads or faults that live on, with their ids; the ids of those that do not; and those that begin."""
+    left: dict[object, list[tuple[str, Spec]]] = {}
+    for each_id, spec in before:
+        left.setdefault((spec.devices, spec.node), []).append((each_id, spec))
+    stays = []
+    begins = []
+    for spec in after:
+        alike = left.get((spec.devices, spec.node), [])
+        same = next((each for each in alike if each[1] == spec), None)
+        if same is None:
+            begins.append(spec)
+        else:
+            alike.remove(same)
+            stays.append(same)
+    ids = {each_id for each_id, _ in stays}
+    return stays, [each_id for each_id, _ in before if each_id not in ids], begins

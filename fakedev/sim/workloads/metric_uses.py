@@ -1,0 +1,156 @@
+"""What workloads ask of one metric beside their plain load, as arrays.
+
+A profile of values of its own runs beside the plain one, at the same pace, and begins again when it is over. Values
+are held as shares of the highest of the profile, so that rounding is by the value's own size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fakedev.sim.entities.columns import column, joined_columns, kept_columns
+from fakedev.sim.entities.randomness import Floats, Keys
+from fakedev.sim.workloads.draws import drawn_integrals
+from fakedev.sim.workloads.schedule import Positions, Profiles
+from fakedev.spec.fleet import Activity, MetricUse
+from fakedev.spec.metrics_of_work import COUNTED, ENGINES, RATES
+from fakedev.spec.value_functions import Value, highest, scaled
+
+#: Means are rounded to this, as shares of the profile's highest value.
+_DECIMALS: Final = 8
+#: Sums of decimal fractions miss a whole number by less than this.
+_ROUNDING: Final = 1e-6
+
+
+@dataclass
+class MetricUses:
+    """U workloads that ask for the metric, on V devices in all.
+
+    :ivar profiles: the values of each as shares of its highest, shape (U,).
+    :ivar workload: their places in the table of workloads, shape (U,).
+    :ivar is_share: whose values are shares of what the device has, shape (U,).
+    :ivar is_traffic: whose values are bytes a second, of a metric that is a share, shape (U,).
+    :ivar peak: the highest value of the profile, in the metric's unit or as percent of what the device has, (U,).
+    :ivar pair: places in the table's pairs, shape (V,).
+    :ivar unit: the highest value of the profile, in the metric's unit, on that device; 0 where it has it not: (V,).
+    :ivar amount, before: what was asked in the last tick and in the one before it, in the metric's unit, (V,).
+    :ivar carried: of counters: what is not yet a whole one, (V,).
+    :ivar counted: of counters: how many so far, (V,).
+    """
+
+    profiles: Profiles = field(default_factory=lambda: Profiles.of([]))
+    workload: Positions = column("use", np.int64)
+    pair_counts: Positions = column("use", np.int64)
+    is_share: NDArray[np.bool_] = column("use", np.bool_)
+    is_traffic: NDArray[np.bool_] = column("use", np.bool_)
+    peak: Floats = column("use")
+    pair: Positions = column("pair", np.int64)
+    unit: Floats = column("pair")
+    amount: Floats = column("pair")
+    before: Floats = column("pair")
+    carried: Floats = column("pair")
+    counted: Floats = column("pair")
+
+    @classmethod
+    def of(cls, uses: Sequence[tuple[int, MetricUse]]) -> MetricUses:
+        """The uses of some workloads, on no devices yet.
+
+        :param uses: (place of the workload, what it asks).
+        """
+        peaks = [max(highest(activity.value) for activity in use.activities) for _, use in uses]
+        profiles = Profiles.of([_by_highest(use.activities, peak) for (_, use), peak in zip(uses, peaks, strict=True)])
+        workload = np.array([place for place, _ in uses], dtype=np.int64)
+        is_share, is_traffic = (
+            np.array(flags) for flags in zip(*[(use.is_share, use.is_traffic) for _, use in uses], strict=True)
+        )
+        return cls(profiles, workload, is_share=is_share, is_traffic=is_traffic, peak=np.array(peaks))
+
+    def on_devices(
+        self,
+        firsts: Positions,
+        counts: Positions,
+        most: Floats,
+        amount: Floats | None = None,
+        bandwidth: Floats | None = None,
+    ) -> MetricUses:
+        """The same uses as they begin on the devices of their workloads.
+
+        :param firsts, counts: of each workload's pairs, shape (W,).
+        :param most: what 100 % of the metric is at each pair, shape (P,).
+        :param amount: what of a value in the metric's unit is asked for at each pair, shape (P,); None: all of it.
+        :param bandwidth: bytes a second of which the metric is a share, at each pair, shape (P,); None: of none.
+        """
+        pair_counts = counts[self.workload]
+        begins = np.repeat(np.cumsum(pair_counts) - pair_counts, pair_counts)
+        pair = np.repeat(firsts[self.workload], pair_counts) + np.arange(pair_counts.sum()) - begins
+        has = (most[pair] > 0) * (1.0 if amount is None else amount[pair])
+        if bandwidth is not None:
+            known = bandwidth[pair] > 0
+            as_share = np.divide(has, bandwidth[pair], out=np.zeros(len(pair)), where=known)
+            has = np.where(np.repeat(self.is_traffic, pair_counts), as_share, has)
+        shares = np.repeat(self.is_share, pair_counts)
+        unit = np.repeat(self.peak, pair_counts) * np.where(shares, most[pair] / 100.0, has)
+        zeros = np.zeros(len(pair))
+        fresh = replace(self, amount=zeros, before=zeros, carried=zeros, counted=zeros)
+        return replace(fresh, pair_counts=pair_counts, pair=pair, unit=unit)
+
+    def kept(self, keep: NDArray[np.bool_], keep_pairs: NDArray[np.bool_]) -> MetricUses:
+        """The uses of those workloads, shape (W,), and pairs, (P,), that stay, by their new places."""
+        uses, pairs = keep[self.workload], keep_pairs[self.pair]
+        rest = MetricUses(self.profiles.kept(uses), **kept_columns(self, {"use": uses, "pair": pairs}))
+        rest.workload = (np.cumsum(keep) - 1)[rest.workload]
+        rest.pair = (np.cumsum(keep_pairs) - 1)[rest.pair]
+        return rest
+
+    def joined(self, other: MetricUses, workloads: int, pairs: int) -> MetricUses:
+        """These uses, then the other's, whose places are counted from ``workloads`` and ``pairs`` on."""
+        both = MetricUses(self.profiles.joined(other.profiles), **joined_columns(self, other))
+        both.workload[len(self.workload) :] += workloads
+        both.pair[len(self.pair) :] += pairs
+        return both
+
+    def ask(
+        self, metric: str, seed: int, keys: Keys, begin: Floats, end: Floats, stretch: Floats, speed: Floats,
+        ease: Floats, noise: Floats, seconds: float,
+    ) -> Floats:
+        """What is asked in a tick at each of the V devices, in the metric's unit; of counters what is added.
+
+        :param keys, begin, end, stretch: of all workloads, shape (W,), as for their loads.
+        :param speed, ease: by which rates in bytes grow, and engines are busier: shape (W,).
+        :param noise: of all pairs, shape (P,).
+        :param seconds: the length of the tick; 0 for a mere instant, in which counters do not move.
+        """  # fmt: skip
+        of = self.workload
+        drawn = drawn_integrals(self.profiles, seed, keys[of], metric, begin[of], end[of])
+        mean, fluctuation = self.profiles.means(begin[of], end[of], stretch[of], drawn, _DECIMALS)
+        if metric in RATES:
+            mean, fluctuation = (each * np.where(self.is_share, 1.0, speed[of]) for each in (mean, fluctuation))
+        elif metric in ENGINES:
+            mean, fluctuation = (each * np.where(self.is_traffic, speed[of], ease[of]) for each in (mean, fluctuation))
+        share = np.repeat(mean, self.pair_counts) + np.repeat(fluctuation, self.pair_counts) * noise[self.pair]
+        amount = np.maximum(share, 0.0) * self.unit
+        if metric in ENGINES:
+            amount = np.minimum(amount, 1.0)
+        if metric in COUNTED:
+            total = self.carried + amount * seconds
+            amount = np.floor(total + _ROUNDING)
+            self.carried = total - amount
+            self.counted = self.counted + amount
+        self.before, self.amount = self.amount, amount
+        return amount
+
+
+def _by_highest(activities: Sequence[Activity], peak: float) -> list[Activity]:
+    """The activities as shares of their highest value."""
+    if not peak:
+        return list(activities)
+    return [Activity(_share(each, peak), each.fluctuation / peak, each.seconds) for each in activities]
+
+
+def _share(activity: Activity, peak: float) -> Value:
+    return 1.0 if activity.value == peak else scaled(activity.value, 1.0 / peak)

@@ -1,0 +1,336 @@
+"""The workloads of a fleet: who runs where, what that asks of the devices, and when each is over."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from functools import partial
+from types import MappingProxyType
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fakedev.sim.entities.carry_over import Carriage
+from fakedev.sim.entities.noise import first_noise, next_noise
+from fakedev.sim.entities.randomness import Floats, Keys
+from fakedev.sim.entities.state import Level
+from fakedev.sim.workloads.capacity import Capacity
+from fakedev.sim.workloads.carry_over import carried_table
+from fakedev.sim.workloads.demand import Demand
+from fakedev.sim.workloads.draws import drawn_integrals
+from fakedev.sim.workloads.limit_rows import LimitRows
+from fakedev.sim.workloads.limits import DeviceLimits, own_limits_crossed
+from fakedev.sim.workloads.schedule import Positions
+from fakedev.sim.workloads.shares import Amounts, Crowds
+from fakedev.sim.workloads.table import MEMORY, Table, on_devices, table_of
+from fakedev.sim.workloads.workload import Verdict, Workload
+from fakedev.spec.fleet import FOREVER
+
+#: Sums of decimal fractions miss a tick's boundary by less than this.
+_ROUNDING_SECONDS: Final = 1e-6
+
+
+class Workloads:
+    """All workloads of a fleet, by id; those that run also as arrays.
+
+    :param device_keys: keys of randomness of the devices, shape (devices,).
+    :param capacity: what the devices can do.
+    :ivar changes: how often workloads began or ended.
+    """
+
+    def __init__(self, seed: int, device_keys: Keys, capacity: Capacity) -> None:
+        self._seed = seed
+        self._device_keys = device_keys
+        self._capacity = capacity
+        self._table = Table()
+        self.by_id: dict[str, Workload] = {}
+        self._by_name: dict[str, dict[str, None]] = {}
+        self._held: Floats | None = None
+        ones = np.ones(capacity.count)
+        self._crowds = self._crowds_before = Crowds(ones, ones)
+        self.changes = 0
+
+    def accept(self, workload: Workload) -> None:
+        """Take a workload in; it runs from the next :meth:`change` that names it."""
+        self.by_id[workload.workload_id] = workload
+        self._by_name.setdefault(workload.spec.name, {})[workload.workload_id] = None
+
+    def find(self, word: str) -> list[str]:
+        """Ids that a word names: one id, or all workloads of that name, oldest first."""
+        return [word] if word in self.by_id else list(self._by_name.get(word, {}))
+
+    def forget(self, workload_id: str) -> None:
+        """Let a workload go that is not in the arrays."""
+        gone = self.by_id.pop(workload_id)
+        names = self._by_name[gone.spec.name]
+        del names[workload_id]
+        if not names:
+            del self._by_name[gone.spec.name]
+
+    def change(self, started: list[Workload], ended: set[str], tick: int, now_seconds: float) -> None:
+        """Take running workloads out of the arrays and put others in, from ``now_seconds`` on."""
+        self.changes += 1
+        self._held = None
+        if ended:
+            stays = [workload_id not in ended for workload_id in self._table.ids.tolist()]
+            self._table = self._table.kept(np.array(stays, dtype=np.bool_))
+            for workload_id in ended:
+                self.forget(workload_id)
+        if started:
+            for workload in started:
+                workload.start_seconds = now_seconds
+            new = table_of(started, now_seconds, self._device_keys, self._capacity)
+            new = replace(new, noise=first_noise(self._seed, new.pair_keys, tick))
+            self._table = self._table.joined(new)
+
+    def move(
+        self, moves: Carriage, chosen: Collection[str], device_keys: Keys, capacity: Capacity,
+        quantities: Collection[str], tick: int,
+    ) -> None:  # fmt: skip
+        """Follow the running workloads' devices to new places.
+
+        :param chosen: ids of those whose devices and limits are the new ones already.
+        :param device_keys, capacity, quantities: of the new devices: limits of other quantities are no more.
+        :param tick: that they have done last.
+        """
+        self.changes += 1
+        self._held = None
+        self._device_keys, self._capacity = device_keys, capacity
+        ones = np.ones(capacity.count)
+        self._crowds = self._crowds_before = Crowds(*(moves.carried(crowd, ones) for crowd in self._crowds))
+        old = self._table
+        if not len(old):
+            return
+        known = [row for row, workload_id in enumerate(old.ids.tolist()) if workload_id in chosen] if chosen else []
+        counts, devices = self._followed(moves, np.array(known, dtype=np.int64))
+        limits = old.limits
+        lost = [rows for quantity, rows in limits.by_quantity.items() if quantity not in quantities]
+        for row in np.unique(limits.workload[np.concatenate(lost)]).tolist() if lost else ():
+            workload = self._of_row(row)
+            workload.limits = tuple(limit for limit in workload.limits if limit.quantity in quantities)
+        if lost or np.isin(limits.workload, known).any() or any(self._of_row(row).limits for row in known):
+            limits = LimitRows.of([workload.limits for workload in self.running()])
+        fresh = on_devices(replace(old, limits=limits), counts, devices, device_keys, capacity)
+        self._table = carried_table(old, fresh, moves.new_of, capacity.count, self._seed, tick)
+
+    def _of_row(self, row: int) -> Workload:
+        return self.by_id[self._table.ids[row]]
+
+    def _followed(self, moves: Carriage, chosen: Positions) -> tuple[Positions, Positions]:
+        """Give running workloads the new places of their devices that are still there, ascending: in their order.
+
+        :param chosen: rows of those that have theirs already.
+        :returns: how many devices each has, shape (W,), and those of one after those of the other.
+        """
+        table = self._table
+        owners, places = table.owner, moves.new_of[table.device]
+        others = np.unique(owners[places != table.device])
+        is_chosen = np.zeros(len(table), dtype=np.bool_)
+        is_chosen[chosen] = True
+        stays = (places >= 0) & ~is_chosen[owners]
+        given = [self._of_row(row).devices for row in chosen.tolist()]
+        owners = np.concatenate((owners[stays], np.repeat(chosen, [len(each) for each in given])))
+        places = np.concatenate((places[stays], *given))
+        order = np.argsort(owners * (int(places.max(initial=0)) + 1) + places, kind="stable")
+        places = places[order]
+        counts = np.bincount(owners, minlength=len(table))
+        ends = np.cumsum(counts)
+        others = others[~is_chosen[others]]
+        begins = (ends - counts)[others].tolist()
+        for workload_id, begin, end in zip(table.ids[others].tolist(), begins, ends[others].tolist(), strict=True):
+            self.by_id[workload_id].devices = places[begin:end]
+        return counts, places
+
+    def demand(
+        self, tick: int, start_seconds: float, end_seconds: float, pace: Mapping[str, Floats] = MappingProxyType({})
+    ) -> Demand:
+        """What the workloads ask of each device over one tick.
+
+        Loads of several workloads add up; where that is more than 1 each gets its part of 1. The noise
+        of every pair takes a step.
+
+        :param tick: 0 for the first instant, in which counters do not move.
+        :param pace: how fast each kind of work gets on at each device, shape (devices,); at full speed when missing.
+        """
+        table = self._table
+        seconds = end_seconds - start_seconds
+        begin = np.minimum(start_seconds - table.start, table.lasts)
+        end = np.minimum(end_seconds - table.start, table.lasts)
+        stretch = np.full(len(table), seconds)
+        if table.is_work.any():
+            # Work that ends in the middle of a tick, or at the deadline of its workload, has part of its load there.
+            stretch = np.where(table.is_work, self._rates(pace), 1.0) * seconds
+            part = np.where(table.is_work, (end - begin) / seconds, 1.0)
+            done = np.minimum(table.done + stretch * part, table.work)
+            begin, end = np.where(table.is_work, table.done, begin), np.where(table.is_work, done, end)
+            table.done = np.where(table.is_work, done, 0.0)
+        drawn = drawn_integrals(table.profiles, self._seed, table.keys, "load", begin, end)
+        load, fluctuation = table.profiles.means(begin, end, stretch, drawn)
+        load, fluctuation = load * table.ease, fluctuation * table.ease
+        table.noise = next_noise(table.noise, self._seed, table.pair_keys, tick, seconds)
+        share = load[table.owner] + fluctuation[table.owner] * table.noise
+        if (table.ease > 1.0).any():
+            load, share = np.minimum(load, 100.0), np.minimum(share, 100.0)
+        table.load = load
+        table.before, table.share = table.share, share
+        table.is_fresh = table.start >= start_seconds
+        self._crowds_before = self._crowds
+        held = self._hold() if self._held is None else self._held
+        crowd = self._by_device(table.device, np.maximum(share, 0.0)) / 100.0
+        self._crowds = self._crowds._replace(load=np.maximum(crowd, 1.0))
+        asked = {}
+        for metric, uses in table.uses.items():
+            counted = seconds if tick else 0.0
+            amount = uses.ask(
+                metric, self._seed, table.keys, begin, end, stretch, table.speed, table.ease, table.noise, counted
+            )
+            asked[metric] = self._by_device(table.device[uses.pair], amount)
+        loads = self._by_kind(share)
+        return Demand(loads, self._held_share(loads, held), asked)
+
+    @property
+    def count_work(self) -> bool:
+        """Whether the seconds of some workload are work, so that the pace counts."""
+        return bool(self._table.is_work.any())
+
+    def _rates(self, pace: Mapping[str, Floats]) -> Floats:
+        """How fast each workload gets on: as its slowest device, shape (W,)."""
+        table = self._table
+        kinds, rows = table.kind_rows
+        paces = np.array([pace.get(kind, np.ones(self._capacity.count)) for kind in kinds])
+        return np.minimum.reduceat(paces[rows, table.device], table.firsts) * table.speed
+
+    def _by_kind(self, share: Floats) -> dict[str, Floats]:
+        table, count = self._table, self._capacity.count
+        kinds, rows = table.kind_rows
+        sums = np.bincount(rows * count + table.device, weights=share, minlength=len(kinds) * count)
+        loads = np.maximum(sums.reshape(len(kinds), count) / 100.0, 0.0)
+        # Row after row, so that kinds that others use change nobody's last digit.
+        total = np.zeros(count)
+        for row in loads:
+            total = total + row
+        return dict(zip(kinds, loads / np.maximum(total, 1.0), strict=True))
+
+    def _hold(self) -> Floats:
+        """Who holds memory has changed: their part of it, as shares of 1."""
+        table = self._table
+        held = self._by_device(table.device, table.peak[table.owner] * table.holds) / 100.0
+        self._crowds = self._crowds._replace(peak=np.maximum(held, 1.0))
+        self._held = np.minimum(held, 1.0)
+        return self._held
+
+    def _held_share(self, loads: Mapping[str, Floats], held: Floats) -> Floats:
+        """The memory of workloads that do not say how much they need, as shares of 1: shape (devices,).
+
+        Where it is held as long as they run: the highest loads of their profiles, added up and held to 1. Elsewhere
+        their loads.
+        """
+        table, capacity = self._table, self._capacity
+        if capacity.holds_memory.all():
+            return held
+        total = sum(loads.values(), np.zeros(capacity.count))
+        if MEMORY in table.uses:
+            amounts = self.amounts()
+            total = self._by_device(table.device, amounts.parts * table.holds)
+        return np.where(capacity.holds_memory, held, np.minimum(total, 1.0))
+
+    def _by_device(self, device: Positions, amount: Floats) -> Floats:
+        return np.asarray(np.bincount(device, weights=amount, minlength=self._capacity.count), dtype=np.float64)
+
+    def amounts(self) -> Amounts:
+        """Whose what was in the last tick."""
+        return Amounts(self._table, self._capacity, self._crowds)
+
+    def running(self, ids: Collection[str] | None = None) -> list[Workload]:
+        """The workloads in the arrays, in order of their start.
+
+        :param ids: those of them that are meant; None: all.
+        """
+        every = self._table.ids.tolist()
+        return [self.by_id[each] for each in every if ids is None or each in ids]
+
+    def on_devices(self, which: NDArray[np.bool_]) -> list[tuple[Workload, int]]:
+        """Running workloads that have one of some devices, ``which`` of shape (devices,), each with the first such."""
+        if not which.any() or not len(self._table):
+            return []
+        found: dict[str, int] = {}
+        pairs = np.flatnonzero(which[self._table.device])
+        for pair in pairs.tolist():
+            found.setdefault(self._table.ids[self._table.owner[pair]], int(self._table.device[pair]))
+        return [(self.by_id[workload_id], device) for workload_id, device in found.items()]
+
+    def load_percents(self) -> dict[str, float]:
+        """Each running workload's mean load in the last tick, fluctuation left out, by id."""
+        return dict(zip(self._table.ids.tolist(), self._table.load.tolist(), strict=True))
+
+    def work_left(self) -> dict[str, float]:
+        """Seconds that are left at the highest clock, by id, of the running workloads whose profile is work."""
+        table = self._table
+        places = np.flatnonzero(table.is_work)
+        left = (table.work[places] - table.done[places]) / table.speed[places]
+        return dict(zip(table.ids[places].tolist(), left.tolist(), strict=True))
+
+    def level(self, now_seconds: float) -> Level:
+        """What each running workload does and has, in the order of :meth:`running`: shape (W,).
+
+        ``devices``; ``load_ratio``, without fluctuation; ``usage_ratio``, the mean of its devices; of memory,
+        bandwidths and whatever else workloads bring the sum over its devices, by quantity; ``run_seconds``;
+        ``progress_ratio``, the part of its profile that is done, of those whose profile has an end;
+        ``remaining_seconds`` until the earliest end that is known, for work that at the highest clock.
+
+        :param now_seconds: simulated seconds at the end of the tick.
+        """
+        table = self._table
+        run_seconds = now_seconds - table.start
+        passed = np.where(table.is_work, table.done, run_seconds)
+        ends = table.work < FOREVER
+        progress = np.divide(passed, table.work, out=np.zeros(len(table)), where=ends)
+        remaining = table.lasts - run_seconds
+        remaining = np.where(table.is_work, np.minimum(remaining, (table.work - table.done) / table.speed), remaining)
+        arrays, present = self.amounts().by_workload()
+        arrays |= {
+            "devices": table.pair_counts.astype(np.float64),
+            "load_ratio": table.load / 100.0,
+            "run_seconds": run_seconds,
+            "progress_ratio": np.clip(progress, 0.0, 1.0),
+            "remaining_seconds": np.maximum(remaining, 0.0),
+        }
+        has_end = {"progress_ratio": ends, "remaining_seconds": remaining < FOREVER / 2}
+        return Level(len(table), arrays, {**present, **has_end})
+
+    def limits_crossed(
+        self, limits: DeviceLimits, level: Level, past: Level, gone: set[str]
+    ) -> list[tuple[Workload, str, int]]:
+        """The workloads that crossed a limit in the last tick, by what the devices show, and showed a tick ago.
+
+        Each with the metric as the workload named it and -1, or, for a limit of a device, the quantity and the device.
+
+        :param gone: those that end with this tick anyway.
+        """
+        table = self._table
+        if not len(table) or not (len(table.limits) or limits.hold(table)):
+            return []
+        now = self.amounts()
+        ids = table.ids.tolist()
+        places = {place for place, each in enumerate(ids) if each in gone} if gone else set()
+        found = [
+            (place, metric, -1) for place, metric in own_limits_crossed(table, now, level) if place not in places
+        ]
+        if limits.hold(table):
+            before = partial(Amounts, table, self._capacity, self._crowds_before, before=True)
+            places.update(place for place, _, _ in found)
+            found += limits.crossed(table, now, before, level, past, places)
+        return [(self.by_id[ids[place]], metric, device) for place, metric, device in found]
+
+    def over(self, end_seconds: float) -> list[Verdict]:
+        """Verdicts on the workloads whose known end is at or before ``end_seconds``, or whose work is done."""
+        table = self._table
+        is_done = table.is_work & (table.done >= table.work - _ROUNDING_SECONDS)
+        over = np.flatnonzero(is_done | (table.start + table.lasts <= end_seconds + _ROUNDING_SECONDS))
+        verdicts = []
+        for position in over.tolist():
+            workload = self.by_id[table.ids[position]]
+            code, text = (0, "OK") if is_done[position] else workload.end_seconds[1:]
+            verdicts.append(workload.verdict(code, text))
+        return verdicts

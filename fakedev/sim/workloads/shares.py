@@ -1,0 +1,106 @@
+"""Whose what is: how much of each quantity every workload brings to each of its devices."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from fakedev.sim.entities.randomness import Floats
+from fakedev.sim.entities.state import Mask
+from fakedev.sim.workloads.capacity import Capacity
+from fakedev.sim.workloads.table import MEMORY, Table
+from fakedev.spec.metrics_of_work import ASKABLE, COUNTED
+
+_MEMORY_RATIO: Final = "memory_used_ratio"
+_USAGE: Final = "usage_ratio"
+
+#: What workloads bring themselves; all else only boards have.
+BROUGHT: Final = frozenset((_USAGE, _MEMORY_RATIO, *ASKABLE))
+
+
+class Crowds(NamedTuple):
+    """How many times over each of D devices was asked for in a tick, at least 1: arrays of shape (D,).
+
+    Kept from the tick, since who leaves with it still had no more than its part.
+
+    :param load: by the loads of its workloads.
+    :param peak: by the highest loads of those whose memory follows from them.
+    """
+
+    load: Floats
+    peak: Floats
+
+
+class Amounts:
+    """What P pairs of a workload and a device brought in the last tick; of counters all so far.
+
+    :param crowds: of that tick.
+    :param before: of the tick before the last one: what began in the last one brought nothing.
+    """
+
+    def __init__(self, table: Table, capacity: Capacity, crowds: Crowds, *, before: bool = False) -> None:
+        self._table = table
+        self._capacity = capacity
+        self._crowds = crowds
+        self._is_before = before
+        share = np.maximum(table.before if before else table.share, 0.0) / 100.0
+        #: The load of each pair as its device has room for it, a share of 1, shape (P,).
+        self.parts = share / crowds.load[table.device]
+
+    def of(self, quantity: str) -> Floats:
+        """How much of a quantity (one of BROUGHT) each pair brings: shape (P,)."""
+        table = self._table
+        if quantity == _MEMORY_RATIO:
+            total = self._capacity.memory_total_bytes[table.device]
+            return np.divide(self.of(MEMORY), total, out=np.zeros(len(total)), where=total > 0)
+        brought = self._held_memory() if quantity == MEMORY else self.parts * self._by_load(quantity)
+        uses = table.uses.get(quantity)
+        if uses is not None:
+            last = uses.before if self._is_before else uses.amount
+            brought[uses.pair] += uses.counted if quantity in COUNTED else last
+        return brought
+
+    def by_workload(self) -> tuple[dict[str, Floats], dict[str, Mask]]:
+        """By quantity what each workload brings to all its devices together, and who brings it: shape (W,).
+
+        Of the usage the mean. Counters and hangs only where somebody asks for them.
+        """
+        table = self._table
+        arrays, present = {}, {}
+        for quantity in (_USAGE, *ASKABLE):
+            has = self._capacity.most(quantity)[table.device] > 0
+            if has.any() and (quantity in table.uses or self._is_of_load(quantity)):
+                arrays[quantity] = np.add.reduceat(self.of(quantity) * has, table.firsts)
+                present[quantity] = np.logical_or.reduceat(has, table.firsts)
+        if _USAGE in arrays:
+            arrays[_USAGE] = arrays[_USAGE] / table.pair_counts
+        return arrays, present
+
+    def _held_memory(self) -> Floats:
+        """The memory that follows from the loads of those that do not say how much they need."""
+        table, device = self._table, self._table.device
+        holds = table.holds
+        if self._is_before:
+            holds = holds * ~table.is_fresh[table.owner]
+        peaks = table.peak[table.owner] / 100.0 * holds
+        held = peaks / self._crowds.peak[device]
+        share = np.where(self._capacity.holds_memory[device], held, self.parts * holds)
+        return share * self._by_load(MEMORY)
+
+    def _by_load(self, quantity: str) -> Floats:
+        """What a full load of each pair's kind brings of a quantity: shape (P,)."""
+        table = self._table
+        kinds, rows = table.kind_rows
+        nothing = np.zeros(self._capacity.count)
+        full = np.array([self._capacity.brought(kind).get(quantity, nothing) for kind in kinds])
+        brought: Floats = full[rows, table.device]
+        return brought
+
+    def _is_of_load(self, quantity: str) -> bool:
+        return any(quantity in self._capacity.brought(kind) for kind in self._table.kind_rows[0])
+
+    def by_device(self, values: Floats) -> Floats:
+        """The sums over the pairs of each device, shape (D,)."""
+        sums = np.bincount(self._table.device, weights=values, minlength=self._capacity.count)
+        return np.asarray(sums, dtype=np.float64)

@@ -1,0 +1,238 @@
+"""The running workloads as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fakedev.sim.entities.columns import column, joined_columns, kept_columns
+from fakedev.sim.entities.randomness import Floats, Keys
+from fakedev.sim.workloads.capacity import Capacity
+from fakedev.sim.workloads.limit_rows import LimitRows
+from fakedev.sim.workloads.metric_uses import MetricUses
+from fakedev.sim.workloads.schedule import Positions, Profiles
+from fakedev.sim.workloads.workload import Workload
+from fakedev.spec.entity_keys import entity_key
+from fakedev.spec.fleet import MetricUse, WorkloadSpec
+from fakedev.spec.metrics_of_work import AS_TRAFFIC, ENGINES
+from fakedev.spec.value_functions import highest
+
+Texts = NDArray[np.object_]
+Flags = NDArray[np.bool_]
+
+MEMORY = "memory_used_bytes"
+
+
+@dataclass
+class Table:
+    """W workloads, P pairs of a workload and one of its devices, one workload's after the other's.
+
+    :ivar start, lasts: simulated seconds of the start, and from there to the end that is known.
+    :ivar is_work: whose profile is work; work, done: seconds of it in all and done so far.
+    :ivar speed: of the work, on the devices that it has, by that on the device that it was measured on.
+    :ivar measured_mhz, measured_capability: of the device that it was measured on; 0 where that is not said.
+    :ivar ease: by which a load is more than it was measured, for profiles of time.
+    :ivar peak: highest load of the profile, percent; load: mean load in the last tick, percent.
+    :ivar is_fresh: whose first tick is the one that is made or was made last.
+    :ivar noise: of the pairs, within -1 to 1.
+    :ivar share, before: load of the pairs in the last tick, and in the one before it, percent.
+    :ivar holds: whose memory follows from its load: 1, or 0 where it says how much it needs.
+    :ivar uses: what is asked of single metrics, by quantity.
+    :ivar limits: of their own.
+    """
+
+    profiles: Profiles = field(default_factory=lambda: Profiles.of([]))
+    uses: Mapping[str, MetricUses] = field(default_factory=dict)
+    limits: LimitRows = field(default_factory=LimitRows)
+    ids: Texts = column("workload", object)
+    kinds: Texts = column("workload", object)
+    keys: Keys = column("workload", np.uint64)
+    start: Floats = column("workload")
+    lasts: Floats = column("workload")
+    is_work: Flags = column("workload", np.bool_)
+    work: Floats = column("workload")
+    done: Floats = column("workload")
+    speed: Floats = column("workload")
+    ease: Floats = column("workload")
+    measured_mhz: Floats = column("workload")
+    measured_capability: Floats = column("workload")
+    peak: Floats = column("workload")
+    load: Floats = column("workload")
+    is_fresh: Flags = column("workload", np.bool_)
+    pair_counts: Positions = column("workload", np.int64)
+    device: Positions = column("pair", np.int64)
+    pair_keys: Keys = column("pair", np.uint64)
+    noise: Floats = column("pair")
+    share: Floats = column("pair")
+    before: Floats = column("pair")
+    holds: Floats = column("pair")
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def kept(self, keep: Flags) -> Table:
+        """The workloads where ``keep``, shape (W,), is true."""
+        pairs = np.repeat(keep, self.pair_counts)
+        uses = {metric: each.kept(keep, pairs) for metric, each in self.uses.items()}
+        return Table(
+            self.profiles.kept(keep),
+            {metric: each for metric, each in uses.items() if len(each.workload)},
+            self.limits.kept(keep),
+            **kept_columns(self, {"workload": keep, "pair": pairs}),
+        )
+
+    def joined(self, other: Table) -> Table:
+        """These workloads, then the other's."""
+        uses = {}
+        for metric in sorted({*self.uses, *other.uses}):
+            mine, others = self.uses.get(metric, MetricUses()), other.uses.get(metric, MetricUses())
+            uses[metric] = mine.joined(others, len(self), len(self.device))
+        limits = self.limits.joined(other.limits, len(self))
+        return Table(self.profiles.joined(other.profiles), uses, limits, **joined_columns(self, other))
+
+    @cached_property
+    def firsts(self) -> Positions:
+        """The first pair of each workload, shape (W,)."""
+        firsts: Positions = np.cumsum(self.pair_counts) - self.pair_counts
+        return firsts
+
+    @cached_property
+    def owner(self) -> Positions:
+        """The workload of each pair, shape (P,)."""
+        return np.repeat(np.arange(len(self)), self.pair_counts)
+
+    @cached_property
+    def kind_rows(self) -> tuple[list[str], Positions]:
+        """The kinds of work in order of their names, and each pair's place among them, shape (P,)."""
+        kinds = sorted(set(self.kinds.tolist())) or ["compute"]
+        places = {kind: place for place, kind in enumerate(kinds)}
+        own = np.array([places[kind] for kind in self.kinds.tolist()], dtype=np.int64)
+        return kinds, own[self.owner]
+
+
+def table_of(started: Sequence[Workload], now_seconds: float, device_keys: Keys, capacity: Capacity) -> Table:
+    """The rows of workloads that begin; their noise is 0.
+
+    :param device_keys: keys of randomness of the devices, shape (devices,).
+    """
+    specs = [workload.spec for workload in started]
+    nothing = np.zeros(len(started))
+    told = Table(
+        Profiles.of([spec.activities for spec in specs]),
+        {metric: MetricUses.of(uses) for metric, uses in _uses(specs).items()},
+        LimitRows.of([workload.limits for workload in started]),
+        ids=_texts([workload.workload_id for workload in started]),
+        kinds=_texts([spec.kind for spec in specs]),
+        keys=np.array([entity_key("workload", workload.key) for workload in started], dtype=np.uint64),
+        start=np.full(len(started), now_seconds),
+        lasts=np.array([workload.end_seconds.seconds for workload in started]),
+        is_work=np.array([spec.is_work for spec in specs]),
+        work=np.array([workload.profile_seconds for workload in started]),
+        done=nothing,
+        measured_mhz=np.array([spec.measured_frequency_mhz for spec in specs], dtype=np.float64),
+        measured_capability=np.array([spec.measured_capability for spec in specs], dtype=np.float64),
+        peak=np.array([max(highest(activity.value) for activity in spec.activities) for spec in specs]),
+        load=nothing,
+        is_fresh=np.ones(len(started), dtype=np.bool_),
+    )
+    counts = np.array([len(workload.devices) for workload in started], dtype=np.int64)
+    devices = np.concatenate([workload.devices for workload in started])
+    return on_devices(told, counts, devices, device_keys, capacity)
+
+
+def on_devices(told: Table, counts: Positions, devices: Positions, device_keys: Keys, capacity: Capacity) -> Table:
+    """Rows of workloads with what follows from the devices that they have, as it is when they begin there.
+
+    :param told: rows of the same workloads, with what follows from what they were told.
+    :param counts: how many devices each has, shape (W,).
+    :param devices: those of one workload after the other's, shape (P,).
+    :param device_keys: keys of randomness of the devices, shape (devices,).
+    """
+    shares = capacity.amount_shares(devices, np.repeat(np.arange(len(counts)), counts))
+    speed = _speeds(told.measured_mhz, told.measured_capability, counts, devices, shares, capacity)
+    says_memory = np.zeros(len(counts), dtype=np.bool_)
+    if MEMORY in told.uses:
+        says_memory[told.uses[MEMORY].workload] = True
+    firsts = np.cumsum(counts) - counts
+    nothing = np.zeros(len(devices))
+    bandwidth = {AS_TRAFFIC: capacity.memory_bytes_per_second[devices] / shares} if AS_TRAFFIC in told.uses else {}
+    return replace(
+        told,
+        uses={
+            metric: uses.on_devices(
+                firsts,
+                counts,
+                *_most_and_amounts(metric, capacity.most(metric)[devices], shares),
+                bandwidth.get(metric),
+            )
+            for metric, uses in told.uses.items()
+        },
+        speed=np.where(told.is_work, speed, 1.0),
+        ease=np.where(told.is_work, 1.0, 1.0 / speed),
+        pair_counts=counts,
+        device=devices,
+        pair_keys=np.repeat(told.keys, counts) ^ device_keys[devices],
+        noise=nothing,
+        share=nothing,
+        before=nothing,
+        holds=np.repeat(np.where(says_memory, 0.0, 1.0), counts),
+    )
+
+
+def speed_on(spec: WorkloadSpec, devices: Positions, capacity: Capacity) -> float:
+    """How fast the slowest of some devices is, by the device that a workload was measured on; 1 when none was named."""
+    mhz, capability = (np.array([float(each)]) for each in (spec.measured_frequency_mhz, spec.measured_capability))
+    shares = capacity.amount_shares(devices, np.zeros(len(devices), dtype=np.int64))
+    return float(_speeds(mhz, capability, np.array([len(devices)]), devices, shares, capacity)[0])
+
+
+def _speeds(
+    measured_mhz: Floats, measured_capability: Floats, counts: Positions, devices: Positions, shares: Floats,
+    capacity: Capacity,
+) -> Floats:  # fmt: skip
+    """How fast the slowest device of each workload is, by the one that it was measured on: shape (W,).
+
+    :param measured_mhz, measured_capability: of that, shape (W,); 0 where it was not said.
+    :param counts, devices: as for :func:`on_devices`.
+    :param shares: of what is asked for as an amount, shape (P,).
+    """
+    speed = np.ones(len(devices))
+    if measured_mhz.any():
+        by = np.repeat(measured_mhz, counts)
+        speed = np.where(by > 0, capacity.clock_mhz[devices] / np.where(by > 0, by, 1.0), speed)
+    if measured_capability.any():
+        by = np.repeat(measured_capability, counts)
+        faster = speed * capacity.capability[devices] / shares / np.where(by > 0, by, 1.0)
+        speed = np.where(by > 0, faster, speed)
+    slowest: Floats = np.minimum.reduceat(speed, np.cumsum(counts) - counts)
+    return slowest
+
+
+def _uses(specs: Sequence[WorkloadSpec]) -> dict[str, list[tuple[int, MetricUse]]]:
+    """What workloads ask of each metric: (place of the workload, what it asks)."""
+    found: dict[str, list[tuple[int, MetricUse]]] = {}
+    for place, spec in enumerate(specs):
+        for use in spec.uses:
+            found.setdefault(use.metric, []).append((place, use))
+    return found
+
+
+def _most_and_amounts(metric: str, most: Floats, shares: Floats) -> tuple[Floats, Floats]:
+    """What 100 % of a metric is on some devices, and what is asked for there of a value in its unit.
+
+    :param most: what each has of it; links as a whole, whatever part of a board it is.
+    :param shares: of what is asked for as an amount.
+    """
+    if metric in ENGINES or metric == "hung":
+        return most, np.ones(len(shares))
+    return most * shares if metric.startswith(("pcie_", "fabric_")) else most, shares
+
+
+def _texts(texts: list[str]) -> Texts:
+    array = np.empty(len(texts), dtype=object)
+    array[:] = texts
+    return array

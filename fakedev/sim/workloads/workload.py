@@ -1,0 +1,93 @@
+"""One workload of a fleet, and what is told when it is over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from fakedev.sim.workloads.schedule import Positions
+from fakedev.spec.fleet import FOREVER, WorkloadSpec
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A workload is over: what its peer is told.
+
+    :ivar devices: positions of the devices that it was on.
+    """
+
+    workload_id: str
+    name: str
+    code: int
+    text: str
+    devices: Positions = field(default_factory=lambda: np.zeros(0, dtype=np.int64), compare=False, repr=False)
+
+    def on(self, devices: Positions) -> Verdict:
+        """The same, where its devices stand now."""
+        return Verdict(self.workload_id, self.name, self.code, self.text, devices)
+
+
+class Ending(NamedTuple):
+    """An end that is known beforehand: seconds after the start, and what is told then."""
+
+    seconds: float
+    code: int
+    text: str
+
+
+class Limit(NamedTuple):
+    """A limit of a workload: of the quantity that its metric shows.
+
+    :ivar metric: as it was named.
+    :ivar factor: from the quantity's unit to the metric's.
+    :ivar value: in the metric's unit; more than that ends the workload.
+    """
+
+    metric: str
+    quantity: str
+    factor: float
+    value: float
+
+
+@dataclass
+class Workload:
+    """A workload that was accepted.
+
+    :ivar devices: positions of its devices.
+    :ivar limits: what its limits are of.
+    :ivar start_seconds: simulated time of its start; None until the next tick begins.
+    :ivar key: what its randomness is keyed by, by default its id: the same in every shard that has devices of it.
+    """
+
+    workload_id: str
+    spec: WorkloadSpec
+    devices: Positions
+    limits: tuple[Limit, ...] = ()
+    start_seconds: float | None = None
+    key: str = ""
+
+    def __post_init__(self) -> None:
+        self.key = self.key or self.workload_id
+
+    @property
+    def profile_seconds(self) -> float:
+        """Seconds of the profile with its repeats: of time, or of work."""
+        period = sum(activity.seconds for activity in self.spec.activities)
+        return min(period * self.spec.repeat, FOREVER) if self.spec.repeat else FOREVER
+
+    @property
+    def end_seconds(self) -> Ending:
+        """The earliest of the ends that are known beforehand; that of work is not: it depends on the clocks."""
+        spec = self.spec
+        ends = [Ending(FOREVER if spec.is_work else self.profile_seconds, 0, "OK")]
+        if spec.ttl_seconds:
+            ends.append(Ending(spec.ttl_seconds, 0, "time to live is over"))
+        if spec.run_time_limit_seconds:
+            ends.append(Ending(spec.run_time_limit_seconds, 1, "Limit run-time reached, terminated"))
+        return min(ends)
+
+    def verdict(self, code: int, text: str) -> Verdict:
+        """What is told when it ends so."""
+        return Verdict(self.workload_id, self.spec.name, code, text, self.devices)

@@ -1,0 +1,1 @@
+"""Frozen values that every room may use: units, quantities, device types, profiles, faults. No NumPy. Pure."""

@@ -1,0 +1,62 @@
+"""What workloads may ask for beside plain load, and in which unit. Imports no NumPy: small commands use it."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Final
+
+from fakedev.spec.quantities import ERROR_COUNTERS, QUANTITY_ALIASES, quantity_name
+from fakedev.spec.value_units import BYTES, BYTES_PER_SECOND, COUNTS_PER_SECOND, RATIO, Unit
+
+#: Counters that workloads move: what they ask is a rate, and what comes out are whole numbers.
+COUNTED: Final[tuple[str, ...]] = tuple(name for name in ERROR_COUNTERS if name != "row_remap_failure")
+
+#: Quantity to the unit of an absolute value.
+ASKABLE: Final[dict[str, Unit]] = {
+    "memory_used_bytes": BYTES,
+    "memory_bandwidth_ratio": RATIO,
+    "tensor_active_ratio": RATIO,
+    "copy_active_ratio": RATIO,
+    "encoder_active_ratio": RATIO,
+    "decoder_active_ratio": RATIO,
+    "render_active_ratio": RATIO,
+    "fabric_tx_bytes_per_second": BYTES_PER_SECOND,
+    "fabric_rx_bytes_per_second": BYTES_PER_SECOND,
+    "pcie_tx_bytes_per_second": BYTES_PER_SECOND,
+    "pcie_rx_bytes_per_second": BYTES_PER_SECOND,
+    "hung": RATIO,
+} | dict.fromkeys(COUNTED, COUNTS_PER_SECOND)
+
+#: Quantities that have no maximum of which a share could be asked.
+WITHOUT_SHARES: Final = frozenset((*COUNTED, "hung"))
+
+#: Shares that may also be asked for in bytes a second, where a device's bandwidth is known.
+AS_TRAFFIC: Final = "memory_bandwidth_ratio"
+
+#: What comes with the work: more of it in a second on a faster device.
+RATES: Final = frozenset(name for name, unit in ASKABLE.items() if unit in (BYTES_PER_SECOND, COUNTS_PER_SECOND))
+
+#: Shares of an engine, a pipe or a bandwidth: a faster device needs less of them for the same work in the same time.
+ENGINES: Final = frozenset(name for name in ASKABLE if name.endswith("_ratio"))
+
+#: Quantity to its short name.
+_SHORT: Final = {quantity: alias for alias, quantity in QUANTITY_ALIASES.items()}
+
+
+def asked_quantity(word: str) -> str:
+    """The quantity that a word names: ``memory``, ``fabric-tx``, ``memory_used_bytes``.
+
+    :raises ValueError: when it is none that can be asked for.
+    """
+    quantity = quantity_name(word.replace("-", "_"))
+    if quantity not in ASKABLE:
+        known = [metric_word(each) for each in ASKABLE]
+        near = difflib.get_close_matches(word[:100].replace("_", "-"), [*known, *ASKABLE], 1)
+        hint = f"; did you mean {near[0]}?" if near else f": give one of {', '.join(known)}"
+        raise ValueError(f"{word[:100]!r} is no metric that workloads bring{hint}")
+    return quantity
+
+
+def metric_word(quantity: str) -> str:
+    """The short name of a quantity, as people type it."""
+    return _SHORT.get(quantity, quantity).replace("_", "-")

@@ -1,0 +1,66 @@
+"""What a configuration was read from: enough to read the same again on another machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fakedev.spec.errors import Refused
+
+
+@dataclass(frozen=True)
+class RecordHead:
+    """What a record begins with, and what the event of a reload holds.
+
+    :ivar config: path of the configuration, or None for the built-in demo.
+    :ivar text: the configuration itself where a command made it; else None.
+    :ivar files: path to text of every file that was read.
+    :ivar environment: variables that the files used.
+    :ivar overrides: ``key=value`` of the command line.
+    """
+
+    version: str
+    epoch_seconds: float
+    config: str | None = None
+    text: str | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    overrides: Sequence[str] = ()
+
+    def fields(self) -> dict[str, object]:
+        """As plain values, for a record's line."""
+        return {
+            "version": self.version,
+            "epoch": self.epoch_seconds,
+            "config": self.config,
+            "text": self.text,
+            "files": dict(self.files),
+            "environment": dict(self.environment),
+            "overrides": list(self.overrides),
+        }
+
+    @classmethod
+    def of(cls, fields: Mapping[str, object]) -> RecordHead:
+        """What :meth:`fields` gave.
+
+        :raises Refused: when the fields are not such.
+        """
+        try:
+            config, text = fields["config"], fields["text"]
+            files, environment, overrides = fields["files"], fields["environment"], fields["overrides"]
+            epoch, version = fields["epoch"], fields["version"]
+        except KeyError as missing:
+            raise Refused("bad-argument", f"no {missing.args[0]!r}") from None
+        if not isinstance(files, dict) or not isinstance(environment, dict) or not isinstance(overrides, list):
+            raise Refused("bad-argument", "files and environment must be objects, overrides a list")
+        if isinstance(epoch, bool) or not isinstance(epoch, int | float):
+            raise Refused("bad-argument", "epoch must be a number")
+        return cls(
+            version=str(version),
+            epoch_seconds=float(epoch),
+            config=None if config is None else str(config),
+            text=None if text is None else str(text),
+            files={str(path): str(content) for path, content in files.items()},
+            environment={str(name): str(value) for name, value in environment.items()},
+            overrides=[str(override) for override in overrides],
+        )

@@ -1,0 +1,74 @@
+"""Shards: one fleet in several processes, each with a slice of the nodes.
+
+Which shard a node is in follows from its name and the number of shards alone: nodes whose names differ only in the last
+number (before the first dot) are dealt round by that number, so that counted nodes are spread evenly, and those that
+come or go move no other.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from fakedev.spec.entity_keys import entity_key
+
+#: Shards that a fleet may have.
+MOST_SHARDS: Final = 10_000
+_SHARD: Final = re.compile(r"(\d{1,5})/(\d{1,5})", re.ASCII)
+#: A host's name up to its last number, that, and the rest.
+_NUMBERED: Final = re.compile(r"(.*?)([0-9]+)([^0-9]*)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One of several slices of a fleet, counted from 0."""
+
+    number: int
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.count}"
+
+    def has(self, node: str) -> bool:
+        """Whether the node of that name is in it."""
+        return shard_number(node, self.count) == self.number
+
+    def other(self, node: str) -> Shard:
+        """The shard of as many that has the node of that name."""
+        return Shard(shard_number(node, self.count), self.count)
+
+
+def shard_number(node: str, count: int) -> int:
+    """Which of ``count`` shards has the node of that name."""
+    host, _, domain = node.partition(".")
+    found = _NUMBERED.fullmatch(host)
+    before, number, after = found.groups() if found else (host, "0", "")
+    return (entity_key("shard", before, after, domain) + int(number)) % count
+
+
+def parse_shard(text: str) -> Shard:
+    """A shard as people write it, ``0/3``: the first of three.
+
+    :raises ValueError: for a text that is none.
+    """
+    found = _SHARD.fullmatch(text)
+    if not found:
+        raise ValueError(f"{text[:60]!r} is no shard: give its number, from 0, and how many there are, as 0/3")
+    shard = Shard(int(found[1]), int(found[2]))
+    if not 1 <= shard.count <= MOST_SHARDS:
+        raise ValueError(f"{text!r}: there are 1 to {MOST_SHARDS} shards")
+    if shard.number >= shard.count:
+        raise ValueError(f"{text!r}: shards are counted from 0, and the last of {shard.count} is {shard.count - 1}")
+    return shard
+
+
+def shard_of_host(host: str) -> int:
+    """The number at the end of a host's name, as the pods of a StatefulSet have it (``fakedev-2``).
+
+    :raises ValueError: for a name without one.
+    """
+    found = re.search(r"-([0-9]{1,5})$", host.partition(".")[0])
+    if not found:
+        raise ValueError(f"the name of this host, {host!r}, does not end in a number, as fakedev-2 does")
+    return int(found[1])

@@ -1,0 +1,253 @@
+"""Value functions: how the value of an activity goes with t, the seconds since the activity began.
+
+The activity lasts L seconds. A plain number is a constant value; the others, with the integral from 0 to t that ticks
+are made of (:mod:`fakedev.sim.workloads.shapes`; P, D, N and n as written here):
+
+=========================== =================================================== ======================================
+function                    value at t                                          integral from 0 to t
+=========================== =================================================== ======================================
+v                           v                                                   v t
+ramp(a,b)                   a + (b-a) t / L                                     a t + (b-a) t^2 / (2 L)
+sine(m,A,P)                 m + A sin(2 pi t / P)                               m t + A (P / pi) sin^2(pi t / P)
+square(a,b,P,duty)          b in the first duty P seconds of each P, else a     a t + (b-a) H, with D = duty P and
+                                                                                H = D floor(t/P) + min(t mod P, D)
+spike(a,b,D,P)              b in the last D seconds of each P, else a           a t + (b-a) H, with H =
+                                                                                D floor(t/P) + max(0, t mod P - P + D)
+random(a,b,N)               a + (b-a) u(n), n = floor(t/N)                      the sum over the intervals up to t
+increase(a,b,N)             a + (b-a) (n + u(n)) / ceil(L/N)                    the sum over the intervals up to t
+steps(v1,...,vk)            v(i), i = floor(k t / L) + 1                        the sum over the parts up to t
+=========================== =================================================== ======================================
+
+u(n) is uniform in 0 to 1, of the workload, the metric, the run through the profile, the activity and n. ``ramp``,
+``increase`` and ``steps`` need an end. Imports no NumPy: small commands use it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import enum
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from fakedev.spec.units import parse_duration
+
+#: Far shorter periods would repeat more often than a float can count.
+SHORTEST_SECONDS: Final = 1e-6
+LONGEST_SECONDS: Final = 1e10
+#: Values of one ``steps``.
+MOST_STEPS: Final = 10_000
+_CALL: Final = re.compile(r"([A-Za-z][A-Za-z-]*)\s*\((.*)\)", re.DOTALL)
+_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
+@dataclass(frozen=True)
+class Function:
+    """A value that changes with time; seconds and shares among its arguments are plain numbers."""
+
+    name: str
+    arguments: tuple[float, ...]
+
+
+#: What an activity's value is: constant, or a function.
+Value = float | Function
+
+
+class Parameter(enum.Enum):
+    """What an argument of a function is."""
+
+    VALUE = "a value, in the unit of what it is a value of"
+    SECONDS = "a duration, as 90s, or seconds"
+    SHARE = "a share, 0 to 1"
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a function is written.
+
+    :param parameters: what each argument is; of ``steps`` the one parameter is repeated.
+    :param usage: for people.
+    :param defaults: of arguments at the end that may be left out.
+    :param has_end: it is spread over its activity, which needs an end.
+    """
+
+    usage: str
+    parameters: tuple[Parameter, ...]
+    defaults: tuple[float, ...] = ()
+    has_end: bool = False
+    is_list: bool = False
+
+
+_V, _S = Parameter.VALUE, Parameter.SECONDS
+FORMS: Final[dict[str, Form]] = {
+    "ramp": Form("ramp(FROM,TO)", (_V, _V), has_end=True),
+    "sine": Form("sine(MEAN,AMPLITUDE,PERIOD)", (_V, _V, _S)),
+    "square": Form("square(LOW,HIGH,PERIOD[,DUTY])", (_V, _V, _S, Parameter.SHARE), defaults=(0.5,)),
+    "spike": Form("spike(BASE,PEAK,DURATION,EVERY)", (_V, _V, _S, _S)),
+    "random": Form("random(LOW,HIGH,EVERY)", (_V, _V, _S)),
+    "increase": Form("increase(LOW,HIGH,EVERY)", (_V, _V, _S), has_end=True),
+    "steps": Form("steps(VALUE,...)", (_V,), has_end=True, is_list=True),
+}
+#: Functions whose values are drawn; their third argument is the time from one draw to the next.
+DRAWN: Final = ("random", "increase")
+
+
+def needs_end(value: Value) -> bool:
+    """Whether a value is spread over its activity, so that this must have an end."""
+    return isinstance(value, Function) and FORMS[value.name].has_end
+
+
+def bounds(value: Value) -> tuple[float, float]:
+    """The lowest and the highest value that a value ever has."""
+    if not isinstance(value, Function):
+        return value, value
+    if value.name == "sine":
+        mean, amplitude = value.arguments[:2]
+        return mean - amplitude, mean + amplitude
+    ends = value.arguments if value.name == "steps" else value.arguments[:2]
+    return min(ends), max(ends)
+
+
+def highest(value: Value) -> float:
+    """The highest value that a value ever has."""
+    return bounds(value)[1]
+
+
+def scaled(value: Value, factor: float) -> Value:
+    """A value times a factor."""
+    if not isinstance(value, Function):
+        return value * factor
+    kinds = _parameters(value.name, len(value.arguments))
+    return Function(
+        value.name,
+        tuple(
+            each * factor if kind is Parameter.VALUE else each
+            for each, kind in zip(value.arguments, kinds, strict=True)
+        ),
+    )
+
+
+def is_call(text: str) -> bool:
+    """Whether a text is that of a function."""
+    return "(" in text
+
+
+def parse_call(text: str, parse_value: Callable[[str], float]) -> Function:
+    """The function of ``ramp(0,90)``.
+
+    :param parse_value: the number of a value's text; raises ValueError.
+    :raises ValueError: what is wrong with it.
+    """
+    match = _CALL.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text.strip()[:100]!r} is no function, as ramp(0,90)")
+    return made(match[1], match[2].split(","), parse_value)
+
+
+def made(name: str, arguments: Sequence[object], parse_value: Callable[[str], float]) -> Function:
+    """A function of that name; its arguments are texts or numbers.
+
+    :raises ValueError: what is wrong with it.
+    """
+    if name not in FORMS:
+        near = difflib.get_close_matches(name[:100].lower(), list(FORMS), 1)
+        hint = f"; did you mean {near[0]}?" if near else f": give one of {', '.join(FORMS)}"
+        raise ValueError(f"no value function {name[:100]!r}{hint}")
+    form = FORMS[name]
+    least = len(form.parameters) - len(form.defaults)
+    if not least <= len(arguments) <= (MOST_STEPS if form.is_list else len(form.parameters)):
+        raise ValueError(f"{name} is written {form.usage}: {len(arguments)} values do not fit")
+    numbers = []
+    for kind, argument in zip(_parameters(name, len(arguments)), arguments, strict=False):
+        try:
+            numbers.append(_argument(kind, argument, parse_value))
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+    numbers += form.defaults[len(arguments) - least :]
+    function = Function(name, tuple(numbers))
+    reason = _fault(function)
+    if reason:
+        raise ValueError(f"{name}: {reason}")
+    return function
+
+
+def format_value(value: Value, show: Callable[[float], str]) -> str:
+    """A value as it is parsed again, to the last digit.
+
+    :param show: a number of the value's unit as text.
+    """
+    if not isinstance(value, Function):
+        return show(value)
+    kinds = _parameters(value.name, len(value.arguments))
+    texts = [
+        show(each) if kind is Parameter.VALUE else format_number(each)
+        for each, kind in zip(value.arguments, kinds, strict=True)
+    ]
+    return f"{value.name}({','.join(texts)})"
+
+
+def parse_number(text: str) -> float:
+    """A decimal number.
+
+    :raises ValueError: for anything else, also for what only Python takes for a number (1_000).
+    """
+    if "_" in text:
+        raise ValueError(f"{text[:100]!r} is no number")
+    return float(text)
+
+
+def parse_seconds(text: str) -> float:
+    """Seconds: a plain number of them, or a duration as 90s or 5m.
+
+    :raises ValueError: for anything else.
+    """
+    return float(text) if _NUMBER.fullmatch(text.strip()) else parse_duration(text.strip())
+
+
+def format_number(value: float) -> str:
+    """A number as short as it can be written without losing a digit."""
+    return repr(int(value)) if value == int(value) else repr(value)
+
+
+def _parameters(name: str, count: int) -> tuple[Parameter, ...]:
+    form = FORMS[name]
+    return form.parameters * count if form.is_list else form.parameters
+
+
+def _argument(kind: Parameter, argument: object, parse_value: Callable[[str], float]) -> float:
+    if isinstance(argument, bool) or not isinstance(argument, str | int | float):
+        raise ValueError("arguments are numbers or texts")
+    if not isinstance(argument, str):
+        try:
+            number = float(argument)
+        except OverflowError:
+            number = math.inf
+    elif kind is Parameter.VALUE:
+        number = parse_value(argument.strip())
+    elif kind is Parameter.SECONDS:
+        number = parse_seconds(argument)
+    else:
+        number = parse_number(argument)
+    if not math.isfinite(number):
+        raise ValueError("numbers must be finite")
+    return number
+
+
+def _fault(function: Function) -> str:
+    """What is wrong with the arguments of a function, its range left out; empty when nothing is."""
+    arguments = function.arguments
+    kinds = _parameters(function.name, len(arguments))
+    for kind, number in zip(kinds, arguments, strict=True):
+        if kind is Parameter.SECONDS and not SHORTEST_SECONDS <= number <= LONGEST_SECONDS:
+            return f"{number:g} seconds is not within {SHORTEST_SECONDS:g} to {LONGEST_SECONDS:g}"
+        if kind is Parameter.SHARE and not 0 <= number <= 1:
+            return f"the share {number:g} is not within 0 to 1"
+    if function.name in ("square", "random", "increase") and arguments[0] > arguments[1]:
+        return f"{arguments[0]:g} is over {arguments[1]:g}: the smaller value comes first"
+    if function.name == "sine" and arguments[1] < 0:
+        return f"the amplitude {arguments[1]:g} is below 0"
+    if function.name == "spike" and arguments[2] > arguments[3]:
+        return f"{arguments[2]:g} seconds are longer than the {arguments[3]:g} in which they come once"
+    return ""

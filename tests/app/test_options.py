@@ -1,0 +1,99 @@
+"""What the options of the application do, good and wrong ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fakedev.commands.main import main
+from tests.support.application import SMALL, parsed
+
+
+def exit_of(*arguments: str) -> object:
+    """The code with which `fakedev serve` ends at once."""
+    with pytest.raises(SystemExit) as ended:
+        main(["serve", *arguments])
+    return ended.value.code
+
+
+def test_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """0 and a line for a good file; notes on standard error."""
+    good = tmp_path / "good.yaml"
+    good.write_text(SMALL)
+    assert exit_of("--config", str(good), "--check") == 0
+    assert capsys.readouterr().out == f"{good}: good\n"
+    assert exit_of("--check") == 0
+    assert capsys.readouterr().out == "the built-in demo: good\n"
+
+
+def test_a_broken_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """2 and all problems at once, each with its line, with --check and without."""
+    broken = tmp_path / "broken.yaml"
+    broken.write_text(SMALL.replace("h100", "h1000").replace("web:", "wep:").replace("seed: 7", "seed: seven"))
+    said = []
+    for arguments in (["--check"], [], ["--print-config"]):
+        assert exit_of("--config", str(broken), *arguments) == 2
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        said.append(captured.err)
+    assert len(set(said)) == 1
+    problems = said[0].splitlines()
+    assert [problem.split(": ")[0] for problem in problems] == [f"{broken}:{line}" for line in (4, 5, 6)]
+    assert "h100" in problems[1]
+    assert "web" in problems[2]
+    assert exit_of("--config", str(tmp_path / "none.yaml")) == 2
+    assert "no such file" in capsys.readouterr().err
+
+
+def test_print_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The effective configuration with origins; it can be used as a configuration, and is the same again."""
+    good = tmp_path / "good.yaml"
+    good.write_text(SMALL)
+    assert exit_of("-c", str(good), "--set", "fleet.seed=99", "--print-config") == 0
+    printed = capsys.readouterr().out
+    assert "seed: 99" in printed
+    assert f"{good}:" in printed
+    again = tmp_path / "again.yaml"
+    again.write_text(printed)
+    expected = parsed("-c", str(good), "--set", "fleet.seed=99").configuration
+    assert parsed("-c", str(again)).configuration.fleet == expected.fleet
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--confg", "x"], "fakedev: option --confg not recognized; --help tells what there is\n"),
+        (["file.yaml"], "fakedev: unexpected 'file.yaml'; --help tells what there is\n"),
+        (["--config"], "fakedev: option --config requires argument; --help tells what there is\n"),
+        (["--check=yes"], "fakedev: option --check must not have an argument; --help tells what there is\n"),
+    ],
+)
+def test_wrong_options(arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line and 2."""
+    assert exit_of(*arguments) == 2
+    assert capsys.readouterr() == ("", text)
+
+
+def test_wrong_set(capsys: pytest.CaptureFixture[str]) -> None:
+    """A value that cannot be is told as such, with 2."""
+    assert exit_of("--set", "fleet.sead=7") == 2
+    assert "--set" in capsys.readouterr().err
+    assert exit_of("--set", "fleet.seed") == 2
+    assert "--set" in capsys.readouterr().err
+
+
+def test_the_main_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """Help, version, unknown subcommands."""
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("fakedev 0.")
+    assert main(["--help"]) == 0
+    assert "render" in capsys.readouterr().out
+    assert main([]) == 2
+    capsys.readouterr()
+    assert main(["sevre"]) == 2
+    known = "serve, render, conform, diff, sd, scale-test"
+    assert capsys.readouterr().err == f"fakedev: no subcommand 'sevre'; there are: {known}\n"
+    assert exit_of("--version") == 0
+    assert exit_of("--help") == 0
+    assert "--ready-file" in capsys.readouterr().out

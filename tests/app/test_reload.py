@@ -1,0 +1,306 @@
+"""Reload in the whole program: what takes effect, what stays, what is refused."""
+
+from __future__ import annotations
+
+import json
+import signal
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from fakedev.net.fleet.workload_port import WorkloadPortFactory
+from tests.support.application import SMALL, STANDING, MemoryApplication, application
+from tests.support.http_wire import Answer, Peer, answers
+
+MORE = SMALL.replace("nodes: [a, b]", "nodes: [c, a]")
+QUEUES = SMALL + "queues:\n  drain: 1s\n  names: {one: {max-waiting: 2}, two: {}}\n"
+
+
+def reload(app: MemoryApplication, text: str) -> Answer:
+    """Put another configuration there, ask for it, and let a tick pass."""
+    app.text = text
+    peer = app.http()
+    peer.send(b"POST /-/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
+    app.tick()
+    (answer,) = came(peer)
+    return answer
+
+
+def came(peer: Peer) -> list[Answer]:
+    """The answers that have come."""
+    peer.read()
+    return answers(peer.transport.value())
+
+
+def own(app: MemoryApplication) -> dict[str, str]:
+    """Our own metrics of the configuration."""
+    lines = app.get("/-/metrics").body.decode().splitlines()
+    return dict(line.rsplit(" ", 1) for line in lines if line.startswith("fakedev_config"))
+
+
+def ports(app: MemoryApplication) -> list[int]:
+    """What is listened on."""
+    return sorted(port.getHost().port for port in app.reactor.ports)
+
+
+def test_nodes_come_and_go() -> None:
+    """Pages, discovery and workloads follow; the answer comes when all is in use."""
+    with application() as app:
+        peer = app.connect()
+        assert peer.say("run one devices=a/1 profile=70 pod=train") == ["ok w2"]
+        assert peer.say("run two devices=b/0 profile=20") == ["ok w3"]
+        app.tick(3)
+        energy = _value(app, "/nodes/a/metrics", 'gpu="1"')
+        answer = reload(app, MORE)
+        assert answer.status == 200, answer
+        assert json.loads(answer.body) == {
+            "tick": 4, "fleet": "4 devices on 2 nodes", "notes": [], "sha256": sha256(MORE.encode()).hexdigest(),
+        }  # fmt: skip
+        assert peer.lines() == ["ended two 1 Device b/0 is no longer in the fleet, terminated"]
+        assert [target["labels"]["node"] for target in app.json("/sd")] == ["c", "a"]
+        assert app.get("/nodes/b/metrics").status == 404
+        assert app.get("/nodes/c/metrics").status == 200
+        page = app.get("/nodes/a/metrics").body.decode()
+        assert 'pod="train"' in page
+        assert _value(app, "/nodes/a/metrics", 'gpu="1"') > energy
+        assert app.get("/metrics").body.count(b"\nDCGM_FI_DEV_GPU_UTIL{") == 4
+        assert peer.say("run three devices=c/0 profile=5", "list")[1].startswith("ok 2 lines")
+        assert app.json("/api/v1/nodes")["total"] == 2
+        (app_id,) = [key for key in own(app) if key.startswith("fakedev_config_info")]
+        assert sha256(MORE.encode()).hexdigest() in app_id
+
+
+def _value(app: MemoryApplication, path: str, label: str) -> float:
+    lines = app.get(path).body.decode().splitlines()
+    (line,) = [each for each in lines if each.startswith("DCGM_FI_DEV_TOTAL_ENERGY") and label in each]
+    return float(line.rsplit(" ", 1)[1])
+
+
+def test_what_is_wrong_changes_nothing() -> None:
+    """Every problem is told with its place, in the answer and by the metrics; the old configuration stays."""
+    with application() as app:
+        assert own(app)["fakedev_config_last_reload_successful"] == "1.0"
+        app.text = SMALL.replace("device: h100", "device: h1000").replace("seed: 7", "sed: 7")
+        answer = app.ask("POST", "/-/reload", b"")
+        assert answer.status == 400
+        assert b"configuration:4: fleet: unknown key 'sed'" in answer.body, answer.body
+        assert b"h1000" in answer.body
+        metrics = own(app)
+        assert metrics["fakedev_config_last_reload_successful"] == "0.0"
+        assert metrics['fakedev_config_reloads_total{result="failed"}'] == "1.0"
+        app.tick(2)
+        assert app.get("/nodes/b/metrics").status == 200
+        assert reload(app, MORE).status == 200
+        metrics = own(app)
+        assert metrics["fakedev_config_last_reload_successful"] == "1.0"
+        assert float(metrics["fakedev_config_last_reload_success_timestamp_seconds"]) == app.reactor.seconds()
+
+
+def test_too_many_workloads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With those that run there would be too many: the old configuration stays, and ticks go on."""
+    monkeypatch.setattr("fakedev.sim.workloads.intake.MOST_WORKLOADS", 2)
+    with application() as app:
+        peer = app.connect()
+        assert peer.say("run one devices=a/1 profile=70") == ["ok w2"]
+        app.tick()
+        base = "workloads: {base: [{name: x, devices: all, profile: 10}, {name: y, devices: all, profile: 10}],"
+        answer = reload(app, SMALL.replace("workloads: {", base))
+        assert answer.status == 400
+        assert b"1 workloads are there, and 2 more would come: at most 2 can be" in answer.body
+        assert own(app)['fakedev_config_reloads_total{result="failed"}'] == "1.0"
+        app.tick(2)
+        assert app.json("/api/v1/workloads")["total"] == 1
+        assert peer.say("run two devices=a/0 profile=20")[0].startswith("ok")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("seed: 7", "seed: 8", b"fleet.seed: has changed, which needs a restart"),
+        ("seed: 7", "seed: 7\n  tick: 2s", b"fleet.tick: has changed"),
+        ("seed: 7", "seed: 7\n  speed: 2", b"fleet.speed: has changed"),
+        ("seed: 7", "seed: 7\n  epoch: 5", b"fleet.epoch: has changed"),
+        ("version: 1", "version: 1\nlog: {level: debug}", b"log: has changed"),
+        ("version: 1", "version: 1\nqueues: {names: [x]}", b"queues: the first queue comes"),
+    ],
+)
+def test_what_needs_a_restart(old: str, new: str, reason: bytes) -> None:
+    """It is refused, and says so; the clock of a fleet cannot become another."""
+    with application() as app:
+        app.text = SMALL.replace(old, new)
+        answer = app.ask("POST", "/-/reload", b"")
+        assert (answer.status, answer.body[: len(reason)]) == (400, reason)
+        app.tick()
+        assert app.json("/api/v1/clock")["tick"] == 1
+
+
+def test_only_post() -> None:
+    """GET changes nothing; what another site's page sends is refused, and so is a configuration as its body."""
+    with application() as app:
+        assert app.get("/-/reload").status == 405
+        answer = app.ask("POST", "/-/reload", b"version: 1")
+        assert (answer.status, answer.body.partition(b":")[0]) == (400, b"no body belongs here")
+        strange = "Host: localhost\r\nOrigin: http://evil.example\r\n"
+        assert app.ask("POST", "/-/reload", b"", headers=strange).status == 403
+
+
+def test_hangup() -> None:
+    """SIGHUP does the same, and the log tells."""
+    with application() as app:
+        app.text = MORE
+        signal.raise_signal(signal.SIGHUP)
+        app.tick()
+        assert app.get("/nodes/c/metrics").status == 200
+        app.text = "version: 2"
+        signal.raise_signal(signal.SIGHUP)
+        app.tick()
+        assert own(app)["fakedev_config_last_reload_successful"] == "0.0"
+
+
+def test_a_clock_that_stands() -> None:
+    """The answer comes at once, and says in which tick it takes effect; until then there is no other reload."""
+    with application(STANDING) as app:
+        app.text = STANDING.replace("[a, b]", "[a, b, c]")
+        answer = app.ask("POST", "/-/reload", b"")
+        assert (answer.status, json.loads(answer.body)["tick"]) == (200, 1)
+        again = app.ask("POST", "/-/reload", b"")
+        assert (again.status, again.body) == (503, b"the reload before this one takes effect with the next tick\n")
+        assert app.get("/nodes/c/metrics").status == 404
+        assert app.connect().say("advance 1s") == ["ok tick 1 seconds 1"]
+        assert app.get("/nodes/c/metrics").status == 200
+
+
+def test_hangups_while_the_clock_stands() -> None:
+    """One that comes before the tick of another reload is not lost: it is done after it."""
+    with application(STANDING) as app:
+        for names in ("[a, b, c]", "[a, b, d]", "[a, b, e]"):
+            app.text = STANDING.replace("[a, b]", names)
+            signal.raise_signal(signal.SIGHUP)
+            app.reactor.advance(0)
+        app.connect().say("advance 1s")
+        assert [node["node"] for node in app.json("/api/v1/nodes")["nodes"]] == ["a", "b", "c"]
+        app.connect().say("advance 1s")
+        assert [node["node"] for node in app.json("/api/v1/nodes")["nodes"]] == ["a", "b", "e"]
+        assert own(app)['fakedev_config_reloads_total{result="failed"}'] == "0.0"
+
+
+def test_addresses() -> None:
+    """New ones are listened on, old ones closed, and on those that stay connections live on with new rules."""
+    with application() as app:
+        peer, scraper = app.connect(), app.http()
+        text = SMALL.replace('web: ["127.0.0.1:9400"]', 'web: ["127.0.0.1:9400", {listen: 9401, serve: metrics}]')
+        text = text.replace("allow: [workloads, clock]", "allow: [clock], node: b")
+        text = text.replace('"127.0.0.1:9500",', '"127.0.0.1:9500",')
+        assert reload(app, text).status == 200
+        assert ports(app) == [9400, 9401, 9500]
+        assert app.get("/-/metrics", place=1).status == 404
+        assert app.get("/metrics", place=1).status == 200
+        assert peer.say("run x devices=card0 profile=5")[0].startswith("error bad-argument this port may not start")
+        assert scraper.ask(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n").status == 200
+        assert reload(app, SMALL.replace("9500", "9502")).status == 200
+        assert ports(app) == [9400, 9502]
+        assert app.reactor.told == ["closed 9401", "closed 9500"]
+        app.reactor.advance(3)
+        assert peer.closed or not app.factories(WorkloadPortFactory)[0].peers
+
+
+def test_an_address_before_its_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It answers 503 until the tick in which all takes effect."""
+    with application(STANDING) as app:
+        app.text = STANDING.replace('web: ["127.0.0.1:9400"]', 'web: ["127.0.0.1:9400", 9401]')
+        assert app.ask("POST", "/-/reload", b"").status == 200
+        assert app.get("/nodes/a/metrics", place=1).status == 503
+        app.connect().say("advance 1s")
+        assert app.get("/nodes/a/metrics", place=1).status == 200
+
+
+def test_an_address_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing changes: what was begun before it is closed again."""
+    with application() as app:
+        listen = app.reactor.listenTCP
+
+        def busy(port: int, *arguments: object, **options: object) -> object:
+            if port == 9403:
+                raise OSError(98, "in use")
+            return listen(port, *arguments, **options)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(app.reactor, "listenTCP", busy)
+        app.text = MORE.replace('web: ["127.0.0.1:9400"]', "web: [9400, 9402, 9403]")
+        answer = app.ask("POST", "/-/reload", b"")
+        assert answer.status == 400
+        assert answer.body == b"cannot listen on 127.0.0.1:9403: the address is in use by another program\n"
+        app.tick()
+        assert ports(app) == [9400, 9500]
+        assert app.get("/nodes/b/metrics").status == 200
+        app.stop()
+
+
+def test_queues() -> None:
+    """Limits change, queues come; jobs live on; one that has jobs cannot go."""
+    with application(QUEUES) as app:
+        client, backend = app.client(), app.backend()
+        assert client.say("put one a", "put one b", "put one c")[:2] == ["ok 1", "ok 2"]
+        without = SMALL + "queues:\n  drain: 1s\n  names: {two: {}}\n"
+        answer = reload(app, without)
+        assert (answer.status, answer.body) == (400, b"queue 'one' cannot go: jobs wait, run or lie buried there (2)\n")
+        assert reload(app, QUEUES.replace("max-waiting: 2}", "max-waiting: 3}, three: {}")).status == 200
+        assert client.say("put one d", "put three e", "put one f") == [
+            "ok 3", "ok 4", "error full Queue 'one' is full: 3 requests wait",
+        ]  # fmt: skip
+        assert backend.say("take one")[0].startswith("ok 1 ")
+        assert reload(app, QUEUES.replace("two: {}", "three: {}")).status == 200
+        assert client.say("put two x") == ["error unknown-name Unknown 'two' queue"]
+
+
+def test_the_ready_file(tmp_path: Path) -> None:
+    """Programs that wait find the new addresses there."""
+    ready = tmp_path / "ready"
+    with application(ready_file=str(ready)) as app:
+        assert reload(app, SMALL.replace("9500", "9501")).status == 200
+        assert json.loads(ready.read_text())["workloads"] == ["127.0.0.1:9501"]
+
+
+def test_a_record_with_a_reload(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    """It is run again to the same pages, with the configuration that was read then."""
+    from fakedev.commands.render import render  # noqa: PLC0415 - it reads the environment's files
+
+    record = tmp_path / "run.jsonl"
+    with application(record=str(record)) as app:
+        app.connect().say("run one devices=a/1 profile=70:20:0 pod=train")
+        app.tick(2)
+        assert reload(app, MORE).status == 200
+        app.tick(2)
+        page = app.get("/metrics").body
+    assert render(["--events", str(record), "--for", "5s", "--every", "5s", "--output", str(tmp_path / "pages")]) == 0
+    assert (tmp_path / "pages" / "5.prom").read_bytes() == page
+    assert b'Hostname="b"' in (tmp_path / "pages" / "0.prom").read_bytes()
+
+
+def test_what_devices_showed_before() -> None:
+    """The history of a device goes with it; one that has come has none from before."""
+    with application() as app:
+        app.connect().say("run one devices=a/1 profile=70:0:0")
+        app.tick(3)
+        before = app.json("/api/v1/devices/a/1/history")["quantities"]
+        assert reload(app, MORE).status == 200
+        after = app.json("/api/v1/devices/a/1/history")["quantities"]
+        known = len(before["power_watts"])
+        assert after["power_watts"][:known] == before["power_watts"]
+        assert len(after["power_watts"]) == known + 1
+        assert app.json("/api/v1/devices/c/1/history")["quantities"]["power_watts"][:known] == [None] * known
+
+
+def test_who_looks_on() -> None:
+    """Viewers of the live page are told who is there now."""
+    with application() as app:
+        viewer = app.http()
+        viewer.send(b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        app.tick()
+        viewer.read()
+        assert reload(app, MORE).status == 200
+        viewer.read()
+        app.tick()
+        viewer.read()
+        outlines = [line for line in viewer.transport.value().split(b"\n") if line.startswith(b'data: {"version"')]
+        assert [[name for name, _ in json.loads(line[6:])["nodes"]] for line in outlines] == [["a", "b"], ["c", "a"]]

@@ -1,0 +1,268 @@
+"""The catalog's YAML files, read by themselves: complete, consistent, and each value with its source."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import fakedev.catalog
+from fakedev.config.names import COMPUTED_FACTS
+from fakedev.spec.quantities import DIRECT_QUANTITIES
+from fakedev.spec.units import parse_size
+
+CATALOG = Path(fakedev.catalog.__file__).parent
+DEVICES = sorted((CATALOG / "devices").glob("*.yaml"))
+IDENTITIES = sorted((CATALOG / "identities").glob("*.yaml"))
+
+DEVICE_KEYS = {"name", "aliases", "facts", "memory", "capability", "connections", "ranges", "dynamics", "sources"}
+OPTIONAL_DEVICE_KEYS = {"lacks", "mig", "tiles"}
+#: What every device type says of its dynamics, and the columns of the table in doc/devices.md, in this order.
+DYNAMICS = {
+    "power-limit-watts", "clock-step-mhz", "inlet-celsius", "slowdown-celsius", "resume-celsius",
+    "pcie-bytes-per-second", "memory-bytes-per-second",
+}  # fmt: skip
+DYNAMICS_COLUMNS = (
+    "power-limit-watts", "clocked-power-share", "clock-step-mhz", "inlet-celsius", "resume-celsius",
+    "slowdown-celsius", "hardware-slowdown-celsius", "shutdown-celsius", "pcie-bytes-per-second",
+    "fabric-bytes-per-second", "memory-bytes-per-second", "idle-performance-state", "spread",
+)  # fmt: skip
+DEVICE_FACTS = {"product_name", "vendor", "pci_device_id", "driver_version", "architecture", "memory_type"}
+SOURCE = re.compile(r"\[(?:C|S|P|D|F|V|X|M)\]|derived|chosen|by definition|not known")
+
+#: What the facts that this project was built on say of the boards: PCI device, memory in MiB.
+BOARDS = {
+    "a100-sxm4-40gb": (0x20B0, 40960),
+    "a100-sxm4-80gb": (0x20B2, 81920),
+    "amd-mi300x": (0x74A1, 196608),
+    "h100-sxm5-80gb": (0x2330, 81559),
+    "h200-sxm-141gb": (0x2335, 143771),
+    "intel-dg1": (0x4905, 3822),
+    "intel-flex-170": (0x56C0, 14248),
+    "intel-max-1550": (0x0BD5, 131072),
+    "l40s-48gb": (0x26B9, 46068),
+    "t4-16gb": (0x1EB8, 15360),
+    "v100-sxm2-16gb": (0x1DB1, 16384),
+}
+SHORT_NAMES = {
+    "h100", "a100", "h200", "l40s", "t4", "v100", "dg1", "0x4905", "max-1550", "flex-170", "mi300x",
+}  # fmt: skip
+
+
+def load(path: Path) -> dict[str, Any]:
+    """One YAML file as it stands."""
+    data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert isinstance(data, dict)
+    return data
+
+
+def number(quantity: str, value: object) -> float:
+    """A bound of a range as a number; sizes may be written with a unit."""
+    if isinstance(value, str):
+        assert quantity.endswith("_bytes"), f"{quantity}: {value!r} is no number"
+        return float(parse_size(value))
+    assert isinstance(value, int | float)
+    assert not isinstance(value, bool)
+    return float(value)
+
+
+@pytest.fixture(params=DEVICES, ids=lambda path: path.stem)
+def device(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Each device type in turn."""
+    return load(request.param)
+
+
+class TestCatalog:
+    """What is in the folders."""
+
+    def test_devices(self) -> None:
+        """The device types are those of the issue, in files of their names."""
+        assert [path.stem for path in DEVICES] == sorted(BOARDS)
+        assert all(load(path)["name"] == path.stem for path in DEVICES)
+
+    def test_aliases(self) -> None:
+        """The short names are there, are texts, and no name means two device types."""
+        names = [name for path in DEVICES for name in (path.stem, *load(path)["aliases"])]
+        assert all(isinstance(name, str) for name in names)
+        assert len(names) == len(set(names))
+        assert set(names) >= SHORT_NAMES
+
+    def test_identities(self) -> None:
+        """Files are NAME@VERSION.yaml, and each name has one default version."""
+        loaded = [load(path) for path in IDENTITIES]
+        assert [f"{data['name']}@{data['version']}" for data in loaded] == [path.stem for path in IDENTITIES]
+        defaults = [data["name"] for data in loaded if data.get("default")]
+        assert sorted(defaults) == sorted({data["name"] for data in loaded})
+
+
+class TestDevices:
+    """One device type."""
+
+    def test_keys(self, device: dict[str, Any]) -> None:
+        """All keys are there and no others, and facts are texts."""
+        assert set(device) - OPTIONAL_DEVICE_KEYS == DEVICE_KEYS
+        assert set(device["memory"]) == {"total", "reserved", "page"}
+        assert set(device["facts"]) >= DEVICE_FACTS
+        assert not set(device["facts"]) & {*COMPUTED_FACTS, "uuid", "serial", "pci_address", "device_file"}
+        assert all(isinstance(value, str) and value for value in device["facts"].values())
+
+    def test_board(self, device: dict[str, Any]) -> None:
+        """PCI device and memory are the board's."""
+        pci, total_mib = BOARDS[device["name"]]
+        text = device["facts"]["pci_device_id"]
+        assert re.fullmatch(r"0x[0-9a-f]{3,4}", text)
+        assert int(text, 16) == pci
+        assert parse_size(device["memory"]["total"]) == total_mib * 2**20
+
+    def test_intel_drops_leading_zeros(self, device: dict[str, Any]) -> None:
+        """Intel's exporters print the PCI device as C's %#x does."""
+        text = device["facts"]["pci_device_id"]
+        if device["facts"]["vendor"].startswith("Intel"):
+            assert text == f"{int(text, 16):#x}"
+        else:
+            assert len(text) == 6
+
+    def test_ranges(self, device: dict[str, Any]) -> None:
+        """Ranges are of known quantities, from low to high, ratios within 0 to 1, nothing negative."""
+        assert list(device["ranges"]) == [name for name in DIRECT_QUANTITIES if name in device["ranges"]]
+        for quantity, bounds in device["ranges"].items():
+            low, high = (number(quantity, bound) for bound in bounds)
+            assert 0 <= low <= high, quantity
+            assert not quantity.endswith("_ratio") or high <= 1, quantity
+
+    def test_has_the_ranges_of_every_board(self, device: dict[str, Any]) -> None:
+        """Usage, memory, clock, power and temperature exist on all boards."""
+        assert set(device["ranges"]) >= {
+            "usage_ratio", "memory_used_bytes", "core_frequency_mhz", "power_watts", "temperature_celsius",
+        }  # fmt: skip
+        assert device["ranges"]["usage_ratio"] == [0, 1]
+
+    def test_memory(self, device: dict[str, Any]) -> None:
+        """Reserved and used memory fit into the total at load 100; bounds are whole pages."""
+        total, reserved, page = (parse_size(device["memory"][key]) for key in ("total", "reserved", "page"))
+        used = [number("memory_used_bytes", bound) for bound in device["ranges"]["memory_used_bytes"]]
+        assert reserved + used[1] <= total
+        assert all(bound % page == 0 for bound in used)
+
+    def test_memory_kind(self, device: dict[str, Any]) -> None:
+        """GDDR boards of NVIDIA show no memory temperature and drop the memory clock, HBM ones neither."""
+        if device["facts"]["vendor"] != "NVIDIA":
+            return
+        low, high = device["ranges"]["memory_frequency_mhz"]
+        hbm = device["facts"]["memory_type"] == "HBM"
+        assert hbm == ("memory_temperature_celsius" in device["ranges"])
+        assert hbm == (low == high)
+
+    def test_dynamics(self, device: dict[str, Any]) -> None:
+        """What differs from board to board is given, the limits are over what plain full load reaches."""
+        dynamics, ranges = device["dynamics"], device["ranges"]
+        assert set(dynamics) - {"work"} >= DYNAMICS
+        assert set(dynamics) - {"work"} <= set(DYNAMICS_COLUMNS)
+        assert dynamics["power-limit-watts"] >= ranges["power_watts"][1]
+        assert dynamics["resume-celsius"] > ranges["temperature_celsius"][1]
+        heat = [dynamics[key] for key in DYNAMICS_COLUMNS[4:8] if key in dynamics]
+        assert heat == sorted(set(heat))
+
+    def test_inlet(self, device: dict[str, Any]) -> None:
+        """The inlet is where the line of power and temperature ends at 0 W, of which a measured one is not far."""
+        low, high = device["ranges"]["power_watts"]
+        cold, warm = device["ranges"]["temperature_celsius"]
+        line = cold - (warm - cold) / (high - low) * low
+        assert device["dynamics"]["inlet-celsius"] == pytest.approx(line, abs=0.1)
+
+    def test_links(self, device: dict[str, Any]) -> None:
+        """A board has traffic to other boards, and counts their errors, when it has links, and not else."""
+        has_links = "fabric-bytes-per-second" in device["dynamics"]
+        assert ("fabric_tx_bytes_per_second" in device["ranges"]) == has_links
+        assert ("fabric_rx_bytes_per_second" in device["ranges"]) == has_links
+        assert ("link_errors" in device.get("lacks", [])) == (not has_links)
+
+    def test_pcie(self, device: dict[str, Any]) -> None:
+        """The link's bytes are transfers x lanes x 128 / 130 bits of its generation, to three digits."""
+        match = re.search(r"PCIe (\d)\.0 x(\d+)", device["sources"]["pcie-bytes-per-second"])
+        assert match is not None
+        generation, lanes = int(match[1]), int(match[2])
+        computed = 8e9 * 2 ** (generation - 3) * lanes * 128 / 130 / 8
+        assert device["dynamics"]["pcie-bytes-per-second"] == pytest.approx(computed, rel=0.005)
+        pcie = device["connections"]["pcie"]
+        assert (pcie["generation"], pcie["width"]) == (generation, lanes)
+
+    def test_links_are_told_apart(self, device: dict[str, Any]) -> None:
+        """A board with links says how many; they carry together what its links do."""
+        links = device["connections"].get("links")
+        assert (links is not None) == ("fabric-bytes-per-second" in device["dynamics"])
+        if links is not None:
+            match = re.search(r"(\d+) (?:NVLink|Xe Link|xGMI link)s? of ([\d.]+) GB/s each way|(\d+) links of ([\d.]+)",
+                              device["sources"]["fabric-bytes-per-second"])  # fmt: skip
+            assert match is not None
+            count, speed = match[1] or match[3], match[2] or match[4]
+            assert int(count) == links["count"]
+            assert device["dynamics"]["fabric-bytes-per-second"] == pytest.approx(float(speed) * 1e9 * links["count"])
+
+    def test_sources(self, device: dict[str, Any]) -> None:
+        """Each fact, size, range and value of the dynamics says where it is from, and no source is of nothing."""
+        parts = ("facts", "memory", "connections", "ranges", "dynamics")
+        values = {"capability", *(key for part in parts for key in device[part])}
+        values |= {"mig", "tiles"} & set(device)
+        assert set(device["sources"]) == values
+        for name, text in device["sources"].items():
+            assert SOURCE.search(text), f"{name}: {text}"
+
+
+class TestDocumentation:
+    """doc/devices.md, and doc/topology.md, say what the files say."""
+
+    columns = (
+        "power_watts", "temperature_celsius", "memory_temperature_celsius", "core_frequency_mhz",
+        "memory_frequency_mhz", "memory_used_bytes", "memory_bandwidth_ratio",
+        "pcie_tx_bytes_per_second", "pcie_rx_bytes_per_second",
+    )  # fmt: skip
+
+    def test_dynamics(self, device: dict[str, Any]) -> None:
+        """The table of the dynamics has the device's row."""
+        lines = (CATALOG.parent.parent / "doc" / "devices.md").read_text(encoding="utf-8").splitlines()
+        cells = []
+        for key in DYNAMICS_COLUMNS:
+            value = device["dynamics"].get(key)
+            scale = 1e9 if key.endswith("bytes-per-second") else 1
+            cells.append("-" if value is None else f"{value / scale:g}")
+        assert f"| {' | '.join([device['name'], *cells])} |" in lines
+
+    def test_connections(self, device: dict[str, Any]) -> None:
+        """The table of connections has the device's row."""
+        lines = (CATALOG.parent.parent / "doc" / "topology.md").read_text(encoding="utf-8").splitlines()
+        found = device["connections"]
+        pcie, links = found["pcie"], found.get("links")
+        idle = f", idle {pcie['idle-generation']}" if "idle-generation" in pcie else ""
+        leads = "-"
+        if links:
+            leads = f"{links['switches']} switches" if links["layout"] == "switches" else links["layout"]
+            leads += ", a table for 8" if "peers" in links else ""
+        cells = [device["name"], f"{pcie['generation']} x{pcie['width']}{idle}", str(links["count"] if links else "-"),
+                 leads, found.get("server", {}).get("name", "-")]  # fmt: skip
+        assert f"| {' | '.join(cells)} |" in lines
+
+    def test_engines(self, device: dict[str, Any]) -> None:
+        """The table of engines, links and memory power has the device's row."""
+        lines = (CATALOG.parent.parent / "doc" / "devices.md").read_text(encoding="utf-8").splitlines()
+        names = ("tensor", "copy", "encoder", "decoder", "render")
+        cells = ["yes" if f"{name}_active_ratio" in device["ranges"] else "-" for name in names]
+        cells.append("yes" if "fabric_tx_bytes_per_second" in device["ranges"] else "-")
+        cells.append(" .. ".join(str(bound) for bound in device["ranges"].get("memory_power_watts", [])) or "-")
+        assert f"| {' | '.join([device['name'], *cells])} |" in lines
+
+    def test_tables(self, device: dict[str, Any]) -> None:
+        """Both tables have the device's row, with its values."""
+        lines = (CATALOG.parent.parent / "doc" / "devices.md").read_text(encoding="utf-8").splitlines()
+        facts = device["facts"]
+        total, reserved = (device["memory"][key].removesuffix("MiB") for key in ("total", "reserved"))
+        names = [device["name"], ", ".join(device["aliases"]), facts["product_name"], facts["pci_device_id"]]
+        assert f"| {' | '.join([*names, f'{total} ({reserved})', facts['driver_version']])} |" in lines
+        ranges = [
+            " .. ".join(str(bound).removesuffix("MiB") for bound in device["ranges"].get(column, [])) or "-"
+            for column in self.columns
+        ]
+        assert f"| {' | '.join([device['name'], *ranges])} |" in lines

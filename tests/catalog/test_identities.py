@@ -1,0 +1,93 @@
+"""The identities of the catalog, as data: what each must have to be shown at all."""
+
+from __future__ import annotations
+
+import re
+from itertools import combinations
+
+import pytest
+
+from fakedev.config.catalog import Catalog
+from fakedev.config.names import COMPUTED_FACTS
+from fakedev.config.schema.files import Files
+from fakedev.config.schema.problems import Place, Report
+from fakedev.exposition.identity import UNITS, Identity
+from fakedev.exposition.labels import Template
+from fakedev.spec.quantities import KNOWN_QUANTITIES
+from tests.support.identities import TITLES, loaded
+
+METRIC_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+#: Facts that every board of the catalog has.
+FACTS = {
+    *COMPUTED_FACTS, "uuid", "serial", "pci_address", "device_file",
+    "product_name", "vendor", "pci_device_id", "driver_version", "architecture", "memory_type",
+}  # fmt: skip
+
+
+@pytest.fixture(params=TITLES)
+def identity(request: pytest.FixtureRequest) -> Identity:
+    """Each identity in turn."""
+    return loaded(request.param)
+
+
+def test_families(identity: Identity) -> None:
+    """Names are valid and unique; types are known."""
+    names = [family.name for family in identity.families]
+    assert len(names) == len(set(names)) > 0
+    for family in identity.families:
+        assert METRIC_NAME.fullmatch(family.name)
+        assert family.kind in {"gauge", "counter"}
+        assert family.help.strip() == family.help
+
+
+def test_rows(identity: Identity) -> None:
+    """Rows show known quantities of devices in known units, each with labels of its own."""
+    for family in identity.families:
+        for row in family.rows:
+            assert set(row.named) <= set(KNOWN_QUANTITIES), family.name
+            assert row.quantity or not (row.plus or row.per)
+            assert row.unit in UNITS
+            assert row.level in ("device", "held", "part", "unit", "whole", "tile", "tiled", "single", "link")
+        for row, other in combinations(family.rows, 2):
+            assert row.excludes(other) or row.labels != other.labels, family.name
+
+
+def test_labels(identity: Identity) -> None:
+    """Labels have valid names, templates of facts that every board has, and none is on a line twice."""
+    common = [label.name for label in identity.labels]
+    assert len(common) == len(set(common))
+    assert 0 <= identity.leading_labels <= len(common)
+    of_rows = [label for family in identity.families for row in family.rows for label in row.labels]
+    of_levels = [label for _, labels in identity.labels_of_levels for label in labels]
+    for label in (*identity.labels, *of_rows, *of_levels):
+        assert LABEL_NAME.fullmatch(label.name)
+        assert not label.name.startswith("__")
+        facts = {*FACTS, "tile", "link", "port", "switch"}
+        assert label.optional or set(Template.parse(label.value).facts) <= facts, label
+    for family in identity.families:
+        for row in family.rows:
+            others = {label.name for label in identity.labels_on(row.level)}
+            assert not {label.name for label in row.labels} & others, family.name
+            assert row.level == "tile" or not any("{tile}" in label.value for label in row.labels), family.name
+
+
+def test_not_covered(identity: Identity) -> None:
+    """What is left out is said in words; a single word before the colon is a family that there is not."""
+    names = {family.name for family in identity.families}
+    assert identity.not_covered
+    for text in identity.not_covered:
+        head, _, reason = text.partition(": ")
+        assert reason, text
+        assert not set(head.split(", ")) & names, text
+
+
+@pytest.mark.parametrize("title", TITLES)
+def test_based_on(title: str) -> None:
+    """An identity that is based on another and says nothing else shows the same families, number for number."""
+    report = Report()
+    made = Files(environ={}, made={"/own.yaml": f'{{name: own, version: "1", based-on: "{title}"}}'})
+    found = Catalog(made, report).identity("/own.yaml", Place("test"))
+    report.raise_if_any()
+    assert found is not None
+    assert (found.identity.families, found.identity.labels) == (loaded(title).families, loaded(title).labels)

@@ -1,0 +1,149 @@
+"""fakedev-client: its options, and what its user sees."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from twisted.internet.task import Clock
+
+from fakedev.commands.dropins.client import main
+from fakedev.commands.dropins.client_options import ClientOptions, Order
+from fakedev.commands.go_flags import FlagError
+from fakedev.commands.progress_line import ProgressLine
+from fakedev.config.schema.files import Files
+from fakedev.net.tester.pages import make_load_pages
+from fakedev.net.tester.service import LoadTester
+from fakedev.tester.plan import ClosedLoad, OpenLoad, Plan, Spacing
+from tests.support.paths import ROOT
+
+
+def order_of(*arguments: str) -> Order:
+    """What these arguments ask for."""
+    options = ClientOptions(Files(environ={}))
+    return options.order(options.flags.parse(arguments))
+
+
+def test_the_original_options() -> None:
+    """With their defaults, one dash or two, in both forms."""
+    order = order_of()
+    assert order.plans == (Plan("sleep", "sleep", ClosedLoad(1, 2), "localhost:9997", (), 0.0, False),)
+    assert order.control is not None and order.control.display == "localhost:9996"
+    assert (order.headless, order.duration_seconds, order.verbose) == (False, 0.0, False)
+    order = order_of(
+        *("-caddr", ":7000", "--faddr=host:7001", "-name", "media", "-limit", "2.5"),
+        *("-req-max", "600", "--req-now", "600", "-verbose", "a", "-y"),
+    )
+    assert order.plans == (Plan("media", "media", ClosedLoad(600, 600), "host:7001", ("a", "-y"), 2.5, False),)
+    assert order.control is not None and order.control.display == "*:7000" and order.verbose
+
+
+def test_the_open_model() -> None:
+    """A rate, and what belongs to it."""
+    order = order_of("-rate", "20/s", "-arrivals", "poisson", "-seed", "9", "-most-outstanding", "50", "-protocol=json")
+    load = order.plans[0].load
+    assert isinstance(load, OpenLoad)
+    assert (load.spacing, load.seed, load.most_outstanding) == (Spacing.POISSON, 9, 50)
+    assert order.plans[0].json_lines
+
+
+def test_a_run_with_a_verdict() -> None:
+    """As in the document."""
+    order = order_of(
+        *("--headless", "--duration", "60s", "--rate", "20/s", "--expect", "p99<2s", "--expect", "failures<1%"),
+        *("--report", "out.html", "0.5"),
+    )
+    assert (order.headless, order.control, order.duration_seconds) == (True, None, 60.0)
+    assert [each.text for each in order.expectations] == ["p99<2s", "failures<1%"]
+    assert (order.reports, order.plans[0].arguments) == (("out.html",), ("0.5",))
+
+
+def test_more_now_than_at_most() -> None:
+    """When nobody said what is the most, it is what is asked for."""
+    assert order_of("-req-now", "8").plans[0].load == ClosedLoad(8, 8)
+
+
+def test_a_file_of_plans(tmp_path: Path) -> None:
+    """In place of what says one plan."""
+    file = tmp_path / "plans.yaml"
+    file.write_text("plans: [{queue: a, parallel: 2}, {queue: b, rate: 5/s}]")
+    assert [plan.queue for plan in order_of("-plans", str(file)).plans] == ["a", "b"]
+    with pytest.raises(FlagError, match="-name is said in the file"):
+        order_of("-plans", str(file), "-name", "a")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("-req-now", "3", "-req-max", "2"), "-req-now 3 is more than -req-max 2"),
+        (("-name", ""), "-name must name a queue"),
+        (("-rate", "fast"), "-rate: 'fast' is no rate"),
+        (("-rate", "5/s", "-delay", "1s"), "-delay does not go with -rate"),
+        (("-seed", "3"), "-seed goes with -rate"),
+        (("-rate", "5/s", "-arrivals", "odd"), "-arrivals: even or poisson, not 'odd'"),
+        (("-protocol", "xml"), "-protocol: bare or json, not 'xml'"),
+        (("-caddr", "host:port"), "-caddr: 'host:port' is no address"),
+        (("-faddr", "host:port"), "-faddr: 'host:port' is no socket"),
+        (("-expect", "fast"), "-expect: 'fast' is no expectation"),
+        (("-report", "out.pdf"), "-report: 'out.pdf' does not end with .txt, .json, .csv or .html"),
+        (("-plans", "/nowhere.yaml"), "no such file"),
+        (("-req-max", "-1"), "-req-max: '-1' is no whole number from 0 up"),
+    ],
+)
+def test_wrong_usage(arguments: tuple[str, ...], reason: str, misuse: Callable[..., str]) -> None:
+    """One line that says what is wrong, and exit code 2."""
+    assert reason in misuse(main, *arguments)
+
+
+class Terminal(io.StringIO):
+    """A stream that is a terminal."""
+
+    def isatty(self) -> bool:
+        """It is."""
+        return True
+
+
+def test_progress_on_a_terminal() -> None:
+    """One line, written anew; it stays when it is over."""
+    stream = Terminal()
+    line = ProgressLine(stream)
+    line.tell("a long text")
+    line.tell("short")
+    line.end()
+    line.end()
+    assert stream.getvalue() == "\ra long text\x1b[K\rshort\x1b[K\n"
+    assert line.seconds == 1.0
+
+
+def test_progress_elsewhere() -> None:
+    """Plain lines, less often."""
+    stream = io.StringIO()
+    line = ProgressLine(stream)
+    line.tell("one")
+    line.tell("two")
+    line.end()
+    assert stream.getvalue() == "one\ntwo\n"
+    assert line.seconds == 10.0
+
+
+def test_help_tells_all_options(capsys: pytest.CaptureFixture[str]) -> None:
+    """The original's and ours; the document's table has the same ones."""
+    with pytest.raises(SystemExit) as ended:
+        main(["-help"])
+    assert ended.value.code == 0
+    told = re.findall(r"^  -([a-z-]+)", capsys.readouterr().out, re.MULTILINE)
+    assert {"caddr", "faddr", "name", "limit", "req-max", "req-now", "verbose"} <= set(told)
+    document = (ROOT / "doc" / "fakedev-client.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"^\| `-([a-z-]+)", document, re.MULTILINE)) == told
+
+
+def test_the_pages_of_the_document() -> None:
+    """Its table names the paths that there are."""
+    document = (ROOT / "doc" / "fakedev-client.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`/.*?) \|", document, re.MULTILINE)
+    paths = {path for row in rows for path in re.findall(r"`/([a-z/-]+)", row)}
+    tester = LoadTester([], lambda plan, asker: None, Clock())
+    assert paths == {*make_load_pages(tester, changes=True), "-/metrics"}

@@ -1,0 +1,257 @@
+"""fakedev-dcgm-exporter: the flags and variables of two exporters' manifests, and what they stand for."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from fakedev.commands.dropins.dcgm_exporter import DcgmOptions, main
+from fakedev.commands.dropins.dcgm_flags import OPTIONS, Option, UsageProblem
+from fakedev.commands.dropins.dcgm_profiles import PROFILES
+from fakedev.config.configuration import Configuration, Logging
+from fakedev.config.load import load
+from fakedev.config.schema.files import Files
+from fakedev.exposition.identity import SharedDevices
+from tests.support.application import application
+
+
+def meant(*arguments: str, **environ: str) -> tuple[str, dict[str, str]]:
+    """The configuration, and the files that are made for it."""
+    options = DcgmOptions(environ)
+    text, identity = options.texts(options.flags.parse(arguments))
+    return text, {"/fakedev-dcgm-exporter/identity.yaml": identity}
+
+
+def configured(*arguments: str, **environ: str) -> Configuration:
+    """The same, loaded."""
+    text, made = meant(*arguments, **environ)
+    return load(None, Files(environ=environ, made=made), text=text)
+
+
+def labels_of(configuration: Configuration) -> list[str]:
+    """The names of the labels of every line."""
+    return [label.name for label in configuration.identities["gpus"].labels]
+
+
+def test_nothing_said() -> None:
+    """Eight H100s on all interfaces at 9400, the exporter's own counters, no pods, numbers that stay for 30 s."""
+    configuration = configured(NODE_NAME="worker-3")
+    (pool,) = configuration.fleet.pools
+    assert (pool.nodes[0].name, pool.devices_per_node, pool.device_type.name) == ("worker-3", 8, "h100-sxm5-80gb")
+    (web,) = configuration.web
+    assert (web.listen.display, web.serve) == ("*:9400", "exporter")
+    identity = configuration.identities["gpus"]
+    assert identity.hold_seconds == 30
+    assert "pod" not in labels_of(configuration)
+    assert len(identity.families) == 25
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environ"),
+    [
+        (["-a", ":9500", "-c", "1000", "-k"], {}),
+        (["--address=:9500", "--collect-interval=1000", "--kubernetes"], {}),
+        (
+            [],
+            {
+                "DCGM_EXPORTER_LISTEN": ":9500",
+                "DCGM_EXPORTER_INTERVAL": "1000",
+                "DCGM_EXPORTER_KUBERNETES": "true",
+            },
+        ),
+        (["-a=:9500", "-c=1000", "-k=true"], {"DCGM_EXPORTER_LISTEN": ":1", "DCGM_EXPORTER_INTERVAL": "7"}),
+    ],
+)
+def test_flags_and_variables(arguments: list[str], environ: Mapping[str, str]) -> None:
+    """Short, long, or as variables; a flag wins."""
+    configuration = configured(*arguments, **environ)
+    assert configuration.web[0].listen.display == "*:9500"
+    assert configuration.identities["gpus"].hold_seconds == 1
+    assert labels_of(configuration)[-3:] == ["container", "namespace", "pod"]
+
+
+def test_no_hostname() -> None:
+    """Of either version."""
+    assert "Hostname" not in labels_of(configured("-n"))
+    assert "hostname" in labels_of(configured("--identity", "dcgm@4.8.3"))
+    assert "hostname" not in labels_of(configured("-n", "--identity", "dcgm@4.8.3"))
+
+
+def test_collectors(tmp_path: Path) -> None:
+    """A file of the user's; those of the image are built in where they are not there."""
+    (tmp_path / "my.csv").write_text("DCGM_FI_DEV_GPU_TEMP, gauge, Heat.\n")
+    for arguments, environ in (
+        (["-f", str(tmp_path / "my.csv")], {}),
+        ([], {"DCGM_EXPORTER_COLLECTORS": str(tmp_path / "my.csv")}),
+    ):
+        (family,) = configured(*arguments, **environ).identities["gpus"].families
+        assert (family.name, family.help) == ("DCGM_FI_DEV_GPU_TEMP", "Heat.")
+    of_the_image = configured("-f", "/etc/dcgm-exporter/dcp-metrics-included.csv")
+    assert len(of_the_image.identities["gpus"].families) == 25
+
+
+def test_fake_exporter(tmp_path: Path) -> None:
+    """A variable of dcgm-fake-gpu-exporter brings its names, its labels that count from 1, and its profiles."""
+    socket = str(tmp_path / "metrics.sock")
+    environ = {"NUM_FAKE_GPUS": "3", "GPU_PROFILES": "static, wave", "EXPORTER_PORT": "9401", "GPU_START_INDEX": "5"}
+    environ |= {"METRIC_UPDATE_INTERVAL": "10", "ENABLE_UDS": "true", "UDS_SOCKET_PATH": socket}
+    configuration = configured(**environ)
+    assert [web.listen.display for web in configuration.web] == ["*:9401", socket]
+    assert [workload.name for workload in configuration.fleet.base] == ["static-0", "wave-1", "static-2"]
+    assert configuration.identities["gpus"].hold_seconds == 10
+    text, made = meant(**environ)
+    text = text.replace("*:9401", "127.0.0.1:9401").replace(json.dumps(socket), '"127.0.0.1:9402"')
+    text = text.replace('"mode": "660",\n', "")
+    with application(text, files=Files(environ={}, made=made)) as app:
+        app.tick(20)
+        page = app.get("/metrics").body.decode()
+        assert re.findall(r"^dcgm_gpu_temp\{(.*)\} \d+\.0$", page, re.MULTILINE) == [
+            f'gpu="{number}",device="nvidia{number}"' for number in (5, 6, 7)
+        ]
+        health = app.get("/health")
+        assert (health.status, health.body) == (200, b"OK\n")
+        assert app.get("/api/v1/nodes").status == 404
+        assert app.get("/metrics", place=1).body.decode() == page
+
+
+def test_every_profile_can_be() -> None:
+    """All names of the original make a workload that is taken."""
+    for name in PROFILES:
+        assert configured(METRIC_PROFILE=name).fleet.base[0].name == f"{name}-0"
+
+
+def test_profiles_with_faults() -> None:
+    """They make real faults, as the profiles of that name do: some values are NaN, some series are missing."""
+    text, made = meant(METRIC_PROFILE="faulty", NUM_FAKE_GPUS="8")
+    with application(text.replace("*:9400", "127.0.0.1:9400"), files=Files(environ={}, made=made)) as app:
+        told = []
+        for _ in range(6):
+            app.tick(30)
+            page = app.get("/metrics").body.decode()
+            told.append(re.findall(r"^dcgm_gpu_temp\{.*\} (.*)$", page, re.MULTILINE))
+        assert {"NaN"} < {value for values in told for value in values}
+        assert {len(values) for values in told} > {8}
+
+
+@pytest.mark.parametrize(
+    ("environ", "reason"),
+    [
+        ({"METRIC_PROFILE": "statik"}, "no profile 'statik'; there are static, stable"),
+        ({"NUM_FAKE_GPUS": "many"}, "NUM_FAKE_GPUS: 'many' is no whole number of 1 to 1024"),
+        ({"EXPORTER_PORT": "70000"}, "EXPORTER_PORT: '70000' is no whole number of 1 to 65535"),
+        ({"ENABLE_UDS": "perhaps"}, "ENABLE_UDS: 'perhaps' is neither true nor false"),
+        ({"DCGM_EXPORTER_INTERVAL": "30s"}, "DCGM_EXPORTER_INTERVAL: '30s' is no whole number"),
+        ({"DCGM_EXPORTER_XID_COUNT_WINDOW_SIZE": "0"}, "--xid-count-window-size: 0 milliseconds is not within 1 to"),
+        ({"DCGM_EXPORTER_KUBERNETES": "yes"}, "DCGM_EXPORTER_KUBERNETES: 'yes' is neither true nor false"),
+    ],
+)
+def test_values_that_cannot_be(environ: Mapping[str, str], reason: str) -> None:
+    """The variable and the reason are named."""
+    with pytest.raises(UsageProblem, match=re.escape(reason)):
+        meant(**environ)
+
+
+def test_what_is_not_used_is_told() -> None:
+    """Flags and variables of the exporter that have no effect here; there is no error, so that manifests work."""
+    options = DcgmOptions(
+        {"DCGM_EXPORTER_KUBERNETES_GPU_ID_TYPE": "uid", "DCGM_EXPORTER_LISTEN": ":1", "DCGM_EXPORTER_NEW": "1",
+         "NVIDIA_RESOURCE_NAMES": "nvidia.com/a100", "HOME": "/"}
+    )  # fmt: skip
+    values = options.flags.parse(["-m", "default:metrics", "--fake-gpus", "--web-read-timeout=5s", "-k"])
+    assert options.notes(values) == [
+        "--configmap-data is not used",
+        "--fake-gpus is not used",
+        "--web-read-timeout is not used",
+        "DCGM_EXPORTER_KUBERNETES_GPU_ID_TYPE is not used",
+        "DCGM_EXPORTER_NEW is not used",
+        "NVIDIA_RESOURCE_NAMES is not used",
+    ]
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+def test_each_option(option: Option) -> None:
+    """By its long and its short flag, with a value of its kind, and by its variable."""
+    value = {"configmap-data": "a:b", "log-format": "json", "address": ":1"}.get(option.name, "/x.csv")
+    if isinstance(option.default, int):
+        value = "true" if isinstance(option.default, bool) else "77"
+    for name in filter(None, (option.name, option.short)):
+        dashes = "-" if name == option.short else "--"
+        assert meant(f"{dashes}{name}={value}") == meant(**{option.variable: value})
+    assert option.text or meant(**{option.variable: value}) == meant()
+
+
+def test_windows_of_its_own_families(tmp_path: Path) -> None:
+    """As flags or variables; samples are taken at the interval."""
+    rows = ("DCGM_EXP_XID_ERRORS_COUNT, counter, X.", "DCGM_EXP_CLOCK_EVENTS_COUNT, counter, C.")
+    (tmp_path / "my.csv").write_text("\n".join(rows))
+    configuration = configured(
+        "-f", str(tmp_path / "my.csv"), "-c", "10000", "-x", "60000",
+        DCGM_EXPORTER_CLOCK_EVENTS_COUNT_WINDOW_SIZE="120000",
+    )  # fmt: skip
+    assert {tally.name for tally in configuration.fleet.tallies} > {
+        "xid_events_within_60s", "clock_gpu_idle_samples_within_120s_every_10s",
+    }  # fmt: skip
+
+
+def test_names_of_old() -> None:
+    """-o names labels as version 1.x did; -rbmn writes dashes into the model's name."""
+    assert labels_of(configured("-o", "-k"))[1] == "uuid"
+    assert labels_of(configured("-o", "-k"))[-3:] == ["container_name", "pod_namespace", "pod_name"]
+    text, made = meant("-rbmn", "-a", "127.0.0.1:9400")
+    with application(text, files=Files(environ={}, made=made)) as app:
+        assert 'modelName="NVIDIA-H100-80GB-HBM3"' in app.get("/metrics").body.decode()
+
+
+def test_pods_that_share() -> None:
+    """With virtual GPUs a row for each."""
+    assert configured("-k", KUBERNETES_VIRTUAL_GPUS="true").identities["gpus"].shared_devices is SharedDevices.EACH
+
+
+def test_the_log() -> None:
+    """In the format that is asked for."""
+    assert configured("--log-format", "json", "--debug").logging == Logging("debug", "json")
+
+
+def test_fake_exporter_with_newer_names() -> None:
+    """dcgm-fake-gpu-exporter's later versions have the names of dcgm-exporter; its GPUs count on."""
+    text, made = meant("--identity", "dcgm@4.8.2", "-a", "127.0.0.1:9400", NUM_FAKE_GPUS="2", GPU_START_INDEX="3")
+    with application(text, files=Files(environ={}, made=made)) as app:
+        page = app.get("/metrics").body.decode()
+        assert re.findall(r'^DCGM_FI_DEV_GPU_TEMP\{gpu="(\d)",UUID="GPU-.*device="nvidia(\d)"', page, re.MULTILINE) == [
+            ("3", "3"), ("4", "4"),
+        ]  # fmt: skip
+
+
+def test_beside_the_metrics() -> None:
+    """A page at / that leads to them, /health in the exporter's word, and the headers of both."""
+    text, made = meant("-a", "127.0.0.1:9400")
+    with application(text, files=Files(environ={}, made=made)) as app:
+        start, health, metrics = map(app.get, ("/", "/health", "/metrics"))
+        assert (start.status, start.headers["content-type"]) == (200, "text/html; charset=utf-8")
+        assert b"<h1>GPU Exporter</h1>" in start.body
+        assert b'href="./metrics"' in start.body
+        assert (health.status, health.body, health.headers["x-registry-available"]) == (200, b"OK", "true")
+        assert [each.headers["x-content-type-options"] for each in (start, health, metrics)] == ["nosniff"] * 3
+        assert "x-registry-available" not in metrics.headers
+
+
+def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    """And no more."""
+    assert main(["--version"]) == 0
+    assert re.fullmatch(r"fakedev-dcgm-exporter version \S+ \(simulated\)\n", capsys.readouterr().out)
+
+
+def test_mistakes_end_the_program(
+    capsys: pytest.CaptureFixture[str], misuse: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With 2, and a line that says why."""
+    monkeypatch.setattr(os, "environ", {"METRIC_PROFILE": "x"})
+    assert "no profile 'x'" in misuse(main)
+    monkeypatch.setattr(os, "environ", {})
+    assert main(["-f", "/nope.csv"]) == 2
+    assert "the counters file /nope.csv: no such file" in capsys.readouterr().err

@@ -1,0 +1,165 @@
+"""Counters files of users: the rows of dcgm-exporter's own format become families and labels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fakedev.config.catalog import Catalog
+from fakedev.config.identities.counters import FieldTable
+from fakedev.config.schema.files import Files
+from fakedev.config.schema.problems import ConfigurationError, Place, Report
+from fakedev.exposition.identity import Identity
+from tests.support.identities import loaded
+
+IDENTITY = """
+name: mine
+based-on: {base}
+counters: mine.csv
+"""
+COUNTERS = """\
+# Format
+dcgm_gpu_temp,    gauge, GPU temperature (in C).
+DCGM_FI_DEV_SERIAL, label, Serial
+  # indented
+DCGM_FI_DEV_POWER_USAGE,gauge,"Power draw (in W), averaged."
+DCGM_FI_PROF_NVLINK_TX_BYTES, counter, Sent, headers included.
+"""
+
+
+def made(folder: Path, counters: str = COUNTERS, base: str = "dcgm@4.8.2", more: str = "") -> tuple[Identity, Report]:
+    """The identity of a file with counters beside it."""
+    (folder / "mine.csv").write_text(counters)
+    (folder / "mine.yaml").write_text(IDENTITY.format(base=base) + more)
+    report = Report()
+    found = Catalog(Files(environ={}), report, str(folder)).identity("./mine.yaml", Place("test"))
+    report.raise_if_any()
+    assert found is not None
+    return found.identity, report
+
+
+def problems(folder: Path, counters: str, more: str = "") -> list[str]:
+    """What is wrong with counters."""
+    with pytest.raises(ConfigurationError) as error:
+        made(folder, counters, more=more)
+    return str(error.value).splitlines()
+
+
+def test_families_and_labels(tmp_path: Path) -> None:
+    """Names, types and texts are the file's, the order is the fields', labels stand where the base has its own."""
+    identity, _ = made(tmp_path)
+    assert [(family.name, family.kind, family.help) for family in identity.families] == [
+        ("dcgm_gpu_temp", "gauge", "GPU temperature (in C)."),
+        ("DCGM_FI_DEV_POWER_USAGE", "gauge", "Power draw (in W), averaged."),
+        ("DCGM_FI_PROF_NVLINK_TX_BYTES", "counter", "Sent, headers included."),
+    ]
+    names = [label.name for label in identity.labels]
+    assert names[7:10] == ["Hostname", "DCGM_FI_DEV_SERIAL", "container"]
+    assert identity.leading_labels == 9
+
+
+def test_the_base_says_how(tmp_path: Path) -> None:
+    """Order and numbers are those of the version that it is based on."""
+    identity, _ = made(tmp_path, base="dcgm@4.8.3")
+    assert [family.name for family in identity.families][-1] == "dcgm_gpu_temp"
+    assert {family.number.value for family in identity.families} == {"go-whole", "go-fixed6"}
+
+
+def test_without_and_also(tmp_path: Path) -> None:
+    """Families can be left out of a file's, and put beside them."""
+    more = "without: [dcgm_gpu_temp]\nalso: [{name: x, type: gauge, help: X., constant: 1, format: int}]\n"
+    identity, _ = made(tmp_path, more=more)
+    names = [family.name for family in identity.families]
+    assert names == ["DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_PROF_NVLINK_TX_BYTES", "x"]
+    assert problems(tmp_path, COUNTERS, "without: [dcgm_gpu_tmp]\n")[0].endswith(
+        "without: there is no family 'dcgm_gpu_tmp'; did you mean 'dcgm_gpu_temp'?"
+    )
+
+
+def test_a_row_twice_is_noted(tmp_path: Path) -> None:
+    """As in the 1.x file of the exporter itself."""
+    identity, report = made(tmp_path, COUNTERS + "dcgm_gpu_temp, gauge, Again.\n")
+    assert identity.families[0].help == "GPU temperature (in C)."
+    assert [note for note in report.notes if "dcgm_gpu_temp is on line 2 already" in note]
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ("DCGM_FI_DEV_GPU_TEMPS, gauge, x", "no field 'DCGM_FI_DEV_GPU_TEMPS'; did you mean 'DCGM_FI_DEV_GPU_TEMP'?"),
+        ("DCGM_FI_PROF_SM_OCCUPANCY, gauge, x", "the simulated state has nothing that this field shows"),
+        ("DCGM_FI_DEV_BAR1_TOTAL, gauge, x", "the simulated state has nothing that this field shows"),
+        ("DCGM_FI_DEV_GPU_TEMP, gage, x", "the type 'gage' is none of gauge, counter, label"),
+        ("DCGM_FI_DEV_GPU_TEMP, label, x", "can only be a gauge or a counter, not label"),
+        ("DCGM_FI_DRIVER_VERSION, gauge, x", "can only be a label, not gauge"),
+        ("DCGM_FI_DEV_GPU_TEMP, gauge", "has 2 of the three"),
+        ("just words", "has 1 of the three"),
+    ],
+)
+def test_a_bad_row_is_named(tmp_path: Path, row: str, reason: str) -> None:
+    """The file and line, and why."""
+    [problem] = problems(tmp_path, f"{COUNTERS}\n{row}\n")
+    assert problem.startswith("mine.csv:8: ")
+    assert reason in problem
+
+
+def test_no_counter_at_all(tmp_path: Path) -> None:
+    """A file of comments shows nothing."""
+    assert problems(tmp_path, "# nothing\n") == ["mine.csv:1: the counters have no gauge and no counter"]
+
+
+def test_every_field_can_be_shown() -> None:
+    """Each field of the table, named in a file, makes an identity that the catalog's boards can fill or lack."""
+    report = Report()
+    table = Catalog(Files(environ={}), report).field_table("dcgm", Place("test"))
+    assert isinstance(table, FieldTable)
+    assert not report.sorted_problems()
+    assert len(table.fields) > 60
+    assert not set(table.fields) & table.others
+    numbers = [row["number"] for name, row in table.fields.items() if name != row["alias"]]
+    assert len(numbers) == len(set(numbers))
+
+
+def test_versions_differ_as_they_should() -> None:
+    """The host's label, the bus id, and the labels of free boards."""
+    by_version = {version: loaded(f"dcgm@{version}") for version in ("3.0", "4.8.2", "4.8.3")}
+    names = {version: [label.name for label in each.labels] for version, each in by_version.items()}
+    assert ["hostname" in each for each in names.values()] == [False, False, True]
+    assert ["pci_bus_id" in each for each in names.values()] == [False, True, True]
+    assert [label.name for label in by_version["3.0"].labels if label.optional] == ["GPU_I_PROFILE", "GPU_I_ID"]
+
+
+def test_paths_begin_at_the_file_that_names_them(tmp_path: Path) -> None:
+    """Wherever the configuration is: counters beside the identity, and what it is based on."""
+    (tmp_path / "sub" / "deeper").mkdir(parents=True)
+    (tmp_path / "sub" / "deeper" / "mine.yaml").write_text("name: mine\nbased-on: ../base.yaml\ncounters: mine.csv\n")
+    (tmp_path / "sub" / "deeper" / "mine.csv").write_text("DCGM_FI_DEV_GPU_TEMP, gauge, Mine.\n")
+    (tmp_path / "sub" / "base.yaml").write_text("name: base\nbased-on: ./other\ncounters: base.csv\nhold: 7s\n")
+    (tmp_path / "sub" / "base.csv").write_text("DCGM_FI_DEV_FB_USED, gauge, Base.\n")
+    (tmp_path / "sub" / "other").write_text("name: other\nbased-on: dcgm@3.0\n")
+    report = Report()
+    catalog = Catalog(Files(environ={}), report, str(tmp_path), "conf")
+    found = catalog.identity("sub/deeper/mine.yaml", Place("test"))
+    report.raise_if_any()
+    assert found is not None
+    assert [family.help for family in found.identity.families] == ["Mine."]
+    assert (found.identity.hold_seconds, found.identity.labels[-1].name) == (7.0, "pod")
+    again = catalog.identity("./sub/deeper/../deeper/mine.yaml", Place("test"))
+    assert again is found
+    (tmp_path / "sub" / "base.csv").unlink()
+    missing = Report()
+    Catalog(Files(environ={}), missing, str(tmp_path), "conf").identity("sub/deeper/mine.yaml", Place("test"))
+    assert [str(each) for each in missing.sorted_problems()] == [
+        "conf/sub/base.yaml:3: the counters file conf/sub/base.csv: no such file"
+    ]
+
+
+def test_based_on_itself_by_a_longer_way(tmp_path: Path) -> None:
+    """A circle of files is told, not followed."""
+    (tmp_path / "a.yaml").write_text("name: a\nbased-on: sub/b.yaml\n")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "b.yaml").write_text("name: b\nbased-on: ../a.yaml\n")
+    report = Report()
+    Catalog(Files(environ={}), report, str(tmp_path)).identity("a.yaml", Place("test"))
+    assert "is based on itself" in str(report.sorted_problems()[0])

@@ -1,0 +1,1 @@
+"""Documents hold what they say."""

@@ -1,0 +1,11 @@
+"""doc/faults.md says what the faults do."""
+
+from __future__ import annotations
+
+from tests.support.documents.fault_table import PAGE, with_tables
+
+
+def test_the_tables() -> None:
+    """They are as the program has them: PYTHONPATH=. python -m tests.support.documents.fault_table brings them up to date."""
+    page = PAGE.read_text(encoding="utf-8")
+    assert with_tables(page) == page

@@ -1,0 +1,45 @@
+"""The sessions of some pages of doc, typed in again: they answer as when they were pasted."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from tests.support.application import application
+from tests.support.paths import ROOT
+
+_PROMPT = "    $ nc localhost 4499\n"
+
+
+def sessions(page: str) -> list[tuple[str, str]]:
+    """The sessions of a page with its configuration: its indented blocks that are such, without their indent."""
+    paragraphs = (ROOT / "doc" / page).read_text(encoding="utf-8").split("\n\n")
+    blocks = [textwrap.dedent(each) for each in paragraphs if each.startswith((_PROMPT, "    version: 1"))]
+    (configuration,) = [each for each in blocks if not each.startswith("$")]
+    return [(configuration, each) for each in blocks if each.startswith("$")]
+
+
+SESSIONS = [*sessions("simulation.md"), *sessions("parts.md"), *sessions("topology.md"), *sessions("faults.md")]
+
+
+@pytest.mark.parametrize(("configuration", "session"), SESSIONS, ids=[each.split()[5] for _, each in SESSIONS])
+def test_a_session(configuration: str, session: str) -> None:
+    """Each line that a person typed is answered with the lines that follow it."""
+    board = str(ROOT / "doc" / "plots" / "blocked-h100.yaml")
+    lines = session.splitlines()[1:]
+    with application(configuration.replace("blocked-h100.yaml", board)) as app:
+        peer = app.connect()
+        while lines:
+            typed, *lines = lines
+            answer = peer.say(typed)
+            if typed.startswith("advance"):
+                while not answer or not answer[-1].startswith("ok "):
+                    answer += peer.lines()
+            assert answer == lines[: len(answer)], typed
+            lines = lines[len(answer) :]
+
+
+def test_all_are_there() -> None:
+    """A limit of its own, one of its device, and work on a throttled board; parts; links; faults."""
+    assert len(SESSIONS) == 6

@@ -1,0 +1,70 @@
+"""doc/protocol-workload.txt says what the code does."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from fakedev.spec.device_types import WORK_KINDS
+from fakedev.spec.metrics_of_work import ASKABLE, COUNTED, metric_word
+from fakedev.spec.value_functions import FORMS
+from fakedev.wire.bare_workload import parse_bare_workload
+from fakedev.wire.braces import MOST_BYTES
+from fakedev.wire.errors import CODES
+from fakedev.wire.fleet_verbs import FUNCTIONS, KINDS, WORKLOAD_GRAMMAR, WORKLOAD_VERBS
+from fakedev.wire.json_lines import parse_json_line
+from fakedev.wire.strict_json import MOST_LEVELS
+from tests.support.paths import DOCUMENTS
+
+TEXT = (DOCUMENTS / "protocol-workload.txt").read_text(encoding="utf-8")
+COMMANDS = TEXT[TEXT.index("\nCommands\n") : TEXT.index("\nBare JSON\n")]
+
+
+@pytest.mark.parametrize("verb", WORKLOAD_VERBS, ids=lambda verb: verb.name)
+def test_every_verb_and_argument(verb):
+    """Each verb has its section, which names its arguments, in words and in JSON."""
+    section = re.search(rf"\n\n({verb.name}\b.*?)(?=\n\n[a-z]|\Z)", COMMANDS, re.DOTALL)[1]
+    for argument in verb.options:
+        assert f"{argument.said}=" in section
+    for flag in verb.flags:
+        assert f"[{flag.name}]" in section
+    json_form = re.search(r'^\{"op".*?\}$', section, re.DOTALL | re.MULTILINE)[0]
+    request = parse_json_line(json_form.encode(), WORKLOAD_GRAMMAR)
+    assert request.verb == verb.name
+    assert set(request.arguments) == {a.name for a in verb.arguments} | {flag.name for flag in verb.flags}
+
+
+def test_every_value_function_and_kind():
+    """The grammar's help and the document have those of the rules."""
+    assert tuple(form.usage for form in FORMS.values()) == FUNCTIONS
+    assert set(KINDS) == set(WORK_KINDS)
+    for name in FORMS:
+        assert f"              {name}(" in TEXT
+    kinds = COMMANDS[COMMANDS.index("\n   kind ") : COMMANDS.index("\n   node ")]
+    assert [kind for kind in KINDS if kind not in kinds] == []
+
+
+def test_every_metric():
+    """The document names what workloads may ask for; errors by the rule of their names."""
+    use = TEXT[TEXT.index("\nUSE ") : TEXT.index("\nSIZE ")]
+    words = [metric_word(quantity) for quantity in ASKABLE if quantity not in COUNTED]
+    assert [word for word in words if not re.search(rf"\b{word}\b", use)] == []
+
+
+def test_every_code():
+    """The table of errors is the closed list, in its order."""
+    table = TEXT[TEXT.index("CODE is one of") : TEXT.index("Every verb may be answered")]
+    assert tuple(re.findall(r"^   ([a-z-]+) {2,}", table, re.MULTILINE)) == CODES
+
+
+def test_the_limits():
+    """The numbers of the document are those of the code."""
+    assert f"{MOST_BYTES} bytes" in TEXT
+    assert f"{MOST_LEVELS} levels" in TEXT
+
+
+def test_the_bare_example():
+    """It is a workload."""
+    example = TEXT[TEXT.index('{ "Name"') : TEXT.index('"Limits": null }') + 16]
+    assert parse_bare_workload(example.encode()).devices == ("card0", "card1")

@@ -1,0 +1,41 @@
+"""fakedev diff: what changes from one identity to another."""
+
+from __future__ import annotations
+
+import pytest
+
+from fakedev.commands.main import main
+from fakedev.exposition.identity_diff import identity_differences
+from tests.support.identities import TITLES, loaded
+
+
+@pytest.mark.parametrize("title", TITLES)
+def test_an_identity_is_itself(title: str) -> None:
+    """Nothing differs."""
+    assert list(identity_differences(loaded(title), loaded(title))) == []
+
+
+def test_versions_of_dcgm() -> None:
+    """A label has another name, families another order, numbers another form; no series is lost."""
+    lines = list(identity_differences(loaded("dcgm@4.8.2"), loaded("dcgm@4.8.3")))
+    assert lines[0] == "renamed  label Hostname -> hostname"
+    assert "changed  page: another order of families" in lines
+    assert "changed  DCGM_FI_DEV_POWER_USAGE: numbers fixed6 -> go-fixed6" in lines
+    assert not [line for line in lines if line.startswith(("lost", "added"))]
+
+
+def test_series_are_told_by_what_they_show() -> None:
+    """Of another vendor: renamed with the labels of its own; what has no counterpart is lost or added."""
+    lines = list(identity_differences(loaded("dcgm@4.8.2"), loaded("xpumanager@1.3")))
+    renamed = 'renamed  DCGM_FI_DEV_GPU_TEMP -> xpum_temperature_celsius{location="gpu",src="direct"}: '
+    assert [line for line in lines if line.startswith(renamed)]
+    assert "lost     DCGM_FI_DEV_PCIE_REPLAY_COUNTER" in lines
+    assert 'added    xpum_resets_total{src="direct"}' in lines
+
+
+def test_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """Prints the lines; a name that there is not is an error of usage."""
+    assert main(["diff", "dcgm@3.0", "dcgm@4.8.2"]) == 0
+    assert "added    label pci_bus_id\n" in capsys.readouterr().out
+    assert main(["diff", "dcgm@3.0", "dcmg"]) == 2
+    assert "did you mean 'dcgm'?" in capsys.readouterr().err

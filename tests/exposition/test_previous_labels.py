@@ -1,0 +1,185 @@
+"""Label texts after a reload: those that still hold are kept, and a page never shows one that does not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from fakedev.config.configuration import Configuration
+from fakedev.config.load import load
+from fakedev.config.schema.files import Files
+from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, NumberFormat, RowSpec
+from fakedev.exposition.label_cache import Face
+from fakedev.exposition.page import Page
+from fakedev.exposition.sources import DeviceSource, Entity
+from fakedev.sim.compiled import Machinery
+from fakedev.sim.entities.roster import RosterNode
+from fakedev.sim.events import Reload, StartWorkload
+from fakedev.sim.fleet import Fleet
+from fakedev.spec.record_head import RecordHead
+from fakedev.spec.workload_fields import workload_from_fields
+
+FLEET = """
+fleet:
+  seed: 7
+  epoch: 1800000000
+  pools:
+    - {name: p, nodes: [n1, n2, n3], device: h100, devices-per-node: 2, identity: dcgm, labels: {rack: one}}
+    - {name: q, nodes: [n4], device: h100, devices-per-node: 3, identity: dcgm}
+web: []
+workloads: {listen: [], base: [{name: base, devices: "n[1-2]/*", profile: "40:20:0", pod: base}]}
+"""
+
+
+class CountingSource(DeviceSource):
+    """Remembers of which nodes texts were made."""
+
+    def __init__(self, fleet: Fleet, identity: Identity) -> None:
+        super().__init__(fleet, identity.shared_devices)
+        self.made: list[str] = []
+
+    def entities(self, level: str, group: RosterNode) -> Sequence[Entity]:
+        """The node's devices."""
+        self.made.append(group.name)
+        return super().entities(level, group)
+
+
+def configured(text: str) -> Configuration:
+    """What a configuration says."""
+    return load(None, Files(environ={}), text=text)
+
+
+class CarriedTextTests(SynchronousTestCase):
+    """A fleet whose page is rendered before and after it goes over to another configuration."""
+
+    def setUp(self) -> None:
+        self.text = FLEET
+        configuration = configured(FLEET)
+        self.fleet = Fleet(configuration.fleet)
+        self.face = self.face_of(configuration)
+        self.start("n2/1", "second")
+        self.start("n3/0", "other")
+        self.fleet.advance()
+        self.page()
+
+    def face_of(self, configuration: Configuration, former: Face[RosterNode] | None = None) -> Face[RosterNode]:
+        """The identity of the first pool."""
+        identity = configuration.identities["p"]
+        self.source = CountingSource(self.fleet, identity)
+        return Face(identity, self.source, former)
+
+    def start(self, devices: str, pod: str) -> None:
+        """A workload with a pod."""
+        fields = {"name": pod, "devices": devices, "profile": "10:0:0", "pod": pod}
+        self.fleet.apply(StartWorkload(workload_from_fields(fields)))
+
+    def page(self) -> bytes:
+        """All nodes, of kept texts."""
+        return Page(self.face, self.fleet.roster.nodes).render(self.fleet.shown)
+
+    def go_over(self, *changes: tuple[str, str]) -> set[str]:
+        """Change the configuration, and look whether the page is that of texts that are all made anew.
+
+        :returns: the nodes whose texts were made.
+        """
+        for old, new in changes:
+            self.assertIn(old, self.text)
+            self.text = self.text.replace(old, new)
+        coming = configured(self.text)
+        self.fleet.apply(Reload(Machinery(coming.fleet), RecordHead("", 0.0)))
+        self.fleet.advance()
+        self.face = self.face_of(coming, self.face)
+        shown, made = self.page(), set(self.source.made)
+        anew = Face(coming.identities["p"], DeviceSource(self.fleet))
+        self.assertEqual(shown, Page(anew, self.fleet.roster.nodes).render(self.fleet.shown))
+        return made
+
+    def test_only_what_changed_is_made(self) -> None:
+        """Node by node, whatever comes before it in the page."""
+        for changes, made in (
+            ([("[n1, n2, n3]", "[n5, n3, n2, n1]")], "5"),
+            ([("[n5, n3, n2, n1]", "[n2, n1, n3]")], ""),
+            ([("rack: one", "rack: two")], "123"),
+            ([("devices-per-node: 3", "devices-per-node: 2")], "4"),
+            ([("{name: q, nodes: [n4]", "{name: r, nodes: [n4]")], "4"),
+            ([("n[1-2]/*", "n[2-3]/*")], "123"),
+            ([("pod: base", "pod: other")], "23"),
+            ([("h100, devices-per-node: 2, identity: dcgm, labels", "a100, identity: dcgm, labels")], "123"),
+            ([], ""),
+        ):
+            self.assertEqual(self.go_over(*changes), {f"n{number}" for number in made}, changes)
+
+    def test_pods_that_come_at_the_same_time(self) -> None:
+        """Before the reload, with it, and after it."""
+        self.start("n1/0", "second")
+        self.fleet.advance()
+        self.start("n4/0", "with")
+        self.assertEqual(self.go_over(("[n1, n2, n3]", "[n3, n1, n2]")), {"n4"})
+        self.start("n4/1", "after")
+        self.fleet.advance()
+        page = self.page()
+        self.assertIn(b'pod="with"', page)
+        self.assertIn(b'pod="after"', page)
+
+    def test_words_that_name_others(self) -> None:
+        """A workload of the configuration is the same, and has the devices that its words name now."""
+        self.go_over(("n[1-2]/*", "n*/1"))
+        self.assertEqual(self.go_over(("[n1, n2, n3]", "[n1, n6, n2, n3]")), {"n6"})
+        self.assertEqual(self.pods("n6"), ["", "base"])
+        self.go_over(("n*/1", "n*/x"), ("labels: {", "devices: [{index: 0, file: x}], labels: {"))
+        self.assertEqual((self.pods("n1"), self.pods("n3")), (["base", ""], ["other", ""]))
+        self.go_over(("index: 0, file", "index: 1, file"))
+        self.assertEqual((self.pods("n1"), self.pods("n3")), (["", "base"], ["other", "base"]))
+
+    def pods(self, name: str) -> list[str]:
+        """The pods of a node's devices."""
+        node = self.fleet.roster.node(name)
+        assert node is not None
+        return [facts["pod"] for facts in self.fleet.facts(node)]
+
+
+#: Levels, whose entities are told apart by these facts.
+LEVELS = ("device", "whole", "part", "unit", "link", "link/1", "port", "switch")
+FACTS = ("uuid", "mig_id", "link", "switch")
+
+
+class LevelTests(SynchronousTestCase):
+    """Entities of all levels have the positions of now, whether their texts are kept or made anew."""
+
+    def test_positions(self) -> None:
+        """Nodes of three pools, of divided boards and of boards with links and switches, come, go and change places."""
+        levels = tuple(RowSpec("", labels=(LabelSpec("level", level),), level=level) for level in LEVELS)
+        labels = tuple(LabelSpec(fact, f"{{{fact}}}") for fact in FACTS)
+        shown = Identity("test", "1", (FamilySpec("x", "gauge", "x", NumberFormat.GO, levels),), labels)
+        fleet, face, positions = None, None, set()
+        for parted, linked in (("a, b", "c, d"), ("b", "d, e, c"), ("f, a, b", "c, d"), ("a, f", "g, c, e, d")):
+            text = (
+                f"fleet: {{pools: [{{name: p, nodes: [{parted}], device: a100, mig: [3g.20gb, 1g.5gb]}}, "
+                f"{{name: q, nodes: [{linked}], device: h100}}]}}\nweb: []\nworkloads: {{listen: []}}"
+            )
+            configuration = configured(text)
+            if fleet is None:
+                fleet = Fleet(configuration.fleet)
+            else:
+                fleet.apply(Reload(Machinery(configuration.fleet), RecordHead("", 0.0)))
+            fleet.advance()
+            face, anew = (Face(shown, DeviceSource(fleet), former) for former in (face, None))
+            for node in fleet.roster.nodes:
+                for kept, made in zip(face.texts(node), anew.texts(node), strict=True):
+                    self.assertEqual((kept.positions.tolist(), kept.texts), (made.positions.tolist(), made.texts))
+                    positions.update(kept.positions.tolist())
+        self.assertGreater(len(positions), 100)
+
+    def test_another_identity(self) -> None:
+        """A face of another identity takes nothing over, whatever is said to be its former one."""
+        fleet = Fleet(configured(FLEET).fleet)
+        one, other = configured(FLEET).identities["p"], configured(FLEET.replace("dcgm", "run-ai")).identities["p"]
+        node = fleet.roster.nodes[0]
+        before = Face(one, DeviceSource(fleet))
+        before.texts(node)
+        fleet.apply(Reload(Machinery(configured(FLEET).fleet), RecordHead("", 0.0)))
+        fleet.advance()
+        node = fleet.roster.nodes[0]
+        after, anew = Face(other, DeviceSource(fleet), before), Face(other, DeviceSource(fleet))
+        self.assertEqual([each.texts for each in after.texts(node)], [each.texts for each in anew.texts(node)])

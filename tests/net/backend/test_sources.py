@@ -1,0 +1,365 @@
+"""How backends talk to frontends: the bare and the line way, against a frontend made of bytes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectionLost, ConnectionRefusedError
+from twisted.trial.unittest import SynchronousTestCase
+
+from fakedev.net.backend.bare import BareSource
+from fakedev.net.backend.last_words import LAST_WORDS_SECONDS
+from fakedev.net.backend.lines import LinesSource
+from fakedev.net.backend.sources import FrontendLost, FrontendRefused, JobSource, TakenJob
+from fakedev.net.lines.client import FrontendConnector
+from fakedev.workqueue.outcome import Report
+from tests.support.backend_stubs import FrontendReactor, FrontendWire
+from tests.support.programs.original_tester import to_go, work
+
+ASK = b'{\n\t"Queue": "sleep"\n}'
+GOOD = Report(0, "", run_seconds=0.5)
+BAD = Report(3, "it failed", run_seconds=0.5)
+LATE = Report(124, "it took too long", 2.5, 2.75)
+
+
+class Names:
+    """Where the backend runs."""
+
+    device = ""
+
+    def shown(self) -> dict[str, str]:
+        """Pod, node and device."""
+        return {"pod": "p", "node": "n", "device": self.device}
+
+
+class TalkCase(SynchronousTestCase):
+    """A source of jobs, and the reactor that it connects with."""
+
+    def setUp(self) -> None:
+        """Nothing was asked."""
+        self.reactor = FrontendReactor()
+        self.names = Names()
+        self.connector = FrontendConnector(self.reactor, host="127.0.0.1", port=9999)
+        self.source = self.make_source()
+
+    def make_source(self) -> JobSource:
+        """The source that is tested."""
+        raise NotImplementedError
+
+    def take(self, idle_seconds: float = 0.0) -> Deferred[TakenJob | None]:
+        """Ask for a job."""
+        return Deferred.fromCoroutine(self.source.take(idle_seconds))
+
+    def finish(self, job: TakenJob, report: Report) -> Deferred[None]:
+        """Send a result."""
+        return Deferred.fromCoroutine(self.source.finish(job, report))
+
+    def fault(self, asked: Deferred[Any], kind: type[Exception]) -> str:
+        """Why something failed."""
+        return str(self.failureResultOf(asked, kind).value)
+
+
+class BareSourceTests(TalkCase):
+    """As the original programs speak: to the byte."""
+
+    def make_source(self) -> BareSource:
+        """Bare JSON."""
+        return BareSource(self.connector, "sleep", self.names, self.reactor)
+
+    def taken(self) -> tuple[TakenJob, FrontendWire]:
+        """A job, and the connection that it came on."""
+        asked = self.take()
+        wire = self.reactor.accept()
+        wire.say(work(["0.1"], 2.5))
+        job = self.successResultOf(asked)
+        assert job is not None
+        return job, wire
+
+    def test_question_and_result_are_one_write_each(self) -> None:
+        """The original frontend reads once for each, and at most 1024 bytes."""
+        for report, device, result in (
+            (
+                GOOD, "",
+                {"Pod": "p", "Node": "n", "Device": "", "Error": "", "Timeout": 0, "Runtime": 0.5, "Retcode": 0},
+            ),
+            (
+                LATE, "card0",
+                {"Pod": "p", "Node": "n", "Device": "card0", "Error": "it took too long", "Timeout": 2.5,
+                 "Runtime": 2.75, "Retcode": 124},
+            ),
+        ):  # fmt: skip
+            self.names.device = device
+            job, wire = self.taken()
+            self.assertEqual((job.arguments, job.limit_seconds), (("0.1",), 2.5))
+            self.assertEqual(wire.writes, [ASK])
+            self.successResultOf(self.finish(job, report))
+            self.assertEqual(wire.writes[1:], [to_go(result)])
+            self.assertTrue(wire.lost)
+            self.assertEqual(job.withdrawn, "")
+
+    def test_a_long_error_is_cut(self) -> None:
+        """At a character, so that the original reads a whole object."""
+        job, wire = self.taken()
+        self.successResultOf(self.finish(job, Report(1, "ü€😀" * 1000)))
+        self.assertLessEqual(len(wire.writes[1]), 1024)
+        self.assertGreater(len(wire.writes[1]), 1000)
+        self.assertIn("ü€😀", json.loads(wire.writes[1])["Error"])
+
+    def test_an_answer_in_any_pieces(self) -> None:
+        """Cut at every byte."""
+        answer = work(["}{", '"\\'], 2.5)
+        for cut in range(1, len(answer)):
+            asked = self.take()
+            wire = self.reactor.accept()
+            wire.say(answer[:cut])
+            self.assertNoResult(asked)
+            wire.say(answer[cut:])
+            job = self.successResultOf(asked)
+            self.assertEqual(job and job.arguments, ("}{", '"\\'))
+            wire.end()
+
+    def test_answers_without_work(self) -> None:
+        """Each ends the connection, and means something else."""
+        for answer, kind, part in (
+            (work(None, error="Queue 'sleep' is empty", empty=True), None, ""),
+            (work(None, error="Unknown 'sleep' queue"), FrontendRefused, "Unknown 'sleep' queue"),
+            (b"error busy too many connections\n", FrontendLost, "too many connections"),
+            (b"HTTP/1.1 400 Bad Request\r\n\r\n", FrontendRefused, "no answer of a queue's frontend"),
+            (b'{"Args": 1}', FrontendRefused, "Args"),
+        ):
+            asked = self.take()
+            wire = self.reactor.accept()
+            wire.say(answer)
+            self.assertTrue(wire.lost, answer)
+            if kind is None:
+                self.assertIsNone(self.successResultOf(asked))
+            else:
+                self.assertIn(part, self.fault(asked, kind))
+
+    def test_a_frontend_that_is_not_there(self) -> None:
+        """Refused, or gone before it has answered, whole or in part."""
+        asked = self.take()
+        self.reactor.refuse(ConnectionRefusedError(111))
+        self.assertIn("127.0.0.1:9999: Connection refused", self.fault(asked, FrontendLost))
+        for part in (b"", work(["1"])[:20]):
+            asked = self.take()
+            wire = self.reactor.accept()
+            wire.say(part)
+            wire.end(ConnectionLost())
+            self.assertIn("without an answer", self.fault(asked, FrontendLost))
+
+    def test_a_frontend_that_leaves_during_a_run(self) -> None:
+        """Nobody waits for the result: the job is withdrawn."""
+        job, wire = self.taken()
+        told: list[str] = []
+        job.watch(lambda: told.append("withdrawn"))
+        wire.end()
+        self.assertEqual(told, ["withdrawn"])
+        self.fault(self.finish(job, GOOD), FrontendLost)
+
+    def test_a_job_cannot_be_given_back(self) -> None:
+        """Its client is told why there is no result."""
+        job, wire = self.taken()
+        self.successResultOf(Deferred.fromCoroutine(self.source.give_back(job, "the backend ends", 2.5)))
+        result = json.loads(wire.writes[1])
+        self.assertEqual((result["Error"], result["Retcode"], result["Runtime"]), ("the backend ends", 1, 2.5))
+
+    def test_leaving_in_the_middle_of_an_answer(self) -> None:
+        """A frontend that hangs is waited for no longer than a moment, wherever it hangs."""
+        for part in (None, b"", work(["1"])[:20]):
+            self.source = self.make_source()
+            asked = self.take()
+            if part is not None:
+                wire = self.reactor.accept()
+                wire.say(part)
+            self.source.leave()
+            self.assertNoResult(asked)
+            self.reactor.advance(LAST_WORDS_SECONDS)
+            self.assertIsNone(self.successResultOf(asked))
+            self.assertTrue(part is None or wire.lost)
+
+    def test_an_answer_that_comes_while_leaving(self) -> None:
+        """The job is there, and can be finished."""
+        asked = self.take()
+        wire = self.reactor.accept()
+        self.source.leave()
+        wire.say(work(["1"]))
+        job = self.successResultOf(asked)
+        assert job is not None
+        self.reactor.advance(10)
+        self.successResultOf(self.finish(job, GOOD))
+        self.assertEqual(len(wire.writes), 2)
+
+    def test_cut(self) -> None:
+        """Everything ends at once."""
+        asked = self.take()
+        wire = self.reactor.accept()
+        self.source.cut()
+        self.assertIsNone(self.successResultOf(asked))
+        self.assertTrue(wire.lost)
+        _job, wire = self.taken()
+        self.source.cut()
+        self.assertTrue(wire.lost)
+
+
+class LinesSourceTests(TalkCase):
+    """With fakedev's frontend: one connection, which waits."""
+
+    def make_source(self) -> LinesSource:
+        """JSON lines."""
+        return LinesSource(self.connector, "sleep", self.names, self.reactor)
+
+    def heard(self, wire: FrontendWire) -> list[dict[str, Any]]:
+        """What was said since the last time."""
+        said = [json.loads(line) for line in b"".join(wire.writes).splitlines()]
+        wire.writes.clear()
+        return said
+
+    def answer(self, wire: FrontendWire, number: int, **fields: object) -> None:
+        """Answer a request well."""
+        wire.say(json.dumps({"id": number, "ok": True, **fields}).encode() + b"\n")
+
+    def taken(self, job_id: int = 7) -> tuple[TakenJob, FrontendWire]:
+        """A job, and the connection that it came on."""
+        asked = self.take()
+        wire = self.reactor.accept()
+        last = self.heard(wire)[-1]
+        self.assertEqual(last["op"], "take")
+        self.answer(wire, last["id"], jobs=[{"job": job_id, "args": ["0.1"], "limit-seconds": 2.5}])
+        job = self.successResultOf(asked)
+        assert job is not None
+        return job, wire
+
+    def test_a_conversation(self) -> None:
+        """Who it is, what it wants, how it went; and the same connection for what follows."""
+        asked = self.take(2.5)
+        wire = self.reactor.accept()
+        hello = {"op": "hello", "id": 1, "pod": "p", "node": "n", "device": ""}
+        self.assertEqual(self.heard(wire), [hello, {"op": "take", "id": 2, "queue": "sleep", "wait": 2.5}])
+        self.answer(wire, 1)
+        self.answer(wire, 2, jobs=[{"job": 7, "queue": "sleep", "args": ["0.1"], "limit-seconds": 2.5}])
+        job = self.successResultOf(asked)
+        assert job is not None
+        self.assertEqual((job.arguments, job.limit_seconds), (("0.1",), 2.5))
+        finished = self.finish(job, GOOD)
+        self.assertEqual(self.heard(wire), [{"op": "done", "id": 3, "job": 7, "exit-code": 0, "run": 0.5}])
+        self.assertNoResult(finished)
+        self.answer(wire, 3, outcome="success")
+        self.successResultOf(finished)
+        asked = self.take()
+        self.assertEqual(self.heard(wire), [{"op": "take", "id": 4, "queue": "sleep", "wait": 0.0}])
+        self.answer(wire, 4, jobs=[])
+        self.assertIsNone(self.successResultOf(asked))
+        self.assertFalse(wire.lost)
+
+    def test_other_ends_of_a_job(self) -> None:
+        """Failed, over its limit, given back."""
+        for report, expected in (
+            (BAD, {"op": "fail", "exit-code": 3, "run": 0.5, "reason": "it failed"}),
+            (LATE, {"op": "fail", "exit-code": 124, "run": 2.75, "timeout": 2.5, "reason": "it took too long"}),
+            (None, {"op": "release"}),
+        ):
+            self.source = self.make_source()
+            job, wire = self.taken()
+            if report is None:
+                told = Deferred.fromCoroutine(self.source.give_back(job, "the backend ends"))
+            else:
+                told = self.finish(job, report)
+            self.assertEqual(self.heard(wire), [{"id": 3, "job": 7, **expected}])
+            self.answer(wire, 3)
+            self.successResultOf(told)
+
+    def test_answers_in_any_pieces(self) -> None:
+        """Cut at every byte."""
+        jobs = [{"job": 7, "args": ["}{\n"], "limit-seconds": 0}]
+        line = json.dumps({"id": 2, "ok": True, "jobs": jobs}).encode() + b"\n"
+        for cut in range(1, len(line)):
+            self.source = self.make_source()
+            asked = self.take()
+            wire = self.reactor.accept()
+            wire.say(line[:cut])
+            self.assertNoResult(asked)
+            wire.say(line[cut:])
+            job = self.successResultOf(asked)
+            self.assertEqual(job and job.arguments, ("}{\n",))
+
+    def test_the_device_is_told_when_it_is_found(self) -> None:
+        """Before the next job is asked for."""
+        job, wire = self.taken()
+        self.names.device = "card0"
+        self.finish(job, GOOD)
+        self.answer(wire, 3)
+        self.heard(wire)
+        self.take()
+        self.assertEqual([(said["op"], said.get("device")) for said in self.heard(wire)],
+                         [("hello", "card0"), ("take", None)])  # fmt: skip
+
+    def test_a_withdrawn_job(self) -> None:
+        """The news concern the job that is held, and no other; its result is not sent."""
+        job, wire = self.taken()
+        wire.say(b'{"event":"withdrawn","job":6,"reason":"cancelled"}\n')
+        self.assertEqual(job.withdrawn, "")
+        wire.say(b'{"event":"withdrawn","job":7,"reason":"cancelled"}\n')
+        self.assertIn("cancelled", job.withdrawn)
+        self.fault(self.finish(job, GOOD), FrontendLost)
+        self.assertEqual(self.heard(wire), [])
+        self.assertFalse(wire.lost)
+
+    def test_a_result_that_is_not_taken(self) -> None:
+        """It crossed with the withdrawal: no reason to end."""
+        job, wire = self.taken()
+        finished = self.finish(job, GOOD)
+        wire.say(b'{"id":3,"ok":false,"error":{"code":"unknown-name","message":"no job 7"}}\n')
+        self.successResultOf(finished)
+        self.assertFalse(wire.lost)
+
+    def test_refusals(self) -> None:
+        """An unknown queue, a frontend without room, one that speaks something else."""
+        for said, kind, part in (
+            (b'{"id":2,"ok":false,"error":{"code":"unknown-name","message":"Unknown \'sleep\' queue"}}\n',
+             FrontendRefused, "Unknown 'sleep' queue"),
+            (b"error busy too many connections\n", FrontendLost, "too many connections"),
+            (work(None, error="Unknown '' queue") + b"\n", FrontendRefused, "other protocol"),
+            (b"x" * (1 << 21), FrontendRefused, "longer than"),
+        ):  # fmt: skip
+            self.source = self.make_source()
+            asked = self.take()
+            self.reactor.accept().say(said)
+            self.assertIn(part, self.fault(asked, kind))
+
+    def test_a_lost_connection_is_made_anew(self) -> None:
+        """Whatever it was lost in: waiting, running, telling the result."""
+        asked = self.take()
+        self.reactor.accept().end(ConnectionLost())
+        self.fault(asked, FrontendLost)
+        job, wire = self.taken()
+        wire.end()
+        self.assertIn("closed", job.withdrawn)
+        job, wire = self.taken()
+        finished = self.finish(job, GOOD)
+        wire.end()
+        self.fault(finished, FrontendLost)
+        self.taken()
+
+    def test_leaving_a_frontend_that_hangs(self) -> None:
+        """Waiting for work, or for the answer to a result: no longer than a moment."""
+        asked = self.take(30.0)
+        wire = self.reactor.accept()
+        self.source.leave()
+        self.reactor.advance(LAST_WORDS_SECONDS)
+        self.assertIsNone(self.successResultOf(asked))
+        for leave_first in (True, False):
+            self.source = self.make_source()
+            job, wire = self.taken()
+            if leave_first:
+                self.source.leave()
+                self.reactor.advance(20)
+            finished = self.finish(job, GOOD)
+            if not leave_first:
+                self.source.leave()
+            self.assertNoResult(finished)
+            self.reactor.advance(LAST_WORDS_SECONDS)
+            self.fault(finished, FrontendLost)
+            self.assertEqual(self.heard(wire)[-1]["op"], "done")

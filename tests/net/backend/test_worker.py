@@ -1,0 +1,307 @@
+"""One worker of a backend: jobs from a scripted frontend, runs that end when the test says so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.error import ReactorNotRunning
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from fakedev.net.backend.backend_device import DeviceFile
+from fakedev.net.backend.backend_once import OneRun
+from fakedev.net.backend.program import BackendProgram
+from fakedev.net.backend.sources import FrontendLost, FrontendRefused
+from fakedev.net.backend.worker import BackendWorker
+from fakedev.net.system.runs import CannotRun
+from fakedev.workqueue.backend import BackendCommand, RequestFault
+from fakedev.workqueue.backend_pace import End, Pace
+from fakedev.workqueue.outcome import Report
+from tests.support.backend_stubs import RecordedRun, ScriptedSource, starter
+
+GOOD = Report(0, "", run_seconds=1.0)
+
+
+class WorkerCase(SynchronousTestCase):
+    """A worker of the command ``/bin/a own``, and its clock."""
+
+    def setUp(self) -> None:
+        """Nothing has begun."""
+        self.clock = Clock()
+        self.runs: list[RecordedRun] = []
+        self.files: list[str] = []
+
+    def device(self, pattern: str = "/dev/card*") -> DeviceFile:
+        """A device file that is found when it is in ``files``."""
+        return DeviceFile(pattern, lambda _: self.files)
+
+    def begin(
+        self, source: ScriptedSource, *, backoff: float = 0.0, reconnect: float = 1.0, start: Any = None
+    ) -> tuple[BackendWorker, Deferred[End]]:
+        """A worker that works."""
+        worker = BackendWorker(
+            source,
+            start or starter(self.runs),
+            BackendCommand(("/bin/a", "own"), limit_seconds=9.0),
+            self.device(),
+            Pace(backoff, 5.0, reconnect),
+            grace_seconds=25.0,
+            clock=self.clock,
+        )
+        return worker, Deferred.fromCoroutine(worker.work())
+
+
+class BackendWorkerTests(WorkerCase):
+    """From the first question to the end."""
+
+    def test_jobs_are_run_one_after_the_other(self) -> None:
+        """Each result goes back before the next job is asked for; an empty queue is the end."""
+        source = ScriptedSource(["1"], ["2"], None)
+        _, ended = self.begin(source)
+        for words in (["/bin/a", "own", "1"], ["/bin/a", "own", "2"]):
+            run = self.runs[-1]
+            self.assertEqual((run.words, run.limit_seconds), (words, 9.0))
+            run.ended.callback(GOOD)
+        self.assertEqual(self.successResultOf(ended), End(0, "the queue is empty"))
+        taken, finished = ("take", 0.0), ("finish", GOOD)
+        self.assertEqual(source.said, [taken, finished, taken, finished, taken])
+
+    def test_backoff_is_waited_out_before_asking(self) -> None:
+        """At a frontend that cannot keep an asker."""
+        source = ScriptedSource(None, None, ["1"], None)
+        self.begin(source, backoff=2.0)
+        self.assertEqual(len(source.said), 1)
+        self.clock.advance(2.0)
+        self.assertEqual(len(source.said), 2)
+        self.clock.advance(3.99)
+        self.assertEqual((len(source.said), self.runs), (2, []))
+        self.clock.advance(0.01)
+        self.runs[0].ended.callback(GOOD)
+        self.assertEqual(source.said[3:], [("finish", GOOD), ("take", 0.0)])
+
+    def test_backoff_is_waited_out_at_the_frontend(self) -> None:
+        """Where it can keep an asker until there is work."""
+        source = ScriptedSource(None, None, waits_for_work=True)
+        self.begin(source, backoff=2.0)
+        self.assertEqual(source.said, [("take", 0.0), ("take", 2.0), ("take", 4.0)])
+
+    def test_requests_that_cannot_be_run(self) -> None:
+        """The client is told; the backend goes on. A device file that turns up is used."""
+        source = ScriptedSource(["FILENAME"], ["FILENAME"], None)
+        runs = starter(self.runs)
+
+        def start(words: Any, limit_seconds: float) -> RecordedRun:
+            if "bad" in words:
+                raise RequestFault("bad argument")
+            return runs(words, limit_seconds)
+
+        source.script[1:1] = [["bad"]]
+        source.script.insert(2, FrontendLost("gone"))
+        self.begin(source, start=start)
+        errors = [report.error for verb, report in source.said if verb == "finish"]
+        self.assertEqual(len(errors), 2)
+        self.assertIn("no device file", errors[0])
+        self.assertEqual(errors[1], "bad argument")
+        self.files.append("/dev/card1")
+        self.clock.advance(0.1)
+        self.assertEqual(self.runs[0].words, ["/bin/a", "own", "/dev/card1"])
+
+    def test_a_command_that_cannot_be_run_ends_the_backend(self) -> None:
+        """The job is given back, since another backend may be able to do it."""
+
+        def start(words: Any, limit_seconds: float) -> RecordedRun:
+            raise CannotRun("the command is not there")
+
+        source = ScriptedSource(["1"])
+        _, ended = self.begin(source, start=start)
+        self.assertEqual(self.successResultOf(ended), End(1, "the command is not there"))
+        self.assertEqual(source.said[1:], [("give back", "the command is not there", 0.0)])
+
+    def test_a_lost_frontend_is_looked_for(self) -> None:
+        """And given up when it does not come back in time; when a result was lost with it, too."""
+        source = ScriptedSource(["1"], *[FrontendLost("gone")] * 20)
+        source.failure = FrontendLost("gone")
+        _, ended = self.begin(source)
+        self.runs[0].ended.callback(GOOD)
+        self.assertEqual(len(source.said), 2)
+        self.clock.pump([0.05] * 19)
+        self.assertNoResult(ended)
+        self.clock.pump([0.05] * 2)
+        self.assertEqual(self.successResultOf(ended), End(1, "the frontend is lost, tried for 1 s: gone"))
+
+    def test_a_refusal_is_the_end(self) -> None:
+        """With exit code 1."""
+        _, ended = self.begin(ScriptedSource(FrontendRefused("Unknown 'x' queue")), backoff=1.0)
+        self.assertEqual(self.successResultOf(ended).exit_code, 1)
+
+    def test_a_withdrawn_job_is_stopped(self) -> None:
+        """Nothing is sent for it, and the next is asked for."""
+        source = ScriptedSource(["1"], None)
+        _, ended = self.begin(source)
+        source.jobs[0].withdraw("cancelled")
+        self.assertEqual(self.runs[0].told, ["stop"])
+        self.successResultOf(ended)
+        self.assertEqual(source.said, [("take", 0.0), ("take", 0.0)])
+
+    def test_leaving_while_nothing_runs(self) -> None:
+        """A wait ends at once, whatever it was for."""
+        for script, options in (([None], {"backoff": 5.0}), ([FrontendLost("gone")], {"reconnect": 60.0})):
+            source = ScriptedSource(*script)
+            worker, ended = self.begin(source, **options)
+            self.assertNoResult(ended)
+            worker.leave()
+            worker.leave()
+            self.assertEqual(self.successResultOf(ended), End(0, "told to end"))
+            self.assertEqual(source.said, [("take", 0.0), "leave"])
+
+    def test_a_running_job_is_finished_within_the_grace_period(self) -> None:
+        """Its result is sent, and no other job is asked for."""
+        source = ScriptedSource(["1"], ["2"])
+        worker, ended = self.begin(source)
+        worker.leave()
+        self.clock.advance(24.9)
+        self.assertEqual(self.runs[0].told, [])
+        self.runs[0].ended.callback(GOOD)
+        self.assertEqual(self.successResultOf(ended).exit_code, 0)
+        self.assertEqual(source.said, [("take", 0.0), "leave", ("finish", GOOD)])
+
+    def test_a_job_that_outlasts_the_grace_period_is_given_back(self) -> None:
+        """After its run has ended, so that nobody else begins it before."""
+        source = ScriptedSource(["1"])
+        worker, ended = self.begin(source)
+        worker.leave()
+        self.clock.advance(25.0)
+        self.assertEqual(self.runs[0].told, ["stop"])
+        self.successResultOf(ended)
+        self.assertEqual(source.said[2], ("give back", "the backend ended before the job did", 1.0))
+
+    def test_a_job_that_comes_while_leaving(self) -> None:
+        """It is given back where that does no harm, else run as if it had come before."""
+        for takes_back in (True, False):
+            source = ScriptedSource(takes_back=takes_back)
+            worker, ended = self.begin(source)
+            worker.leave()
+            source.pending.callback(["late"])
+            if takes_back:
+                self.assertEqual(source.said[2:], [("give back", "the backend ends", 0.0)])
+            else:
+                self.runs[-1].ended.callback(GOOD)
+                self.assertEqual(source.said[2:], [("finish", GOOD)])
+            self.successResultOf(ended)
+
+    def test_cut(self) -> None:
+        """The run is killed and the connection dropped."""
+        source = ScriptedSource(["1"])
+        worker, _ = self.begin(source)
+        worker.cut()
+        self.assertEqual((self.runs[0].told, source.said[-1]), (["kill"], "cut"))
+
+
+class OneRunTests(WorkerCase):
+    """``-once``: the command as it would be for a request without arguments."""
+
+    def one_run(self, *words: str, start: Any = None) -> tuple[OneRun, Deferred[End]]:
+        """A run that has begun."""
+        one = OneRun(start or starter(self.runs), BackendCommand(words), self.device(), 25.0, self.clock)
+        return one, Deferred.fromCoroutine(one.work())
+
+    def test_its_end_is_the_programs(self) -> None:
+        """0 for success, 1 for everything else."""
+        for report, code in ((GOOD, 0), (Report(7, "exit code 7", run_seconds=1.0), 1)):
+            _, ended = self.one_run("/bin/a")
+            self.runs[-1].ended.callback(report)
+            self.assertEqual(self.successResultOf(ended).exit_code, code)
+
+    def test_what_cannot_be_run(self) -> None:
+        """The reason is told."""
+        _, ended = self.one_run("/bin/a", "FILENAME")
+        self.assertIn("no device file", self.successResultOf(ended).reason)
+
+    def test_signals(self) -> None:
+        """The grace period, and its end."""
+        one, ended = self.one_run("/bin/a")
+        one.leave()
+        self.clock.advance(25.0)
+        self.assertEqual(self.successResultOf(ended).exit_code, 1)
+        one, _ = self.one_run("/bin/a")
+        one.cut()
+        self.assertEqual(self.runs[-1].told, ["kill"])
+
+
+class RecordedWorker:
+    """A worker that ends when the test says so."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.end: Deferred[End] = Deferred()
+
+    async def work(self) -> End:
+        """Wait."""
+        return await self.end
+
+    def leave(self) -> None:
+        """Note it."""
+        self.told.append("leave")
+
+    def cut(self) -> None:
+        """Note it."""
+        self.told.append("cut")
+
+
+class StoppableReactor:
+    """A reactor that is only stopped; to do so twice is an error, as with real ones."""
+
+    running = True
+
+    def stop(self) -> None:
+        """Stop."""
+        if not self.running:
+            raise ReactorNotRunning
+        self.running = False
+
+
+class BackendProgramTests(SynchronousTestCase):
+    """Several workers in one program."""
+
+    def setUp(self) -> None:
+        """Three workers that work."""
+        self.workers = [RecordedWorker() for _ in range(3)]
+        self.reactor = StoppableReactor()
+        self.program = BackendProgram(self.workers, self.reactor)
+        self.program.start()
+
+    def test_it_ends_with_the_last_worker(self) -> None:
+        """With 0 when all of them did."""
+        for worker in self.workers:
+            self.assertTrue(self.reactor.running)
+            worker.end.callback(End(0, "the queue is empty"))
+        self.assertFalse(self.reactor.running)
+        self.assertEqual(self.program.exit_code, 0)
+        self.assertEqual(self.workers[2].told, [])
+
+    def test_one_that_fails_ends_all(self) -> None:
+        """In good order, and the exit code is its."""
+        self.workers[0].end.callback(End(1, "refused"))
+        self.assertEqual([worker.told for worker in self.workers[1:]], [["leave"], ["leave"]])
+        for worker in self.workers[1:]:
+            worker.end.callback(End(0, "told to end"))
+        self.assertFalse(self.reactor.running)
+        self.assertEqual(self.program.exit_code, 1)
+
+    def test_a_fault_of_ours_ends_all(self) -> None:
+        """It is logged, and does not leave a program that does nothing."""
+        self.workers[0].end.errback(ZeroDivisionError())
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+        self.assertEqual((self.program.exit_code, self.workers[1].told), (1, ["leave"]))
+
+    def test_signals(self) -> None:
+        """The first asks the workers to leave, the second ends everything."""
+        self.program.leave("SIGTERM")
+        self.assertEqual([worker.told for worker in self.workers], [["leave"]] * 3)
+        self.assertTrue(self.reactor.running)
+        self.program.cut("SIGINT")
+        self.assertEqual([worker.told for worker in self.workers], [["leave", "cut"]] * 3)
+        self.assertFalse(self.reactor.running)
+        for worker in self.workers:
+            worker.end.callback(End(0, "told to end"))

@@ -1,0 +1,303 @@
+"""The simulated clock: due ticks, stalls, advances by hand, failures."""
+
+from __future__ import annotations
+
+import pytest
+from twisted.internet.defer import Deferred
+from twisted.logger import LogLevel, globalLogPublisher
+from twisted.trial.unittest import SynchronousTestCase
+
+from fakedev.config.load import load
+from fakedev.config.schema.files import Files
+from fakedev.net.fleet.ticker import MOST_TICKS, Ticker
+from fakedev.sim.events import ChangeClock, Stamped, StartWorkload, StopWorkload
+from fakedev.sim.fleet import Fleet
+from fakedev.sim.workloads.workload import Verdict
+from fakedev.spec.errors import Refused
+from fakedev.spec.fleet import FleetSpec
+from fakedev.spec.workload_fields import workload_from_fields
+from tests.support.application import BEGIN, SMALL, AppReactor
+
+
+def small_spec(tick_seconds: float = 1.0) -> FleetSpec:
+    """Four devices."""
+    text = SMALL.replace("seed: 7", f"seed: 7\n  tick: {tick_seconds}s\n  epoch: {BEGIN:.0f}")
+    return load(None, Files(environ={}), text=text).fleet
+
+
+class WatchedFleet(Fleet):
+    """A fleet whose ticks take time, or fail, as a test says."""
+
+    def __init__(self, clock: AppReactor, events: list[Stamped], tick_seconds: float = 1.0, speed: float = 1.0) -> None:
+        self.clock = clock
+        self.cost_seconds = 0.0
+        self.fails = False
+        super().__init__(small_spec(tick_seconds), events.append, tick_seconds / speed if speed else 0.0)
+
+    def advance(self) -> list[Verdict]:
+        self.clock.rightNow += self.cost_seconds
+        if self.fails:
+            raise RuntimeError("a fault of ours")
+        return super().advance()
+
+
+class TickerTests(SynchronousTestCase):
+    """Each test has a fleet, a clock and a ticker that runs."""
+
+    def setUp(self) -> None:
+        self.begin()
+
+    def begin(self, tick_seconds: float = 1.0, speed: float = 1.0) -> None:
+        """Start a ticker."""
+        self.clock = AppReactor()
+        self.events: list[Stamped] = []
+        self.told: list[list[Verdict]] = []
+        self.fleet = WatchedFleet(self.clock, self.events, tick_seconds, speed)
+        self.ticker = Ticker(self.fleet, speed, self.clock, self.told.append)
+        self.ticker.startService()
+
+    @property
+    def tick(self) -> int:
+        return self.fleet.state.tick
+
+    def changes(self) -> list[str]:
+        """Reasons of the changes of the clock."""
+        return [stamped.event.reason for stamped in self.events if isinstance(stamped.event, ChangeClock)]
+
+    def start_workload(self, profile: str) -> None:
+        self.fleet.apply(StartWorkload(workload_from_fields({"name": "x", "devices": "a/0", "profile": profile})))
+
+    # -- ticks that are due ---------------------------------------------------------------------------
+
+    def test_a_tick_when_one_is_due(self) -> None:
+        """None at the start, then one a second, each with the wall time at which it was due."""
+        seen = []
+        for _ in range(5):
+            seen.append((self.clock.seconds() - BEGIN, self.tick))
+            self.clock.advance(0.5)
+        assert seen == [(0.0, 0), (0.5, 0), (1.0, 1), (1.5, 1), (2.0, 2)]
+        assert self.fleet.state.wall_seconds == BEGIN + 2
+        assert (self.ticker.ticks, self.ticker.missed, self.ticker.failures) == (2, 0, 0)
+        assert self.ticker.trouble() is None
+
+    def test_speed(self) -> None:
+        """Sixty simulated seconds a second, in ticks of 5 s."""
+        self.begin(tick_seconds=5.0, speed=60.0)
+        for _ in range(12):
+            self.clock.advance(1 / 12)
+        assert (self.tick, self.fleet.state.seconds) == (12, 60.0)
+        assert self.fleet.state.wall_seconds == pytest.approx(BEGIN + 1)
+
+    def test_lag_is_told(self) -> None:
+        """How late the last tick was."""
+        self.clock.advance(1.25)
+        assert (self.tick, self.ticker.lag_seconds) == (1, 0.25)
+        self.clock.advance(0.75)
+        assert (self.tick, self.ticker.lag_seconds) == (2, 0.0)
+
+    def test_how_long_ticks_take(self) -> None:
+        """Each tick's time is counted."""
+        self.fleet.cost_seconds = 0.004
+        self.clock.advance(1)
+        assert sum(self.ticker.durations.counts) == 1
+        assert self.ticker.durations.total == pytest.approx(0.004, rel=1e-3)
+
+    # -- stalls ----------------------------------------------------------------------------------------
+
+    def test_a_stall_is_made_up_one_tick_a_turn(self) -> None:
+        """After 5.5 s without a turn five ticks are missing; each reactor turn does one of them."""
+        self.clock.rightNow += 5.5
+        seen = []
+        for _ in range(7):
+            self.clock.turn()
+            seen.append(self.tick)
+        assert seen == [1, 2, 3, 4, 5, 5, 5]
+        assert (self.ticker.missed, self.fleet.state.wall_seconds) == (0, BEGIN + 5)
+        self.clock.advance(0.5)
+        assert self.tick == 6
+
+    def test_one_tick_a_turn_when_the_loop_comes_in_between(self) -> None:
+        """While ticks are made up others come due: still one a reactor turn, until all are done."""
+        self.fleet.cost_seconds = 0.6
+        self.clock.rightNow += 8.0
+        before = self.tick
+        for _ in range(40):
+            self.clock.turn()
+            assert self.tick - before <= 1
+            before = self.tick
+            self.clock.rightNow += 0.05
+        assert self.tick == int(self.clock.seconds() - BEGIN)
+        assert self.ticker.missed == 0
+
+    def test_more_than_ten_seconds_behind(self) -> None:
+        """What is further behind is dropped and counted, and the clock goes on from now."""
+        self.clock.rightNow += 60.25
+        assert self.ticker.trouble() == "the next tick is 59 s overdue"
+        self.clock.turn()
+        assert (self.tick, self.ticker.missed) == (1, 59)
+        assert self.changes()[-1] == "59 ticks dropped"
+        assert self.ticker.trouble() is None
+        assert self.fleet.state.wall_seconds == self.clock.seconds()
+        self.clock.advance(2)
+        assert self.tick in (2, 3)
+        assert self.ticker.missed == 59
+
+    def test_ten_seconds_behind_are_made_up(self) -> None:
+        """Up to ten seconds nothing is lost."""
+        self.clock.rightNow += 10.9
+        assert self.ticker.trouble() is None
+        for _ in range(20):
+            self.clock.turn()
+        assert (self.tick, self.ticker.missed) == (10, 0)
+
+    def test_the_wall_clock_is_set_back(self) -> None:
+        """Ticks go on, and their wall times with the new clock."""
+        self.clock.advance(3)
+        self.clock.rightNow += 1.0
+        (call,) = self.clock.getDelayedCalls()
+        # An hour back; reactors keep their calls in wall time, so that ours is only found due afterwards.
+        self.clock.rightNow -= 3600
+        call.reset(0)
+        self.clock.turn()
+        assert self.changes()[-1] == "the wall clock was set back"
+        before = self.tick
+        for _ in range(3):
+            self.clock.advance(1)
+        assert self.tick == before + 3
+        assert self.fleet.state.wall_seconds == pytest.approx(self.clock.seconds(), abs=1)
+        assert self.ticker.trouble() is None
+
+    # -- by hand ------------------------------------------------------------------------------------------
+
+    def test_speed_0_stands(self) -> None:
+        """No tick, no call, no trouble, until somebody moves the clock."""
+        self.begin(speed=0)
+        self.clock.advance(1000)
+        assert (self.tick, self.clock.getDelayedCalls(), self.ticker.trouble()) == (0, [], None)
+        assert self.successResultOf(self.ticker.advance(900)) == 900
+        assert (self.tick, self.fleet.state.seconds) == (900, 900.0)
+
+    def test_a_part_of_a_tick_counts_as_a_whole_one(self) -> None:
+        """Rounded up, but not for what floating point adds."""
+        self.begin(tick_seconds=0.1, speed=0)
+        for seconds, ticks in ((0.1, 1), (0.3, 3), (0.31, 4), (0.7, 7), (1e-6, 1)):
+            before = self.tick
+            assert self.successResultOf(self.ticker.advance(seconds)) - before == ticks
+
+    def test_limits_of_an_advance(self) -> None:
+        """Nothing, backwards, and more than ten million ticks are refused; nothing is moved or recorded."""
+        before = len(self.events)
+        for seconds in (0.0, -1.0, MOST_TICKS + 1.0, 1e300):
+            refused = self.failureResultOf(self.ticker.advance(seconds), Refused).value
+            assert (refused.code, refused.where) == ("bad-argument", "duration")
+            assert "1 to 10000000 ticks" in refused.text
+            assert len(refused.text) < 100
+        assert (self.tick, len(self.events)) == (0, before)
+
+    def test_an_advance_leaves_the_reactor_free(self) -> None:
+        """Ten milliseconds a turn; another one meanwhile is refused; the loop does not tick in between."""
+        self.fleet.cost_seconds = 0.004
+        done = self.ticker.advance(3600)
+        assert self.tick == 3
+        assert self.failureResultOf(self.ticker.advance(1), Refused).value.code == "busy"
+        assert self.ticker.trouble() is None
+        self.clock.turn()
+        assert self.tick == 6
+        for _ in range(2000):
+            self.clock.turn()
+        assert self.successResultOf(done) == 3600
+        assert self.ticker.missed == 0
+        assert self.changes() == ["start", "advance by 3600 ticks", "advanced"]
+
+    def test_the_clock_goes_on_after_an_advance(self) -> None:
+        """The next tick is due one tick after its end, whatever was due meanwhile."""
+        self.clock.advance(0.75)
+        self.fleet.cost_seconds = 0.001
+        done = self.ticker.advance(1000)
+        while not done.called:
+            self.clock.turn()
+        self.fleet.cost_seconds = 0.0
+        self.clock.advance(0.99)
+        assert self.tick == 1000
+        self.clock.advance(0.02)
+        assert self.tick == 1001
+        assert self.ticker.lag_seconds == pytest.approx(0.01)
+
+    def test_a_stop_ends_an_advance_where_it_is(self) -> None:
+        """Whoever waits is told the tick that was reached."""
+        self.fleet.cost_seconds = 0.005
+        done: Deferred[int] = self.ticker.advance(1000)
+        self.ticker.stopService()
+        self.clock.turn()
+        assert self.successResultOf(done) == self.tick == 2
+        self.clock.advance(10)
+        assert self.tick == 2
+
+    # -- failures and verdicts -----------------------------------------------------------------------------
+
+    def test_a_tick_that_raises_does_not_end_the_clock(self) -> None:
+        """It is logged and counted, health tells it, and the clock goes on when the fault is gone."""
+        self.clock.advance(1)
+        self.fleet.fails = True
+        self.clock.advance(1)
+        assert self.ticker.failures >= 1
+        assert self.ticker.trouble() == "tick 2 failed; the log says why"
+        self.fleet.fails = False
+        self.clock.advance(1)
+        assert self.ticker.trouble() is None
+        assert self.tick >= 2
+        assert self.flushLoggedErrors(RuntimeError)
+
+    def test_a_tick_that_goes_on_raising(self) -> None:
+        """Neither the program nor the reactor is kept busy: a try a beat, or a turn while some are behind."""
+        self.fleet.fails = True
+        for _ in range(30):
+            self.clock.advance(1)
+        assert self.tick == 0
+        assert 30 <= self.ticker.failures <= 400
+        assert self.ticker.trouble() is not None
+        self.flushLoggedErrors(RuntimeError)
+
+    def test_verdicts_are_told(self) -> None:
+        """Those of each tick, at its end; a tick without any tells nothing."""
+        self.start_workload("50:0:2")
+        self.clock.advance(1)
+        assert self.told == []
+        self.clock.advance(1)
+        assert [[(v.workload_id, v.code, v.text) for v in told] for told in self.told] == [[("w2", 0, "OK")]]
+
+    def test_verdicts_of_an_advance(self) -> None:
+        """An hour at once ends what ends in it."""
+        self.start_workload("50:0:2000,20:0:100")
+        self.fleet.apply(StopWorkload("w2", "enough"))
+        self.start_workload("50:0:2000")
+        self.successResultOf(self.ticker.advance(3600))
+        assert [verdict.text for told in self.told for verdict in told] == ["enough", "OK"]
+
+    def test_who_is_told_may_fail(self) -> None:
+        """A fault in telling costs no tick."""
+
+        def failing(verdicts: list[Verdict]) -> None:
+            raise RuntimeError("a fault of ours")
+
+        self.ticker = Ticker(self.fleet, 0, self.clock, failing)
+        self.ticker.startService()
+        self.start_workload("50:0:1")
+        assert self.successResultOf(self.ticker.advance(5)) == 5
+        assert self.flushLoggedErrors(RuntimeError)
+
+    def test_a_stopped_clock(self) -> None:
+        """It does no more ticks and says that it is stopped."""
+        self.clock.advance(2)
+        self.ticker.stopService()
+        self.clock.advance(5)
+        assert self.tick == 2
+        assert self.ticker.trouble() == "the clock is stopped"
+
+    def test_no_line_a_tick(self) -> None:
+        """Ticks are not logged."""
+        lines: list[object] = []
+        globalLogPublisher.addObserver(lines.append)
+        self.addCleanup(globalLogPublisher.removeObserver, lines.append)
+        self.clock.pump([1.0] * 50)
+        assert [line for line in lines if line["log_level"] != LogLevel.debug] == []  # type: ignore[index]

@@ -1,0 +1,292 @@
+"""Peers that send much, or do not read: they are bounded, and disturb nobody."""
+
+from __future__ import annotations
+
+from twisted.internet import main
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from fakedev.net.lines.fair_share import Turns
+from fakedev.net.lines.outbox import CHUNK_BYTES, LINGER_SECONDS, MOST_BYTES, PATIENCE_SECONDS
+from fakedev.wire.replies import News, Reply
+from tests.support.line_peers import TurnClock, connect, connect_descriptor, make_factory
+
+LISTED = b"ok 2 lines\none\ntwo\n"
+
+
+class Worker:
+    """Takes turns, and notes them."""
+
+    def __init__(self, name, slices, turns_taken, clock=None, seconds=0.0, asks=None):
+        self.name = name
+        self.slices = slices
+        self.turns_taken = turns_taken
+        self.clock = clock
+        self.seconds = seconds
+        self.asks = asks
+
+    def take_turn(self):
+        self.turns_taken.append(self.name)
+        if self.clock:
+            self.clock.rightNow += self.seconds
+        if self.asks:
+            self.asks()
+        self.slices -= 1
+        return self.slices > 0
+
+
+class TurnsTests(SynchronousTestCase):
+    """Who may work when."""
+
+    def setUp(self):
+        self.clock = TurnClock()
+        self.turns = Turns(self.clock, turn_seconds=0.010)
+        self.taken = []
+
+    def test_at_once_when_there_is_time(self):
+        """A peer alone does not wait, and leaves no timer behind."""
+        self.turns.ask(Worker("a", 1, self.taken))
+        self.assertEqual(self.taken, ["a"])
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_slices_alternate(self):
+        """Who has much to do lets the others in between."""
+        for name, slices in (("a", 4), ("b", 2), ("c", 1)):
+            self.turns.ask(Worker(name, slices, self.taken))
+        for expected in ("abc", "abcab", "abcaba", "abcabaa"):
+            self.assertEqual("".join(self.taken), expected)
+            self.clock.turn()
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_short_work_before_long(self):
+        """Who asks comes before those who are not done; these have one turn at least."""
+        for name in "abc":
+            self.turns.ask(Worker(name, 9, self.taken, self.clock, seconds=0.004))
+        for name in "xyzuvw":
+            self.turns.ask(Worker(name, 1, self.taken, self.clock, seconds=0.004))
+        for expected in ("abc", "abcxyza", "abcxyzauvwb", "abcxyzauvwbcab"):
+            self.assertEqual("".join(self.taken), expected)
+            self.clock.turn()
+
+    def test_a_turn_of_the_reactor_is_bounded(self):
+        """However many ask, after 10 ms the rest wait for the next turn."""
+        for name in "abcdefgh":
+            self.turns.ask(Worker(name, 1, self.taken, self.clock, seconds=0.004))
+        for expected in ("abc", "abcdef", "abcdefgh"):
+            self.assertEqual("".join(self.taken), expected)
+            self.clock.turn()
+        self.turns.ask(Worker("i", 1, self.taken))
+        self.assertEqual(self.taken[-1], "i")
+
+    def test_asking_while_working(self):
+        """No turn is taken inside another."""
+        depth = []
+        inner = Worker("inner", 1, self.taken, asks=lambda: depth.append(len(self.taken)))
+        self.turns.ask(Worker("outer", 1, self.taken, asks=lambda: self.turns.ask(inner)))
+        self.assertEqual(self.taken, ["outer"])
+        self.clock.advance(0)
+        self.assertEqual(self.taken, ["outer", "inner"])
+
+    def test_a_fault_stops_nobody_else(self):
+        """It is logged."""
+        self.turns.ask(Worker("a", 1, self.taken, asks=lambda: 1 / 0))
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+        self.turns.ask(Worker("b", 1, self.taken))
+        self.assertEqual(self.taken, ["a", "b"])
+
+
+class FloodTests(SynchronousTestCase):
+    """A peer that sends very much."""
+
+    def test_in_slices_and_others_in_between(self):
+        """80,000 lines in one read are served 256 at a time; another peer is served meanwhile."""
+        clock = TurnClock()
+        factory = make_factory(clock)
+        flooder, flooded = connect(factory)
+        other, transport = connect(factory)
+        flooder.dataReceived(b"x\n" * 80_000)
+        self.assertEqual(flooded.value().count(b"\n"), 256)
+        self.assertEqual(flooded.producerState, "paused")
+        other.dataReceived(b"list\n")
+        self.assertTrue(transport.value().startswith(b"ok"))
+        clock.turn()
+        self.assertEqual(flooded.value().count(b"\n"), 512)
+        clock.advance(0)
+        self.assertEqual(flooded.value().count(b"error unknown-verb"), 80_000)
+        self.assertEqual(flooded.producerState, "producing")
+        self.assertEqual(clock.getDelayedCalls(), [])
+
+    def test_blank_lines_count(self):
+        """Lines without anything are work too."""
+        clock = Clock()
+        peer, transport = connect(make_factory(clock))
+        peer.dataReceived(b"list" + b"\n" * 1000)
+        self.assertEqual(transport.producerState, "paused")
+        clock.advance(0)
+        self.assertEqual(transport.producerState, "producing")
+
+
+class DoesNotReadTests(SynchronousTestCase):
+    """A peer that asks and does not read, over Twisted's own buffers."""
+
+    def setUp(self):
+        self.clock = Clock()
+        self.factory = make_factory(self.clock)
+
+    def held(self, transport):
+        """Bytes in the transport's buffer."""
+        return len(transport.dataBuffer) - transport.offset + transport._tempDataLen
+
+    def test_its_requests_wait(self):
+        """Once 64 KiB wait to be read the peer is not served, nor read, any more."""
+        peer, transport = connect_descriptor(self.factory, room=0)
+        peer.dataReceived(b"show big\n" * 100)
+        transport.turn(20)
+        self.assertEqual(len(peer.asked), 1)
+        self.assertFalse(transport.reading)
+        self.assertLessEqual(self.held(transport), 2 * CHUNK_BYTES)
+
+    def test_it_is_cut(self):
+        """After 10 seconds without taking anything of a full buffer."""
+        peer, transport = connect_descriptor(self.factory, room=0)
+        peer.dataReceived(b"show big\n" * 100)
+        transport.turn()
+        self.clock.advance(PATIENCE_SECONDS - 0.1)
+        self.assertFalse(transport.aborted)
+        self.clock.advance(0.1)
+        self.assertTrue(transport.aborted)
+        self.assertEqual((peer.left, self.factory.peers), (1, set()))
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_who_reads_gets_everything(self):
+        """A slow reader is served at its own speed, to the last byte."""
+        peer, transport = connect_descriptor(self.factory, room=0)
+        peer.dataReceived(b"show big\n" * 10)
+        for _ in range(200):
+            transport.room = 10_000
+            transport.turn()
+            self.clock.advance(0.1)
+        self.assertEqual(transport.taken, (b"ok 100 lines\n" + (b"x" * 999 + b"\n") * 100) * 10)
+        self.assertTrue(transport.reading)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_news_to_who_does_not_read(self):
+        """What nobody asked for may wait up to the bound; then the connection is cut."""
+        peer, transport = connect_descriptor(self.factory, room=0)
+        peer.dataReceived(b"list\n")
+        sent = 0
+        while not transport.aborted:
+            peer.tell(News("x" * 999, {}))
+            sent += 1000
+        self.assertLess(sent, MOST_BYTES + 2 * CHUNK_BYTES + 2000)
+        self.assertGreater(sent, MOST_BYTES)
+
+    def test_the_last_answer_of_who_does_not_read(self):
+        """A connection that is closing does not stay for ever."""
+        peer, transport = connect_descriptor(self.factory, room=0)
+        peer.dataReceived(b"quit\n")
+        transport.turn(3)
+        self.assertFalse(transport.aborted)
+        self.clock.advance(PATIENCE_SECONDS)
+        self.assertTrue(transport.aborted)
+
+    def test_closing_with_a_full_buffer(self):
+        """Everything said before is sent first, however slow the peer reads."""
+        peer, transport = connect_descriptor(self.factory, room=0)
+        peer.dataReceived(b"show big\n")
+        peer.close()
+        self.assertEqual(peer.left, 1)
+        for _ in range(100):
+            transport.room = 5000
+            transport.turn()
+            self.clock.advance(0.1)
+        self.assertEqual(len(transport.taken), 100_013)
+        self.assertTrue(transport.disconnected)
+        self.assertFalse(transport.aborted)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_the_end_of_input_with_a_full_buffer(self):
+        """The requests that waited are answered before the close."""
+        peer, transport = connect_descriptor(self.factory, room=0)
+        peer.dataReceived(b"show big\n" * 3)
+        peer.readConnectionLost()
+        self.assertFalse(transport.disconnecting)
+        transport.room = 10**7
+        transport.turn(30)
+        self.assertEqual(len(transport.taken), 3 * 100_013)
+        self.assertTrue(transport.disconnected)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+
+class LingerTests(SynchronousTestCase):
+    """Who is closed while it still sends sees why."""
+
+    def setUp(self):
+        self.clock = Clock()
+        self.peer, self.transport = connect_descriptor(make_factory(self.clock), room=10**6)
+        self.peer.dataReceived(b"x" * 70_000)
+        self.transport.turn(3)
+
+    def test_the_sending_side_is_closed_first(self):
+        """What still comes is read and thrown away."""
+        self.assertEqual(self.transport.taken, b"error too-long a line is at most 65536 bytes\n")
+        self.assertTrue(self.transport.half_closed)
+        self.assertTrue(self.transport.reading)
+        self.peer.dataReceived(b"\nlist\n")
+        self.assertEqual((self.peer.asked, self.transport.disconnected), ([], 0))
+
+    def test_the_peer_closes(self):
+        """Then so do we."""
+        self.peer.readConnectionLost()
+        self.transport.turn(3)
+        self.assertTrue(self.transport.disconnected)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_it_does_not_last(self):
+        """After two seconds the connection is closed."""
+        self.clock.advance(LINGER_SECONDS)
+        self.transport.turn(3)
+        self.assertTrue(self.transport.disconnected)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+
+class AnswerTests(SynchronousTestCase):
+    """Large answers."""
+
+    def test_an_answer_larger_than_the_bound(self):
+        """One answer of any size goes out whole."""
+        clock = Clock()
+        peer, transport = connect_descriptor(make_factory(clock), room=0)
+        peer.requestReceived = lambda request: Reply(lines=["y" * 9999] * 200)
+        peer.dataReceived(b"list\n")
+        transport.room = 10**7
+        transport.turn(100)
+        self.assertEqual(len(transport.taken), 2_000_000 + len("ok 200 lines\n"))
+
+    def test_a_short_one_leaves_at_once(self):
+        """It is with the peer when its turn is over, and nothing is left to do."""
+        peer, transport = connect_descriptor(make_factory(Clock()), room=100)
+        peer.dataReceived(b"list\n")
+        self.assertEqual(transport.taken, LISTED)
+        self.assertFalse(transport.writing)
+
+    def test_in_order_wherever_the_peer_stops(self):
+        """What it does not take at once comes before what is said later."""
+        for room in range(2 * len(LISTED) + 1):
+            peer, transport = connect_descriptor(make_factory(Clock()), room)
+            peer.dataReceived(b"list\n")
+            peer.dataReceived(b"list\n")
+            self.assertEqual(transport.taken, (2 * LISTED)[:room])
+            transport.room = 1000
+            peer.dataReceived(b"list\n")
+            transport.turn()
+            self.assertEqual(transport.taken, 3 * LISTED)
+
+    def test_a_broken_connection(self):
+        """What a failed write means is for the transport to say."""
+        peer, transport = connect_descriptor(make_factory(Clock()), room=0)
+        transport.writeSomeData = lambda data: main.CONNECTION_LOST
+        peer.dataReceived(b"list\n")
+        self.assertEqual(peer.left, 0)
+        self.assertTrue(transport.writing)
+        self.assertIs(transport.doWrite(), main.CONNECTION_LOST)

@@ -1,0 +1,88 @@
+"""The backend port in memory: what is easily answered wrong."""
+
+from __future__ import annotations
+
+import json
+
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from fakedev.net.queues.backend_port import QueueBackendFactory
+from fakedev.net.queues.client_port import QueueClientFactory
+from fakedev.net.queues.hub import QueueHub
+from fakedev.workqueue.admission import MOST_A_PARTY
+from fakedev.workqueue.broker import Broker
+from fakedev.workqueue.spec import BrokerSpec, QueueSpec
+from tests.support.line_peers import connect
+
+
+class BackendAnswerTests(SynchronousTestCase):
+    """A client that speaks in JSON lines, and a backend that speaks in words."""
+
+    def setUp(self) -> None:
+        """Both ports of one broker."""
+        clock = Clock()
+        hub = QueueHub(Broker(BrokerSpec((QueueSpec("sleep"),)), clock.seconds()), clock)
+        self.client, self.client_transport = connect(QueueClientFactory(hub, clock))
+        self.backend, self.backend_transport = connect(QueueBackendFactory(hub, clock))
+
+    def ask(self, line: str) -> str:
+        """What the backend is answered."""
+        self.backend_transport.clear()
+        self.backend.dataReceived(line.encode() + b"\n")
+        return self.backend_transport.value().decode()
+
+    def put(self, count: int) -> None:
+        """Some requests of which the client is told when they are over."""
+        for number in range(count):
+            message = {"op": "put", "id": number, "queue": "sleep", "answer": "accepted"}
+            self.client.dataReceived(json.dumps(message).encode() + b"\n")
+        self.client_transport.clear()
+
+    def told(self) -> tuple[str, int, str, float]:
+        """Outcome, exit code, error and time limit of the one request that the client was told of."""
+        (line,) = self.client_transport.value().splitlines()
+        news = json.loads(line)
+        return news["outcome"], news["exit-code"], news["error"], news["timeout-seconds"]
+
+    def test_what_a_failure_is(self):
+        """By what is said of it; nothing that is said with fail is a success."""
+        for said, outcome, told in (
+            ("1 no such file", "failure", ("failure", 1, "no such file", 0)),
+            ("3", "failure", ("failure", 3, "exit code 3", 0)),
+            ("0", "failure", ("failure", 1, "failed", 0)),
+            ("143 timeout=2500ms", "timeout", ("timeout", 143, "the time limit of 2.5 s is over", 2.5)),
+            ("0 timeout=1s too slow", "timeout", ("timeout", 1, "too slow", 1)),
+        ):
+            self.put(1)
+            job_id = self.ask("take sleep").split()[1]
+            self.assertEqual(self.ask(f"fail {job_id} {said}"), f"ok {outcome}\n")
+            self.assertEqual(self.told(), told)
+
+    def test_large_jobs_are_given_and_shown_in_parts(self):
+        """One answer takes neither long nor much memory: a take has enough with 1 MiB, a list shows beginnings."""
+        said = b"put sleep a " + b"x" * 65000 + b"\n"
+        for _ in range(20):
+            self.client.dataReceived(said)
+        listed = self.ask("list sleep").splitlines()
+        self.assertEqual((len(listed), listed[1].partition(" -- ")[2]), (21, "a " + "x" * 99 + "..."))
+        self.assertEqual(self.ask("take sleep count=1000").partition("\n")[0], "ok 16 lines")
+
+    def test_a_reason_that_is_kept_is_short(self):
+        """Buried jobs keep theirs for as long as they lie there."""
+        self.put(1)
+        self.ask("take sleep")
+        self.assertEqual(
+            self.ask("bury 1 " + "x" * 1025), "error bad-argument reason: is longer than 1024 characters\n"
+        )
+        self.assertEqual(self.ask("bury 1 " + "x" * 1024), "ok\n")
+        self.assertIn(" reason=" + "x" * 100 + "... --", self.ask("list sleep"))
+
+    def test_hands_that_are_full_in_the_middle_of_an_answer(self):
+        """What was taken until then is told; the next one is refused."""
+        self.put(MOST_A_PARTY)
+        self.client, self.client_transport = connect(self.client.factory)
+        self.put(10)
+        answers = [self.ask("take sleep count=1000").partition("\n")[0] for _ in range(6)]
+        self.assertEqual(answers[:5], ["ok 1000 lines"] * 4 + ["ok 96 lines"])
+        self.assertEqual(answers[5], "error full This connection holds 4096 jobs")

@@ -1,0 +1,226 @@
+"""Peers of the queue ports that say nothing, stop in the middle, or do not read: nobody else feels them."""
+
+from __future__ import annotations
+
+import json
+
+from twisted.internet.defer import Deferred
+from twisted.trial.unittest import SynchronousTestCase
+
+from fakedev.net.lines.outbox import PATIENCE_SECONDS
+from tests.support.line_peers import Descriptor
+from tests.support.queue_transcripts import QueueConnection, QueuePorts
+from tests.wire.test_bare_queue import ANSWER, ASK, REQUEST, RESULT, WORK
+
+
+def deaf(ports: QueuePorts, is_backend: bool = False) -> Descriptor:
+    """A connection whose peer takes no byte."""
+    peer = (ports.backends if is_backend else ports.clients).buildProtocol(None)
+    transport = Descriptor(ports.clock, peer, room=0)
+    peer.makeConnection(transport)
+    return transport
+
+
+class SilentPeersTests(SynchronousTestCase):
+    """One silent client, or one silent backend, stopped the original's frontend."""
+
+    def setUp(self) -> None:
+        """Ports on which a whole job can be done."""
+        self.ports = QueuePorts()
+
+    def assert_served(self) -> None:
+        """A client and a backend of the original are served at once."""
+        client, backend = self.ports.client(), self.ports.backend()
+        client.send(REQUEST)
+        backend.send(ASK)
+        self.assertEqual(backend.told(), WORK)
+        backend.send(RESULT)
+        self.assertEqual(client.told(), ANSWER.replace(b"0.201675995", b"0"))
+        client.lose()
+        backend.lose()
+
+    def test_silent_from_the_start(self):
+        """They may stay, and cost no timer."""
+        silent = [self.ports.client() for _ in range(100)] + [self.ports.backend() for _ in range(100)]
+        self.assert_served()
+        self.assertEqual(self.ports.clock.getDelayedCalls(), [])
+        self.ports.clock.advance(3600)
+        self.assertFalse(any(each.is_closed for each in silent))
+
+    def test_half_a_message(self):
+        """The others are served; after its time it is told so, and closed."""
+        for connection, message in ((self.ports.client(), REQUEST), (self.ports.backend(), ASK)):
+            connection.send(message[:-1])
+            self.assert_served()
+            self.ports.clock.advance(9.9)
+            self.assertFalse(connection.is_closed)
+            self.ports.clock.advance(0.1)
+            error = json.loads(connection.told())["Error"]
+            self.assertEqual((error, connection.is_closed), ("a message must be complete within 10 s", True))
+
+    def test_half_a_result(self):
+        """The backend has left: its client is not held."""
+        client, backend = self.ports.client(), self.ports.backend()
+        client.send(REQUEST.replace(b"2.5", b"0"))
+        backend.send(ASK)
+        backend.send(RESULT[:-1])
+        self.ports.clock.advance(10)
+        self.assertTrue(backend.is_closed)
+        self.assertIn(b"the backend left before the run was over", client.told())
+        self.assert_served()
+
+    def test_a_backend_that_hangs(self):
+        """With its limit and the grace over its client is told, without it."""
+        client, backend = self.ports.client(), self.ports.backend()
+        client.send(REQUEST)
+        backend.send(ASK)
+        self.ports.clock.advance(7.4)
+        self.assertEqual(client.told(), b"")
+        self.ports.clock.advance(0.1)
+        told = json.loads(client.told())
+        self.assertEqual((told["Timeout"], told["Retcode"]), (2.5, 1))
+        self.assert_served()
+        backend.send(RESULT)
+        self.assertEqual((backend.told(), backend.is_closed), (WORK, True))
+        self.assertEqual(self.ports.counted(), {"timeout": 1, "success": 1})
+
+
+class DeafPeersTests(SynchronousTestCase):
+    """Peers that do not read, over Twisted's own buffers."""
+
+    def setUp(self) -> None:
+        """Ports."""
+        self.ports = QueuePorts()
+
+    def test_a_client_that_asks_and_does_not_read(self):
+        """It is cut after its time, and its requests go with it."""
+        transport = deaf(self.ports)
+        for _ in range(300):
+            transport.protocol.dataReceived(b'{"op":"put","queue":"sleep","answer":"accepted"}\n')
+        while not transport.protocol._outbox.full:
+            transport.protocol.dataReceived(b'{"op":"help","id":1}\n' * 100)
+            transport.turn()
+        self.ports.clock.advance(PATIENCE_SECONDS)
+        self.assertTrue(transport.aborted)
+        self.assertEqual(self.ports.counted(), {"cancelled": 300})
+        self.assertEqual(self.ports.clock.getDelayedCalls(), [])
+
+    def test_a_client_that_does_not_read_its_results(self):
+        """Results that it would not take are bounded; the backend goes on."""
+        transport, backend = deaf(self.ports), self.ports.backend()
+        transport.protocol.dataReceived(b'{"op":"put","queue":"sleep","answer":"accepted"}\n' * 1000)
+        while self.ports.broker.snapshot("sleep", 0).waiting < 1000:
+            transport.turn()
+        (answer,) = backend.say('{"op":"take","id":1,"queue":"sleep","count":1000}')
+        finished = 0
+        for job in json.loads(answer)["jobs"]:
+            line = json.dumps({"op": "fail", "id": 1, "job": job["job"], "exit-code": 1, "reason": "x" * 900})
+            backend.send(line.encode() + b"\n")
+            self.ports.clock.advance(0)
+            if transport.aborted:
+                break
+            self.assertTrue(json.loads(backend.told())["ok"])
+            finished += 1
+        self.assertTrue(transport.aborted)
+        self.assertLess(finished, 400)
+        self.assertEqual(self.ports.counted(), {"failure": finished + 1, "cancelled": 999 - finished})
+
+    def test_a_backend_that_takes_and_does_not_read(self):
+        """The jobs that it holds are lost to it when it is cut, and offered again where a retry is left."""
+        self.ports = QueuePorts(retries=1)
+        client, transport = self.ports.client(), deaf(self.ports, is_backend=True)
+        for number in range(200):
+            client.say(json.dumps({"op": "put", "id": number, "queue": "sleep", "args": ["x" * 2000]}))
+        while not transport.protocol._outbox.full:
+            transport.protocol.dataReceived(b'{"op":"take","id":1,"queue":"sleep","count":50}\n')
+            transport.turn()
+        self.ports.clock.advance(PATIENCE_SECONDS)
+        self.assertTrue(transport.aborted)
+        backend = self.ports.backend()
+        jobs = json.loads(backend.say('{"op":"take","id":1,"queue":"sleep","count":1000}')[0])["jobs"]
+        self.assertEqual([job["job"] for job in jobs], list(range(1, 201)))
+
+
+class DrainTests(SynchronousTestCase):
+    """The end of the program."""
+
+    def setUp(self) -> None:
+        """A job that runs and one that waits, of one client."""
+        self.ports = QueuePorts()
+        self.client, self.backend, self.idle = self.ports.client(), self.ports.backend(), self.ports.backend()
+        self.client.say("put sleep a")
+        self.client.say("put sleep b")
+        self.backend.say("take sleep")
+        self.drained: Deferred[None] = self.ports.hub.drain(20)
+
+    def test_what_waits_is_ended_and_nothing_taken_in(self):
+        """In words that say why."""
+        self.assertIn(b'ended 2 cancelled exit-code=1 error="the frontend goes down"', self.client.told())
+        self.assertEqual(self.client.say("put sleep c"), ["error busy the frontend goes down"])
+        self.assertEqual(self.idle.say("take sleep"), ["ok empty"])
+        self.assertEqual(self.backend.say("resume"), ["error busy the frontend goes down"])
+        bare = self.ports.client()
+        bare.send(REQUEST)
+        self.assertEqual(json.loads(bare.told())["Error"], "the frontend goes down")
+        self.assertNoResult(self.drained)
+
+    def test_what_runs_may_finish(self):
+        """Then it is over, and no timer is left."""
+        self.client.told()
+        self.ports.clock.advance(19)
+        self.assertEqual(self.backend.say("done 1 0"), ["ok success"])
+        self.successResultOf(self.drained)
+        self.assertIn(b"ended 1 success", self.client.told())
+        self.assertEqual(self.ports.clock.getDelayedCalls(), [])
+
+    def test_what_runs_too_long_is_ended(self):
+        """Both sides are told."""
+        self.client.told()
+        self.ports.clock.advance(20)
+        self.successResultOf(self.drained)
+        self.assertIn(b"ended 1 cancelled", self.client.told())
+        self.assertEqual(self.backend.told(), b"withdrawn 1 cancelled\n")
+
+    def test_the_client_leaves_meanwhile(self):
+        """Nothing is left to be waited for."""
+        QueueConnection.lose(self.client)
+        self.successResultOf(self.drained)
+
+
+class TimeTests(SynchronousTestCase):
+    """The reactor's calls for the rules."""
+
+    def test_no_timer_outlives_its_reason(self):
+        """Whatever set it: limits, waits, pauses."""
+        ports = QueuePorts()
+        client, backend = ports.client(), ports.backend()
+        client.say("put sleep limit=1m")
+        backend.say("take sleep")
+        backend.say("pause other 1m")
+        backend.say("done 1 0")
+        backend.say("resume")
+        backend.say("take sleep wait=1m")
+        backend.lose()
+        self.assertEqual(ports.clock.getDelayedCalls(), [])
+
+    def test_an_earlier_deadline_comes_first(self):
+        """Though a later one was known before it."""
+        ports = QueuePorts()
+        first, second = ports.backend(), ports.backend()
+        first.say("take sleep wait=1m")
+        second.say("take sleep wait=1s")
+        ports.clock.advance(1)
+        self.assertEqual((first.told(), second.told()), (b"", b"ok empty\n"))
+        ports.clock.advance(59)
+        self.assertEqual(first.told(), b"ok empty\n")
+
+    def test_the_time_of_the_system_goes_back(self):
+        """The rules see it stand still, and nothing fails."""
+        ports = QueuePorts()
+        client, backend = ports.client(), ports.backend()
+        ports.clock.advance(100)
+        client.say("put sleep answer=ended")
+        ports.clock.rightNow -= 50
+        backend.say("take sleep")
+        backend.say("done 1 0")
+        self.assertIn(b"run-seconds=0 wait-seconds=0", client.told())

@@ -1,0 +1,202 @@
+"""Commands in process groups: what is started, which signals go where and when, in memory."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from twisted.trial.unittest import SynchronousTestCase
+
+from fakedev.net.system.commands import AFTER_KILL_SECONDS, LOOK_AGAIN_SECONDS, CommandRun, ProcessRunner
+from fakedev.net.system.runs import CannotRun
+from fakedev.net.system.sleep_run import SleepRun
+from fakedev.workqueue.outcome import Outcome, outcome_of
+from tests.support.backend_stubs import RecordedGroups, SpawningClock
+
+SH = "/bin/sh"
+TERM, KILL = signal.SIGTERM, signal.SIGKILL
+
+
+class ProcessRunnerTests(SynchronousTestCase):
+    """One command at a time, with 3 s between SIGTERM and SIGKILL."""
+
+    def setUp(self) -> None:
+        """A machine on which nothing runs."""
+        self.clock = SpawningClock()
+        self.groups = RecordedGroups()
+
+    def start(self, limit_seconds: float = 0.0, **options: Any) -> CommandRun:
+        """A command that runs."""
+        runner = ProcessRunner(
+            self.clock, kill_after_seconds=3.0, groups=self.groups, setsid="/usr/bin/setsid", **options
+        )
+        return runner.start([SH, "-c", "x y"], limit_seconds)
+
+    def test_what_is_started(self) -> None:
+        """setsid becomes the command; environment, folder and descriptors are this program's."""
+        self.start()
+        (process,) = self.clock.spawned
+        self.assertEqual(process.arguments, ["/usr/bin/setsid", SH, "-c", "x y"])
+        self.assertEqual((process.environment, process.folder), (None, None))
+        self.assertEqual(process.descriptors, {0: 0, 1: 1, 2: 2})
+
+    def test_null_input_and_output(self) -> None:
+        """/dev/null takes the place of the descriptors that were asked for."""
+        null = os.stat(os.devnull)
+        for options, expected in (({"null_in": True}, [0]), ({"null_out": True}, [1, 2])):
+            self.start(**options)
+            descriptors = self.clock.spawned[-1].descriptors
+            self.assertEqual([number for number in descriptors if descriptors[number] != number], expected)
+            for number in expected:
+                self.assertTrue(os.path.samestat(os.fstat(descriptors[number]), null))
+
+    def test_the_end_of_a_command(self) -> None:
+        """Its exit code, or the signal that somebody else sent it, and the time that it ran."""
+        for ending, code, error in (
+            ({}, 0, ""),
+            ({"code": 3}, 3, "/bin/sh ended with exit code 3"),
+            ({"signal": 11}, 139, "/bin/sh was ended by signal 11"),
+        ):
+            run = self.start()
+            self.clock.advance(1.5)
+            self.clock.spawned[-1].end(**ending)
+            report = self.successResultOf(run.ended)
+            self.assertEqual((report.exit_code, report.error, report.run_seconds), (code, error, 1.5))
+        self.assertEqual(self.groups.sent, [])
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_the_time_limit(self) -> None:
+        """SIGTERM at the limit; whatever the command makes of it, the outcome is a time-out."""
+        for code in (0, 7):
+            run = self.start(2.0)
+            process = self.clock.spawned[-1]
+            self.clock.advance(1.99)
+            self.assertEqual(self.groups.sent, [])
+            self.clock.advance(0.01)
+            self.assertEqual(self.groups.sent, [("all", process.pid, TERM)])
+            self.groups.sent.clear()
+            process.end(code)
+            report = self.successResultOf(run.ended)
+            self.assertEqual(outcome_of(report), Outcome.TIMEOUT)
+            self.assertEqual((report.exit_code, report.timeout_seconds), (124, 2.0))
+            self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_a_command_that_ignores_sigterm(self) -> None:
+        """SIGKILL comes after the grace period."""
+        run = self.start(2.0)
+        process = self.clock.spawned[0]
+        self.clock.advance(2.0)
+        self.clock.advance(2.99)
+        self.assertEqual(self.groups.sent, [("all", process.pid, TERM)])
+        self.clock.advance(0.01)
+        self.assertEqual(self.groups.sent[1:], [("all", process.pid, KILL)])
+        process.end(signal=9)
+        self.assertEqual(self.successResultOf(run.ended).error, "/bin/sh was stopped at its time limit of 2 s")
+
+    def test_what_a_command_leaves_behind_is_ended_too(self) -> None:
+        """With SIGTERM, and the result waits for it, but the run time does not."""
+        run = self.start()
+        process = self.clock.spawned[0]
+        self.groups.rest.add(process.pid)
+        self.clock.advance(1.0)
+        process.end(0)
+        self.assertNoResult(run.ended)
+        self.assertEqual(self.groups.sent, [("rest", process.pid, TERM)])
+        self.clock.advance(LOOK_AGAIN_SECONDS)
+        report = self.successResultOf(run.ended)
+        self.assertEqual((report.exit_code, report.error, report.run_seconds), (0, "", 1.0))
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_a_deaf_rest_is_killed(self) -> None:
+        """SIGKILL after the grace period."""
+        run = self.start()
+        process = self.clock.spawned[0]
+        self.groups.rest.add(process.pid)
+        self.groups.deaf = (TERM,)
+        process.end(0)
+        self.clock.pump([LOOK_AGAIN_SECONDS] * 149)
+        self.assertNoResult(run.ended)
+        self.clock.pump([LOOK_AGAIN_SECONDS] * 2)
+        self.assertEqual(self.groups.sent, [("rest", process.pid, TERM), ("rest", process.pid, KILL)])
+        self.successResultOf(run.ended)
+
+    def test_a_rest_that_hangs_in_the_kernel_holds_nobody(self) -> None:
+        """SIGKILL is the last thing that can be done; then the result is told."""
+        run = self.start()
+        self.groups.rest.add(self.clock.spawned[0].pid)
+        self.groups.deaf = (TERM, KILL)
+        self.clock.spawned[0].end(0)
+        self.clock.advance(3.0)
+        self.clock.advance(AFTER_KILL_SECONDS)
+        self.successResultOf(run.ended)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_stop_and_kill(self) -> None:
+        """A run that is stopped is no success, whatever its exit code; stopping again changes nothing."""
+        run = self.start(60.0)
+        process = self.clock.spawned[0]
+        run.stop()
+        run.stop()
+        self.assertEqual(self.groups.sent, [("all", process.pid, TERM)])
+        run.kill()
+        run.kill()
+        self.assertEqual(self.groups.sent[1:], [("all", process.pid, KILL)])
+        process.end(0)
+        self.assertEqual(self.successResultOf(run.ended).error, "/bin/sh was stopped before its end")
+        run.stop()
+        run.kill()
+        self.assertEqual(len(self.groups.sent), 2)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_what_keeps_commands_from_being_started(self) -> None:
+        """Each has its sentence."""
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        folder = Path(temporary.name)
+        plain = folder / "plain"
+        plain.write_text("")
+        plain.chmod(0o644)
+        for words, options, part in (
+            (["/no/such"], {}, "the command /no/such is not there"),
+            ([str(folder)], {}, "is not there"),
+            ([str(plain)], {}, "not executable"),
+            ([SH], {"folder": "/no/such"}, "the working directory /no/such is not there"),
+        ):
+            runner = ProcessRunner(self.clock, kill_after_seconds=3.0, groups=self.groups, **options)
+            with pytest.raises(CannotRun, match=part):
+                runner.start(words, 0.0)
+        self.clock.refusal = OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        with pytest.raises(CannotRun, match=f"cannot start {SH}: Resource temporarily"):
+            self.start()
+        self.assertEqual(self.clock.spawned, [])
+
+
+class SleepRunTests(SynchronousTestCase):
+    """The built-in command."""
+
+    def test_its_endings(self) -> None:
+        """By itself, at its limit, and stopped."""
+        clock = SpawningClock()
+        for seconds, limit, after, outcome, error in (
+            (1.5, 0.0, 1.5, Outcome.SUCCESS, ""),
+            (1.5, 1.5, 1.5, Outcome.SUCCESS, ""),
+            (0.0, 0.0, 0.0, Outcome.SUCCESS, ""),
+            (1.5, 0.5, 0.5, Outcome.TIMEOUT, "sleep was stopped at its time limit of 0.5 s"),
+        ):
+            run = SleepRun(seconds, limit, clock)
+            if after:
+                clock.advance(after / 2)
+                self.assertNoResult(run.ended)
+            clock.advance(after / 2)
+            report = self.successResultOf(run.ended)
+            self.assertEqual((outcome_of(report), report.error, report.run_seconds), (outcome, error, after))
+        run = SleepRun(9.0, 0.0, clock)
+        run.stop()
+        run.kill()
+        self.assertEqual(self.successResultOf(run.ended).error, "sleep was stopped before its end")
+        self.assertEqual(clock.getDelayedCalls(), [])

@@ -1,0 +1,235 @@
+"""UNIX sockets: whose path is taken over, with which rights, and what is left at the end."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+from twisted.internet import reactor
+from twisted.internet.protocol import Factory, Protocol
+from twisted.trial.unittest import TestCase
+
+from fakedev.net.system.unix_sockets import (
+    FileMark,
+    OwnedUnixPort,
+    SocketPathError,
+    group_number,
+    prepare_path,
+    remove_own,
+)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """A path in a fresh folder."""
+    return str(tmp_path / "s.sock")
+
+
+def listening_socket(path: str) -> socket.socket:
+    """A socket of another program that listens on the path."""
+    other = socket.socket(socket.AF_UNIX)
+    other.bind(path)
+    other.listen(1)
+    return other
+
+
+def test_a_free_path_is_left_as_it_is(path: str) -> None:
+    """Preparing makes nothing where nothing is."""
+    prepare_path(path)
+    assert not os.path.lexists(path)
+
+
+def test_the_socket_of_a_dead_program_is_removed(path: str) -> None:
+    """A socket that nobody answers on is cleared away."""
+    listening_socket(path).close()
+    assert os.path.lexists(path)
+    prepare_path(path)
+    assert not os.path.lexists(path)
+
+
+def test_a_socket_in_use_is_refused_and_stays(path: str) -> None:
+    """A program that answers keeps its socket."""
+    with listening_socket(path):
+        with pytest.raises(SocketPathError, match="in use"):
+            prepare_path(path)
+        assert os.path.lexists(path)
+
+
+def test_a_socket_with_a_full_queue_is_in_use(path: str) -> None:
+    """A program too busy to accept is still there."""
+    with listening_socket(path):
+        waiting = [socket.socket(socket.AF_UNIX) for _ in range(4)]
+        for client in waiting:
+            client.setblocking(False)
+            client.connect_ex(path)
+        with pytest.raises(SocketPathError, match="in use"):
+            prepare_path(path)
+        for client in waiting:
+            client.close()
+
+
+def test_a_datagram_socket_is_in_use(path: str) -> None:
+    """A socket of another kind is not ours to remove."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+        other.bind(path)
+        with pytest.raises(SocketPathError, match="in use"):
+            prepare_path(path)
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "link", "dangling"])
+def test_what_is_no_socket_is_never_removed(path: str, kind: str) -> None:
+    """A typing error in the configuration costs nobody a file."""
+    if kind == "file":
+        Path(path).write_text("precious")
+    elif kind == "folder":
+        os.mkdir(path)
+    else:
+        os.symlink("/etc/hostname" if kind == "link" else "/nowhere/at/all", path)
+    with pytest.raises(SocketPathError, match="not a socket"):
+        prepare_path(path)
+    assert os.path.lexists(path)
+
+
+def test_a_path_too_long_is_said_so(tmp_path: Path) -> None:
+    """108 bytes are one too many; 107 are not."""
+    room = 107 - len(os.fsencode(tmp_path)) - 1
+    prepare_path(str(tmp_path / ("x" * room)))
+    with pytest.raises(SocketPathError, match="107 bytes"):
+        prepare_path(str(tmp_path / ("x" * (room + 1))))
+    with pytest.raises(SocketPathError, match="107 bytes"):
+        prepare_path("/tmp/" + "é" * 60)
+
+
+def test_a_missing_folder_is_said_so(tmp_path: Path) -> None:
+    """A folder is only made where that was asked for."""
+    with pytest.raises(SocketPathError, match="no folder"):
+        prepare_path(str(tmp_path / "a" / "s.sock"))
+    (tmp_path / "plain").write_text("")
+    with pytest.raises(SocketPathError, match="not a folder"):
+        prepare_path(str(tmp_path / "plain" / "s.sock"))
+
+
+def test_the_default_folder_is_made_for_this_user_alone(tmp_path: Path) -> None:
+    """The folder that we make has rights 700."""
+    prepare_path(str(tmp_path / "fakedev" / "s.sock"), make_folder=True)
+    assert stat.S_IMODE(os.stat(tmp_path / "fakedev").st_mode) == 0o700
+
+
+def test_a_folder_that_somebody_else_made_in_an_open_place_is_refused(tmp_path: Path) -> None:
+    """Under /tmp another user could make our folder first, and put a socket of theirs in the place of ours."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a folder of another user")
+    folder = tmp_path / "fakedev"
+    folder.mkdir()
+    os.chown(folder, 12345, -1)
+    prepare_path(str(folder / "s.sock"), make_folder=True)  # where nobody else can make one it is as the owner wants
+    tmp_path.chmod(0o1777)
+    with pytest.raises(SocketPathError, match="belongs to another user"):
+        prepare_path(str(folder / "s.sock"), make_folder=True)
+
+
+def test_a_socket_in_an_open_folder_is_as_its_owner_wants(tmp_path: Path) -> None:
+    """A path under /tmp or in a shared volume is no reason to refuse."""
+    tmp_path.chmod(0o777)
+    prepare_path(str(tmp_path / "s.sock"), make_folder=True)
+
+
+def test_groups_by_name_and_number() -> None:
+    """A group is given as people write it; one that is not there is said so."""
+    assert group_number("0") == 0
+    assert group_number("root") == 0
+    with pytest.raises(SocketPathError, match="no group 'no-such-group'"):
+        group_number("no-such-group")
+
+
+def test_only_our_own_socket_file_is_removed(path: str) -> None:
+    """A file that has taken the name since is somebody else's."""
+    Path(path).write_text("")
+    mark = FileMark.of(path)
+    os.rename(path, path + ".old")  # keeps its inode in use, so that the next file has another
+    Path(path).write_text("")
+    assert not remove_own(path, mark)
+    assert os.path.exists(path)
+    assert remove_own(path, FileMark.of(path))
+    assert not remove_own(path, mark)
+
+
+class _WatchedSocket(socket.socket):
+    """Remembers the rights of its file at the moment from which others can connect."""
+
+    mode_at_listen = -1
+
+    def listen(self, backlog: int = 0) -> None:
+        """Listen, and look at the file just before."""
+        self.mode_at_listen = stat.S_IMODE(os.stat(self.getsockname()).st_mode)
+        super().listen(backlog)
+
+
+class _WatchedPort(OwnedUnixPort):
+    """A port on a watched socket."""
+
+    def createInternetSocket(self) -> socket.socket:
+        """Make the socket (called by Twisted)."""
+        made = super().createInternetSocket()
+        watched = _WatchedSocket(fileno=made.detach())
+        watched.setblocking(False)
+        return watched
+
+
+class PortTests(TestCase):
+    """The port itself, on the real reactor: a socket file cannot be had in memory."""
+
+    def setUp(self) -> None:
+        """A path whose folder is short enough whatever the runner's own folder is."""
+        import tempfile  # noqa: PLC0415
+
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = os.path.join(folder.name, "s.sock")
+
+    def port(self, mode: int, group: int | None = None) -> OwnedUnixPort:
+        """A port that listens."""
+        port = _WatchedPort(
+            self.path, Factory.forProtocol(Protocol), backlog=7, mode=mode, group=group, reactor=reactor
+        )
+        mask = os.umask(0)
+        try:
+            port.startListening()
+        finally:
+            self.assertEqual(os.umask(mask), 0)  # the mask of the process is as before
+        return port
+
+    async def test_never_wider_than_asked(self) -> None:
+        """When the socket can first be connected to it is the owner's alone; then it has what was asked."""
+        for mode in (0o600, 0o660, 0o666):
+            port = self.port(mode, os.getegid())
+            self.assertEqual(port.socket.mode_at_listen, 0o600)
+            self.assertEqual(stat.S_IMODE(os.stat(self.path).st_mode), mode)
+            self.assertEqual(os.stat(self.path).st_gid, os.getegid())
+            await port.stopListening()
+            self.assertFalse(os.path.lexists(self.path))
+
+    async def test_a_file_that_took_the_name_is_left(self) -> None:
+        """Stopping removes no other program's socket, and still closes ours."""
+        port = self.port(0o660)
+        os.rename(self.path, self.path + ".moved")
+        with listening_socket(self.path):
+            await port.stopListening()
+            self.assertTrue(os.path.lexists(self.path))
+            self.assertFalse(port.connected)
+
+    async def test_a_file_that_is_gone_does_not_keep_it_open(self) -> None:
+        """Stopping works after somebody cleared the folder."""
+        port = self.port(0o660)
+        os.unlink(self.path)
+        await port.stopListening()
+        self.assertFalse(port.connected)
+
+    async def test_no_lock_file(self) -> None:
+        """Beside the socket there is nothing."""
+        port = self.port(0o660)
+        self.assertEqual(os.listdir(os.path.dirname(self.path)), ["s.sock"])
+        await port.stopListening()

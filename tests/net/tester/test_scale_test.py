@@ -1,0 +1,280 @@
+"""The scale test: its steps, with backends that only count, and a frontend in memory."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectionDone
+from twisted.internet.task import Clock
+from twisted.internet.testing import MemoryReactorClock, StringTransport
+from twisted.python.failure import Failure
+from twisted.trial.unittest import SynchronousTestCase
+
+from fakedev.commands.scale_test import scale_test
+from fakedev.net.lines.client import FrontendConnector
+from fakedev.net.tester.scale_backends import CannotScale
+from fakedev.net.tester.scale_counting import CountedBackends
+from fakedev.net.tester.scale_test import ScaleSettings, ScaleTest
+from fakedev.net.tester.service import LoadTester
+from fakedev.net.tester.tester_requests import Asker
+from fakedev.tester.plan import ClosedLoad, Plan
+from fakedev.tester.scaling import scaling_of
+from fakedev.workqueue.outcome import Answer, Outcome
+from tests.support.paths import ROOT
+
+#: Binary fractions, as all times here: the clock meets each of them to the bit.
+RUN_SECONDS = 0.5
+STEP_SECONDS = 1 / 32
+PLAN = Plan("sleep", "sleep", ClosedLoad(0, 64), "frontend")
+
+
+class Servers:
+    """Backends and the way to them: each runs one request at a time; together they do at most so many a second.
+
+    :ivar count: how many there are.
+    """
+
+    can_start = True
+
+    def __init__(self, clock: Clock, most_rate: float) -> None:
+        self.count = 0
+        self.ended = False
+        self.lost = ""
+        self.asker: Any = None
+        self._clock = clock
+        self._gap_seconds = 1 / most_rate
+        self._free_at = 0.0
+        self._calls: dict[int, Any] = {}
+
+    def make(self, plan: Plan, asker: Asker) -> Any:
+        """The way of a tester to these servers."""
+        self.asker = asker
+        return self
+
+    async def become(self, count: int) -> None:
+        """There are so many now."""
+        self.count = count
+
+    def check(self) -> None:
+        """All are there, unless the test says otherwise."""
+        if self.lost:
+            raise CannotScale(self.lost)
+
+    async def end(self) -> None:
+        """Note it."""
+        self.ended = True
+
+    def start(self) -> None:
+        """The frontend is there."""
+
+    def stop(self) -> None:
+        """Nothing is told any more."""
+        for call in self._calls.values():
+            call.cancel()
+        self._calls = {}
+
+    def send(self, number: int) -> None:
+        """Serve it, when the shared resource has room."""
+        self._free_at = max(self._free_at + self._gap_seconds, self._clock.seconds() + RUN_SECONDS)
+        self._calls[number] = self._clock.callLater(self._free_at - self._clock.seconds(), self._serve, number)
+
+    def take_back(self, number: int) -> None:
+        """Forget it."""
+        self._calls.pop(number).cancel()
+
+    def _serve(self, number: int) -> None:
+        del self._calls[number]
+        self.asker.answered(number, Answer(Outcome.SUCCESS, 0, run_seconds=RUN_SECONDS))
+
+
+class ScaleTestTests(SynchronousTestCase):
+    """Steps."""
+
+    def begin(self, most_rate: float = math.inf) -> None:
+        """A test of up to eight backends."""
+        self.clock = Clock()
+        self.servers = Servers(self.clock, most_rate)
+        self.over: list[bool] = []
+        self.told: list[str] = []
+        tester = LoadTester([PLAN], self.servers.make, self.clock)
+        settings = ScaleSettings(8, settle_seconds=2.0, measure_seconds=20.0)
+        self.test = ScaleTest(
+            tester, self.servers, settings, self.clock, lambda: self.over.append(True), self.told.append
+        )
+        self.test.startService()
+
+    def run_steps(self, seconds: float = 100.0) -> None:
+        """Let so much time pass."""
+        self.clock.pump([STEP_SECONDS] * int(seconds / STEP_SECONDS))
+
+    def test_doubling_finds_the_straight_line(self) -> None:
+        """1, 2, 4, 8 backends that share nothing: twice as much each time."""
+        self.begin()
+        self.run_steps()
+        self.assertEqual(self.over, [True])
+        self.assertEqual([step.backends for step in self.test.steps], [1, 2, 4, 8])
+        self.assertEqual([step.rate for step in self.test.steps], [2.0, 4.0, 8.0, 16.0])
+        scaling = scaling_of(self.test.steps)
+        self.assertEqual([doubling.speed_up for doubling in scaling.doublings], [2.0, 2.0, 2.0])
+        self.assertEqual(len(self.told), 4)
+
+    def test_a_shared_bottleneck_has_its_knee(self) -> None:
+        """All that the shared resource lets through is what four backends do."""
+        self.begin(most_rate=4 / RUN_SECONDS)
+        self.run_steps()
+        law = scaling_of(self.test.steps).law
+        assert law is not None and law.knee_backends == pytest.approx(4.0, abs=1.5)
+
+    def test_load_is_stopped_at_the_end(self) -> None:
+        """The backends that were started end too."""
+        self.begin()
+        self.run_steps()
+        self.successResultOf(self.test.stop_all())
+        self.assertTrue(self.servers.ended)
+        self.assertEqual((self.test.problem, self.clock.getDelayedCalls()), ("", []))
+
+    def test_a_backend_that_ends_too_early(self) -> None:
+        """Makes the measurement worthless: it is over, with the reason."""
+        self.begin()
+        self.servers.lost = "a backend has ended"
+        self.run_steps()
+        self.assertEqual((self.test.problem, self.over, self.test.steps), ("a backend has ended", [True], []))
+
+    def test_stopping_it(self) -> None:
+        """At once, with the backends; nothing is judged."""
+        self.begin()
+        self.run_steps(30.0)
+        self.successResultOf(self.test.stop_all())
+        self.assertEqual((self.test.problem, self.over), ("it was stopped", []))
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("-most", "1"), "-most: 2 to"),
+        (("-per-backend", "0"), "-per-backend: 1 to"),
+        (("-start", "a", "-scale", "b"), "give one of them"),
+        (("-start", ""), "must be a command"),
+        (("-start", "'a"), "-start:"),
+        (("-protocol", "xml"), "-protocol: json or bare"),
+        (("-measure", "0"), "-measure must be above 0"),
+        (("-name", ""), "-name must name a queue"),
+    ],
+)
+def test_wrong_usage(arguments: tuple[str, ...], reason: str, misuse: Callable[..., str]) -> None:
+    """One line that says what is wrong, and exit code 2."""
+    assert reason in misuse(scale_test, *arguments)
+
+
+def test_help_and_document_have_the_same_options(capsys: pytest.CaptureFixture[str]) -> None:
+    """None is forgotten."""
+    with pytest.raises(SystemExit) as ended:
+        scale_test(["-help"])
+    assert ended.value.code == 0
+    told = re.findall(r"^  -([a-z-]+)", capsys.readouterr().out, re.MULTILINE)
+    document = (ROOT / "doc" / "scale-test.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"^\| `-([a-z-]+)", document, re.MULTILINE)) == told
+
+
+class FakeStarter:
+    """Starts nothing; notes what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.fault = ""
+
+    async def become(self, count: int) -> None:
+        """Note it."""
+        self.told.append(f"become {count}")
+
+    def check(self) -> None:
+        """Fail, when the test wants that."""
+        if self.fault:
+            raise CannotScale(self.fault)
+
+    async def end(self) -> None:
+        """Note it."""
+        self.told.append("end")
+
+
+class CountingTests(SynchronousTestCase):
+    """Backends that the frontend is asked about."""
+
+    def begin(self, count: int = 2) -> None:
+        """Wait for so many."""
+        self.reactor = MemoryReactorClock()
+        self.starter = FakeStarter()
+        self.told: list[str] = []
+        connector = FrontendConnector(self.reactor, path="/run/f.sock", shown="/run/f.sock")
+        self.backends = CountedBackends(connector, "sleep", self.starter, self.reactor, 60.0, self.told.append)
+        self.waiting = Deferred.fromCoroutine(self.backends.become(count))
+
+    def answer(self, line: str) -> None:
+        """The frontend is asked, and answers."""
+        factory = self.reactor.unixClients.pop()[1]
+        talk = factory.buildProtocol(None)
+        transport = StringTransport()
+        talk.makeConnection(transport)
+        self.assertEqual(transport.value(), b'{"op": "stats", "queue": "sleep"}\n')
+        for byte in line.encode():
+            talk.dataReceived(bytes([byte]))
+        talk.connectionLost(Failure(ConnectionDone()))
+
+    def queue(self, idle: int, busy: int) -> str:
+        """What the frontend says of its queue."""
+        return f'{{"ok":true,"queues":[{{"queue":"sleep","workers-idle":{idle},"workers-busy":{busy}}}]}}\n'
+
+    def test_waiting_until_all_are_there(self) -> None:
+        """Idle or busy; whoever starts them is told first."""
+        self.begin()
+        self.answer(self.queue(0, 1))
+        self.assertNoResult(self.waiting)
+        self.reactor.advance(0.5)
+        self.answer(self.queue(1, 1))
+        self.successResultOf(self.waiting)
+        self.assertEqual((self.starter.told, self.told), (["become 2"], ["waiting until there are backends: 1 of 2"]))
+
+    def test_not_for_ever(self) -> None:
+        """The reason says how many there are."""
+        self.begin()
+        for _ in range(123):
+            if self.reactor.unixClients:
+                self.answer(self.queue(3, 0))
+            self.reactor.advance(0.5)
+        reason = self.failureResultOf(self.waiting, CannotScale).value
+        self.assertEqual(str(reason), "after 60 s the frontend knows of 3 backends, not 2")
+
+    def test_one_that_could_not_stay(self) -> None:
+        """Nobody waits for a backend that has ended."""
+        self.begin()
+        self.starter.fault = "a backend has ended: exit code 2"
+        self.answer(self.queue(0, 1))
+        self.assertIn("exit code 2", str(self.failureResultOf(self.waiting, CannotScale).value))
+
+    def test_what_does_not_tell(self) -> None:
+        """Silence, another program, an unknown queue."""
+        for line, reason in (
+            ("", "closed the connection"),
+            ("HTTP/1.1 400 Bad Request\n", "does not tell how many"),
+            ('{"ok":false,"error":{"code":"unknown-name"}}\n', "does not tell of the queue sleep"),
+            ('{"ok":true,"queues":[]}\n', "does not tell how many"),
+        ):
+            self.begin()
+            self.answer(line)
+            self.assertIn(reason, str(self.failureResultOf(self.waiting, CannotScale).value))
+
+    def test_a_frontend_that_stands_still(self) -> None:
+        """Is not waited for: the connection is cut."""
+        self.begin()
+        talk = self.reactor.unixClients.pop()[1].buildProtocol(None)
+        transport = StringTransport()
+        talk.makeConnection(transport)
+        self.reactor.advance(10.0)
+        self.assertIn("not answered for 10 s", str(self.failureResultOf(self.waiting, CannotScale).value))
+        self.assertTrue(transport.disconnected)

@@ -1,0 +1,102 @@
+"""Several identities over one state, at paths of their own, and pages that hold their numbers for some time."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from fakedev.commands.main import main
+from fakedev.config.load import load
+from fakedev.config.schema.files import Files
+from fakedev.config.schema.problems import ConfigurationError
+from tests.support.application import application
+
+CONFIGURATION = """
+version: 1
+fleet:
+  tick: 1s
+  pools:
+    - {name: a, nodes: [node-1], device: h100, devices-per-node: 1, identity: dcgm}
+web:
+  - listen: "127.0.0.1:9400"
+    pages:
+      - {path: /intel/metrics, identity: xpumanager}
+      - {path: /slow/metrics, identity: dcgm@4.8.3, hold: 30s}
+  - {listen: "127.0.0.1:9401", hold: 10s}
+workloads:
+  listen: []
+  base: [{name: w, devices: all, profile: "30:5:0"}]
+"""
+
+
+def number(page: str, name: str) -> float:
+    """The number of the one line of a family."""
+    (found,) = re.findall(rf"^{name}\{{.*\}} (\S+)$", page, re.MULTILINE)
+    return float(found)
+
+
+def test_one_device_two_identities() -> None:
+    """Both tell the same story, each in its units."""
+    with application(CONFIGURATION) as app:
+        app.tick(5)
+        ours, intels = (app.get(path).body.decode() for path in ("/metrics", "/intel/metrics"))
+        energy = number(ours, "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION") / 1000
+        assert number(intels, "xpum_energy_joules_total") == pytest.approx(energy, abs=0.001)
+        usage = number(ours, "DCGM_FI_PROF_GR_ENGINE_ACTIVE")
+        assert number(intels, "xpum_engine_ratio") == pytest.approx(usage, abs=1e-6)
+
+
+def test_pages_that_hold() -> None:
+    """They show the last tick at a multiple of their time, whether somebody looked then or not."""
+    with application(CONFIGURATION) as app:
+        shown = []
+        for ticks in (7, 24, 30):
+            app.tick(ticks)
+            answers = app.get("/slow/metrics"), app.get("/metrics", place=1), app.get("/nodes/node-1/metrics", place=1)
+            shown.append([int(answer.headers["x-fakedev-tick"]) for answer in (*answers, app.get("/metrics"))])
+        assert shown == [[0, 0, 0, 7], [30, 30, 30, 31], [60, 60, 60, 61]]
+        assert app.get("/slow/metrics").body == app.get("/slow/metrics").body
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("/metrics/more", "path: /metrics is taken"),
+        ("/api/x", "path: /api is taken"),
+        ("intel", "path: 'intel' is no path, as /amd/metrics"),
+        ("/x/", "path: '/x/' is no path"),
+        ("/x/../y", "path: '/x/../y' is no path"),
+        ("/intel/metrics/deeper", "path: /intel/metrics/deeper and /intel/metrics cannot both be pages"),
+    ],
+)
+def test_paths_that_cannot_be(path: str, reason: str) -> None:
+    """What is taken, what is no path, and what is below another page."""
+    text = CONFIGURATION.replace("/slow/metrics", path)
+    with pytest.raises(ConfigurationError) as error:
+        load(None, Files(environ={}), text=text)
+    assert [line for line in str(error.value).splitlines() if reason in line]
+
+
+def test_an_identity_that_holds(tmp_path) -> None:
+    """As its file says, wherever it is shown."""
+    (tmp_path / "slow.yaml").write_text("name: slow\nbased-on: dcgm\nhold: 30s\n")
+    text = CONFIGURATION.replace("identity: dcgm}", f"identity: {tmp_path}/slow.yaml}}")
+    with application(text) as app:
+        app.tick(40)
+        assert app.get("/metrics").headers["x-fakedev-tick"] == "30"
+        assert app.get("/metrics", place=1).headers["x-fakedev-tick"] == "40"
+
+
+def test_rendered_without_sockets(tmp_path) -> None:
+    """``fakedev render`` shows the same held numbers."""
+    (tmp_path / "slow.yaml").write_text("name: slow\nbased-on: dcgm\nhold: 10s\n")
+    (tmp_path / "fakedev.yaml").write_text(
+        CONFIGURATION.replace("identity: dcgm}", "identity: ./slow.yaml}").replace("30:5:0", "sine(50,40,60s):0:0")
+    )
+    folder = tmp_path / "pages"
+    arguments = ["--config", str(tmp_path / "fakedev.yaml"), "--for", "20s", "--every", "5s", "--output", str(folder)]
+    assert main(["render", *arguments]) == 0
+    pages = {int(path.stem): path.read_text() for path in folder.glob("*.prom")}
+    assert sorted(pages) == [0, 5, 10, 15, 20]
+    assert pages[0] == pages[5] != pages[10] == pages[15] != pages[20]

@@ -1,0 +1,160 @@
+"""Our own metrics page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+from twisted.trial.unittest import SynchronousTestCase
+
+from fakedev import __version__
+from fakedev.net.http.statistics import Durations, ScrapeStatistics
+from fakedev.net.web.own_collectors import (
+    TICK_BUCKETS,
+    ReloadMetrics,
+    ReloadStatistics,
+    ScrapeMetrics,
+    TickMetrics,
+    WorkloadMetrics,
+)
+from fakedev.net.web.own_metrics import OwnMetrics, OwnMetricsResource
+from tests.support.http_wire import Peer, make_site
+
+OPENMETRICS = b"application/openmetrics-text;version=1.0.0"
+
+
+class Clockwork:
+    """A ticker's numbers."""
+
+    ticks = 12
+    missed = 3
+    failures = 1
+    lag_seconds = 0.25
+
+    def __init__(self) -> None:
+        self.durations = Durations(TICK_BUCKETS)
+
+
+def full(scrapes: ScrapeStatistics | None = None) -> OwnMetrics:
+    """A page with all groups."""
+    ticker = Clockwork()
+    for seconds in (0.0001, 0.0002, 0.3, 7.0):
+        ticker.durations.observe(seconds)
+    return OwnMetrics(
+        {
+            "ticks": TickMetrics(ticker, lambda: 15),
+            "scrapes": ScrapeMetrics(scrapes or ScrapeStatistics()),
+            "workloads": WorkloadMetrics(lambda: {"running": 2, "ended": 5}, lambda: 3),
+            "reload": ReloadMetrics(ReloadStatistics(True, 1234.5)),
+        }
+    )
+
+
+def samples(metrics: OwnMetrics) -> dict[str, float]:
+    """All values of the page by their series."""
+    found = {}
+    for family in parse_text(metrics.render(None)[1].decode()):
+        for sample in family.samples:
+            labels = ",".join(f"{name}={value}" for name, value in sample.labels.items())
+            found[f"{sample.name}{{{labels}}}" if labels else sample.name] = sample.value
+    return found
+
+
+class OwnMetricsTests(SynchronousTestCase):
+    """The page, its formats, and groups that fail."""
+
+    def test_values(self) -> None:
+        """Every group shows its numbers; histograms are cumulative."""
+        found = samples(full())
+        wanted = {
+            f"fakedev_build_info{{version={__version__}}}": 1,
+            "fakedev_tick": 15,
+            "fakedev_ticks_total": 12,
+            "fakedev_ticks_missed_total": 3,
+            "fakedev_tick_failures_total": 1,
+            "fakedev_tick_lag_seconds": 0.25,
+            "fakedev_tick_duration_seconds_bucket{le=0.0001}": 1,
+            "fakedev_tick_duration_seconds_bucket{le=0.00025}": 2,
+            "fakedev_tick_duration_seconds_bucket{le=0.25}": 2,
+            "fakedev_tick_duration_seconds_bucket{le=0.5}": 3,
+            "fakedev_tick_duration_seconds_bucket{le=+Inf}": 4,
+            "fakedev_tick_duration_seconds_count": 4,
+            "fakedev_workloads{state=running}": 2,
+            "fakedev_workloads{state=ended}": 5,
+            "fakedev_workload_connections": 3,
+            "fakedev_config_last_reload_successful": 1,
+            "fakedev_config_last_reload_success_timestamp_seconds": 1234.5,
+            "fakedev_collector_success{group=ticks}": 1,
+        }
+        self.assertEqual({name: found.get(name) for name in wanted}, wanted)
+        self.assertIn("process_resident_memory_bytes", found)
+        self.assertTrue(any(name.startswith("python_info{") for name in found))
+
+    def test_scrapes_of_itself(self) -> None:
+        """Requests over HTTP are counted by page and code, and appear on the page."""
+        scrapes = ScrapeStatistics()
+        resource = OwnMetricsResource(full(scrapes))
+        resource.statistics = scrapes.page("own")
+        peer = Peer(make_site(own=resource))
+        peer.send(b"GET /own HTTP/1.1\r\n\r\n", b"PUT /own HTTP/1.1\r\n\r\n")
+        answer = peer.ask(b"GET /own HTTP/1.1\r\n\r\n")
+        self.assertEqual(answer.headers["content-type"], "text/plain; version=0.0.4; charset=utf-8")
+        values = {(s.name, s.labels.get("code")): s.value for f in parse_text(answer.body.decode()) for s in f.samples}
+        self.assertEqual(values["fakedev_scrapes_total", "200"], 1)
+        self.assertEqual(values["fakedev_scrapes_total", "405"], 1)
+        self.assertEqual(values["fakedev_scrapes_in_flight", None], 1)
+        self.assertEqual(values["fakedev_scrape_duration_seconds_count", None], 2)
+
+    def test_openmetrics(self) -> None:
+        """OpenMetrics is served when asked for, and its own parser takes it."""
+        scrapes = ScrapeStatistics()
+        scrapes.page("metrics").begun()
+        scrapes.page("metrics").ended(200, 0.003)
+        content_type, text = full(scrapes).render(OPENMETRICS)
+        self.assertTrue(content_type.startswith("application/openmetrics-text; version=1.0.0"))
+        families = {family.name for family in parse_openmetrics(text.decode())}
+        self.assertLessEqual({"fakedev_scrapes", "fakedev_ticks", "fakedev_scrape_duration_seconds"}, families)
+
+    def test_applications_are_separate(self) -> None:
+        """Two application objects have nothing in common."""
+        scrapes = ScrapeStatistics()
+        scrapes.page("here").begun()
+        full(scrapes)
+        self.assertFalse([name for name in samples(full()) if "here" in name])
+
+    def test_group_that_fails(self) -> None:
+        """A group that fails, at once, halfway or by its values, is reported and logged once; the others stay."""
+
+        class Halfway:
+            """Fails after one family."""
+
+            def collect(self) -> Iterable[Metric]:
+                """One good family and an error."""
+                yield GaugeMetricFamily("good", "x", 1)
+                raise LookupError
+
+        class Unprintable:
+            """Has a value that is no number."""
+
+            def collect(self) -> Iterable[Metric]:
+                """None for a number."""
+                value: Any = None
+                family = GaugeMetricFamily("bad", "x", labels=[])
+                family.add_metric([], value)
+                yield family
+
+        metrics = full()
+        metrics.add("halfway", Halfway())
+        metrics.add("unprintable", Unprintable())
+        for _ in range(3):
+            found = samples(metrics)
+            self.assertEqual(found["fakedev_ticks_total"], 12)
+            self.assertNotIn("good", found)
+            self.assertEqual(found["fakedev_collector_success{group=halfway}"], 0)
+            self.assertEqual(found["fakedev_collector_success{group=unprintable}"], 0)
+            self.assertEqual(found["fakedev_collector_success{group=ticks}"], 1)
+        self.assertEqual(len(self.flushLoggedErrors(LookupError)), 1)
+        self.assertEqual(len(self.flushLoggedErrors(TypeError)), 1)

@@ -1,0 +1,77 @@
+"""The files of the web page: what the page needs is there, nothing foreign is, and they are asked for once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from importlib.resources import files
+
+import pytest
+
+from fakedev.net.web.static import POLICY
+from fakedev.sim.journal import HAPPENING_KINDS
+from tests.support.application import MemoryApplication, application
+
+#: Everything that a file of ours names: in markup, in modules.
+NAMED = re.compile(r"""(?:href|src)="([^"#]+)"|from "([^"]+)"|import "([^"]+)\"""")
+FILES = {entry.name: entry.read_text() for entry in files("fakedev.page").iterdir() if not entry.name.startswith("_")}
+
+
+@pytest.fixture
+def app() -> Iterator[MemoryApplication]:
+    """An application with an address for everything."""
+    with application() as running:
+        yield running
+
+
+def test_what_is_named_is_there(app: MemoryApplication) -> None:
+    """Each file that another one names is served, and each file is named by another."""
+    named = {"index.html"}
+    for text in FILES.values():
+        for found in NAMED.finditer(text):
+            path = next(filter(None, found.groups())).replace("./", "/page/")
+            assert app.get(path).status == 200, path
+            named.add(path.rpartition("/")[2])
+    assert set(FILES) <= named
+
+
+def test_nothing_foreign() -> None:
+    """No file names another host, brings markup in, or runs text as a program."""
+    for name, text in FILES.items():
+        without_names = text.replace("http://www.w3.org/2000/svg", "")
+        assert not re.search(r"(?:https?:)?//[a-z0-9.-]+\.[a-z]{2,}", without_names), name
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\(|new Function", text), name
+
+
+def test_policy(app: MemoryApplication) -> None:
+    """Every file forbids what does not come from here; the page has no script or style of its own in it."""
+    assert "default-src 'none'" in POLICY
+    assert "unsafe" not in POLICY
+    for path in ("/", "/page/app.js", "/page/layout.css"):
+        answer = app.get(path)
+        assert answer.headers["content-security-policy"] == POLICY
+        assert answer.headers["x-content-type-options"] == "nosniff"
+    assert not re.search(r"<script>|<style|\sstyle=|\son[a-z]+=", FILES["index.html"])
+
+
+def test_unchanged(app: MemoryApplication) -> None:
+    """Who has a file is told that it is still the same; who has another one gets it."""
+    whole = app.get("/page/app.js")
+    tag = whole.headers["etag"]
+    assert whole.headers["cache-control"] == "no-cache"
+    for known, status in ((tag, 304), (f'"x", {tag}', 304), ("*", 304), ('"x"', 200), ("", 200)):
+        answer = app.ask("GET", "/page/app.js", headers=f"Host: localhost\r\nIf-None-Match: {known}\r\n")
+        assert (answer.status, answer.headers["etag"]) == (status, tag), known
+        assert answer.body == (whole.body if status == 200 else b"")
+
+
+def test_nothing_else_is_served(app: MemoryApplication) -> None:
+    """Not the package's own files, not what lies above."""
+    for path in ("", "/", "/__init__.py", "/index.html", "/..%2fnet%2fapi.py", "/%2e%2e/tap.py"):
+        assert app.get(f"/page{path}").status == 404, path
+
+
+def test_the_kinds_of_the_journal() -> None:
+    """What the page offers to see of the journal is all that there is, each kind once."""
+    lists = re.findall(r"const OF_[A-Z]+ = \[(.*?)\];", FILES["faults.js"], re.DOTALL)
+    assert sorted(re.findall(r'"(\w+)"', ",".join(lists))) == sorted(HAPPENING_KINDS)

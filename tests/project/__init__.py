@@ -1,0 +1,1 @@
+"""The project itself: architecture, packages, deployment."""

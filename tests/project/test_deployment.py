@@ -1,0 +1,156 @@
+"""The unit, the image and the build files: what can be checked of them without systemd and Docker running."""
+
+from __future__ import annotations
+
+import configparser
+import fnmatch
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.paths import ROOT
+from tests.support.programs.processes import clean_environment, console
+
+UNITS = sorted((ROOT / "systemd").glob("*.service"))
+EACH_UNIT = pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
+
+
+def values(unit: Path, key: str) -> list[str]:
+    """All values of a key of a unit."""
+    return re.findall(rf"^{key}=(.*)$", unit.read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def unit_values(key: str) -> list[str]:
+    """All values of a key of the service's unit."""
+    return values(ROOT / "systemd" / "fakedev.service", key)
+
+
+@pytest.mark.real
+@pytest.mark.requires_program("systemd-analyze")
+@EACH_UNIT
+def test_the_unit_is_understood(unit: Path, tmp_path: Path) -> None:
+    """systemd itself has no remark about it."""
+    # Program and user are made when it is installed.
+    text = re.sub(r"/opt/fakedev/bin/\S+ ", f"{sys.executable} ", unit.read_text(encoding="utf-8"))
+    copy = tmp_path / unit.name.replace("@.", "@queue.")
+    copy.write_text(text.replace("=fakedev\n", "=root\n"), encoding="utf-8")
+    done = subprocess.run(["systemd-analyze", "verify", str(copy)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@EACH_UNIT
+def test_the_unit_starts_a_program_that_is_installed(unit: Path) -> None:
+    """A wrong use is not tried again; there is time for jobs to finish (25 s), and to close connections."""
+    (started,) = values(unit, "ExecStart")
+    parser = configparser.ConfigParser()
+    parser.read(ROOT / "setup.cfg")
+    installed = {line.partition(" =")[0] for line in parser["options.entry_points"]["console_scripts"].split("\n")}
+    assert started.split()[0].removeprefix("/opt/fakedev/bin/") in installed
+    assert values(unit, "RestartPreventExitStatus") == ["2"]
+    assert int(values(unit, "TimeoutStopSec")[0]) > 30
+
+
+def test_the_unit_of_the_backend_lets_commands_finish() -> None:
+    """systemd would send SIGTERM to them, too."""
+    assert values(ROOT / "systemd" / "fakedev-backend@.service", "KillMode") == ["mixed"]
+
+
+def test_the_unit_says_what_the_program_does() -> None:
+    """It starts, reloads and is held in as the documents say."""
+    assert unit_values("ExecStart") == ["/opt/fakedev/bin/fakedev serve --config /etc/fakedev/fakedev.yaml"]
+    assert unit_values("RuntimeDirectory") == ["fakedev"]
+    assert unit_values("ExecReload") == ["/bin/kill -HUP $MAINPID"]
+    assert unit_values("CapabilityBoundingSet") == [""]
+    assert set(unit_values("RestrictAddressFamilies")[0].split()) == {"AF_INET", "AF_INET6", "AF_UNIX"}
+
+
+def test_the_image() -> None:
+    """Short, not as root, every file that it copies is there and sent, every program it names is installed."""
+    lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 20
+    assert any(re.fullmatch(r"USER [1-9]\d*:[1-9]\d*", line) for line in lines)
+    assert "EXPOSE 9400" in lines
+    assert not [line for line in lines if line.startswith("ENTRYPOINT")]
+    assert 'CMD ["fakedev", "serve", "--config", "/etc/fakedev/fakedev.yaml"]' in lines
+    copied = [line.split()[1:-1] for line in lines if line.startswith("COPY ") and "--from" not in line]
+    assert copied == [["."], ["etc/container.yaml"]]
+
+
+def test_what_is_sent_to_the_image_build_is_enough(tmp_path: Path) -> None:
+    """The package's metadata needs no file that .dockerignore keeps back, and no rubbish is sent."""
+    rules = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    sent = {rule[1:] for rule in rules if rule.startswith("!")}
+    assert rules[0] == "*"
+    assert {"fakedev", "twisted", "etc", "setup.cfg", "pyproject.toml"} <= sent
+    parser = configparser.ConfigParser()
+    parser.read(ROOT / "setup.cfg")
+    assert parser["metadata"]["long_description"].removeprefix("file: ") in sent
+    assert parser["metadata"]["license_files"] in sent
+    assert any(fnmatch.fnmatch("fakedev/sim/__pycache__", rule) for rule in rules)
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in (ROOT / "etc").glob("*.yaml")))
+def test_shipped_configurations_are_good(name: str, tmp_path: Path) -> None:
+    """Everything in etc/ loads, also where no environment variable helps."""
+    done = subprocess.run(
+        [*console("fakedev"), "serve", "--check", "--config", str(ROOT / "etc" / name)],
+        env=clean_environment(),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+class TestMake:
+    """The messages of the Makefile on machines that cannot do it."""
+
+    def make(self, tmp_path: Path, python: str) -> str:
+        """What make says with some Python; it must fail without leaving half a .venv."""
+        shutil.copy(ROOT / "Makefile", tmp_path)
+        for name in ("setup.cfg", "pyproject.toml"):
+            shutil.copy(ROOT / name, tmp_path)
+        done = subprocess.run(
+            ["make", "run", f"PYTHON={python}"], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 2
+        assert not (tmp_path / ".venv").exists()
+        return done.stderr
+
+    def fake_python(self, tmp_path: Path, body: str) -> str:
+        """A program that answers in the place of Python."""
+        path = tmp_path / "python-of-this-test"
+        path.write_text(f"#!/bin/sh\n{body}\n", encoding="utf-8")
+        path.chmod(0o755)
+        return str(path)
+
+    @pytest.mark.requires_program("make")
+    def test_no_python(self, tmp_path: Path) -> None:
+        """No such program."""
+        assert "there is no no-such-python" in self.make(tmp_path, "no-such-python")
+
+    @pytest.mark.requires_program("make")
+    def test_an_old_python(self, tmp_path: Path) -> None:
+        """One that is too old is named with its version."""
+        python = self.fake_python(tmp_path, '[ "$1" = -V ] && echo Python 3.9.2 && exit 0; exit 1')
+        assert "needs Python 3.11 or newer; " in (said := self.make(tmp_path, python))
+        assert "Python 3.9.2" in said
+
+    @pytest.mark.requires_program("make")
+    def test_no_venv(self, tmp_path: Path) -> None:
+        """Debian's Python without its venv package."""
+        python = self.fake_python(tmp_path, 'case "$2" in *ensurepip*) exit 1;; esac; exit 0')
+        assert "package python3-venv" in self.make(tmp_path, python)
+
+
+def test_continuous_integration_is_a_program() -> None:
+    """It can be started, and has no mistake that bash sees."""
+    script = ROOT / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    subprocess.run(["bash", "-n", str(script)], check=True)

@@ -1,0 +1,218 @@
+"""fakedev-exporter as its users have it: the original's files, its client's bytes, their shell scripts."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.support.original_bytes import go_workload
+from tests.support.paths import DATA, ORIGINALS
+from tests.support.programs.processes import PATIENCE_SECONDS, Program, clean_environment, console, require_program
+from tests.support.programs.service import Peer, StartProgram, at_once, connected, eventually, fetch, free_port
+
+pytestmark = pytest.mark.real
+
+EXPORTER = console("fakedev-exporter")
+WORKLOAD = console("fakedev-workload")
+
+
+def message_to(device: str, seconds: float = 1) -> bytes:
+    """What the original's client sends for a short job on a device."""
+    return go_workload([(10, 1, seconds), (0, 0, 0.5)], devices=(device,))
+
+
+class Exporter:
+    """A fakedev-exporter that runs."""
+
+    def __init__(self, program: Program, address: str, path: Path) -> None:
+        self.program = program
+        self.address = address
+        self.path = str(path)
+
+    def page(self) -> str:
+        """Its page."""
+        page = fetch(self.address, "/metrics")
+        assert page.status == 200
+        return page.body.decode()
+
+
+Start = Callable[..., Exporter]
+
+
+@pytest.fixture
+def start(start_program: StartProgram, tmp_path: Path) -> Start:
+    """Starts the exporter on a free port; further arguments are its options."""
+
+    def exporter(*options: str) -> Exporter:
+        address, path = f"127.0.0.1:{free_port()}", tmp_path / "exporter"
+        program = start_program([*EXPORTER, "-address", address, "-socket", str(path), *options], folder=tmp_path)
+        program.wait_for_file(path)
+        program.wait_for_text("workloads: ")
+        return Exporter(program, address, path)
+
+    return exporter
+
+
+def files(kind: str) -> list[str]:
+    """Options that name a set of files: our own, or the original's."""
+    if kind == "own":
+        folder, names = DATA, ("original-device", "original-devices", "original-identity")
+    elif ORIGINALS.is_dir():
+        folder, names = ORIGINALS, ("dg1-4905", "devlist", "xpu-manager")
+    else:
+        pytest.skip("the original's files are not at hand")
+    named = zip(("-devtype", "--devlist", "-identity"), names, strict=True)
+    return [part for option, name in named for part in (option, str(folder / f"{name}.json"))]
+
+
+def test_families_and_labels_of_the_original(start: Start) -> None:
+    """Two DG1 as xpu-manager shows them, at ten percent: the original's lines, each family once and typed."""
+    exporter = start(*files("original"), "-count=2", "-wl-all", str(ORIGINALS / "load-10-exact.json"))
+    page = exporter.page()
+    devices = [
+        f'dev_file="card{number}",pci_bdf="0000:03:0{number}.0",pci_dev="0x4905"' for number in range(2)
+    ]
+    families = {
+        "xpum_frequency_mhz": (',location="gpu",type="actual"', "435"),
+        "xpum_memory_used_bytes": ("", "4.01709466e+08"),
+        "xpum_power_watts": ("", "6.2"),
+        "xpum_temperature_celsius": (',location="gpu"', "27"),
+    }
+    assert [line for line in page.splitlines() if not line.startswith("#")] == [
+        f"{family}{{{device}{more}}} {value}" for family, (more, value) in families.items() for device in devices
+    ]
+    for family in families:
+        assert page.count(f"# TYPE {family} gauge\n") == page.count(f"# HELP {family} ") == 1
+
+
+@pytest.mark.parametrize("kind", ["own", "original"])
+def test_the_original_client(start: Start, kind: str) -> None:
+    """The original's bytes in odd segments: told 0 in one byte when the profile is over, or 1 for what cannot be."""
+    exporter = start(*files(kind), "-count", "2")
+    device = "card4" if kind == "own" else "card0"
+    message = message_to(device)
+
+    def told(*segments: bytes) -> bytes:
+        with Peer(exporter.path) as peer:
+            for segment in segments:
+                peer.send(segment)
+            return peer.rest()
+
+    whole = [lambda: told(message)]
+    halves = [lambda: told(message[:1], message[1:100], message[100:])]
+    bytewise = [lambda: told(*(message[place : place + 1] for place in range(len(message))))]
+    too_much = [lambda: told(message_to(device, seconds=-1)), lambda: told(message_to("card99"))]
+    not_json = [lambda: told(b"{]}"), lambda: told(b'{"Name": "x"}')]
+    # Larger than the 1024 bytes of the original.
+    long = message.replace(b"load-10-5min", b"n" * 1000).replace(b"\n", b"\n" + b" " * 100)
+    assert len(long) > 3000
+    good = [*whole, *halves, *bytewise, lambda: told(long)]
+    assert at_once([*good, *too_much, *not_json]) == [b"0"] * 4 + [b"1"] * 4
+
+
+def test_a_part_of_a_message_then_silence(start: Start) -> None:
+    """Told 1, without the connection being closed by its peer; a silent one may stay."""
+    exporter = start(*files("own"), "-count", "1")
+    with Peer(exporter.path) as silent, Peer(exporter.path) as partial:
+        partial.send(b'{\n\t"Name": "x",')
+        assert partial.rest() == b"1"
+        silent.send(b'{"Name":"x","Profile":[{"Load":10,"Seconds":1}],"Devices":["card4"],"Repeat":1}')
+        assert silent.rest() == b"0"
+
+
+def test_what_it_serves(start: Start) -> None:
+    """GET /metrics and nothing else."""
+    exporter = start(*files("own"), "-count", "2")
+    address = exporter.address
+    assert fetch(address, "/metrics").headers["server"].endswith("(simulated)")
+    assert [fetch(address, path).status for path in ("/", "/metrics/", "/metrics/x", "/health")] == [404] * 4
+    assert [fetch(address, "/metrics", method=each).status for each in ("HEAD", "PUT", "POST", "DELETE")] == [405] * 4
+    assert fetch(address, "/metrics", "a body").status == 400
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_its_end(start: Start, number: signal.Signals) -> None:
+    """0 on all three signals; its socket is gone, its peers are not told 0 or 1."""
+    exporter = start(*files("own"), "-count", "1")
+    with Peer(exporter.path) as peer:
+        peer.send(b'{"Name":"x","Profile":[{"Load":10}],"Devices":["card4"]}')
+        assert exporter.page()
+        assert exporter.program.stop(number) == 0
+        assert peer.rest() == b""
+    assert not Path(exporter.path).exists()
+
+
+def test_a_second_instance(start: Start, start_program: StartProgram) -> None:
+    """On the same socket: an error; the first goes on."""
+    exporter = start(*files("own"))
+    options = ["-address", f"127.0.0.1:{free_port()}", "-socket", exporter.path, *files("own")]
+    second = start_program([*EXPORTER, *options])
+    assert second.wait() == 1
+    assert "in use" in second.stderr
+    assert len(second.stderr.splitlines()) == 1
+    with Peer(exporter.path) as peer:
+        peer.send(b"{}")
+        assert peer.rest() == b"1"
+
+
+@pytest.mark.parametrize("kind", ["own", "original"])
+def test_pages_while_workloads_join(start: Start, start_program: StartProgram, kind: str) -> None:
+    """A typical script of users: workloads of 0 % join in the background, pages are fetched in parallel, all alike."""
+    exporter = start(*files(kind), "-count", "2")
+    curl = require_program("curl")
+    device = "card4" if kind == "own" else "card0"
+    script = f"""
+        set -e
+        for i in 1 2 3 4; do
+          "$@" -socket {exporter.path} -name idle-$i -devnames {device} -activity 0:0:0 2> $i.log &
+          idle="$idle $!"
+        done
+        for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do
+          {curl} -sSf http://{exporter.address}/metrics > page-$i &
+          fetching="$fetching $!"
+        done
+        for pid in $fetching; do wait $pid; done
+        for i in 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do cmp page-1 page-$i; done
+        kill $idle
+        for pid in $idle; do wait $pid || true; done
+        echo identical
+    """
+    shell = start_program(["sh", "-c", script, "sh", *WORKLOAD], folder=Path(exporter.path).parent)
+    assert (shell.wait(), shell.stdout) == (0, "identical\n"), shell.stderr
+
+
+def test_fakedev_workload_against_it(start: Start) -> None:
+    """Our client's exit code is the simulated job's; SIGTERM ends it and its load."""
+    exporter = start(*files("own"), "-count", "2")
+    base = [*WORKLOAD, "-socket", exporter.path, "-devnames", "card4"]
+
+    def code(*options: str) -> int:
+        return subprocess.run(
+            [*base, *options], capture_output=True, timeout=PATIENCE_SECONDS, check=False, env=clean_environment()
+        ).returncode
+
+    wrong = (["-activity", "101:0:1"], ["-devnames", "card9"])
+    good, bad, unknown = at_once([lambda: code("-activity", "60:5:1"), *(partial(code, *each) for each in wrong)])
+    assert (good, bad > 0, unknown > 0) == (0, True, True)
+    idle = exporter.page()
+    with Program([*base, "-activity", "60:0:0"]) as running:
+        busy = eventually(lambda: (page := exporter.page()) != idle and page, "load is seen")
+        assert busy.count("\n") == idle.count("\n")
+        assert running.stop(signal.SIGTERM) == 0
+    eventually(lambda: exporter.page() != busy, "load is gone")
+
+
+def test_no_answer_to_a_stranger(start: Start) -> None:
+    """Somebody who speaks HTTP to the workload socket gets an error, and nobody is disturbed."""
+    exporter = start(*files("own"), "-count", "1")
+    with connected(exporter.path) as stranger:
+        stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        stranger.shutdown(socket.SHUT_WR)
+        assert stranger.makefile("rb").read().startswith(b"error unknown-verb no verb 'GET'")
+    assert exporter.page()

@@ -1,0 +1,67 @@
+"""The boards of the catalog show what real ones have shown, and the documentation says so truly."""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+
+import pytest
+
+from fakedev.spec.device_types import WORK_KINDS, Dynamics
+from tests.support.calibration import (
+    HEAT_TOLERANCE,
+    HOW,
+    PAGE,
+    POINTS,
+    POWER_TOLERANCE,
+    SHOWN,
+    Point,
+    settled,
+    with_table,
+)
+
+WANTED = [point for point in POINTS if point.is_wanted]
+
+
+@pytest.mark.parametrize("tick_seconds", [1.0, 10.0])
+@pytest.mark.parametrize("point", WANTED, ids=lambda point: f"{point.board}-{point.what}")
+def test_steady_states(point: Point, tick_seconds: float) -> None:
+    """After ten minutes of a point's work: power within 5 %, temperatures within 2 kelvins, the clock exactly."""
+    fleet = settled(point, tick_seconds)
+    for quantity in SHOWN:
+        measured = getattr(point, quantity)
+        if measured is not None:
+            near = {"abs": HEAT_TOLERANCE} if quantity.endswith("_celsius") else {"rel": POWER_TOLERANCE}
+            assert getattr(fleet, quantity)[0] == pytest.approx(measured, **near), quantity
+    assert fleet.core_frequency_mhz[0] == point.core_frequency_mhz
+    assert fleet.throttle_reasons[0] == (0 if point.work else 1)
+
+
+def test_which_points() -> None:
+    """H100 and H200 idle and loaded, L40S busy, with a little work and idle, A100 idle."""
+    assert [(point.board, len(point.work)) for point in WANTED] == [
+        ("h100", 0), ("h100", 1), ("h200", 0), ("h200", 1), ("l40s", 1), ("l40s", 2), ("a100", 0), ("l40s", 0),
+    ]  # fmt: skip
+
+
+def test_the_table_of_kinds() -> None:
+    """doc/simulation.md says of each kind of work what the program does."""
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    for name, kind in WORK_KINDS.items():
+        assert f"| {' | '.join([f'`{name}`', *(f'{value:g}' for value in astuple(kind))])} |" in lines, name
+
+
+def test_the_table_of_constants() -> None:
+    """So it does of the constants that a type need not give."""
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    for name in (
+        "power_limit_seconds", "clocked_power_share", "clock_power_exponent", "hang_power_share", "clock_fall_seconds",
+        "thermal_seconds", "memory_thermal_seconds", "fan_seconds",
+    ):  # fmt: skip
+        start = f"| `{name.replace('_', '-')}` | {getattr(Dynamics, name):g} | "
+        assert any(line.startswith(start) for line in lines), name
+
+
+def test_the_table_is_current() -> None:
+    """doc/simulation.md has what the simulation gives today."""
+    page = PAGE.read_text(encoding="utf-8")
+    assert with_table(page) == page, HOW

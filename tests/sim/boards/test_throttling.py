@@ -1,0 +1,181 @@
+"""Heat and the power limit take clock away, and work takes longer then."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fakedev.spec.device_types import WORK_KINDS, Range, WorkKind
+from tests.support.calibration import catalog_type
+from tests.support.fleets import advance, start, stop
+from tests.support.round_board import DYNAMICS, ROUND, board, under
+
+
+class TestWork:
+    """Workloads whose seconds are work: throttled clocks slow them."""
+
+    @pytest.mark.parametrize(("kind", "sensitivity"), [("compute", 1), ("memory", 0.1), ("transfer", 0)])
+    def test_a_throttled_clock(self, kind: str, sensitivity: float) -> None:
+        """Work that lives of the clock takes longer in proportion, other work hardly, copies not at all."""
+        fleet = board(power_limit_watts=150)
+        start(fleet, profile="100:0:100", kind=kind, seconds_of="work")
+        advance(fleet, 10)
+        pace = 1 - sensitivity * (1 - fleet.core_frequency_mhz[0] / 1300)
+        while fleet.workloads.by_id:
+            fleet.advance()
+        assert fleet.core_frequency_mhz[0] < 1300 or sensitivity == 0
+        assert fleet.state.tick == pytest.approx(100 / pace, abs=3)
+
+    def test_a_clock_of_0(self) -> None:
+        """It goes on very slowly, and all numbers stay numbers."""
+        gated = replace(ROUND, ranges={**ROUND.ranges, "core_frequency_mhz": Range(0, 1300)})
+        fleet = board(gated, power_limit_watts=100)
+        start(fleet, profile="100:0:5", seconds_of="work")
+        advance(fleet, 20)
+        assert fleet.core_frequency_mhz[0] == 0
+        assert fleet.usage_ratio[0] == 1
+        assert fleet.workloads.work_left() == pytest.approx({"w1": 4 - 19 * 0.001})
+
+
+class TestPowerLimit:
+    """The power limit takes clock away."""
+
+    def test_tensor_work_reaches_it(self) -> None:
+        """594 W without a limit: throttled to within 4 % of 580 W, and never over it."""
+        fleet = board(power_limit_watts=580)
+        start(fleet, profile="100:0:0", kind="tensor")
+        for _ in range(100):
+            fleet.advance()
+            assert fleet.throttled_power[0] == 1
+            assert 0.96 * 580 < fleet.power_watts[0] <= 580
+            assert fleet.core_frequency_mhz[0] < 1300
+        assert fleet.throttled_power_seconds.tolist() == [100, 0, 0, 0]
+
+    def test_seconds_are_simulated_ones(self) -> None:
+        """Whatever a tick is."""
+        fleet = board(tick_seconds=0.25, power_limit_watts=400)
+        start(fleet, profile="100:0:2.5")
+        advance(fleet, 40)
+        assert fleet.throttled_power_seconds[0] == 2.5
+
+    def test_a_load_that_stays_within_it(self) -> None:
+        """Is not throttled: the clock is the highest."""
+        fleet = under("tensor", 95)
+        assert (fleet.throttled_power[0], fleet.core_frequency_mhz[0]) == (0, 1300)
+        assert fleet.power_watts[0] == pytest.approx(124 + 376 * 1.25 * 0.95)
+
+    @pytest.mark.parametrize("limit", [490, 400, 300, 200])
+    @pytest.mark.parametrize("exponent", [2, 2.5, 3])
+    def test_a_lowered_limit(self, limit: float, exponent: float) -> None:
+        """The clock goes with the share of the power that is left to the work, ^(1 / exponent), in whole steps."""
+        fleet = under("compute", power_limit_watts=limit, clock_power_exponent=exponent)
+        wanted = 1300 * ((limit - 124) / 376) ** (1 / exponent)
+        assert 0 <= wanted - fleet.core_frequency_mhz[0] < 10
+        assert fleet.core_frequency_mhz[0] % 10 == 0
+        assert 0.9 * limit < fleet.power_watts[0] <= limit
+
+    def test_half_the_power_is_most_of_the_clock(self) -> None:
+        """A cap costs little speed at first: an H100 at 400 of its 629 W keeps more than three quarters."""
+        fleet = board(catalog_type("h100"), power_limit_watts=400)
+        start(fleet, profile="100:0:0")
+        advance(fleet, 5)
+        assert 0.75 * 1980 < fleet.core_frequency_mhz[0] < 0.85 * 1980
+
+    def test_a_limit_under_what_the_idle_clock_draws(self) -> None:
+        """The clock stops at idle, and this is the one case in which the power is over the limit."""
+        fleet = under("compute", power_limit_watts=101)
+        assert fleet.core_frequency_mhz[0] == 300
+        assert fleet.throttled_power[0] == 1
+        assert fleet.power_watts[0] == pytest.approx(100 + 376 * (300 / 1300) ** 2.5)
+
+    def test_a_limit_under_what_the_highest_clock_draws(self) -> None:
+        """Even work that draws nothing does not raise the clock then."""
+        kinds = {**WORK_KINDS, "wait": WorkKind(power=0)}
+        fleet = board(replace(ROUND, dynamics=replace(DYNAMICS, kinds=kinds)), power_limit_watts=120)
+        start(fleet, profile="100:0:0", kind="wait")
+        advance(fleet, 2)
+        assert (fleet.core_frequency_mhz[0], fleet.power_watts[0], fleet.throttled_power[0]) == (300, 100, 1)
+
+    def test_the_end_of_the_work(self) -> None:
+        """Ends it: from there on the clock falls from where it was."""
+        fleet = under("tensor", power_limit_watts=400)
+        clock = fleet.core_frequency_mhz[0]
+        stop(fleet, "w1")
+        advance(fleet, 1)
+        assert fleet.throttled_power[0] == 0
+        assert fleet.core_frequency_mhz[0] == pytest.approx(max(clock - 1000 / 3, 300))
+        assert fleet.throttled_power_seconds[0] == 600
+
+
+class TestThermalThrottle:
+    """Heat takes clock away."""
+
+    def test_from_the_slowdown_temperature_on(self) -> None:
+        """Not before; then the clock falls until the temperature holds, near and mostly under the limit."""
+        fleet = board(slowdown_celsius=70, resume_celsius=66)
+        start(fleet, profile="100:0:0")
+        while fleet.temperature_celsius[0] < 70:
+            fleet.advance()
+            assert fleet.core_frequency_mhz[0] == 1300
+            assert fleet.throttled_thermal[0] == 0
+        hottest = []
+        for seconds in range(1, 601):
+            fleet.advance()
+            hottest.append(fleet.temperature_celsius[0])
+            assert fleet.throttled_thermal[0] == 1
+            assert fleet.core_frequency_mhz[0] < 1300
+            assert fleet.throttled_thermal_seconds[0] == seconds
+        assert max(hottest) < 72
+        assert 65 < min(hottest[100:]) <= max(hottest[100:]) < 70.5
+        assert max(hottest[500:]) - min(hottest[500:]) < 0.1
+        assert fleet.throttled_power_seconds[0] == 0
+
+    def test_recovery(self) -> None:
+        """Less work: the clock comes back in steps once the temperature is under the limit for it, not before."""
+        fleet = under("compute", slowdown_celsius=70, resume_celsius=60)
+        held = fleet.core_frequency_mhz[0]
+        assert held < 1300
+        stop(fleet, "w1")
+        start(fleet, profile="30:0:0")
+        clocks = []
+        for _ in range(80):
+            before = float(fleet.temperature_celsius[0])
+            fleet.advance()
+            clocks.append(float(fleet.core_frequency_mhz[0]))
+            if before >= 60:
+                assert clocks[-1] == held
+        assert clocks == sorted(clocks)
+        assert len(set(clocks)) > 5
+        assert clocks[-1] == 1300
+        assert fleet.throttled_thermal[0] == 0
+
+    def test_between_the_limits_nothing_changes(self) -> None:
+        """The hysteresis: neither taken nor given."""
+        fleet = under("compute", slowdown_celsius=70, resume_celsius=60)
+        ratio = fleet.thermal_clock_ratio[0]
+        assert 60 < fleet.temperature_celsius[0] < 70
+        advance(fleet, 10)
+        assert fleet.thermal_clock_ratio[0] == ratio
+
+    def test_without_work(self) -> None:
+        """There is nothing to take: the flag is off and the seconds stand still, however hot the board is."""
+        fleet = under("compute", slowdown_celsius=70, resume_celsius=66)
+        stop(fleet, "w1")
+        advance(fleet, 4)
+        seconds = fleet.throttled_thermal_seconds[0]
+        advance(fleet, 5)
+        assert fleet.throttled_thermal[0] == 0
+        assert fleet.throttled_thermal_seconds[0] == seconds
+
+    def test_only_one_reason_at_a_time(self) -> None:
+        """The one that takes more; so the seconds of both add up to the time throttled."""
+        fleet = under("compute", 100, 0, power_limit_watts=400, slowdown_celsius=60, resume_celsius=58)
+        throttled = 0
+        for _ in range(300):
+            fleet.advance()
+            assert fleet.throttled_power[0] + fleet.throttled_thermal[0] <= 1
+            throttled += int(fleet.core_frequency_mhz[0] < 1300)
+        assert fleet.throttled_power_seconds[0] > 0
+        assert fleet.throttled_thermal_seconds[0] > 0
+        assert fleet.throttled_power_seconds[0] + fleet.throttled_thermal_seconds[0] == throttled

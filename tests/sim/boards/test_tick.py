@@ -1,0 +1,255 @@
+"""How a board answers to work: what it keeps busy, clocks, power and heat."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fakedev.spec.device_types import WORK_KINDS, Range, WorkKind
+from fakedev.spec.errors import Refused
+from tests.support.calibration import catalog_type
+from tests.support.fleets import BOARD, advance, make_fleet, pool_of, start, stop
+from tests.support.round_board import DYNAMICS, ROUND, board, under
+
+
+class TestIdle:
+    """A board without work."""
+
+    def test_from_the_start(self) -> None:
+        """Idle power, idle clocks, idle temperatures, nothing throttled."""
+        fleet = board()
+        advance(fleet, 3)
+        assert fleet.power_watts.tolist() == [100] * 4
+        assert fleet.core_frequency_mhz.tolist() == [300] * 4
+        assert (fleet.temperature_celsius[0], fleet.memory_temperature_celsius[0]) == (40, 45)
+        assert not fleet.throttled_power.any()
+        assert not fleet.throttled_thermal.any()
+        assert fleet.power_limit_watts.tolist() == [600] * 4
+
+    def test_after_work(self) -> None:
+        """Usage is gone at once, clocks and power in some seconds, heat after its lag."""
+        fleet = under("compute")
+        stop(fleet, "w1")
+        advance(fleet, 1)
+        assert fleet.usage_ratio[0] == 0
+        assert 100 < fleet.power_watts[0] < 130
+        assert fleet.temperature_celsius[0] > 75
+        advance(fleet, 2)
+        assert fleet.core_frequency_mhz[0] == 300
+        assert fleet.power_watts[0] == 100
+        advance(fleet, 600)
+        assert fleet.temperature_celsius[0] == pytest.approx(40, abs=1e-6)
+
+    @pytest.mark.parametrize("fall", [1, 3, 4, 10])
+    def test_clocks_fall_within_clock_fall_seconds(self, fall: int) -> None:
+        """In a straight line; the last step is in the tick in which the time is over."""
+        fleet = under("compute", clock_fall_seconds=fall)
+        stop(fleet, "w1")
+        clocks = []
+        for _ in range(fall):
+            fleet.advance()
+            clocks.append(fleet.core_frequency_mhz[0])
+        assert clocks == pytest.approx([1300 - 1000 * n / fall for n in range(1, fall + 1)])
+        assert clocks[-1] == pytest.approx(300)
+
+    def test_memory_clock(self) -> None:
+        """A GDDR board drops it when the core clock is idle; an HBM board, whose range has no width, keeps it."""
+        for name, idle, busy in (("l40s", 405, 9001), ("t4", 405, 5001), ("h100", 2619, 2619)):
+            fleet = board(catalog_type(name))
+            assert fleet.memory_frequency_mhz[0] == idle
+            start(fleet, profile="1:0:2")
+            advance(fleet, 1)
+            assert fleet.memory_frequency_mhz[0] == busy
+            advance(fleet, 2)
+            assert fleet.memory_frequency_mhz[0] == busy
+            advance(fleet, 5)
+            assert fleet.memory_frequency_mhz[0] == idle
+
+
+class TestHeat:
+    """Temperatures follow the power with a lag."""
+
+    @pytest.mark.parametrize(
+        ("quantity", "seconds", "low"), [("temperature_celsius", 25, 40), ("memory_temperature_celsius", 40, 45)]
+    )
+    def test_a_lag_of_the_first_order(self, quantity: str, seconds: int, low: float) -> None:
+        """After one time constant 1 - 1/e of the way is done, after two of the rest."""
+        fleet = board()
+        start(fleet, profile="100:0:0")
+        for constants in (1, 2, 3):
+            advance(fleet, seconds)
+            assert getattr(fleet, quantity)[0] == pytest.approx(low + 40 * (1 - math.exp(-constants)))
+
+    def test_its_own_constants(self) -> None:
+        """thermal-seconds and memory-thermal-seconds are the type's."""
+        fleet = board(thermal_seconds=5, memory_thermal_seconds=10)
+        start(fleet, profile="100:0:0")
+        advance(fleet, 10)
+        assert fleet.temperature_celsius[0] == pytest.approx(40 + 40 * (1 - math.exp(-2)))
+        assert fleet.memory_temperature_celsius[0] == pytest.approx(45 + 40 * (1 - math.exp(-1)))
+
+    @pytest.mark.parametrize("tick_seconds", [0.1, 1.0, 7.0, 60.0])
+    def test_ticks_of_another_length(self, tick_seconds: float) -> None:
+        """The way to the steady state is the same at the same second, and so is the steady state."""
+        fleet = board(tick_seconds=tick_seconds)
+        start(fleet, profile="60:0:0")
+        advance(fleet, round(420 / tick_seconds))
+        assert fleet.power_watts[0] == pytest.approx(100 + 400 * (0.06 + 0.94 * 0.6))
+        level = 40 + 0.1 * (fleet.power_watts[0] - 100)
+        assert fleet.temperature_celsius[0] == pytest.approx(level - (level - 40) * math.exp(-420 / 25))
+
+
+class TestKindsOfWork:
+    """Compute, tensor, memory, transfer, and those that a type adds."""
+
+    def test_what_they_keep_busy(self) -> None:
+        """The table of doc/simulation.md: usage, tensor pipes, memory bandwidth, PCIe, power at full load."""
+        found = {}
+        for kind in WORK_KINDS:
+            fleet = under(kind, power_limit_watts=1000)
+            names = ("usage_ratio", "tensor_active_ratio", "memory_bandwidth_ratio", "pcie_tx_bytes_per_second")
+            found[kind] = [round(float(getattr(fleet, name)[0]), 3) for name in (*names, "power_watts")]
+        assert found == {
+            "compute": [1, 0.5, 0.1, 1e6, 500],
+            "tensor": [1, 0.93, 0.35, 1e3, 124 + 376 * 1.25],
+            "memory": [1, 0.02, 0.92, 1e3, 124 + 376 * 0.73],
+            "transfer": [0.1, 0, 0.05, 8e9 + 1e3, 124 + 376 * 0.12],
+            "exchange": [1, 0, 0.3, 1e3, 124 + 376 * 0.4],
+            "encode": [0.1, 0, 0.05, 1e3, 124 + 376 * 0.15],
+            "decode": [0.05, 0, 0.05, 1e3, 124 + 376 * 0.1],
+            "render": [1, 0, 0.3, 1e3, pytest.approx(124 + 376 * 0.9)],
+        }
+
+    @pytest.mark.parametrize("load", [1, 10, 25, 50, 99, 100])
+    def test_memory_bound_work_draws_less(self, load: float) -> None:
+        """Once there is much of it; it grows with the square root of the load, compute in a straight line."""
+        memory, compute = under("memory", load, 2), under("compute", load, 2)
+        assert memory.power_watts[0] == pytest.approx(124 + 376 * 0.73 * (load / 100) ** 0.5)
+        assert compute.power_watts[0] == pytest.approx(124 + 376 * load / 100)
+        assert (memory.power_watts[0] < compute.power_watts[0]) == (load > 53)
+
+    def test_several_on_one_device(self) -> None:
+        """What each does adds up; where it is more than there is, each gets its part of the time."""
+        fleet = board(power_limit_watts=1000)
+        for kind, load in (("tensor", 40), ("memory", 16)):
+            start(fleet, profile=f"{load}:0:0", kind=kind)
+        advance(fleet, 2)
+        assert fleet.usage_ratio[0] == pytest.approx(0.56)
+        assert fleet.tensor_active_ratio[0] == pytest.approx(0.93 * 0.4 + 0.02 * 0.16)
+        assert fleet.power_watts[0] == pytest.approx(124 + 376 * (1.25 * 0.4 + 0.73 * 0.4))
+        for _ in range(2):
+            start(fleet, profile="72:0:0", kind="tensor")
+        advance(fleet, 2)
+        assert fleet.usage_ratio[0] == 1
+        assert fleet.tensor_active_ratio[0] == pytest.approx(0.93 * 0.92 + 0.02 * 0.08)
+
+    def test_the_link_is_full(self) -> None:
+        """PCIe traffic ends at what the link carries; a type that does not say that has its own range only."""
+        kinds = {"copy": WorkKind(plain=1, transfer=1)}
+        full = replace(ROUND, dynamics=replace(DYNAMICS, kinds=kinds))
+        for link, shown in ((1e10, 1e10), (5e5, 1e6), (0, 1e6)):
+            fleet = board(full, pcie_bytes_per_second=link)
+            start(fleet, profile="100:0:0", kind="copy")
+            advance(fleet, 1)
+            assert fleet.pcie_tx_bytes_per_second[0] == shown
+
+    def test_two_workloads_of_a_kind_are_as_one(self) -> None:
+        """Their loads add up before anything else, the square root of memory-bound work among it."""
+        together, one = board(), board()
+        for load in (10, 30):
+            start(together, profile=f"{load}:0:0", kind="memory")
+        start(one, profile="40:0:0", kind="memory")
+        advance(together, 2)
+        advance(one, 2)
+        assert together.power_watts[0] == pytest.approx(one.power_watts[0])
+
+    def test_kinds_of_a_types_own(self) -> None:
+        """A type adds some, or changes those that are there; on other types an added kind does nothing."""
+        own = {**WORK_KINDS, "video": WorkKind(usage=0.3, power=0.5), "memory": WorkKind(power=2.0)}
+        odd = replace(ROUND, dynamics=replace(DYNAMICS, kinds=own, power_limit_watts=2000))
+        fleet = make_fleet(pool_of("odd", device_type=odd), pool_of("dgx", device_type=ROUND))
+        start(fleet, "odd-0/0,dgx-0/0", "100:0:0", kind="video")
+        start(fleet, "odd-0/1,dgx-0/1", "100:0:0", kind="memory")
+        advance(fleet, 2)
+        assert fleet.usage_ratio.tolist() == [0.3, 1, 0, 0, 0, 1, 0, 0]
+        expected = [124 + 188, 124 + 752, 100, 100, 100, 124 + 376 * 0.73, 100, 100]
+        assert fleet.power_watts == pytest.approx(expected)
+
+    @pytest.mark.parametrize(
+        ("kind", "told"),
+        [
+            ("tensr", "no kind of work 'tensr'; did you mean tensor?"),
+            ("zzz", f"no kind of work 'zzz': give one of {', '.join(sorted(WORK_KINDS))}"),
+        ],
+    )
+    def test_an_unknown_kind_is_refused(self, kind: str, told: str) -> None:
+        """With a hint; nothing starts."""
+        fleet = board()
+        with pytest.raises(Refused) as refused:
+            start(fleet, kind=kind)
+        assert refused.value.code == "unknown-name"
+        assert refused.value.text == told
+        assert fleet.turnstile.starting_count == 0
+
+    def test_usage_within_its_range(self) -> None:
+        """A type whose usage does not go from 0 to 1 shows its own ends, and is idle at the lower one."""
+        narrow = replace(ROUND, ranges={**ROUND.ranges, "usage_ratio": Range(0.1, 0.9)})
+        fleet = make_fleet(pool_of(device_type=narrow))
+        start(fleet, profile="100:0:0")
+        advance(fleet, 1)
+        assert fleet.usage_ratio.tolist() == [0.9, 0.1, 0.1, 0.1]
+        assert fleet.core_frequency_mhz.tolist() == [1300, 300, 300, 300]
+
+
+class TestNeighbours:
+    """Who else is in the fleet changes nobody's numbers."""
+
+    def test_boards_without_dynamics_are_as_they_were(self) -> None:
+        """Direct boards beside others show, to the last bit, what they show by themselves; they are not throttled."""
+        alone, mixed = make_fleet(pool_of()), make_fleet(pool_of(), pool_of("hot", device_type=ROUND))
+        for fleet in (alone, mixed):
+            start(fleet, "dgx-0/*", "70:20:3,20:5:4", repeat=0)
+        start(mixed, "hot-0/*", "100:0:0", kind="tensor")
+        for _ in range(30):
+            alone.advance()
+            mixed.advance()
+            for name, values in alone.state.levels["device"].arrays.items():
+                assert np.array_equal(values, getattr(mixed, name)[:4]), name
+        present = mixed.state.levels["device"].present
+        assert present["throttled_power"].tolist() == [False] * 4 + [True] * 4
+        assert "throttled_power" not in alone.quantity_names()
+
+    def test_direct_boards_take_every_kind_as_plain_load(self) -> None:
+        """They follow the load, whatever it is made of, and never leave their range."""
+        fleet = make_fleet()
+        for kind, load in (("memory", 30), ("tensor", 30), ("compute", 90)):
+            start(fleet, "card0", f"{load}:0:0", kind=kind)
+        start(fleet, "card1", "50:0:0", kind="memory")
+        advance(fleet, 1)
+        assert fleet.power_watts == pytest.approx([250, 150, 50, 50])
+        assert (fleet.power_watts <= 250).all()
+
+    @pytest.mark.parametrize("count", [1, 2, 3, 17])
+    def test_shards(self, count: int) -> None:
+        """A node's arrays are the same, to the last bit, alone and among other nodes, types and kinds of work."""
+        hot = replace(ROUND, dynamics=replace(DYNAMICS, slowdown_celsius=60, resume_celsius=55, power_limit_watts=450))
+        pool = {"device_type": hot, "devices_per_node": count}
+        others = (pool_of("aaa", device_type=catalog_type("l40s")), pool_of("direct", device_type=BOARD))
+        alone = make_fleet(pool_of("dgx", **pool), seed=3)
+        among = make_fleet(*others, pool_of("dgx", nodes=3, **pool), seed=3)
+        for fleet in (alone, among):
+            start(fleet, "dgx-0/*", "60:30:20,90:10:30", kind="tensor", repeat=0)
+            start(fleet, "dgx-0/0", "37:13:5,3:3:4", kind="memory", repeat=0)
+        start(among, "aaa-0/*", "50:30:0", kind="transfer")
+        start(among, "dgx-1/*", "50:30:0", kind="compute")
+        node = among.roster.node("dgx-0")
+        assert node is not None
+        for _ in range(120):
+            alone.advance()
+            among.advance()
+            for name, values in alone.state.levels["device"].arrays.items():
+                assert np.array_equal(values, getattr(among, name)[node.devices]), name
+        assert alone.throttled_thermal_seconds[0] > 0

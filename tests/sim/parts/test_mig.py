@@ -1,0 +1,177 @@
+"""Instances of GPUs (MIG): where they go on a board, what the configuration may ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fakedev.config.catalog import Catalog
+from fakedev.config.configuration import Configuration
+from fakedev.config.load import load
+from fakedev.config.schema.files import Files
+from fakedev.config.schema.problems import ConfigurationError, Place, Report
+from fakedev.sim.parts.mig import Mig, MigProfile, instances
+
+DIVIDED = ("a100-sxm4-40gb", "a100-sxm4-80gb", "h100-sxm5-80gb", "h200-sxm-141gb")
+
+
+def mig_of(device: str) -> Mig:
+    """How a device type of the catalog can be divided."""
+    loaded = Catalog(Files(environ={}), Report()).device(device, Place("device"))
+    assert loaded is not None
+    assert loaded.mig is not None
+    return loaded.mig
+
+
+def ids(names: Sequence[str], device: str = "a100-sxm4-40gb") -> list[str]:
+    """The instances of some profiles: profile:id."""
+    mig = mig_of(device)
+    profiles = [profile for name in names if (profile := mig.profile(name))]
+    assert len(profiles) == len(names)
+    return [f"{part.facts['mig_profile']}:{part.facts['mig_id']}" for part in instances(mig, profiles)]
+
+
+@pytest.mark.parametrize(
+    ("names", "placed"),
+    [
+        (["7g.40gb"], ["7g.40gb:0"]),
+        (["3g.20gb", "3g.20gb"], ["3g.20gb:1", "3g.20gb:2"]),
+        # As NVIDIA's own tools were seen to do it: the layouts "all-balanced", and one of each from the largest down.
+        (["1g.5gb", "1g.5gb", "2g.10gb", "3g.20gb"], ["3g.20gb:2", "2g.10gb:3", "1g.5gb:9", "1g.5gb:10"]),
+        (["4g.20gb", "2g.10gb", "1g.5gb"], ["4g.20gb:1", "2g.10gb:5", "1g.5gb:13"]),
+        (["1g.5gb"] * 7, [f"1g.5gb:{number}" for number in range(7, 14)]),
+        (["1g.10gb"] * 4, [f"1g.10gb:{number}" for number in range(3, 7)]),
+    ],
+)
+def test_places(names: list[str], placed: list[str]) -> None:
+    """Ids are those of the places that instances get, and order them."""
+    assert ids(names) == placed
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        (["4g.20gb", "4g.20gb"], "they take 8 compute slices, and the board has 7"),
+        (["3g.20gb", "3g.20gb", "1g.5gb"],
+         "there is no place for 1g.5gb beside 3g.20gb, 3g.20gb: memory slices are taken"),
+        (["1g.5gb+me", "1g.5gb+me"], "1g.5gb+me is there 2 times: at most 1"),
+        (["7g.40gb", "1g.5gb"], "they take 8 compute slices, and the board has 7"),
+    ],
+)  # fmt: skip
+def test_too_much(names: list[str], text: str) -> None:
+    """What does not fit is said."""
+    with pytest.raises(ValueError, match="^" + text.replace("+", r"\+") + "$"):
+        ids(names)
+
+
+@pytest.mark.parametrize("device", DIVIDED)
+@given(data=st.data())
+def test_any_instances(device: str, data: st.DataObject) -> None:
+    """Whatever fits has ids of its own, in order, and is within the board in every respect."""
+    mig = mig_of(device)
+    names = data.draw(st.lists(st.sampled_from([each.name for each in mig.profiles]), max_size=8))
+    profiles: list[MigProfile] = [profile for name in names if (profile := mig.profile(name))]
+    try:
+        parts = instances(mig, profiles)
+    except ValueError:
+        return
+    numbers = [int(part.facts["mig_id"]) for part in parts]
+    assert numbers == sorted(set(numbers))
+    assert sorted(part.facts["mig_profile"] for part in parts) == sorted(names)
+    assert sum(part.compute_share for part in parts) <= 1 + 1e-9
+    assert sum(profile.memory_slices for profile in profiles) <= mig.memory_slices
+
+
+@pytest.mark.parametrize("device", DIVIDED)
+def test_catalog(device: str) -> None:
+    """As many of each profile fit as NVIDIA says, and their names say what they have."""
+    mig = mig_of(device)
+    counts = [7, 1, 4, 3, 2, 1, 1]
+    assert len(mig.profiles) == len(counts)
+    for profile, count in zip(mig.profiles, counts, strict=True):
+        assert len(instances(mig, [profile] * count)) == count
+        with pytest.raises(ValueError, match=r"."):
+            instances(mig, [profile] * (count + 1))
+        slices, _, size = profile.name.removesuffix("+me").partition("g.")
+        assert int(slices) == profile.slices
+        assert profile.memory_bytes / 2**30 == pytest.approx(int(size.removesuffix("gb")), rel=0.13)
+
+
+def configured(pool: str) -> Configuration:
+    """A configuration of one pool."""
+    text = f"version: 1\nfleet:\n  pools:\n    - name: p\n      devices-per-node: 2\n{pool}"
+    return load(None, Files(environ={}), text=text)
+
+
+def test_pool() -> None:
+    """A pool says how all its devices are divided, a device how it is itself."""
+    fleet = configured(
+        "      device: h100\n      mig: [1g.10gb, 3g.40gb]\n      devices: [{index: 1, mig: []}]\n"
+    ).fleet
+    pool = fleet.pools[0]
+    assert [part.facts["mig_profile"] for part in pool.parts_of(0)] == ["3g.40gb", "1g.10gb"]
+    assert pool.parts_of(1) == ()
+    one = configured("      device: h100\n      devices: [{index: 1, mig: [7g.80gb]}]\n").fleet.pools[0]
+    assert [len(one.parts_of(index)) for index in range(2)] == [0, 1]
+    assert not configured("      device: h100\n").fleet.pools[0].has_parts
+
+
+@pytest.mark.parametrize(
+    ("pool", "problem"),
+    [
+        ("      device: h100\n      mig: [3g.40g]\n",
+         "configuration:7: mig: h100-sxm5-80gb has no profile '3g.40g'; did you mean '3g.40gb'?"),
+        ("      device: h100\n      mig: [4g.40gb, 4g.40gb]\n",
+         "configuration:7: mig: 4g.40gb, 4g.40gb do not fit on h100-sxm5-80gb: they take 8 compute slices, and "
+         "the board has 7"),
+        ("      device: l40s\n      devices:\n        - index: 0\n          mig: [1g.10gb]\n",
+         "configuration:9: mig: the device type l40s-48gb cannot be divided into instances"),
+    ],
+)  # fmt: skip
+def test_problems(pool: str, problem: str) -> None:
+    """What cannot be is told with its place."""
+    with pytest.raises(ConfigurationError) as caught:
+        configured(pool)
+    assert str(caught.value).splitlines() == [problem]
+
+
+def test_work_and_faults() -> None:
+    """Workloads and faults of the configuration may name instances; what cannot be is told with its place."""
+    more = (
+        "      device: h100\n      mig: [3g.40gb, 1g.10gb]\nworkloads:\n  base:\n"
+        '    - {name: a, devices: p-0/1/1, profile: "50:0:0", metrics: {memory: 4GiB}}\n'
+        "faults:\n  - {kind: xid, code: 31, devices: p-0/0/1}\n"
+    )
+    found = configured(more)
+    assert [each.devices for each in found.fleet.base] == [("p-0/1/1",)]
+    assert [each.devices for each in found.fleet.faults] == [("p-0/0/1",)]
+    with pytest.raises(ConfigurationError) as caught:
+        configured(more.replace("p-0/1/1", "p-0/1/2").replace("code: 31", "code: 79"))
+    assert str(caught.value).splitlines() == [
+        "configuration:10: devices: no part '2': p-0/1 has 2: 0 to 1",
+        "configuration:12: devices: XID 79 is of the whole device, and p-0/0/1 is a part: name p-0/0",
+    ]
+
+
+def test_told_apart(tmp_path: Path) -> None:
+    """An identity with lines of instances must show what tells them apart."""
+    identity = tmp_path / "own.yaml"
+    text = (
+        "name: own\nlabels:\n  - {name: gpu, value: '{index}'}\n  - {name: host, value: '{node}'}\nfamilies:\n"
+        "  - {name: own_usage, type: gauge, help: Usage., quantity: usage_ratio, format: go,\n"
+        "     level: LEVEL, labels: [LABEL]}\n"
+    )
+    pool = f"      device: h100\n      mig: [3g.40gb, 1g.10gb]\n      identity: {identity}\n"
+    for level in ("part", "unit"):
+        identity.write_text(text.replace("LEVEL", level).replace("LABEL", ""))
+        with pytest.raises(ConfigurationError) as caught:
+            configured(pool)
+        assert str(caught.value).endswith("tells them apart; give it a label with {part}")
+    identity.write_text(text.replace("LEVEL", "unit").replace("LABEL", "{name: part, value: '{part}', optional: true}"))
+    assert configured(pool).fleet.pools[0].has_parts
+    identity.write_text(text.replace("LEVEL", "whole").replace("LABEL", ""))
+    assert configured(pool).fleet.pools[0].has_parts

@@ -1,0 +1,397 @@
+"""A fleet that goes over to another configuration: who lives on, who begins, who ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from fakedev.sim.compiled import Machinery
+from fakedev.sim.events import ClearFault, Reload, Stamped
+from fakedev.sim.faults import faults
+from fakedev.sim.faults.kinds import KINDS
+from fakedev.sim.fleet import Fleet
+from fakedev.sim.record import Replay, event_line, head_line, read_record
+from fakedev.sim.workloads import intake as turnstile
+from fakedev.spec.device_types import DeviceType
+from fakedev.spec.errors import Refused
+from fakedev.spec.fault import FaultSpec
+from fakedev.spec.fleet import FleetSpec, NodeSpec, PoolSpec, WorkloadSpec
+from fakedev.spec.record_head import RecordHead
+from tests.support.board_checks import changed
+from tests.support.faulty_fleets import boards_of, inject
+from tests.support.fleets import (
+    BOARD,
+    WorkloadSeries,
+    advance,
+    ended,
+    labels_of,
+    loads,
+    make_fleet,
+    start,
+    stop,
+    workload,
+)
+
+SOURCE = RecordHead("1", 0.0)
+OTHER = replace(BOARD, name="other")
+
+
+def pool(name: str, nodes: Sequence[str], devices: int = 2, device_type: DeviceType = BOARD, **more: Any) -> PoolSpec:
+    """A pool of named nodes."""
+    return PoolSpec(name, tuple(NodeSpec(each) for each in nodes), device_type, devices, **more)
+
+
+def reload(fleet: Fleet, *pools: PoolSpec, base: Sequence[WorkloadSpec] | None = None, **more: Any) -> Stamped:
+    """Go over to these pools, from the next tick on."""
+    kept = fleet.spec.base if base is None else tuple(base)
+    return fleet.apply(Reload(Machinery(replace(fleet.spec, pools=pools, base=kept, **more)), SOURCE))
+
+
+def shown(fleet: Fleet, pool_name: str = "") -> dict[str, list[str]]:
+    """All quantities of each device as exporters show them, by its name; of one pool only, when it is named."""
+    level = fleet.shown.levels["device"]
+    found = {}
+    for node in fleet.roster.nodes:
+        if pool_name in ("", node.pool.name):
+            for place in node.devices:
+                values = [(each, level.arrays[each][place], level.has(each, place)) for each in sorted(level.arrays)]
+                found[fleet.roster.unit_name(place)] = [f"{name} {value!r} {has}" for name, value, has in values]
+    return found
+
+
+class DeviceTests(SynchronousTestCase):
+    """Devices are found by pool, node, index and the name of their type."""
+
+    def test_untouched_devices_do_not_notice(self) -> None:
+        """Nodes that come before, between and after them change nothing in any tick."""
+        one, other = (make_fleet(pool("p", ["a", "b"]), seed=5) for _ in range(2))
+        for fleet in (one, other):
+            start(fleet, "*/0", "40:20:7,90:5:3", repeat=0, pod="train")
+            start(fleet, "b/1", "30:5:0", metrics={"memory": "20:5:0"})
+            advance(fleet, 5)
+        reload(one, pool("q", ["x", "y"], 3), pool("p", ["new", "b", "a", "last"]))
+        for _ in range(20):
+            one.advance()
+            other.advance()
+            seen, expected = shown(one), shown(other)
+            self.assertEqual({name: seen[name] for name in expected}, expected)
+        self.assertEqual(labels_of(one, "b", ["pod", "uuid"]), labels_of(other, "b", ["pod", "uuid"]))
+
+    def test_it_takes_effect_in_the_next_tick(self) -> None:
+        """The tick that is shown stays as it is."""
+        fleet = make_fleet(pool("p", ["a"]))
+        advance(fleet, 3)
+        before = fleet.state
+        reload(fleet, pool("p", ["a", "b"]))
+        self.assertIs(fleet.state, before)
+        self.assertEqual(fleet.roster.device_count, 2)
+        fleet.advance()
+        self.assertEqual((fleet.roster.device_count, len(fleet.power_watts), fleet.state.tick), (4, 4, 4))
+
+    def test_new_devices_begin(self) -> None:
+        """Their counters begin at 0, and they were created now."""
+        fleet = make_fleet(pool("p", ["a"]), epoch_seconds=1000.0)
+        advance(fleet, 10)
+        reload(fleet, pool("p", ["a", "b"]))
+        fleet.advance()
+        self.assertEqual(fleet.energy_joules.tolist(), [550.0, 550.0, 50.0, 50.0])
+        self.assertEqual(fleet.created_seconds.tolist(), [1000.0, 1000.0, 1010.0, 1010.0])
+        reload(fleet, pool("p", ["b", "a"]))
+        fleet.advance()
+        self.assertEqual(fleet.created_seconds.tolist(), [1010.0, 1010.0, 1000.0, 1000.0])
+
+    def test_another_pool_type_or_index_is_another_device(self) -> None:
+        """Only all four names together make a device the same."""
+        for pools in ([pool("q", ["a"])], [pool("p", ["a"], device_type=OTHER)], [pool("p", ["b"])]):
+            fleet = make_fleet(pool("p", ["a"]))
+            advance(fleet, 4)
+            reload(fleet, *pools)
+            fleet.advance()
+            self.assertEqual(fleet.energy_joules.tolist(), [50.0, 50.0], pools)
+
+    def test_more_and_fewer_devices_of_a_node(self) -> None:
+        """By their index."""
+        fleet = make_fleet(pool("p", ["a", "b"], 2))
+        advance(fleet, 1)
+        for count in (4, 1):
+            reload(fleet, pool("p", ["a", "b"], count))
+            fleet.advance()
+        self.assertEqual(fleet.energy_joules.tolist(), [150.0, 150.0])
+
+    def test_a_type_whose_numbers_change(self) -> None:
+        """Counters go on, with the new numbers."""
+        fleet = make_fleet(pool("p", ["a"]))
+        advance(fleet, 2)
+        ranges = dict(BOARD.ranges)
+        ranges["power_watts"] = replace(ranges["power_watts"], low=80.0)
+        reload(fleet, pool("p", ["a"], device_type=replace(BOARD, ranges=ranges)))
+        fleet.advance()
+        self.assertEqual((fleet.power_watts[0], fleet.energy_joules[0]), (80.0, 180.0))
+
+    def test_conditions_stay(self) -> None:
+        """What is done to a device from outside follows it."""
+        fleet = make_fleet(pool("p", ["a", "b"]))
+        relations = fleet.machinery.relations
+        lost = changed(relations.conditions, "lost", 4, np.array([3]), 1.0)
+        relations.change_conditions(lost)
+        advance(fleet, 2)
+        reload(fleet, pool("p", ["b"]))
+        fleet.advance()
+        self.assertEqual(fleet.lost.tolist(), [0.0, 1.0])
+        self.assertEqual(fleet.energy_joules.tolist(), [150.0, 0.0])
+
+    def test_what_cannot_be(self) -> None:
+        """What its history is made from stays; a workload of the configuration must fit."""
+        fleet = make_fleet(pool("p", ["a"]))
+        for change in ({"seed": 2}, {"tick_seconds": 2.0}, {"epoch_seconds": 5.0}):
+            with self.assertRaisesRegex(Refused, "cannot be changed by a reload"):
+                reload(fleet, pool("p", ["a"]), **change)
+        with self.assertRaisesRegex(Refused, "no node 'c'"):
+            reload(fleet, pool("p", ["a", "b"]), base=[workload("c/0")])
+        fleet.advance()
+        self.assertEqual(fleet.roster.device_count, 2)
+
+
+class WorkloadTests(SynchronousTestCase):
+    """Workloads live on with their devices."""
+
+    def test_lost_devices(self) -> None:
+        """Whoever has one ends with the reason; the others go on."""
+        fleet = make_fleet(pool("p", ["a", "b"]))
+        start(fleet, "*/*")
+        stays = start(fleet, "a/1", "60:0:0")
+        gone = start(fleet, "b/1", "10:0:0", pod="x")
+        fleet.advance()
+        reload(fleet, pool("p", ["a"]))
+        text = "Device b/{} is no longer in the fleet, terminated"
+        self.assertEqual(ended(fleet), [(2, "w1", 1, text.format(0)), (2, gone, 1, text.format(1))])
+        self.assertEqual((list(fleet.workloads.by_id), loads(fleet)), ([stays], [0.0, 60.0]))
+        stop(fleet, stays)
+        self.assertEqual(ended(fleet), [(3, stays, 0, "stopped")])
+
+    def test_what_came_and_went_in_the_same_tick(self) -> None:
+        """Events before the reload count by the fleet that was."""
+        fleet = make_fleet(pool("p", ["a", "b"]))
+        early = start(fleet, "b/0")
+        fleet.advance()
+        stop(fleet, early)
+        late = start(fleet, "b/1")
+        reload(fleet, pool("p", ["c", "b"], 1))
+        after = start(fleet, "b/0", "30:0:0")
+        self.assertEqual(
+            ended(fleet),
+            [(2, early, 0, "stopped"), (2, late, 1, "Device b/1 is no longer in the fleet, terminated")],
+        )
+        self.assertEqual((loads(fleet), list(fleet.workloads.by_id)), ([0.0, 30.0], [after]))
+
+    def test_base_workloads(self) -> None:
+        """Those that are the same live on, on the devices that their words name now; others end and begin."""
+        every, old, new = workload("all", "10:0:0"), workload("a/0", "20:0:0"), workload("b/0", "30:0:0")
+        fleet = make_fleet(pool("p", ["a"]), base=(every, old))
+        advance(fleet, 3)
+        reload(fleet, pool("p", ["b", "a"]), base=[new, every])
+        self.assertEqual(ended(fleet), [(4, "base-work-2", 0, "no longer in the configuration")])
+        self.assertEqual(loads(fleet), [40.0, 10.0, 10.0, 10.0])
+        runs = {each.workload_id: (each.start_seconds, each.devices.tolist()) for each in fleet.workloads.running()}
+        self.assertEqual(runs, {"base-work": (0.0, [0, 1, 2, 3]), "base-work-2": (3.0, [0])})
+        reload(fleet, pool("p", ["a"]), base=[every])
+        self.assertEqual(ended(fleet), [(5, "base-work-2", 0, "no longer in the configuration")])
+        self.assertEqual(loads(fleet), [10.0, 10.0])
+
+    def test_room(self) -> None:
+        """A reload with more workloads than there may be is refused; room for those that come is kept until they do."""
+        self.patch(turnstile, "MOST_WORKLOADS", 3)
+        fleet = make_fleet(pool("p", ["a"]), base=(workload("a/0"),))
+        fleet.advance()
+        running = start(fleet, "a/1")
+        with self.assertRaisesRegex(Refused, "2 workloads are there, and 2 more would come: at most 3 can be"):
+            reload(fleet, pool("p", ["a"]), base=[workload("a/0"), workload("a/1"), workload("a/*")])
+        reload(fleet, pool("p", ["a"]), base=[workload("a/0"), workload("a/*")])
+        with self.assertRaisesRegex(Refused, "there are 3 workloads already"):
+            start(fleet, "a/0")
+        stop(fleet, running)
+        fleet.advance()
+        self.assertEqual(list(fleet.workloads.by_id), ["base-work", "base-work-2"])
+        start(fleet, "a/0")
+
+    def test_a_base_workload_that_is_over_stays_over(self) -> None:
+        """A reload does not start it again."""
+        short = workload("a/0", "50:0:1")
+        fleet = make_fleet(pool("p", ["a"]), base=(short,))
+        self.assertEqual(ended(fleet), [(1, "base-work", 0, "OK")])
+        reload(fleet, pool("p", ["a", "b"]))
+        self.assertEqual((ended(fleet, 2), loads(fleet)), ([], [0.0] * 4))
+
+    def test_workload_series_follow(self) -> None:
+        """Their labels name the devices that a workload has now, also where others stand in the same places."""
+        fleet = make_fleet(pool("p", ["a", "b"]), base=(workload("all"),))
+        series = WorkloadSeries(fleet)
+        self.assertIn(b'node="a"', series.render())
+        reload(fleet, pool("p", ["c", "b"]))
+        fleet.advance()
+        page = series.render()
+        self.assertEqual((page.count(b'node="a"'), page.count(b'node="c"'), page.count(b'node="b"')), (0, 2, 2))
+
+    def test_labels_follow(self) -> None:
+        """Pods stay on their devices, and the first of several stays the first."""
+        fleet = make_fleet(pool("p", ["a", "b"]))
+        first = start(fleet, "b/0", pod="one")
+        start(fleet, "b/*", pod="two")
+        advance(fleet, 2)
+        version = fleet.state.labels_version
+        reload(fleet, pool("p", ["b", "c", "a"]))
+        fleet.advance()
+        self.assertEqual(labels_of(fleet, "b", ["pod"]), [("one",), ("two",)])
+        self.assertGreater(fleet.state.labels_version, version)
+        stop(fleet, first)
+        advance(fleet, 2)
+        self.assertEqual(labels_of(fleet, "b", ["pod"]), [("two",), ("two",)])
+        self.assertEqual(labels_of(fleet, "a", ["pod"]), [("",), ("",)])
+
+    def test_limits(self) -> None:
+        """Limits stay; one of something that no device has any longer limits nothing."""
+        fleet = make_fleet(pool("p", ["a", "b"]))
+        start(fleet, "b/0", "10:0:2,90:0:0", limits={"power_watts": 150})
+        start(fleet, "b/1", "95:0:0", limits={"pcie_tx_bytes_per_second": 1000})
+        fleet.advance()
+        less = {name: each for name, each in BOARD.ranges.items() if name != "pcie_tx_bytes_per_second"}
+        reload(fleet, pool("p", ["b"], device_type=replace(BOARD, ranges=less)))
+        self.assertEqual(ended(fleet, 4), [(3, "w1", 1, "Limit power_watts reached, terminated")])
+        self.assertEqual(loads(fleet), [0.0, 95.0])
+
+
+class FaultTests(SynchronousTestCase):
+    """Faults follow their devices."""
+
+    def test_every_kind(self) -> None:
+        """A device under a fault shows what it would have shown without any reload; so does the page of its node."""
+        for kind in KINDS.values():
+            with self.subTest(kind=kind.name):
+                values = {each.name: each.default or each.high for each in kind.parameters if not each.instead_of}
+                values |= {"xid": {"code": 79}, "power-cap": {"watts": 300}}.get(kind.name, {})
+                moving, still = (make_fleet(boards_of("h100", nodes=2), seed=4) for _ in range(2))
+                for fleet in (moving, still):
+                    start(fleet, "*/*", "60:20:0", pod="train")
+                    advance(fleet, 3)
+                    inject(fleet, kind=kind.name, devices=["dgx-1/0"], every=4.0, probability=0.6, **values)
+                    advance(fleet, 3)
+                for fleet in (moving, still):
+                    if "w1" in fleet.workloads.by_id:
+                        stop(fleet, "w1")
+                dgx = moving.spec.pools[0]
+                reload(moving, pool("other", ["x"]), replace(dgx, nodes=dgx.nodes[::-1]))
+                for _ in range(12):
+                    moving.advance()
+                    still.advance()
+                    self.assertEqual(shown(moving, "dgx"), shown(still, "dgx"))
+                    names = frozenset(["dgx-1"])
+                    self.assertEqual(moving.troubles.of(names), still.troubles.of(names))
+                    self.assertIsNone(moving.troubles.of(frozenset(["x"])))
+                    for node in still.roster.nodes:
+                        moved = moving.roster.node(node.name)
+                        assert moved is not None
+                        self.assertEqual(moving.shared_facts(moved), still.shared_facts(node))
+
+    def test_faults_without_devices_are_over(self) -> None:
+        """Those that have some left go on with them."""
+        fleet = make_fleet(boards_of("h100", nodes=2))
+        inject(fleet, kind="lost", devices=["dgx-0/0"])
+        both = inject(fleet, kind="lost", devices=["*/1"])
+        fleet.advance()
+        dgx = fleet.spec.pools[0]
+        reload(fleet, replace(dgx, nodes=dgx.nodes[1:]))
+        advance(fleet, 2)
+        self.assertEqual((list(fleet.faults.by_id), fleet.lost.tolist()), ([both], [0.0, 1.0]))
+
+    def test_faults_of_the_configuration(self) -> None:
+        """The same ones go on, on what their words name now; others end and begin."""
+        some = {word: FaultSpec("lost", (word,)) for word in ("*/0", "dgx-0/1", "dgx-1/1")}
+        fleet = make_fleet(boards_of("h100"), faults=(some["*/0"], some["dgx-0/1"]))
+        fleet.advance()
+        self.assertEqual(fleet.lost.tolist(), [1.0, 1.0])
+        reload(fleet, boards_of("h100", nodes=2), faults=(some["dgx-1/1"], some["*/0"]))
+        fleet.advance()
+        self.assertEqual(fleet.lost.tolist(), [1.0, 0.0, 1.0, 1.0])
+
+    def test_a_fault_of_the_configuration_that_is_cleared(self) -> None:
+        """Somebody clears it before the reload that takes it away."""
+        fleet = make_fleet(boards_of("h100"), faults=(FaultSpec("lost", ("dgx-0/1",)),))
+        fleet.advance()
+        fleet.apply(ClearFault("config-1"))
+        reload(fleet, boards_of("h100"), faults=())
+        fleet.advance()
+        self.assertEqual((fleet.lost.tolist(), dict(fleet.faults.by_id)), ([0.0, 0.0], {}))
+
+    def test_room(self) -> None:
+        """As of workloads: a reload with too many faults is refused, and room is kept."""
+        self.patch(faults, "MOST_FAULTS", 2)
+        fleet = make_fleet(boards_of("h100"))
+        inject(fleet, kind="nan", devices="dgx-0/0")
+        some = tuple(FaultSpec(kind, ("dgx-0/0",)) for kind in ("absent", "frozen"))
+        with self.assertRaisesRegex(Refused, "1 faults are there, and 2 more would come: at most 2 can be"):
+            reload(fleet, boards_of("h100"), faults=some)
+        reload(fleet, boards_of("h100"), faults=some[:1])
+        with self.assertRaisesRegex(Refused, "there are 2 faults already"):
+            inject(fleet, kind="nan", devices="dgx-0/1")
+        fleet.advance()
+        self.assertEqual(list(fleet.faults.by_id), ["f1", "config-1"])
+        self.assertIn("reload", [each.kind for each in fleet.happenings.last(20)])
+
+
+class RecordTests(SynchronousTestCase):
+    """A reload is an event: recorded, and run again."""
+
+    def test_record_and_replay(self) -> None:
+        """The same in every tick."""
+        specs = {"first": FleetSpec((pool("p", ["a", "b"]),)), "second": FleetSpec((pool("p", ["b", "c"]),))}
+        lines = [head_line(SOURCE)]
+        fleet = Fleet(specs["first"], lambda stamped: lines.append(event_line(stamped)))
+        start(fleet, "b/0", "40:30:0")
+        advance(fleet, 2)
+        fleet.apply(Reload(Machinery(specs["second"]), replace(SOURCE, config="second")))
+        start(fleet, "a/1")
+        advance(fleet, 2)
+        start(fleet, "c/1", "30:10:0")
+        fleet.advance()
+        _, events = read_record(b"".join(lines), lambda source: Machinery(specs[str(source.config)]))
+        again, replay = Fleet(specs["first"]), Replay(events)
+        for _ in range(5):
+            replay.advance(again)
+        self.assertEqual(shown(again), shown(fleet))
+        with self.assertRaisesRegex(Refused, "line 3: a reload cannot be run again here"):
+            read_record(b"".join(lines))
+
+
+NODES = st.lists(st.sampled_from("abcdef"), min_size=1, max_size=6, unique=True)
+
+
+class InvariantTests(SynchronousTestCase):
+    """Whatever the fleets are."""
+
+    @settings(max_examples=40, deadline=None)
+    @given(st.lists(NODES, min_size=2, max_size=5))
+    def test_who_is_always_there_has_one_history(self, fleets: list[list[str]]) -> None:
+        """A node of all configurations shows what it would have shown without any reload."""
+        common = set.intersection(*map(set, fleets))
+        base = (workload("*/*", "30:20:4,70:10:3", repeat=0),)
+        moving, still = (make_fleet(pool("p", fleets[0]), base=base, seed=3) for _ in range(2))
+        for node in sorted(common):
+            for fleet in (moving, still):
+                start(fleet, f"{node}/1", "20:10:0", pod="p")
+        for nodes in fleets[1:]:
+            advance(moving, 3)
+            advance(still, 3)
+            reload(moving, pool("p", nodes))
+        advance(moving, 3)
+        advance(still, 3)
+        seen, expected = shown(moving), shown(still)
+        for node in common:
+            for index in range(2):
+                self.assertEqual(seen[f"{node}/{index}"], expected[f"{node}/{index}"])
+        self.assertEqual(len(seen), 2 * len(fleets[-1]))

@@ -1,0 +1,245 @@
+"""Churn: workloads that come to nodes by themselves, as often and as long as the configuration says."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any
+
+import pytest
+from twisted.trial.unittest import SynchronousTestCase
+
+from fakedev.sim.entities.roster import Roster
+from fakedev.sim.events import Stamped, StopWorkload
+from fakedev.sim.fleet import Fleet
+from fakedev.sim.record import Replay
+from fakedev.sim.workloads.churn import Arrival, Churn, origin_of
+from fakedev.spec.fleet import ChurnKind, ChurnSpec, FleetSpec
+from tests.sim.test_reload import reload
+from tests.support.configurations import loaded, problems
+from tests.support.faulty_fleets import cleared, inject
+from tests.support.fleets import advance, labels_of, make_fleet, pool_of, start, workload
+from tests.support.shards import page
+
+
+def kind(name: str = "serve", seconds: tuple[float, float] = (10.0, 10.0), **more: Any) -> ChurnKind:
+    """A kind of workload that comes and goes."""
+    return ChurnKind(workload(profile="60:20", name=name, repeat=0, namespace="ml", container="c"), *seconds, **more)
+
+
+def churning(per_second: float = 0.2, *kinds: ChurnKind, nodes: int = 2, **more: Any) -> Fleet:
+    """A fleet of nodes of four boards to which workloads come."""
+    return make_fleet(pool_of(nodes=nodes, churn=ChurnSpec(per_second, kinds or (kind(),))), **more)
+
+
+def pods(fleet: Fleet, node: str = "dgx-0") -> list[str]:
+    """The pod of each device of a node."""
+    return [pod for (pod,) in labels_of(fleet, node, ["pod"])]
+
+
+class ArrivalTests(SynchronousTestCase):
+    """What is drawn: 50 nodes over an hour of ticks, on devices that are never full."""
+
+    def setUp(self) -> None:
+        """Two kinds, one of them three times as often."""
+        self.kinds = (
+            kind("job", (60.0, 6000.0), counts=(1, 2, 4), is_job=True),
+            kind("serve", (600.0, 600.0), weight=3.0),
+        )
+        self.arrivals = self.drawn(0.05)
+
+    def drawn(self, per_second: float, seed: int = 1, ticks: int = 3600) -> list[Arrival]:
+        """All that come in some ticks of a second."""
+        roster = Roster([pool_of(nodes=50, devices_per_node=32, churn=ChurnSpec(per_second, self.kinds))])
+        churn = Churn(seed, 1.0, roster)
+        return [arrival for tick in range(1, ticks + 1) for arrival in churn.of_tick(tick, lambda device: True)]
+
+    def assert_about(self, found: float, expected: float, deviation: float) -> None:
+        """Within four standard deviations: a fair draw fails once in 16,000 times, and this one is always the same."""
+        self.assertLess(abs(found - expected), 4 * deviation, f"{found} is not about {expected} +/- {deviation}")
+
+    def test_rate(self) -> None:
+        """As many come as the rate says, evenly over time and nodes."""
+        expected = 0.05 * 3600 * 50
+        self.assert_about(len(self.arrivals), expected, math.sqrt(expected))
+        by_node = Counter(each.workload.devices[0].partition("/")[0] for each in self.arrivals)
+        spread = sum((count - expected / 50) ** 2 for count in by_node.values()) / 50
+        self.assert_about(spread, expected / 50, expected / 50 * math.sqrt(2 / 50))
+        expected = 0.9 * 600 * 50
+        self.assert_about(len(self.drawn(0.9, ticks=600)), expected, math.sqrt(expected))
+
+    def test_kinds(self) -> None:
+        """Each comes by its weight, wants one of its numbers of devices, and lasts between its times."""
+        jobs = [each.workload for each in self.arrivals if each.workload.name == "job"]
+        count = len(self.arrivals)
+        self.assert_about(len(jobs), count / 4, math.sqrt(count * 3 / 16))
+        for devices, times in Counter(len(each.devices) for each in jobs).items():
+            self.assertIn(devices, (1, 2, 4))
+            self.assert_about(times, len(jobs) / 3, math.sqrt(len(jobs) * 2 / 9))
+        lasts = [each.ttl_seconds for each in jobs]
+        self.assertTrue(60 <= min(lasts) < 66 and 5450 < max(lasts) <= 6000, (min(lasts), max(lasts)))
+        self.assert_about(sum(each < 600 for each in lasts), len(jobs) / 2, math.sqrt(len(jobs)) / 2)
+        self.assertEqual({each.workload.ttl_seconds for each in self.arrivals} - set(lasts), {600.0})
+
+    def test_names(self) -> None:
+        """Pods are named as Kubernetes names them: those of a deployment share a hash, those of jobs have their own."""
+        names: dict[str, set[str]] = {"job": set(), "serve": set()}
+        for each in self.arrivals:
+            names[each.workload.name].add(each.workload.pod)
+        for each in names["serve"]:
+            self.assertRegex(each, "^serve-[b-z2-9]{10}-[b-z2-9]{5}$")
+        for each in names["job"]:
+            self.assertRegex(each, "^job-[0-9]{5}-[b-z2-9]{5}$")
+        self.assertEqual(len({each.rpartition("-")[0] for each in names["serve"]}), 1)
+        self.assertGreater(len(names["serve"] | names["job"]), len(self.arrivals) * 0.999)
+
+    def test_a_function_of_seed_names_and_tick(self) -> None:
+        """The same again; another with another seed; other pools and nodes change nothing."""
+        self.assertEqual(self.drawn(0.05), self.arrivals)
+        self.assertNotEqual(self.drawn(0.05, seed=2), self.arrivals)
+        more = pool_of("other", nodes=3, churn=ChurnSpec(0.05, self.kinds))
+        roster = Roster([more, pool_of(nodes=60, devices_per_node=32, churn=ChurnSpec(0.05, self.kinds))])
+        churn = Churn(1, 1.0, roster)
+        found = [each for tick in range(1, 601) for each in churn.of_tick(tick, lambda device: True)]
+        ours = [each for each in found if each in self.arrivals]
+        self.assertEqual(ours, [each for each in self.arrivals if int(each.workload_id.split("-")[3]) <= 600])
+
+
+class FleetTests(SynchronousTestCase):
+    """Workloads that come by themselves are workloads as all others."""
+
+    def test_devices_are_not_shared(self) -> None:
+        """One comes only where enough devices have no pod; each goes when its time is over."""
+        fleet = churning(0.9, kind(counts=(1, 3), seconds=(3.0, 20.0)))
+        started = ended = 0
+        for _ in range(100):
+            for verdict in fleet.advance():
+                self.assertEqual((verdict.code, verdict.text), (0, "time to live is over"))
+                ended += 1
+            on = Counter(device for each in fleet.workloads.by_id.values() for device in each.devices.tolist())
+            self.assertLessEqual(max(on.values(), default=0), 1)
+            shown = sum(pod != "" for node in ("dgx-0", "dgx-1") for pod in pods(fleet, node))
+            self.assertEqual(shown, len(on))
+        kinds = Counter((each.kind, each.cause) for each in fleet.happenings.last(10_000))
+        started = kinds["start", "churn"]
+        self.assertEqual(started - ended, len(fleet.workloads.by_id))
+        self.assertGreater(ended, 20)
+        self.assertEqual(kinds["ended", ""], ended)
+
+    def test_pods_of_others(self) -> None:
+        """A device that another pod has is not taken; work without a pod is in nobody's way."""
+        fleet = churning(0.9, kind(seconds=(1e6, 1e6)), nodes=1)
+        start(fleet, "dgx-0/0", pod="mine")
+        start(fleet, "dgx-0/1")
+        advance(fleet, 60)
+        self.assertEqual(pods(fleet)[0], "mine")
+        self.assertNotIn("", pods(fleet))
+        self.assertEqual(len(fleet.workloads.by_id), 5)
+
+    def test_lost_devices(self) -> None:
+        """What runs there ends, and nothing comes before they are back."""
+        fleet = churning(0.9, kind(seconds=(1e6, 1e6)), nodes=1)
+        advance(fleet, 30)
+        fault = inject(fleet, kind="lost", devices=["dgx-0/2"])
+        told = [verdict for _ in range(30) for verdict in fleet.advance()]
+        self.assertEqual([(each.code, each.text) for each in told], [(1, "Device dgx-0/2 lost, terminated")])
+        self.assertEqual([pod == "" for pod in pods(fleet)], [False, False, True, False])
+        cleared(fleet, fault, 30)
+        self.assertNotIn("", pods(fleet))
+
+    def test_record_and_replay(self) -> None:
+        """It needs no events, and goes with those that there are: the same bytes again."""
+        spec = FleetSpec((pool_of(nodes=2, churn=ChurnSpec(0.5, (kind(seconds=(2.0, 9.0)),))),), seed=5)
+        events: list[Stamped] = []
+        fleet = Fleet(spec, events.append)
+        seen = []
+        for tick in range(40):
+            if tick == 20:
+                start(fleet, "dgx-1/*", "30:10", pod="mine")
+                fleet.apply(StopWorkload(next(iter(fleet.workloads.by_id))))
+            fleet.advance()
+            seen.append(page(fleet, "dcgm@4.8.2"))
+        again, replay = Fleet(spec), Replay(events)
+        for expected in seen:
+            replay.advance(again)
+            self.assertEqual(page(again, "dcgm@4.8.2"), expected)
+
+    def test_reload(self) -> None:
+        """What runs goes on when the rate is another, or none."""
+        fleet = churning(0.9, kind(seconds=(50.0, 50.0)), nodes=1)
+        advance(fleet, 30)
+        before = pods(fleet)
+        self.assertNotIn("", before)
+        reload(fleet, pool_of(nodes=1))
+        advance(fleet, 5)
+        self.assertEqual(pods(fleet), before)
+        advance(fleet, 60)
+        self.assertEqual(pods(fleet), [""] * 4)
+
+    def test_room(self) -> None:
+        """Where the fleet takes no more workloads, none comes."""
+        fleet = churning(0.9)
+        fleet.turnstile.reserve(100_000)
+        advance(fleet, 20)
+        self.assertEqual(fleet.workloads.by_id, {})
+
+    def test_origins(self) -> None:
+        """Ids say where workloads come from."""
+        fleet = churning(0.9, base=(workload(),), nodes=1)
+        start(fleet, "card1")
+        advance(fleet, 10)
+        self.assertEqual({origin_of(each) for each in fleet.workloads.by_id}, {"churn", "configuration", "request"})
+
+
+def _fleet(churn: str, nodes: int = 2) -> str:
+    return f"fleet: {{pools: [{{name: a, nodes: {nodes}, device: h100, identity: dcgm, churn: {churn}}}]}}\n"
+
+
+def test_configuration() -> None:
+    """Rate, kinds and their defaults."""
+    (pool,) = loaded(
+        _fleet("{rate: 6/h, workloads: [{name: t, profile: '90:5', devices: [4, 8], lasts: [30m, 6h], pods: job, "
+               "weight: 2, metrics: {memory: 40GiB}, namespace: n}, {name: s, profile: inference, lasts: 10m}]}")
+    ).fleet.pools  # fmt: skip
+    assert pool.churn is not None
+    assert pool.churn.per_second == 6 / 3600
+    first, second = pool.churn.kinds
+    assert (first.counts, first.least_seconds, first.most_seconds, first.weight) == ((4, 8), 1800, 21600, 2)
+    assert (first.is_job, first.workload.namespace, first.workload.container) == (True, "n", "t")
+    assert (second.counts, second.least_seconds, second.most_seconds) == ((1,), 600, 600)
+    assert (second.workload.repeat, second.workload.namespace, len(first.workload.uses)) == (0, "default", 1)
+    (plain,) = loaded(_fleet("{rate: 1/d}")).fleet.pools
+    assert plain.churn is not None
+    assert [each.workload.name for each in plain.churn.kinds] == ["train", "serve", "notebook"]
+
+
+@pytest.mark.parametrize(
+    ("churn", "expected"),
+    [
+        ("{}", "fleet.pools.0.churn: 'rate' is missing: How many come to each node, on the average, as 6/h."),
+        ("{rate: 6}", "fleet.pools.0.churn.rate: '6' is no rate: give a number above 0 with /s, /m, /h or /d, as 6/h"),
+        ("{rate: 2/s}", "rate: 2 come to a node in a tick: at most 1 can"),
+        ("{rate: 6/h, workloads: [{name: a, profile: '5', lasts: [2h, 1h]}]}",
+         "lasts: give a duration, or the shortest and the longest, as [10m, 4h]"),
+        ("{rate: 6/h, workloads: [{name: a, lasts: 1h}]}",
+         "fleet.pools.0.churn.workloads.0: 'profile' is missing: Activities, as load:fluctuation:seconds with commas "
+         "between them, or as a list; a recorded series; a schedule of utilization; or a profile by name "
+         "(doc/simulation.md)."),
+        ("{rate: 6/h, workloads: [{name: a, profile: '5', lasts: 1h, devices: 9}]}",
+         "devices: the nodes have 8, so that it never comes"),
+        ("{rate: 6/h, workloads: [{name: a, profile: '5', lasts: 1h, kind: tensr}]}",
+         "kind: no kind of work 'tensr'; did you mean tensor?"),
+        ("{rate: 6/h, workloads: [{name: a, profile: '5', lasts: 1h, weight: 0}]}",
+         "workloads: all have the weight 0, so that none comes"),
+    ],
+)  # fmt: skip
+def test_problems(churn: str, expected: str) -> None:
+    """What cannot be is told with its place."""
+    assert problems(_fleet(churn)) == [f"f.yaml:1: {expected}"]
+
+
+def test_too_many_for_the_fleet() -> None:
+    """Arrivals are bounded for the whole fleet, too."""
+    assert problems(_fleet("{rate: 1/s}", nodes=200)) == [
+        "f.yaml:1: rate: 200 come to the fleet in a tick: at most 100 can"
+    ]

@@ -1,0 +1,353 @@
+"""Workloads from the fields of a request: what is taken, and what each fault is called."""
+
+from __future__ import annotations
+
+from ast import literal_eval
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fakedev.spec.errors import FieldError
+from fakedev.spec.fleet import FOREVER, Activity, MetricUse, WorkloadSpec
+from fakedev.spec.metrics_of_work import ASKABLE, WITHOUT_SHARES
+from fakedev.spec.value_functions import Function
+from fakedev.spec.workload_fields import FIELDS, fields_of_workload, workload_from_fields
+
+NO_SIZE = "is no size: give bytes, or a number with kB, MB, GB, KiB, MiB, GiB or TiB"
+NO_SIZE_HERE = "must be a number, in the unit that it is shown in"
+GOOD: dict[str, object] = {"name": "train", "devices": "card0", "profile": "98:1:0"}
+
+
+def made(**fields: object) -> WorkloadSpec:
+    """A workload with these fields beside good ones; a dash in a name is written ``_``."""
+    return workload_from_fields(GOOD | {name.replace("_", "-"): value for name, value in fields.items()})
+
+
+class TestTaken:
+    """What a request may say."""
+
+    def test_the_least(self) -> None:
+        """Name, devices and profile: all else has a default, once through and no limits."""
+        assert made() == WorkloadSpec("train", ("card0",), (Activity(98, 1, FOREVER),), repeat=1)
+
+    def test_everything(self) -> None:
+        """All fields at once."""
+        assert set(FIELDS) == {
+            "name", "devices", "profile", "repeat", "seconds-of", "kind", "node", "pod", "namespace", "container",
+            "limits", "run-time-limit", "ttl", "metrics", "measured-frequency", "measured-capability",
+            "faults",
+        }  # fmt: skip
+        spec = made(
+            devices="dgx-0/1, dgx-0/2", profile="10:2:30,95:5:600", repeat=3,
+            seconds_of="work", kind="tensor", node="dgx-0", pod="p",
+            namespace="n", container="c", limits={"memory": 10**9, "power": 300.5}, run_time_limit="5m", ttl=3600,
+            metrics={"memory": "40GiB", "fabric-tx?": "30%:5%:60"}, measured_frequency=1755, measured_capability=1.5,
+            faults=[{"kind": "hang", "every": 60}],
+        )  # fmt: skip
+        assert spec == WorkloadSpec(
+            "train", ("dgx-0/1", "dgx-0/2"), (Activity(10, 2, 30), Activity(95, 5, 600)), 3,
+            "tensor", True, "dgx-0", "p", "n", "c",
+            (("memory", 1e9), ("power", 300.5)), 300, 3600,
+            (
+                MetricUse("memory_used_bytes", (Activity(40 * 2**30),)),
+                MetricUse("fabric_tx_bytes_per_second", (Activity(30, 5, 60),), True, is_optional=True),
+            ),
+            1755, 1.5, ({"kind": "hang", "every": 60},),
+        )  # fmt: skip
+
+    @pytest.mark.parametrize(
+        "profile",
+        [
+            "40:2:5,60:0:0",
+            [[40, 2, 5], [60]],
+            [(40, 2, 5), (60, 0, 0)],
+            [{"load": 40, "fluctuation": 2, "seconds": 5}, {"load": 60}],
+            [{"seconds": 5, "fluctuation": 2.0, "load": 40.0}, [60, 0]],
+        ],
+    )
+    def test_ways_to_write_a_profile(self, profile: object) -> None:
+        """As text, as lists, as objects: what is left out is 0."""
+        assert made(profile=profile).activities == (Activity(40, 2, 5), Activity(60, 0, FOREVER))
+
+    @pytest.mark.parametrize(
+        "profile",
+        [
+            "ramp(0,90):5:60, sine(50,30,90s)",
+            [["ramp(0,90)", 5, 60], [{"sine": [50, 30, "1m30s"]}]],
+            [{"load": {"ramp": [0, 90]}, "fluctuation": 5, "seconds": 60}, {"load": "sine( 50, 30, 90 )"}],
+        ],
+    )
+    def test_ways_to_write_a_function(self, profile: object) -> None:
+        """In text as it is called, in lists also as an object; seconds are durations or numbers."""
+        with pytest.raises(FieldError, match="fluctuation 5 is not within 0 and the load 0"):
+            made(profile=profile)
+        text = str(profile).replace("ramp(0,", "ramp(5,")
+        found = made(profile=text if isinstance(profile, str) else literal_eval(text.replace("[0, 90]", "[5, 90]")))
+        assert found.activities == (
+            Activity(Function("ramp", (5, 90)), 5, 60),
+            Activity(Function("sine", (50, 30, 90)), 0, FOREVER),
+        )
+
+    @pytest.mark.parametrize(
+        ("metrics", "use"),
+        [
+            ({"memory": "40GiB"}, MetricUse("memory_used_bytes", (Activity(40 * 2**30),))),
+            ({"memory_used_bytes": 1e9}, MetricUse("memory_used_bytes", (Activity(1e9),))),
+            ({"memory": [["1GiB", "1MiB", 30], [{"value": "2GiB"}][0]]},
+             MetricUse("memory_used_bytes", (Activity(2**30, 2**20, 30), Activity(2**31)))),
+            ({"memory": "50%"}, MetricUse("memory_used_bytes", (Activity(50),), True)),
+            ({"fabric-tx": "ramp(1GB/s,3GB/s):0:5"},
+             MetricUse("fabric_tx_bytes_per_second", (Activity(Function("ramp", (1e9, 3e9)), 0, 5),))),
+            ({"pcie_rx": [[{"square": ["10%", "20%", 60]}]]},
+             MetricUse("pcie_rx_bytes_per_second", (Activity(Function("square", (10, 20, 60, 0.5))),), True)),
+            ({"tensor": 0.5}, MetricUse("tensor_active_ratio", (Activity(0.5),))),
+            ({"memory-errors-correctable": "0.1"}, MetricUse("memory_errors_correctable", (Activity(0.1),))),
+        ],
+    )  # fmt: skip
+    def test_ways_to_write_a_metric(self, metrics: object, use: MetricUse) -> None:
+        """By its short name or the quantity's; sizes, rates, counts, shares of the device's maximum."""
+        assert made(metrics=metrics).uses == (use,)
+
+    @pytest.mark.parametrize("devices", ["card0,card1", " card0 , card1 ", ["card0", "card1"], ("card0 ", "card1")])
+    def test_ways_to_write_devices(self, devices: object) -> None:
+        """Words separated by commas, or a list of words."""
+        assert made(devices=devices).devices == ("card0", "card1")
+
+    @pytest.mark.parametrize(("value", "seconds"), [("90s", 90), (90, 90), (1.5, 1.5), ("0", 0), (0, 0)])
+    def test_durations(self, value: object, seconds: float) -> None:
+        """A duration with its unit, or a number of seconds; 0 is none."""
+        assert made(ttl=value, run_time_limit=value).ttl_seconds == seconds
+        assert made(run_time_limit=value).run_time_limit_seconds == seconds
+
+
+DEVICES = "devices: must be a list of device words, as card0 or dgx-[0-3]/*"
+NO_WORD = "devices: a workload needs at least one device, and no empty device word"
+DURATION = "ttl: must be a duration, as 90s or 5m, or seconds from 0 up"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("name", "", "name: a workload needs a name"),
+        ("name", 5, "name: must be a text, not a number"),
+        ("name", None, "name: must be a text, not nothing"),
+        ("name", "x" * 1025, "name: is longer than 1024 characters"),
+        ("name", "a\0b", "name: must not hold a NUL character"),
+        ("name", "a\ud800b", "name: is not UTF-8: it holds half a surrogate pair"),
+        ("pod", ["p"], "pod: must be a text, not a list"),
+        ("namespace", True, "namespace: must be a text, not true or false"),
+        ("container", {}, "container: must be a text, not an object"),
+        ("node", 1.5, "node: must be a text, not a number"),
+        ("devices", None, DEVICES),
+        ("devices", 0, DEVICES),
+        ("devices", {"card0": 1}, DEVICES),
+        ("devices", ["card0", 1], DEVICES),
+        ("devices", "", NO_WORD),
+        ("devices", [], NO_WORD),
+        ("devices", "card0,", NO_WORD),
+        ("devices", ["card0", " "], NO_WORD),
+        ("profile", None, "profile: must be load:fluctuation:seconds, or a list of activities"),
+        ("profile", 98, "profile: must be load:fluctuation:seconds, or a list of activities"),
+        ("profile", [], "profile: a profile needs at least one activity"),
+        ("profile", [98], "profile: activity 1: must be [load, fluctuation, seconds]"),
+        ("profile", [[]], "profile: activity 1: must be [load, fluctuation, seconds]"),
+        ("profile", [[1, 2, 3, 4]], "profile: activity 1: must be [load, fluctuation, seconds]"),
+        ("profile", [["98", 1, 0]], "profile: activity 1: load must be a number"),
+        ("profile", [[True]], "profile: activity 1: load must be a number"),
+        ("profile", [{"load": None}], "profile: activity 1: load must be a number"),
+        ("profile", [[10**400]], "profile: activity 1: load must be a number"),
+        (
+            "profile",
+            [{"Load": 1}],
+            "profile: activity 1: unknown 'Load': an activity has load, fluctuation, seconds",
+        ),
+        ("profile", [[101]], "profile: activity 1: load 101 is not within 0 to 100"),
+        ("profile", [[98, 3]], "profile: activity 1: load 98 + fluctuation 3 is over 100"),
+        ("profile", [[5, 6]], "profile: activity 1: fluctuation 6 is not within 0 and the load 5"),
+        ("profile", [[50, 0, -1]], "profile: activity 1: -1 seconds is not within 0 to 1e+10"),
+        ("profile", [[float("nan")]], "profile: activity 1: numbers must be finite"),
+        ("profile", [[50, 0, float("inf")]], "profile: activity 1: numbers must be finite"),
+        ("profile", "1e999:0:0", "profile: activity 1: numbers must be finite"),
+        (
+            "profile",
+            [[1, 0, 0], [2, 0, 0]],
+            "profile: activity 1: 0 seconds (until stopped) is for the last activity only",
+        ),
+        ("repeat", -1, "repeat: must be a whole number, 0 for ever"),
+        ("repeat", 1.5, "repeat: must be a whole number, 0 for ever"),
+        ("repeat", "2", "repeat: must be a whole number, 0 for ever"),
+        ("repeat", True, "repeat: must be a whole number, 0 for ever"),
+        ("repeat", 2**53 + 1, "repeat: must be a whole number, 0 for ever"),
+        ("limits", [], "limits: must be at most 64 metrics, each with a number"),
+        ("limits", {str(n): 1 for n in range(65)}, "limits: must be at most 64 metrics, each with a number"),
+        ("limits", {"memory": "lots"}, f"limits: memory: 'lots' {NO_SIZE}"),
+        ("limits", {"power": "1GiB"}, f"limits: the limit of 'power' {NO_SIZE_HERE}"),
+        ("limits", {"memory_used_ratio": "5"}, f"limits: the limit of 'memory_used_ratio' {NO_SIZE_HERE}"),
+        ("limits", {"memory": float("inf")}, "limits: the limit of 'memory' must be a finite number"),
+        ("limits", {"memory": float("nan")}, "limits: the limit of 'memory' must be a finite number"),
+        ("limits", {5: 5}, "limits: the limit of 5 must be a finite number"),
+        ("ttl", -1, DURATION),
+        ("ttl", float("nan"), DURATION),
+        ("ttl", 1e11, DURATION),
+        ("ttl", True, "ttl: must be a duration, as 90s or 5m, not true or false"),
+        ("ttl", [], "ttl: must be a duration, as 90s or 5m, not a list"),
+        ("ttl", "5", "ttl: '5' is no duration: give a number with ms, s, m, h or d, as 250ms or 1h30m"),
+        ("run-time-limit", "1y", "run-time-limit: '1y' is no duration: give a number with ms, s, m, h or d, "
+                                 "as 250ms or 1h30m"),
+        ("profile", "ramp(0,90", "profile: activity 1: 'ramp(0,90' is no function, as ramp(0,90)"),
+        ("profile", "ramp(0,90):0:0", "profile: activity 1: ramp: is spread over its activity, which needs seconds"),
+        ("profile", "rampe(0,90)", "profile: activity 1: no value function 'rampe'; did you mean ramp?"),
+        ("profile", "zigzag(0,90)", "profile: activity 1: no value function 'zigzag': give one of ramp, sine, square, "
+                                    "spike, random, increase, steps"),
+        ("profile", "ramp(0)", "profile: activity 1: ramp is written ramp(FROM,TO): 1 values do not fit"),
+        ("profile", "ramp(0,101):0:9", "profile: activity 1: ramp: load 101 is not within 0 to 100"),
+        ("profile", "sine(50,60,9)", "profile: activity 1: sine: load -10 is not within 0 to 100"),
+        ("profile", "sine(50,30,9):21", "profile: activity 1: sine: fluctuation 21 is not within 0 and the load 20"),
+        ("profile", "steps(10,95):6:9", "profile: activity 1: steps: load 95 + fluctuation 6 is over 100"),
+        ("profile", "sine(50,30,0)", "profile: activity 1: sine: 0 seconds is not within 1e-06 to 1e+10"),
+        ("profile", "sine(50,30,9y)", "profile: activity 1: sine: '9y' is no duration: give a number with ms, s, m, h "
+                                      "or d, as 250ms or 1h30m"),
+        ("profile", "square(9,5,60)", "profile: activity 1: square: 9 is over 5: the smaller value comes first"),
+        ("profile", "square(5,9,60,2)", "profile: activity 1: square: the share 2 is not within 0 to 1"),
+        ("profile", "spike(5,9,60,30)", "profile: activity 1: spike: 60 seconds are longer than the 30 in which they "
+                                        "come once"),
+        ("profile", "random(0,nan,5)", "profile: activity 1: random: numbers must be finite"),
+        ("profile", [[{"ramp": 90}]], 'profile: activity 1: a function is written as {"ramp": [0, 90]}'),
+        ("profile", [[{"ramp": [[], 90]}]], "profile: activity 1: ramp: arguments are numbers or texts"),
+        ("profile", f"steps({'1,' * 10_000}1):0:9", "profile: activity 1: steps is written steps(VALUE,...): 10001 "
+                                                   "values do not fit"),
+        ("profile", "steps(1,2):0:1," * 5000 + "3", "profile: 10001 activities are too many: at most 10000"),
+        ("metrics", [], "metrics: must be at most 64 metrics, each with a profile"),
+        ("metrics", {"memry": "1GiB"}, "metrics: 'memry' is no metric that workloads bring; did you mean memory?"),
+        ("metrics", {"power": 5}, "metrics: 'power' is no metric that workloads bring: give one of memory, "
+                                  "memory-bandwidth, tensor, copy, encoder, decoder, render, fabric-tx, "
+                                  "fabric-rx, pcie-tx, pcie-rx, hung, pcie-replays, link-errors, link-recoveries, "
+                                  "retired-pages-single-bit, retired-pages-double-bit, "
+                                  "remapped-rows-uncorrectable, remapped-rows-correctable, resets, "
+                                  "programming-errors, driver-errors, cache-errors-correctable, "
+                                  "cache-errors-uncorrectable, non-compute-errors-correctable, "
+                                  "non-compute-errors-uncorrectable, memory-errors-correctable, "
+                                  "memory-errors-uncorrectable"),
+        ("metrics", {"memory": "1GiB", "memory_used_bytes": 5}, "metrics: memory is given twice"),
+        ("metrics", {"memory": "ten"}, "metrics: memory: activity 1: 'ten' is no size: give bytes, or a number with "
+                                       "kB, MB, GB, KiB, MiB, GiB or TiB"),
+        ("metrics", {"memory": "ramp(1GiB,50%):0:5"}, "metrics: memory: activity 1: ramp: '1GiB' has no %: where one "
+                                                      "value is a share of the device's maximum, all are"),
+        ("metrics", {"memory": "101%"}, "metrics: memory: activity 1: share 101% is not within 0 to 100%"),
+        ("metrics", {"memory": -5}, "metrics: memory: activity 1: size -5 is not within 0 to 1.15292e+18"),
+        ("metrics", {"memory": None}, "metrics: memory: must be size:fluctuation:seconds, or a list of activities"),
+        ("metrics", {"tensor": 50}, "metrics: tensor: activity 1: share 50 is not within 0 to 1"),
+        ("metrics", {"resets": "5%"}, "metrics: resets: there is no maximum of which a share could be asked"),
+        ("metrics", {"memory": [{"load": 5}]}, "metrics: memory: activity 1: unknown 'load': an activity has value, "
+                                               "fluctuation, seconds"),
+        ("metrics", {5: 5}, "metrics: 5 is no name of a metric"),
+        ("measured-frequency", -1, "measured-frequency: must be a number from 0 to 1e9, 0 for not measured"),
+        ("measured-capability", "x", "measured-capability: must be a number from 0 to 1e9, 0 for not measured"),
+        ("profil", "98:1:0", "profil: is not a field of a workload; did you mean profile?"),
+        ("colour", "red", "colour: is not a field of a workload"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(field: str, value: object, message: str) -> None:
+    """Each fault has its text, and names its field for those who mark it in a form."""
+    with pytest.raises(FieldError) as caught:
+        workload_from_fields(GOOD | {field: value})
+    assert (caught.value.code, caught.value.text) == ("bad-argument", message)
+    assert caught.value.where == caught.value.field == field
+
+
+@pytest.mark.parametrize("field", ["name", "devices", "profile"])
+def test_what_must_be_there(field: str) -> None:
+    """A workload without name, devices or profile is none."""
+    with pytest.raises(FieldError) as caught:
+        workload_from_fields({name: value for name, value in GOOD.items() if name != field})
+    assert caught.value.field == field
+
+
+TEXTS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=20)
+WORDS = TEXTS.map(str.strip).filter(bool)
+
+
+def amounts(most: float) -> st.SearchStrategy[Activity]:
+    """Activities of any value function, with values up to ``most``."""
+    value = st.floats(0, most)
+    pair = st.tuples(value, value).map(sorted).map(tuple)
+    seconds = st.floats(1e-6, 1e10)
+    return st.one_of(
+        st.builds(Activity, value, st.just(0.0), seconds),
+        st.builds(lambda ends, t: Activity(Function("ramp", ends), 0.0, t), pair, seconds),
+        st.builds(lambda ends, t: Activity(Function("random", (*ends, t))), pair, seconds),
+        st.builds(lambda ends, t, duty: Activity(Function("square", (*ends, t, duty))), pair, seconds, st.floats(0, 1)),
+        st.builds(lambda ends, t: Activity(Function("spike", (*ends, t / 2, t))), pair, st.floats(1e-5, 1e10)),
+        st.builds(lambda v, t: Activity(Function("steps", tuple(v)), 0.0, t), st.lists(value, min_size=1), seconds),
+    )
+
+
+@st.composite
+def metric_uses(draw: st.DrawFn) -> MetricUse:
+    """What may be asked of a metric."""
+    metric = draw(st.sampled_from(sorted(ASKABLE)))
+    is_share = metric not in WITHOUT_SHARES and draw(st.booleans())
+    found = draw(st.lists(amounts(100.0 if is_share else ASKABLE[metric].most), min_size=1, max_size=3))
+    endless = [activity for activity in found if activity.seconds == FOREVER][:1]
+    ending = [activity for activity in found if activity.seconds < FOREVER]
+    return MetricUse(metric, (*ending, *endless), is_share)
+
+
+@st.composite
+def workload_specs(draw: st.DrawFn) -> WorkloadSpec:
+    """Any workload that a request can make."""
+    loads = st.integers(0, 50).map(float) | st.floats(0, 50)
+    activities = [
+        Activity(load, draw(st.floats(0, load)), draw(st.floats(1e-6, 1e10)))
+        for load in draw(st.lists(loads, min_size=1, max_size=4))
+    ]
+    if draw(st.booleans()):
+        activities[-1] = Activity(activities[-1].value, activities[-1].fluctuation)
+    limits = draw(st.dictionaries(TEXTS, st.floats(allow_nan=False, allow_infinity=False), max_size=3))
+    return WorkloadSpec(
+        name=draw(TEXTS.filter(bool)),
+        devices=tuple(draw(st.lists(WORDS, min_size=1, max_size=4))),
+        activities=tuple(activities),
+        repeat=draw(st.integers(0, 2**53)),
+        node=draw(TEXTS),
+        pod=draw(TEXTS),
+        namespace=draw(TEXTS),
+        container=draw(TEXTS),
+        limits=tuple(limits.items()),
+        run_time_limit_seconds=draw(st.floats(0, 1e10)),
+        ttl_seconds=draw(st.floats(0, 1e10)),
+        uses=tuple({use.metric: use for use in draw(st.lists(metric_uses(), max_size=3))}.values()),
+        measured_frequency_mhz=draw(st.floats(0, 1e9)),
+        measured_capability=draw(st.floats(0, 1e9)),
+    )
+
+
+@given(workload_specs())
+def test_fields_and_back(spec: WorkloadSpec) -> None:
+    """The fields of a workload make the same workload again, whatever its texts hold."""
+    assert workload_from_fields(fields_of_workload(spec)) == spec
+
+
+def test_defaults_are_left_out() -> None:
+    """A record's line says no more than it must."""
+    assert fields_of_workload(made()) == {"name": "train", "devices": ["card0"], "profile": "98:1:0", "repeat": 1}
+
+
+JSON: Any = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.sampled_from(FIELDS), JSON))
+def test_any_json_is_a_workload_or_a_fault(fields: dict[str, object]) -> None:
+    """Nothing but FieldError comes out, however wild the values."""
+    try:
+        spec = workload_from_fields(GOOD | fields)
+    except FieldError as error:
+        assert error.field in FIELDS
+    else:
+        assert workload_from_fields(fields_of_workload(spec)) == spec

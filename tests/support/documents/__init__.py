@@ -1,0 +1,1 @@
+"""Generated sections of documents, and what writes them."""

@@ -1,0 +1,104 @@
+"""Which fields of DCGM a counters file can show, and why the others cannot: doc/dcgm-fields.md.
+
+Run as a script it writes the document anew, from fakedev/catalog/fields/dcgm.yaml.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import yaml
+
+from tests.support.paths import ROOT
+
+FIELDS: Final = ROOT / "fakedev" / "catalog" / "fields" / "dcgm.yaml"
+DOCUMENT: Final = ROOT / "doc" / "dcgm-fields.md"
+_OF_EXPORTER: Final = "DCGM_EXP_"
+_COUNTERS: Final = "identities.md#a-counters-file-of-ones-own"
+#: Patterns of names, and why none of these is shown; the first that fits counts.
+REASONS: Final = (
+    (r"VGPU|VIRTUAL|SUPPORTED_TYPE|(ENC|FBC)_(STATS|SESSIONS)", "no virtual GPUs, and no sessions of encoders"),
+    (r"NVSWITCH|FABRIC|IMEX", "switches and what manages them: of a switch the state has no such counters"),
+    (r"CPU_|_CPU|SYSIO|MODULE_POWER", "processors of the host (Grace) are not simulated"),
+    (r"CONNECTX|PLATFORM", "network cards, and where a board sits in its rack, are not simulated"),
+    (r"C2C", "links between chips of one board (C2C) are not simulated"),
+    (r"PWR_SMOOTHING|POWER_PROFILE", "power smoothing and power profiles are not simulated"),
+    (r"DIAG_", "nobody runs DCGM's diagnostics"),
+    (r"NVLINK", "of NVLink the state has no such counter or no such link"),
+    (r"MIG", "they describe instances of a GPU to programs, not to people who look at metrics"),
+    (r"ECC_.*_(L1|L2|REG|TEX|CBU|SHM|SRM)$|THRESHOLD_SRM", "errors are of the board's memory, not of its caches"),
+    (r"BANKS_REMAP|UNREPAIRABLE", "rows that are left for remapping are not counted"),
+    (r"PROF_", "the state has no such pipe, engine, occupancy or cache"),
+    (r"VIOLATION|SYNC_BOOST", "nothing of the kind takes clock away"),
+    (r"APP_|AUTOBOOST|SUPPORTED_CLOCKS|MAX_VIDEO", "application clocks, and lists of clocks, are not simulated"),
+    (r"BAR1|AFFINITY|TOPOLOGY|PCI_|PCIE_COUNT|COUNT$|VISIBLE", "of its host a board tells its PCIe link alone"),
+    (r".*", "a setting, version or list that no quantity or fact of a board tells"),
+)  # fmt: skip
+
+
+def _table() -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """The fields that can be shown, by name; and the names of the others."""
+    table = yaml.safe_load(FIELDS.read_text(encoding="utf-8"))
+    return table["fields"], table["not-simulated"]
+
+
+def reason(name: str) -> str:
+    """Why a field is not shown."""
+    return next(why for pattern, why in REASONS if re.search(pattern, name))
+
+
+def _shows(field: dict[str, Any]) -> str:
+    """What a field shows, in a few words."""
+    if "label" in field:
+        return f"label: `{field['label']}`"
+    rows = field.get("rows", [field])
+    first = rows[0]
+    if "quantity" not in first:
+        said = f"`{first['fact']}`" if "fact" in first else f"always {first['constant']}"
+    else:
+        said = " + ".join(f"`{name}`" for name in (first["quantity"], *first.get("plus", ())))
+        said += f" / `{first['per']}`" if "per" in first else ""
+        said += f", {first['unit']}" if "unit" in first else ""
+    return f"{said}, and {len(rows) - 1} more rows" if len(rows) > 1 else said
+
+
+def _row(name: str, field: dict[str, Any]) -> str:
+    alias = f"`{field['alias']}`" if "alias" in field else ""
+    return f"| {field['number']} | `{name}` | {alias} | {_shows(field)} |"
+
+
+def document() -> str:
+    """The whole document."""
+    fields, others = _table()
+    own = {name: field for name, field in fields.items() if not name.startswith(_OF_EXPORTER)}
+    others = [name for name in others if not name.startswith(_OF_EXPORTER)]
+    lines = [
+        "# The fields of DCGM",
+        "",
+        f"Of the {len(own) + len(others)} fields that DCGM 4.5.3 has, a [counters file]({_COUNTERS}) can show",
+        f"these {len(own)}: the ones that the simulated state can express. Any other is an error that names the line",
+        "of the counters file.",
+        "What the quantities are is in [identities.md](identities.md#quantities).",
+        "",
+        "| number | field | also called | shows |",
+        "|---|---|---|---|",
+        *(_row(name, field) for name, field in sorted(own.items(), key=lambda each: each[1]["number"])),
+        "",
+        "A label whose fact no device type has (`nvml_version`, say) needs a pool that gives it:",
+        "`labels: {nvml_version: 12.550.163.01}`.",
+        "",
+        "## The others",
+        "",
+        "| how many | why | as |",
+        "|---|---|---|",
+    ]
+    by_reason: dict[str, list[str]] = {why: [] for _, why in REASONS}
+    for name in others:
+        by_reason[reason(name)].append(name)
+    lines += [f"| {len(names)} | {why} | `{names[0]}` |" for why, names in by_reason.items() if names]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(document(), encoding="utf-8")

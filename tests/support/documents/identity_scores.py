@@ -1,0 +1,233 @@
+"""How faithful the built-in identities are to the reference texts, with each difference explained.
+
+Run as a script it writes the section of doc/identities.md anew. The texts are no part of the project: they lie in a
+folder beside it on the developers' machines.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from fakedev.commands.sample_page import sample_page
+from fakedev.exposition.captured import read_page
+from fakedev.exposition.conformity import Conformity, Difference, compared
+from tests.support.documents.sections import with_section
+from tests.support.paths import GOLDEN, ROOT
+
+DOCUMENT: Final = ROOT / "doc" / "identities.md"
+_HEAD: Final = "## How faithful they are\n"
+
+_XID = (
+    "XID_ERRORS",
+    "family",
+    "DCGM leaves the field blank before a board's first error, so there is no series; the text shows a row of 0",
+)
+_SMI: Final = (
+    ("compute_app", "family", "a workload is no process"),
+    ("exit_code|failed_scrapes|last_collect", "family", "how the exporter's own runs of nvidia-smi went"),
+    ("sram_", "family", "cache errors are simulated as a whole, not by place and kind"),
+    ("encoder_stats", "family", "encoders work, without sessions and frames"),
+    ("platform_", "family", "which place a board has in its rack is not simulated"),
+    ("histogram", "family", "remapped rows are simulated, not the banks that they are in"),
+    ("sync_boost", "family", "boards that boost together are not simulated"),
+    ("recovery_action", "family", "what the driver advises is not simulated"),
+)
+_XID_79: Final[dict[str, object]] = {"kind": "xid", "code": 79, "devices": "*/0", "start": "1m"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """An identity on a device, against a text.
+
+    :param text: what the text is, in words.
+    :param instances: the profiles that each board is divided into.
+    :param explained: family (a pattern), aspect (a pattern), and why it differs.
+    """
+
+    identity: str
+    device: str
+    file: str
+    text: str
+    explained: tuple[tuple[str, str, str], ...] = ()
+    is_fragment: bool = False
+    instances: tuple[str, ...] = ()
+    faults: tuple[dict[str, object], ...] = ()
+
+    def result(self) -> Conformity:
+        """The comparison."""
+        capture = read_page((GOLDEN / self.file).read_text(encoding="utf-8"))
+        page = read_page(sample_page(self.path, self.device, self.instances, self.faults)[1])
+        return compared(capture, page, is_fragment=self.is_fragment)
+
+    @property
+    def path(self) -> str:
+        """The identity's name in the catalog, or the path of its file."""
+        return str(ROOT / self.identity) if "/" in self.identity else self.identity
+
+    def explanation(self, difference: Difference) -> str | None:
+        """Why something differs; None where nobody said."""
+        for family, aspect, why in self.explained:
+            if re.search(family, difference.family) and re.fullmatch(aspect, difference.aspect):
+                return why
+        return None
+
+
+CASES: Final = (
+    Case(
+        "dcgm@3.0",
+        "a100",
+        "dcgm-exporter-3.0-a100-idle-mig-disabled.0.prom",
+        "a real scrape, A100, idle",
+        (("PCIE", "range", "the capture is of an idle board alone, the page has a busy one too"),),
+    ),
+    Case(
+        "dcgm@3.0",
+        "a100",
+        "dcgm-exporter-3.0-a100-mig-active-1g5gb.prom",
+        "a real scrape, A100 divided into one instance (MIG)",
+        (("TENSOR", "range", "the work on the instance used no tensor cores"),),
+        instances=("1g.5gb",),
+    ),
+    Case(
+        "dcgm@4.8.2",
+        "h100",
+        "dcgm-exporter-4.8.2.DERIVED-default-2xH100.prom",
+        "put together by the exporter's template",
+        (_XID,),
+    ),
+    Case(
+        "etc/dcgm-exporter/identity.yaml",
+        "h100",
+        "dcgm-exporter-4.8.2.DERIVED-exp.prom",
+        "the families that the exporter makes itself",
+        (
+            ("XID", "labels", "a board without an error has a row of 0 without the label xid; the other board is one"),
+        ),
+        is_fragment=True,
+        faults=(_XID_79, _XID_79, {"kind": "power-cap", "watts": 300, "devices": "*/1", "start": "30s"}),
+    ),
+    Case(
+        "dcgm@4.8.3",
+        "h100",
+        "dcgm-exporter-4.8.3.DERIVED-default-2xH100.prom",
+        "put together from notes on the version",
+        (
+            _XID,
+            (
+                "ENERGY|PCIE",
+                "numbers",
+                "Go writes an exponent from a million on, as other pages of its library do; the text has none",
+            ),
+        ),
+    ),
+    Case(
+        "xpumanager@1.3",
+        "max-1550",
+        "intel-xpumanager-1.3.DERIVED.prom",
+        "made by the exporter's code, a board of two tiles, without three of its counters of errors",
+        is_fragment=True,
+    ),
+    Case(
+        "collectd@6",
+        "dg1",
+        "collectd-gpu-sysman.DERIVED.prom",
+        "two families, from its source",
+        (("power", "order", "the plugin's tree has families by name; the text of two has energy second"),),
+        is_fragment=True,
+    ),
+    *(
+        Case(
+            "nvidia-gpu-exporter@1",
+            "h100",
+            f"nvidia_gpu_exporter.linux-x86_64__nvidia-h100-80gb-hbm3__590.48.01__{state}.prom",
+            f"a test text made of a real capture, H100, {state}",
+            _SMI,
+        )
+        for state in ("idle", "load")
+    ),
+    *(
+        Case(
+            "nvidia-gpu-exporter@1",
+            "h200",
+            f"nvidia_gpu_exporter.linux-x86_64__nvidia-h200__590.48.01__{state}.prom",
+            f"a test text made of a real capture, H200, {state}",
+            (
+                *_SMI,
+                ("fabric_state", "family", "the state of the NVLink fabric is not simulated"),
+                ("smi_name", "family", "the identity has no family for the name of the board"),
+            ),
+        )
+        for state in ("idle", "load")
+    ),
+    Case(
+        "dcgm@4.8.2",
+        "l40s",
+        "dcgm-exporter-4.5.x-rtx4000ada-pod.prom",
+        "a real scrape of an earlier release, RTX 4000 Ada with a pod (a board that is not in the catalog)",
+        (
+            (".*", "labels", "this release was run with the label pod_uid"),
+            _XID,
+            ("MEMORY_TEMP", "family", "this release prints 0 for a board without the sensor"),
+            ("NVLINK", "family", "this release prints 0 for a board without links"),
+            (
+                "FB_USED|PROF_",
+                "range",
+                "the scraped board is idle, and smaller than an L40S; the page has an idle and a busy one",
+            ),
+        ),
+    ),
+    Case(
+        "amd-device-metrics@1",
+        "mi300x",
+        "amd-device-metrics-exporter.fragments.prom",
+        "real lines of three boards",
+        (
+            (
+                ".*",
+                "labels",
+                "the lines are of several versions and settings of labels; here are the "
+                "mandatory ones of the present version",
+            ),
+            (".*", "order", "the fragments are in no order of a page"),
+        ),
+        is_fragment=True,
+    ),
+)
+
+
+def section() -> str:
+    """The section of the document."""
+    lines = [
+        _HEAD,
+        "`fakedev conform` of each identity against every reference text at hand, on two boards, one idle and one busy",
+        "(the texts lie beside the project on the developers' machines; a test "
+        "keeps this section as it is). Seven aspects of each",
+        "family are compared: whether both have it, TYPE, HELP, labels and their "
+        "order, how numbers are written, their magnitude, and",
+        "the order of families. A text that is a *fragment* is no whole page: compared with `--fragment`, which does",
+        "not count what the text lacks.",
+        "",
+        "| identity | against | score | differences |",
+        "|---|---|---|---|",
+    ]
+    for case in CASES:
+        result = case.result()
+        counted: dict[str, int] = {}
+        for difference in result.differences:
+            why = case.explanation(difference) or f"unexplained: {difference}"
+            counted[why] = counted.get(why, 0) + 1
+        words = "; ".join(f"{count}: {why}" for why, count in counted.items()) or "none"
+        text = f"fragment: {case.text}" if case.is_fragment else case.text
+        lines.append(f"| {case.identity} | {text} | {result.percent:.1f} % | {words} |")
+    return "\n".join(lines) + "\n"
+
+
+def with_own_section(document: str) -> str:
+    """A document with the section in its place."""
+    return with_section(document, _HEAD, section())
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(with_own_section(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")

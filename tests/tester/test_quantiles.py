@@ -1,0 +1,102 @@
+"""The histogram of the tester: whatever is counted, its quantiles are near."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fakedev.tester.quantiles import COARSE, FINE, SHORTEST_SECONDS, Histogram
+
+SECONDS = st.floats(0, 1e6) | st.floats(SHORTEST_SECONDS, 0.1)
+
+
+def nearest_rank(values: list[float], share: float) -> float:
+    """The definition: the smallest value that this share of all is not above."""
+    return sorted(values)[max(1, math.ceil(share * len(values))) - 1]
+
+
+def filled(values: list[float], error: float = FINE) -> Histogram:
+    """A histogram of these values."""
+    histogram = Histogram(error)
+    for value in values:
+        histogram.add(value)
+    return histogram
+
+
+@given(
+    st.lists(SECONDS, min_size=1),
+    st.sampled_from([0.0, 0.5, 0.9, 0.95, 0.99, 0.999, 1.0]),
+    st.sampled_from([FINE, COARSE]),
+)
+def test_quantiles_are_within_the_error(values: list[float], share: float, error: float) -> None:
+    """Of any values, any quantile is wrong by at most the share that the histogram promises."""
+    exact = nearest_rank(values, share)
+    found = filled(values, error).quantile(share)
+    assert abs(found - exact) <= error * exact * (1 + 1e-9) + SHORTEST_SECONDS
+
+
+@given(st.lists(SECONDS, min_size=1))
+def test_number_sum_and_extremes_are_exact(values: list[float]) -> None:
+    """Only quantiles are estimates."""
+    histogram = filled(values)
+    assert (histogram.count, histogram.least, histogram.most) == (len(values), min(values), max(values))
+    assert histogram.mean == pytest.approx(sum(values) / len(values))
+    assert sum(count for _, count in histogram.buckets()) == len(values)
+
+
+@given(st.lists(SECONDS), st.lists(SECONDS))
+def test_merging_is_counting_both(first: list[float], second: list[float]) -> None:
+    """A merged histogram is the one that all values would have made."""
+    merged = filled(first)
+    merged.merge(filled(second))
+    together = filled(first + second)
+    assert list(merged.buckets()) == list(together.buckets())
+    assert (merged.count, merged.least, merged.most) == (together.count, together.least, together.most)
+
+
+@given(st.lists(SECONDS, min_size=1), st.lists(st.floats(0, 1), min_size=2))
+def test_quantiles_rise(values: list[float], shares: list[float]) -> None:
+    """A higher share is never a lower value, and none is outside of the extremes."""
+    histogram = filled(values)
+    found = [histogram.quantile(share) for share in sorted(shares)]
+    assert found == sorted(found)
+    assert min(values) <= found[0] and found[-1] <= max(values)
+
+
+def test_memory_is_bounded() -> None:
+    """A hundred thousand values over all that can be counted take no more buckets than promised."""
+    for error, most in ((FINE, 3456), (COARSE, 348)):
+        histogram = filled([1e-7 * 1.0004**step for step in range(100_000)], error)
+        assert len(list(histogram.buckets())) <= most
+
+
+def test_an_empty_one_is_all_zero() -> None:
+    """Nothing was counted: no division, no infinity."""
+    empty = Histogram()
+    assert (empty.count, empty.mean, empty.least, empty.most, empty.quantile(0.99)) == (0, 0, 0, 0, 0)
+
+
+def test_what_is_below_zero_counts_as_zero() -> None:
+    """Clocks of several machines differ."""
+    histogram = filled([-5.0, 1.0])
+    assert (histogram.least, histogram.total_seconds) == (0, 1)
+
+
+def test_different_errors_cannot_be_merged() -> None:
+    """Their buckets are others."""
+    with pytest.raises(ValueError, match="different errors"):
+        Histogram(FINE).merge(Histogram(COARSE))
+
+
+@given(st.lists(SECONDS), st.lists(SECONDS, min_size=1, max_size=8, unique=True).map(sorted))
+def test_ranges_lose_nothing(values: list[float], bounds: list[float]) -> None:
+    """Each value is counted once; those that are clear of a bound by the error on their side of it."""
+    counts = filled(values).counts_within(bounds)
+    assert (len(counts), sum(counts)) == (len(bounds) + 1, len(values))
+    for place, bound in enumerate(bounds, 1):
+        clear = bound * 2 * FINE + SHORTEST_SECONDS
+        least = sum(value < bound - clear for value in values)
+        assert least <= sum(counts[:place]) <= sum(value <= bound + clear for value in values)

@@ -1,0 +1,137 @@
+"""Answers and news as words and as JSON, and the help that is made from the grammar."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fakedev.wire.errors import CODES, ProtocolError
+from fakedev.wire.fleet_verbs import WORKLOAD_GRAMMAR, WORKLOAD_VERBS, workload_ended
+from fakedev.wire.framing import Way
+from fakedev.wire.replies import News, Reply, bare_digit, encode_error, encode_news, encode_reply, printable
+from fakedev.wire.words import split_words
+
+
+@pytest.mark.parametrize(
+    ("reply", "words", "data"),
+    [
+        (Reply(), b"ok\n", {}),
+        (Reply("w17", data={"workload": "w17"}), b"ok w17\n", {"workload": "w17"}),
+        (Reply("12 s"), b"ok 12 s\n", {"text": "12 s"}),
+        (Reply(lines=[]), b"ok 0 lines\n", {"lines": []}),
+        (Reply(lines=["a", "b c"]), b"ok 2 lines\na\nb c\n", {"lines": ["a", "b c"]}),
+        (Reply(lines=["a"], data={"devices": [1]}), b"ok 1 lines\na\n", {"devices": [1]}),
+    ],
+)
+def test_good_answers(reply, words, data):
+    """The forms that doc/protocol-workload.txt gives."""
+    assert encode_reply(reply, Way.WORDS) == words
+    assert json.loads(encode_reply(reply, Way.JSON_LINES)) == {"ok": True, **data}
+    assert json.loads(encode_reply(reply, Way.JSON_LINES, 0)) == {"id": 0, "ok": True, **data}
+
+
+def test_errors():
+    """An error's code is one word of the closed list."""
+    error = ProtocolError("unknown-name", "no 'a'")
+    assert encode_error(error, Way.WORDS) == b"error unknown-name no 'a'\n"
+    assert encode_error(error, Way.JSON_LINES, 1) == (
+        b'{"id":1,"ok":false,"error":{"code":"unknown-name","message":"no \'a\'"}}\n'
+    )
+    with pytest.raises(ValueError, match="not one of the codes"):
+        ProtocolError("oops", "x")
+    assert len(set(CODES)) == 8
+
+
+def test_news():
+    """A workload's end, told in both ways; a name with spaces is one word."""
+    news = workload_ended("w17", "my train", 1, "Limit memory reached, terminated")
+    assert encode_news(news, Way.WORDS) == b'ended "my train" 1 Limit memory reached, terminated\n'
+    assert json.loads(encode_news(news, Way.JSON_LINES)) == {
+        "event": "ended",
+        "workload": "w17",
+        "name": "my train",
+        "code": 1,
+        "text": "Limit memory reached, terminated",
+    }
+
+
+def test_bare_digits():
+    """One digit, and no newline."""
+    assert (bare_digit(0), bare_digit(1)) == (b"0", b"1")
+
+
+@given(st.text() | st.text(st.characters(categories=["Cs", "Cc", "Cf", "Zl", "Zp"])))
+def test_a_text_is_one_line_in_every_answer(text):
+    """Whatever peers put into names, an answer is one line, and nothing in it moves a cursor."""
+    error = ProtocolError("internal", text)
+    answers = [
+        encode_reply(Reply("x" + text), Way.WORDS),
+        encode_error(error, Way.WORDS),
+        encode_error(error, Way.JSON_LINES, text),
+        encode_reply(Reply(text), Way.JSON_LINES),
+        encode_news(News(text, {"name": text}), Way.JSON_LINES),
+        encode_news(News(text, {}), Way.WORDS),
+    ]
+    for answer in answers:
+        assert len(answer.decode().splitlines()) == 1 or answer == b"\n"
+        assert answer.endswith(b"\n")
+        assert answer[:-1].decode().isprintable()
+
+
+def test_escapes():
+    """How characters that do not print are shown."""
+    assert printable("é\n\r\t\0\x1b\x9b\u2028\ud800\U000e0001") == "é\\n\\r\\t\\x00\\x1b\\x9b\\u2028\\ud800\\U000e0001"
+
+
+def test_help_has_every_verb_and_every_argument():
+    """`help` says each verb on a line; `help VERB` each argument."""
+    lines = WORKLOAD_GRAMMAR.help_lines()
+    assert [line.split()[0] for line in lines] == [verb.name for verb in WORKLOAD_VERBS]
+    for verb in WORKLOAD_VERBS:
+        text = "\n".join(WORKLOAD_GRAMMAR.help_lines(verb.name))
+        assert verb.summary in text
+        for argument in verb.arguments:
+            assert argument.summary in text
+    assert "detach" in "\n".join(WORKLOAD_GRAMMAR.help_lines("run"))
+    assert WORKLOAD_GRAMMAR.help_lines("workloads") == WORKLOAD_GRAMMAR.help_lines("list")
+
+
+def test_help_lines_print():
+    """No help line needs an escape or a wide terminal."""
+    for name in ("", *(verb.name for verb in WORKLOAD_VERBS)):
+        assert all(line.isprintable() and len(line) <= 110 for line in WORKLOAD_GRAMMAR.help_lines(name))
+
+
+def test_help_of_an_unknown_verb():
+    """As for saying it."""
+    with pytest.raises(ProtocolError, match="did you mean stop"):
+        WORKLOAD_GRAMMAR.help_lines("stp")
+
+
+def test_usage_in_a_shell():
+    """A usage line has no quotes that a shell would take off."""
+    for verb in WORKLOAD_VERBS:
+        assert shlex.split(verb.usage) == split_words(verb.usage)
+
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+
+
+@given(st.dictionaries(st.text(), SCALARS | st.lists(SCALARS)))
+def test_any_data_is_one_line_of_ascii(data):
+    """A program reads what was said; a terminal meets no character that does something."""
+    line = encode_news(News("", data), Way.JSON_LINES)
+    assert json.loads(line) == data
+    assert line.isascii()
+    assert line.decode()[:-1].isprintable()
+    assert line.endswith(b"\n")
+
+
+def test_what_json_has_no_word_for_is_a_fault():
+    """A NaN is never told as null."""
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        encode_news(News("", {"a": float("nan")}), Way.JSON_LINES)
