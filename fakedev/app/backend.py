@@ -10,21 +10,16 @@ from typing import Any, Final
 from twisted.logger import Logger
 
 from fakedev import __version__
-from fakedev.net.backend.backend_device import DeviceFile, Whereabouts
-from fakedev.net.backend.backend_once import OneRun
 from fakedev.net.backend.bare import BareSource
 from fakedev.net.backend.lines import LinesSource
 from fakedev.net.backend.program import BackendProgram
 from fakedev.net.backend.sources import JobSource
-from fakedev.net.backend.worker import BackendWorker, Start
+from fakedev.net.backend.worker import BackendWorker, DeviceFile, OneRun, Start, Whereabouts
 from fakedev.net.lines.client import FrontendConnector
-from fakedev.net.system.commands import ProcessRunner
+from fakedev.net.system.commands import CannotRun, ProcessRunner, SleepRun
 from fakedev.net.system.logging import begin_logging
-from fakedev.net.system.runs import CannotRun
 from fakedev.net.system.signals import EndingSignals
-from fakedev.net.system.sleep_run import SleepRun
-from fakedev.workqueue.backend import SLEEP, BackendCommand, sleep_seconds
-from fakedev.workqueue.backend_pace import Pace
+from fakedev.workqueue.backend import SLEEP, BackendCommand, Pace, sleep_seconds
 
 #: What may be spoken with the frontend.
 PROTOCOLS: Final = ("bare", "json")

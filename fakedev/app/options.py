@@ -16,11 +16,10 @@ from twisted.python.usage import UsageError
 from fakedev import __version__
 from fakedev.app.reload import ReadAgain
 from fakedev.config.configuration import Configuration
-from fakedev.config.effective import effective_text
-from fakedev.config.load import load
+from fakedev.config.export import effective_text
+from fakedev.config.load import load, shard_override
 from fakedev.config.schema.files import Files
-from fakedev.config.schema.problems import ConfigurationError
-from fakedev.config.shard_words import shard_override
+from fakedev.config.schema.nodes import ConfigurationError
 from fakedev.spec.record_head import RecordHead
 
 

@@ -20,14 +20,12 @@ from fakedev.net.http.statistics import ScrapeStatistics
 from fakedev.net.lines.fair_share import Turns
 from fakedev.net.queues.backend_port import QueueBackendFactory
 from fakedev.net.queues.client_port import QueueClientFactory
-from fakedev.net.queues.figures import QueueFigures
+from fakedev.net.queues.figures import QueueFigures, QueueLog
 from fakedev.net.queues.hub import GOING_DOWN, QueueHub
 from fakedev.net.queues.port import QueuePortFactory
-from fakedev.net.queues.queue_log import QueueLog
-from fakedev.net.system.descriptors import raise_descriptor_limit
-from fakedev.net.system.hangup import HangupService
 from fakedev.net.system.listening import Listeners, ListeningService
-from fakedev.net.system.signals import stop_reactor
+from fakedev.net.system.memory import raise_descriptor_limit
+from fakedev.net.system.signals import HangupService, stop_reactor
 from fakedev.net.web.tree import make_frontend_root
 from fakedev.workqueue.broker import Broker
 
@@ -70,7 +68,7 @@ class WorkQueues:
     def begin(self, queues: Queues, listeners: Listeners) -> None:
         """Prepare to go over to other queues.
 
-        :raises CannotListen: or :class:`~fakedev.workqueue.errors.Refused`; call :meth:`undo` then.
+        :raises CannotListen: or :class:`~fakedev.workqueue.spec.Refused`; call :meth:`undo` then.
         """
         self._clients.begin(queues.clients, listeners)
         self._backends.begin(queues.backends, listeners)

@@ -1,9 +1,12 @@
-"""Reload: read the configuration again, check everything, go over to it as one event at a tick boundary."""
+"""Reload: read the configuration again, check everything, go over to it as one event at a tick boundary.
+
+What of a configuration no reload can change: for that the program must be started again.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, Final
@@ -13,19 +16,63 @@ from twisted.logger import Logger
 
 from fakedev.app.ports import Ports
 from fakedev.app.queues import WorkQueues
-from fakedev.app.reload_checks import restart_reasons
 from fakedev.config.configuration import Configuration
-from fakedev.config.schema.problems import ConfigurationError
+from fakedev.config.listen import ListenAddress
+from fakedev.config.schema.nodes import ConfigurationError
 from fakedev.net.system.listening import CannotListen, Listeners
 from fakedev.net.system.threads import aside
-from fakedev.net.web.own_collectors import ReloadStatistics
-from fakedev.net.web.reload_page import ReloadFailed
+from fakedev.net.web.own_metrics import ReloadStatistics
+from fakedev.net.web.probes import ReloadFailed
 from fakedev.sim.compiled import Machinery
 from fakedev.sim.events import Reload
 from fakedev.sim.fleet import Fleet
 from fakedev.spec.errors import Refused
 from fakedev.spec.record_head import RecordHead
-from fakedev.workqueue.errors import Refused as QueueRefused
+from fakedev.workqueue.spec import Refused as QueueRefused
+
+
+def restart_reasons(now: Configuration, after: Configuration) -> list[str]:
+    """What has changed and cannot be taken over by a running program, a line each."""
+    return list(_reasons(now, after))
+
+
+def _reasons(now: Configuration, after: Configuration) -> Iterator[str]:
+    simple: dict[str, tuple[object, object]] = {
+        "fleet.seed": (now.fleet.seed, after.fleet.seed),
+        "fleet.shard": (now.fleet.shard, after.fleet.shard),
+        "fleet.tick": (now.fleet.tick_seconds, after.fleet.tick_seconds),
+        "fleet.speed": (now.speed, after.speed),
+        "fleet.epoch": (now.fleet.epoch_seconds, after.fleet.epoch_seconds),
+        "watch": (now.watch, after.watch),
+        "log": (now.logging, after.logging),
+        "tester": ((now.plans, now.reports), (after.plans, after.reports)),
+        "journal": (now.journal, after.journal),
+    }
+    if now.queues is not None and after.queues is not None:
+        simple |= {
+            "queues.window": (now.queues.broker.window_seconds, after.queues.broker.window_seconds),
+            "queues.maxima": (now.queues.broker.maxima, after.queues.broker.maxima),
+            "queues.log-interval": (now.queues.log_interval_seconds, after.queues.log_interval_seconds),
+            "queues.drain": (now.queues.drain_seconds, after.queues.drain_seconds),
+        }
+    for key, (before, then) in simple.items():
+        if before != then:
+            yield f"{key}: has changed, which needs a restart"
+    if (now.queues is None) != (after.queues is None):
+        what = "the first queue comes" if now.queues is None else "the last queue goes"
+        yield f"queues: {what}, which needs a restart"
+    sockets = {address.path: address for address in _addresses(now) if address.path}
+    for address in _addresses(after):
+        if sockets.get(address.path, address) != address:
+            yield f"{address.path}: mode or group of the socket have changed, which needs a restart"
+
+
+def _addresses(configuration: Configuration) -> Iterator[ListenAddress]:
+    yield from [endpoint.listen for endpoint in configuration.web]
+    yield from [listen.listen for listen in configuration.workloads.listen]
+    if configuration.queues is not None:
+        yield from configuration.queues.clients
+        yield from configuration.queues.backends
 
 #: Reads the configuration from where it was read at the start; blocks.
 ReadAgain = Callable[[], tuple[Configuration, RecordHead]]

@@ -19,9 +19,8 @@ from fakedev.app.ports import Ports
 from fakedev.app.queues import WorkQueues
 from fakedev.app.reload import InUse, Reloader
 from fakedev.app.runner import Application, run_application
-from fakedev.app.tap_workloads import connection_count, make_workload_ports
 from fakedev.app.tester import make_tester
-from fakedev.app.web import make_web
+from fakedev.app.web import connection_count, make_web, make_workload_ports
 from fakedev.config.configuration import Configuration, WebEndpoint, WorkloadListen
 from fakedev.net.fleet.journal import JournalFile
 from fakedev.net.fleet.recorder import Recorder
@@ -29,27 +28,23 @@ from fakedev.net.fleet.ticker import Ticker
 from fakedev.net.fleet.workloads import WorkloadHub
 from fakedev.net.http.statistics import ScrapeStatistics
 from fakedev.net.lines.fair_share import Turns
-from fakedev.net.queues.queue_totals import QueueTotals
-from fakedev.net.system.descriptors import raise_descriptor_limit
-from fakedev.net.system.hangup import HangupService
+from fakedev.net.queues.figures import QueueTotals
 from fakedev.net.system.listening import Listeners
 from fakedev.net.system.logging import twistd_log
-from fakedev.net.system.memory import keep_freed_memory
-from fakedev.net.system.signals import stop_reactor
+from fakedev.net.system.memory import keep_freed_memory, raise_descriptor_limit
+from fakedev.net.system.signals import HangupService, stop_reactor
 from fakedev.net.system.watch import FileFollower
 from fakedev.net.tester.metrics import LoadMetrics
-from fakedev.net.tester.report_files import ReportFiles
-from fakedev.net.tester.service import LoadTester
-from fakedev.net.web.live import LiveView
-from fakedev.net.web.live_frame import FrameSource
-from fakedev.net.web.own_collectors import (
+from fakedev.net.tester.service import LoadTester, ReportFiles
+from fakedev.net.web.live import FrameSource, LiveView
+from fakedev.net.web.own_metrics import (
     FaultMetrics,
+    OwnMetrics,
     ReloadMetrics,
     ScrapeMetrics,
     TickMetrics,
 )
-from fakedev.net.web.own_collectors import WorkloadMetrics as WorkloadCounts
-from fakedev.net.web.own_metrics import OwnMetrics
+from fakedev.net.web.own_metrics import WorkloadMetrics as WorkloadCounts
 from fakedev.net.web.page_cache import Pages
 from fakedev.net.web.program import Program
 from fakedev.net.web.static import PageFiles

@@ -1,4 +1,7 @@
-"""Composition of the tester: in the service, and alone as ``fakedev-client``."""
+"""Composition of the tester: in the service, and alone as ``fakedev-client``.
+
+Composition of ``fakedev scale-test``.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +20,22 @@ from fakedev.net.http.head import DROP_IN_LIMITS
 from fakedev.net.http.resource import Folder
 from fakedev.net.http.site import GuardedSite
 from fakedev.net.lines.client import FrontendConnector
-from fakedev.net.system.descriptors import raise_descriptor_limit
-from fakedev.net.system.hangup import HangupService
+from fakedev.net.system.commands import ProcessRunner
 from fakedev.net.system.listening import Listeners, ListeningService
-from fakedev.net.system.signals import stop_reactor
+from fakedev.net.system.memory import raise_descriptor_limit
+from fakedev.net.system.signals import HangupService, stop_reactor
 from fakedev.net.tester.bare import BareRequests
+from fakedev.net.tester.driver import Asker, Requests
 from fakedev.net.tester.lines import LineRequests
 from fakedev.net.tester.metrics import LoadMetrics, QueryMetrics
 from fakedev.net.tester.pages import make_load_pages
 from fakedev.net.tester.run import LoadRun
+from fakedev.net.tester.scale_backends import Backends, CannotScale, CommandedBackends, CountedBackends, StartedBackends
+from fakedev.net.tester.scale_test import ScaleSettings, ScaleTest
 from fakedev.net.tester.service import LoadTester
-from fakedev.net.tester.tester_requests import Asker, Requests
 from fakedev.net.web.own_metrics import OwnMetrics, OwnMetricsResource
 from fakedev.tester.plan import Plan
+from fakedev.tester.scaling import ScaleStep
 
 #: How long those who are being answered may hold up the end of the program.
 _CLOSING_SECONDS: Final = 0.3
@@ -120,3 +126,67 @@ def _control_site(tester: LoadTester, reactor: Any) -> GuardedSite:
     own = OwnMetrics({"tester": LoadMetrics(tester), "queries": QueryMetrics(site.codes)})
     root.putChild(b"-", Folder(metrics=OwnMetricsResource(own)))
     return site
+
+_KILL_AFTER_SECONDS: Final = 3.0
+
+
+@dataclass(frozen=True)
+class ScaleOrder:
+    """What ``fakedev scale-test`` is told.
+
+    :param plan: the load, of the closed model.
+    :param most, per_backend, settle_seconds, measure_seconds: see ScaleSettings.
+    :param start: words of the command that starts a backend; empty for none.
+    :param scale: words of the command that sets how many there are; empty for none.
+    :param wait_seconds: how long the frontend is asked until it knows of all backends.
+    :param tell: is told how it goes.
+    """
+
+    plan: Plan
+    most: int
+    per_backend: int
+    settle_seconds: float
+    measure_seconds: float
+    start: tuple[str, ...]
+    scale: tuple[str, ...]
+    wait_seconds: float
+    tell: Callable[[str], None]
+
+
+def run_scale_test(order: ScaleOrder) -> tuple[list[ScaleStep], str]:
+    """Do it, and end all that was started for it: the steps, and why it ended early (empty when it did not)."""
+    made: list[ScaleTest] = []
+
+    def make(reactor: Any) -> Application:
+        raise_descriptor_limit()
+        settings = ScaleSettings(order.most, order.per_backend, order.settle_seconds, order.measure_seconds)
+        tester = make_tester([order.plan], reactor)
+        stop = partial(stop_reactor, reactor)
+        test = ScaleTest(tester, _backends(order, reactor), settings, reactor, stop, order.tell)
+        listeners = Listeners()
+        application = Application(listeners, reactor, drain=test.stop_all)
+        listeners.setServiceParent(application)
+        # Not before the reactor runs: at its end the test stops it.
+        reactor.callWhenRunning(test.startService)
+        made.append(test)
+        return application
+
+    try:
+        run_application(make, Logging("warn"))
+    except CannotScale as reason:
+        return [], str(reason)
+    return made[0].steps, made[0].problem
+
+
+def _backends(order: ScaleOrder, reactor: Any) -> Backends:
+    starter: Backends | None = None
+    runner = ProcessRunner(reactor, null_in=True, null_out=True, kill_after_seconds=_KILL_AFTER_SECONDS)
+    if order.start:
+        starter = StartedBackends(runner, order.start)
+    elif order.scale:
+        starter = CommandedBackends(runner, order.scale)
+    if starter is not None and not order.plan.json_lines:
+        return starter  # only a frontend that speaks JSON lines can be asked whether they are there
+    address = parse_address(order.plan.frontend)
+    connector = FrontendConnector(reactor, path=address.path, host=address.host, port=address.port, shown=address.shown)
+    return CountedBackends(connector, order.plan.queue, starter, reactor, order.wait_seconds, order.tell)

@@ -14,7 +14,7 @@ from fakedev.commands.sample_page import sample_page
 from fakedev.config.catalog import Catalog
 from fakedev.config.identities.choice import likely_identities, told_device, told_instances
 from fakedev.config.schema.files import Files
-from fakedev.config.schema.problems import ConfigurationError, Report
+from fakedev.config.schema.nodes import ConfigurationError, Report
 from fakedev.exposition.captured import CapturedPage, read_page
 from fakedev.exposition.conformity import Conformity, compared
 

@@ -11,7 +11,7 @@ from fakedev.commands.console import write_text
 from fakedev.config.catalog import Catalog
 from fakedev.config.identities.choice import named_identity
 from fakedev.config.schema.files import Files
-from fakedev.config.schema.problems import ConfigurationError, Report
+from fakedev.config.schema.nodes import ConfigurationError, Report
 from fakedev.exposition.identity_diff import identity_differences
 
 

@@ -1,4 +1,7 @@
-"""The ``fakedev`` command: its subcommands, each in a module of its own."""
+"""The ``fakedev`` command: its subcommands, each in a module of its own.
+
+``fakedev serve``: the service as a program of its own, ended by SIGTERM or SIGINT with 0.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from fakedev import __version__
+from fakedev.app.options import Options
+from fakedev.app.service import run_program
 
 
 def _serve(arguments: Sequence[str]) -> int:
-    from fakedev.commands.serve import serve  # noqa: PLC0415 - each subcommand loads what it needs
+    from fakedev.commands.main import serve  # noqa: PLC0415 - each subcommand loads what it needs
 
     return serve(arguments)
 
@@ -73,3 +78,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"fakedev: no subcommand {given[0]!r}; there are: {', '.join(SUBCOMMANDS)}", file=sys.stderr)
         return 2
     return SUBCOMMANDS[given[0]][0](given[1:])
+
+
+def serve(arguments: Sequence[str]) -> int:
+    """Serve until a signal comes.
+
+    :returns: 0 after a clean end.
+    """
+    options = Options()
+    options.synopsis = "Usage: fakedev serve [options]"
+    options.parseOptions(list(arguments))
+    run_program(options.configuration, options.run)
+    return 0

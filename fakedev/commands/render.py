@@ -16,7 +16,7 @@ from fakedev.commands.options import add_configuration_options
 from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
-from fakedev.config.schema.problems import ConfigurationError
+from fakedev.config.schema.nodes import ConfigurationError
 from fakedev.exposition.held_states import HeldStates
 from fakedev.exposition.label_cache import Face
 from fakedev.exposition.page import Page

@@ -84,7 +84,7 @@ def scale_test(arguments: Sequence[str]) -> int:
     except FlagError as error:
         options.flags.refuse(str(error))
     wanted = values[options.wanted]
-    from fakedev.app.tap_scale import ScaleOrder, run_scale_test  # noqa: PLC0415 - a usage error need not wait for Twisted
+    from fakedev.app.tester import ScaleOrder, run_scale_test  # noqa: PLC0415 - a usage error need not wait for Twisted
 
     steps, problem = run_scale_test(
         ScaleOrder(

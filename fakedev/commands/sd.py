@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from fakedev.commands.options import add_configuration_options
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
-from fakedev.config.schema.problems import ConfigurationError
+from fakedev.config.schema.nodes import ConfigurationError
 from fakedev.exposition.discovery import chosen_nodes, targets_of
 from fakedev.sim.entities.roster import Roster
 

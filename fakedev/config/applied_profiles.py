@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fakedev.config.pools.pools import LoadedPool
-from fakedev.config.schema.problems import Report
-from fakedev.config.schema.values import Values, plain, was_read
+from fakedev.config.schema.nodes import Report
+from fakedev.config.schema.schema import Values, plain, was_read
 from fakedev.sim.faults.fields import fault_from_fields
 from fakedev.sim.faults.rules import FaultRules
 from fakedev.spec.errors import FieldError, Refused

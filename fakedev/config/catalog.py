@@ -21,12 +21,10 @@ from fakedev.config.original import (
     load_original_workload,
     original_kind,
 )
-from fakedev.config.schema.documents import is_json, read_document
+from fakedev.config.schema.documents import Variables, is_json, read_document
 from fakedev.config.schema.files import Files, Unreadable, absolute
-from fakedev.config.schema.nodes import Node, Table
-from fakedev.config.schema.problems import Place, Report
+from fakedev.config.schema.nodes import Node, Place, Report, Table
 from fakedev.config.schema.schema import Section, nearest_name
-from fakedev.config.schema.variables import Variables
 from fakedev.exposition.identity import FamilySpec
 
 Loaded = TypeVar("Loaded")

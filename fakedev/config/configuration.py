@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 
 from fakedev.config.listen import ListenAddress
-from fakedev.config.schema.values import Values
+from fakedev.config.schema.schema import Values
 from fakedev.exposition.identity import Identity
 from fakedev.spec.fleet import FleetSpec
 from fakedev.tester.plan import Plan
@@ -129,7 +129,7 @@ class Configuration:
     :param journal: None for no file.
     :param watch: reload whenever a file of the configuration changes.
     :param notes: what is worth knowing but forbids nothing, as ``file:line: text``.
-    :param source: what was said where, for :func:`fakedev.config.effective.effective_text`.
+    :param source: what was said where, for :func:`fakedev.config.export.effective_text`.
     """
 
     fleet: FleetSpec

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from fakedev.config.names import token_text
 from fakedev.config.schema.schema import Key, Section
-from fakedev.config.schema.shapes import ListOf
-from fakedev.config.schema.types import Boolean, Choice, Duration, Mode, Text
+from fakedev.config.schema.types import Boolean, Choice, Duration, ListOf, Mode, Text
 
 LISTEN_DOC = (
     "Where: 9400 (loopback), *:9400, HOST:PORT, [::1]:9400, /path of a UNIX socket, runtime:NAME (a socket in the "

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from fakedev.config.base_keys import BASE
 from fakedev.config.endpoint_keys import MESSAGE_TIMEOUT, WEB, WORKLOAD_LISTEN
-from fakedev.config.fault_keys import FAULT
+from fakedev.config.faults import FAULT
 from fakedev.config.pools.keys import FLEET
 from fakedev.config.queue_keys import QUEUES
 from fakedev.config.schema.schema import Key, Section
-from fakedev.config.schema.shapes import ListOf
-from fakedev.config.schema.types import Boolean, Choice, Integer, Size, Text
-from fakedev.config.tester_keys import TESTER
+from fakedev.config.schema.types import Boolean, Choice, Integer, ListOf, Size, Text
+from fakedev.config.tester import TESTER
+from fakedev.config.workloads import BASE
 
 WORKLOADS = Section(
     "workloads",

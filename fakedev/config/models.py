@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from fakedev.config.schema.problems import Place
+from fakedev.config.schema.nodes import Place
 from fakedev.exposition.identity import Identity, LabelSpec, NumberFormat
 from fakedev.sim.parts.mig import Mig
 from fakedev.spec.device_types import DeviceType

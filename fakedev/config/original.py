@@ -11,13 +11,11 @@ from operator import itemgetter
 from pathlib import PurePath
 from typing import Any, Final
 
-from fakedev.config.identities.identity_rows import check_rows, checked_label, checked_metric
+from fakedev.config.identities.families import check_rows, checked_label, checked_metric
 from fakedev.config.models import LoadedDevice, LoadedDeviceList, LoadedIdentity
 from fakedev.config.original_keys import ORIGINAL_DEVICE, ORIGINAL_DEVICE_LIST, ORIGINAL_IDENTITY, ORIGINAL_WORKLOAD
-from fakedev.config.schema.nodes import Listing, Node, Table
-from fakedev.config.schema.problems import Place, Report
-from fakedev.config.schema.schema import INVALID, Section, nearest_name
-from fakedev.config.schema.values import Values
+from fakedev.config.schema.nodes import Listing, Node, Place, Report, Table
+from fakedev.config.schema.schema import INVALID, Section, Values, nearest_name
 from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, NumberFormat, RowSpec
 from fakedev.spec.device_types import DeviceType, Range
 from fakedev.spec.fleet import DeviceSpec

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from fakedev.config.schema.schema import Key, Section
-from fakedev.config.schema.shapes import ListOf, MapOf
-from fakedev.config.schema.types import Integer, Number, Text
+from fakedev.config.schema.types import Integer, ListOf, MapOf, Number, Text
 
 _TEXTS: Final = MapOf(Text(), words="mapping of names to texts")
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from fakedev.config.endpoint_keys import GROUP, LISTEN_DOC, MESSAGE_TIMEOUT, MODE
 from fakedev.config.names import queue_name
 from fakedev.config.schema.schema import Key, Section
-from fakedev.config.schema.shapes import ListOf, MapOf, OneOf
-from fakedev.config.schema.types import Boolean, Choice, Duration, Integer, Size, Text
+from fakedev.config.schema.types import Boolean, Choice, Duration, Integer, ListOf, MapOf, OneOf, Size, Text
 
 _DURATION_UNITS = "ms, s, m, h or d"
 

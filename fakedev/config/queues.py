@@ -8,8 +8,8 @@ from typing import Final
 from fakedev.config.configuration import Queues
 from fakedev.config.endpoints import Endpoints
 from fakedev.config.queue_keys import QUEUE
-from fakedev.config.schema.problems import Report
-from fakedev.config.schema.values import Values
+from fakedev.config.schema.nodes import Report
+from fakedev.config.schema.schema import Values
 from fakedev.workqueue.spec import BrokerSpec, QueueSpec
 
 #: One request may be as long as a line of the protocol; the memory must hold at least one.

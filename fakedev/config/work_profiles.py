@@ -1,10 +1,22 @@
-"""The keys of profiles: of workloads, of single metrics, and of schedules of utilization."""
+"""The keys of profiles: of workloads, of single metrics, and of schedules of utilization.
+
+A recorded series, from a CSV file with the columns time and value, to the activities of a profile.
+"""
 
 from __future__ import annotations
 
-from fakedev.config.schema.schema import Key, Section, Type
-from fakedev.config.schema.shapes import ListOf, MapOf, OneOf
-from fakedev.config.schema.types import Choice, Integer, Number, Text
+import csv
+import re
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+from fakedev.config.catalog import Catalog
+from fakedev.config.schema.documents import is_clean
+from fakedev.config.schema.nodes import Place, Report
+from fakedev.config.schema.schema import Key, Section, Type, Values
+from fakedev.config.schema.types import Choice, Integer, ListOf, MapOf, Number, OneOf, Text
+from fakedev.spec.profiles import MOST_ACTIVITIES
 from fakedev.spec.units import parse_duration
 
 _FUNCTION = MapOf(ListOf(OneOf((Number(), Text()))), words="mapping of a value function to its values")
@@ -123,3 +135,93 @@ def profile_types(activities: tuple[Section, ...], first: str) -> tuple[Type, ..
     triple = ListOf(values, words=f"list of {first}, fluctuation, seconds")
     entries = OneOf((triple, *activities, Text(f"{first}:fluctuation:seconds")))
     return ListOf(entries, 1, words="list of activities"), Text(f"{first}:fluctuation:seconds,...", longest=65_536)
+
+_NUMBER: Final = re.compile(r"-?\d{1,15}(\.\d*)?([eE][+-]?\d{1,2})?")
+
+
+class Point(NamedTuple):
+    """A line of a series."""
+
+    seconds: float
+    value: object
+
+
+class Series:
+    """Reads series; what is wrong is reported, by file and line."""
+
+    def __init__(self, catalog: Catalog, report: Report) -> None:
+        self._catalog = catalog
+        self._report = report
+
+    def activities(self, values: Values, check: Callable[[object], object]) -> list[list[object]] | None:
+        """[value, fluctuation, seconds] of each step of a series; None when it cannot be used.
+
+        With ``hold`` a value lasts until the next time, the last one as long as the one before it; with ``linear`` the
+        values are joined by ramps, and the last time is the end. A series of one value lasts until stopped.
+
+        :param check: raises ValueError for a value that cannot be.
+        """
+        if values["csv"] is None:
+            return None
+        found = self._catalog.text(values["csv"], values.place_of("csv"), "the series")
+        if found is None or not is_clean(*found, self._report):
+            return None
+        points = self._points(*found, check)
+        if points is None:
+            return None
+        if len(points) == 1:
+            return [[points[0].value, 0, 0]]
+        if values["join"] == "linear":
+            return [
+                [{"ramp": [one.value, other.value]}, 0, other.seconds - one.seconds] for one, other in pairwise(points)
+            ]
+        lengths = [other.seconds - one.seconds for one, other in pairwise(points)]
+        return [[point.value, 0, length] for point, length in zip(points, [*lengths, lengths[-1]], strict=True)]
+
+    def _points(self, text: str, shown: str, check: Callable[[object], object]) -> list[Point] | None:
+        reader = csv.DictReader(text.splitlines(keepends=True), strict=True)
+        points: list[Point] = []
+        before = len(self._report.sorted_problems())
+        try:
+            columns = [column.strip() for column in reader.fieldnames or ()]
+            reader.fieldnames = columns
+            for column in ("time", "value"):
+                if column not in columns:
+                    self._problem(Place(shown, 1), f"has no column {column!r}: the first line is time,value")
+                    return None
+            for row in reader:
+                place = Place(shown, reader.line_num)
+                if len(points) > MOST_ACTIVITIES:
+                    self._problem(place, f"has more than {MOST_ACTIVITIES} values")
+                    return None
+                point = self._point(row, place, points, check)
+                if point is not None:
+                    points.append(point)
+        except csv.Error as error:
+            self._problem(Place(shown, reader.reader.line_num), f"is not CSV: {error}")
+        if not points and len(self._report.sorted_problems()) == before:
+            self._problem(Place(shown, 1), "has no value: give at least one line below the first")
+        return points if points and len(self._report.sorted_problems()) == before else None
+
+    def _point(
+        self, row: dict[Any, Any], place: Place, points: list[Point], check: Callable[[object], object]
+    ) -> Point | None:
+        try:
+            if None in row:
+                raise ValueError("has more values than the first line has columns")
+            time, value = ((row[column] or "").strip() for column in ("time", "value"))
+            seconds = float(time) if _NUMBER.fullmatch(time) else parse_duration(time)
+            if points and seconds <= points[-1].seconds:
+                raise ValueError(f"the time {time} is not after the one before it")
+            if not value:
+                raise ValueError("has no value")
+            number = float(value) if _NUMBER.fullmatch(value) else value
+            check(number)
+        except ValueError as error:
+            # The line says which value it is.
+            self._problem(place, str(error).replace("activity 1: ", ""))
+            return None
+        return Point(seconds, number)
+
+    def _problem(self, place: Place, text: str) -> None:
+        self._report.problem(place, text)

@@ -2,12 +2,14 @@
 
 A family is a list of rows; a row shows one quantity of one entity level, in a unit, with labels.
 Labels are templates over facts: ``nvidia{index}``, ``GPU-{uuid}``, ``0000{pci_address|upper}``.
+
+An identity as it shows a fleet in which no device has parts, nor tiles.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
@@ -230,3 +232,29 @@ def _can_be_there(row: RowSpec, quantities: Collection[str]) -> bool:
     if row.state_level in LINK_QUANTITIES:
         return "links_up" in quantities
     return set(row.needed) <= set(quantities)
+
+#: What is the level of all devices where none has parts.
+_DEVICES = frozenset(("unit", "repeated", "whole", "single"))
+#: Levels of which there is nobody then.
+_NOBODY = frozenset(("part", "tile", "tiled"))
+
+
+def without_parts(identity: Identity) -> Identity:
+    """The same pages with the rows of one level: labels are written once for each device.
+
+    The identity itself where it has no such rows.
+    """
+    if not any(row.level in _DEVICES | _NOBODY for family in identity.families for row in family.rows):
+        return identity
+    families = [
+        replace(
+            family,
+            rows=tuple(
+                replace(row, level="device") if row.level in _DEVICES else row
+                for row in family.rows
+                if row.level not in _NOBODY
+            ),
+        )
+        for family in identity.families
+    ]
+    return replace(identity, families=tuple(family for family in families if family.rows))

@@ -1,14 +1,142 @@
-"""Our own series of each workload, for /workloads/metrics: an identity like any other, over workloads."""
+"""Our own series of each workload, for /workloads/metrics: an identity like any other, over workloads.
+
+The running workloads, and their pairs with devices, as entities of a page.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Final
+
+import numpy as np
 
 from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, NumberFormat, RowSpec
 from fakedev.exposition.label_cache import Face
 from fakedev.exposition.page import Page
-from fakedev.exposition.workload_source import MOST_PAIRS, PAIR, WORKLOAD, Chunk, WorkloadSource
+from fakedev.exposition.sources import Entity
+from fakedev.sim.entities.randomness import Floats
+from fakedev.sim.entities.state import Level, State
 from fakedev.sim.fleet import Fleet
+from fakedev.sim.workloads.workload import Workload
+from fakedev.spec.metrics_of_work import ENGINES
+
+#: The levels: an entity for each workload, and for each pair of a workload and one of its devices.
+WORKLOAD: Final = "workload"
+PAIR: Final = "workload_device"
+#: Entities of one level whose label texts are kept together: the level, and the first of them.
+Chunk = tuple[str, int]
+_ENTITIES_OF_A_CHUNK: Final = 32
+#: Pairs that are shown at most.
+MOST_PAIRS: Final = 50_000
+
+
+class WorkloadSource:
+    """The workloads of a fleet in the order of their start, some at a time.
+
+    :param most_pairs: how many pairs it has at most: those of the oldest workloads, of each all or none.
+    """
+
+    def __init__(self, fleet: Fleet, most_pairs: int = MOST_PAIRS) -> None:
+        self._fleet = fleet
+        self._most_pairs = most_pairs
+        self._changes = -1
+        self._running: list[Workload] = []
+        self._pair_owners = np.zeros(0, dtype=np.int64)
+        self._pair_devices = np.zeros(0, dtype=np.int64)
+        self._versions: dict[Chunk, object] = {}
+        self._state: State | None = None
+
+    def chunks(self) -> list[Chunk]:
+        """All there are now, in the order of the page."""
+        self._follow()
+        sizes = ((WORKLOAD, len(self._running)), (PAIR, len(self._pair_owners)))
+        return [(level, first) for level, size in sizes for first in range(0, size, _ENTITIES_OF_A_CHUNK)]
+
+    def entities(self, level: str, group: Chunk) -> Sequence[Entity]:
+        """The workloads or pairs of a chunk with their facts."""
+        self._follow()
+        if level != group[0]:
+            return []
+        first = group[1]
+        if level == WORKLOAD:
+            some = self._running[first : first + _ENTITIES_OF_A_CHUNK]
+            return list(enumerate(map(_facts, some), first))
+        owners = self._pair_owners[first : first + _ENTITIES_OF_A_CHUNK].tolist()
+        devices = self._pair_devices[first : first + _ENTITIES_OF_A_CHUNK]
+        roster = self._fleet.roster
+        nodes = [roster.nodes[place] for place in roster.node_positions(devices).tolist()]
+        facts = {owner: _facts(self._running[owner]) for owner in set(owners)}
+        return [
+            (position, {**facts[owner], "node": node.name, "device": roster.unit_name(device).partition("/")[2]})
+            for position, (owner, device, node) in enumerate(zip(owners, devices.tolist(), nodes, strict=True), first)
+        ]
+
+    def version(self, group: Chunk) -> object:
+        """Who is in a chunk."""
+        self._follow()
+        if group not in self._versions:
+            level, first = group
+            last = first + _ENTITIES_OF_A_CHUNK
+            if level == WORKLOAD:
+                version: object = [workload.workload_id for workload in self._running[first:last]]
+            else:
+                owners, devices = self._pair_owners[first:last], self._pair_devices[first:last]
+                ids = [self._running[owner].workload_id for owner in owners.tolist()]
+                # After a reload the same place may be that of another device.
+                version = ids, devices.tolist(), self._fleet.roster
+            self._versions[group] = version
+        return self._versions[group]
+
+    def former(self, group: Chunk) -> None:
+        """A chunk has no name to be found again by."""
+
+    def state(self) -> State:
+        """What the workloads do at the fleet's tick."""
+        shown = self._fleet.state
+        if self._state is None or self._state.tick != shown.tick:
+            workloads = self._fleet.workloads
+            level = workloads.level(shown.seconds)
+            arrays = {name: _shown(name, level) for name in level.arrays} | {"one": np.ones(level.count)}
+            parts = workloads.amounts().parts
+            levels = {
+                WORKLOAD: Level(level.count, arrays, level.present),
+                PAIR: Level(len(parts), {"load_ratio": parts}, {}),
+            }
+            self._state = State(shown.tick, shown.seconds, shown.wall_seconds, levels, workloads.changes)
+        return self._state
+
+    def _follow(self) -> None:
+        """Look at who runs, if that has changed."""
+        workloads = self._fleet.workloads
+        if self._changes == workloads.changes:
+            return
+        self._changes = workloads.changes
+        self._running = workloads.running()
+        self._versions = {}
+        counts = np.array([len(workload.devices) for workload in self._running], dtype=np.int64)
+        shown = int(np.searchsorted(np.cumsum(counts), self._most_pairs, side="right"))
+        self._pair_owners = np.repeat(np.arange(shown), counts[:shown])
+        devices = [workload.devices for workload in self._running[:shown]]
+        self._pair_devices = np.concatenate(devices) if devices else np.zeros(0, dtype=np.int64)
+
+
+def _facts(workload: Workload) -> Mapping[str, str]:
+    spec = workload.spec
+    return {
+        "workload": workload.workload_id,
+        "name": spec.name,
+        "namespace": spec.namespace,
+        "pod": spec.pod,
+        "container": spec.container,
+        "kind": spec.kind,
+        "named_node": spec.node,
+    }
+
+
+def _shown(quantity: str, level: Level) -> Floats:
+    """A quantity of each workload: of engines and bandwidths the mean of its devices, else the sum."""
+    values = level.arrays[quantity]
+    return values / level.arrays["devices"] if quantity in ENGINES else values
 
 
 def _labels(*names: str) -> tuple[LabelSpec, ...]:

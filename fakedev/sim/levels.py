@@ -14,9 +14,8 @@ from fakedev.sim.compiled import Machinery
 from fakedev.sim.entities.carry_over import Moves
 from fakedev.sim.entities.state import Level
 from fakedev.sim.faults.tick import FaultTick
-from fakedev.sim.links.history import LinkHistory
+from fakedev.sim.links.history import LinkHistory, moved
 from fakedev.sim.links.levels import link_history, link_levels
-from fakedev.sim.links.moved import moved
 from fakedev.sim.parts.demand import device_demand
 from fakedev.sim.parts.layout import Parts
 from fakedev.sim.parts.levels import split_level, unit_level

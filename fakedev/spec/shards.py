@@ -3,15 +3,22 @@
 Which shard a node is in follows from its name and the number of shards alone: nodes whose names differ only in the last
 number (before the first dot) are dealt round by that number, so that counted nodes are spread evenly, and those that
 come or go move no other.
+
+Keys of entities, for randomness and all else that must not depend on places in arrays. Imports no NumPy.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
 from typing import Final
 
-from fakedev.spec.entity_keys import entity_key
+
+def entity_key(*names: str) -> int:
+    """A 64-bit key of an entity, from its names (pool, node, device, workload), never its position."""
+    digest = hashlib.blake2b("\0".join(names).encode(), digest_size=8)
+    return int.from_bytes(digest.digest(), "little")
 
 #: Shards that a fleet may have.
 MOST_SHARDS: Final = 10_000

@@ -1,16 +1,157 @@
-"""Statistics as a page: one file with plots, which loads nothing from anywhere. Everything is escaped."""
+"""Statistics as a page: one file with plots, which loads nothing from anywhere. Everything is escaped.
+
+Plots as SVG, written by hand: lines over time, and a distribution.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from html import escape
 
 from fakedev.tester.expectation import POINTS, Finding, point_of
-from fakedev.tester.names import ALL, ByName
-from fakedev.tester.plots import PLOT_STYLE, Series, distribution_plot, line_plot
+from fakedev.tester.quantiles import Histogram
 from fakedev.tester.report_text import measured_text, more_text, range_text
-from fakedev.tester.statistics import PARTS, Statistics
-from fakedev.tester.tally import NodeTally, Tally
+from fakedev.tester.statistics import ALL, PARTS, ByName, NodeTally, Statistics, Tally
+
+_WIDTH, _HEIGHT = 860, 240
+_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 20, 34, 44
+_SPAN_X = _WIDTH - _LEFT - _RIGHT
+_SPAN_Y = _HEIGHT - _TOP - _BOTTOM
+#: Bars of a distribution, at most.
+_MOST_BARS = 60
+
+#: Styles of what is drawn here, to be put into the page once.
+PLOT_STYLE = """
+svg { max-width: 100%; height: auto; display: block; margin: 1em 0 }
+svg text { font: 12px system-ui, sans-serif; fill: currentColor }
+svg .title { font-size: 14px; font-weight: bold }
+svg .grid { stroke: currentColor; stroke-opacity: .15 }
+svg .frame { fill: none; stroke: currentColor; stroke-opacity: .5 }
+svg polyline { fill: none; stroke-width: 1.5; stroke-linejoin: round }
+"""
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line.
+
+    :param points: (x, y), x rising; y None: there is nothing to show there, and the line is broken.
+    """
+
+    name: str
+    colour: str
+    points: Sequence[tuple[float, float | None]]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A range of numbers and the places of their marks."""
+
+    most: float
+    marks: tuple[float, ...]
+
+
+def line_plot(title: str, series: Sequence[Series], x_label: str = "seconds since the start") -> str:
+    """Lines over x; both axes begin at 0."""
+    across = nice_scale(max((x for each in series for x, _ in each.points), default=0.0))
+    up = nice_scale(max((y for each in series for _, y in each.points if y is not None), default=0.0))
+    parts = [_axes(title, across, up, x_label)]
+    for place, each in enumerate(series):
+        for stretch in _stretches(each.points):
+            points = " ".join(f"{_x(x, across.most):.1f},{_y(y, up.most):.1f}" for x, y in stretch)
+            if len(stretch) == 1:
+                x, y = stretch[0]
+                circle = f'cx="{_x(x, across.most):.1f}" cy="{_y(y, up.most):.1f}" r="2"'
+                parts.append(f'<circle {circle} fill="{each.colour}"/>')
+            else:
+                parts.append(f'<polyline stroke="{each.colour}" points="{points}"/>')
+        x = _LEFT + _SPAN_X - 110 * (len(series) - place)
+        parts.append(f'<rect x="{x}" y="14" width="14" height="10" fill="{each.colour}"/>')
+        parts.append(f'<text x="{x + 19}" y="23">{escape(each.name)}</text>')
+    return _document(title, parts)
+
+
+def distribution_plot(title: str, histogram: Histogram) -> str:
+    """How often which duration was measured: bars over seconds, each as wide as its share of the logarithm."""
+    values = [(max(seconds, 1e-6), count) for seconds, count in histogram.buckets()]
+    if not values:
+        return _document(title, [_axes(title, nice_scale(0), nice_scale(0), "seconds")])
+    low, high = math.log10(values[0][0]), math.log10(values[-1][0])
+    if high - low < 0.02:
+        low, high = low - 0.05, high + 0.05
+    counts = [0] * _MOST_BARS
+    for seconds, count in values:
+        counts[min(_MOST_BARS - 1, int((math.log10(seconds) - low) / (high - low) * _MOST_BARS))] += count
+    up = nice_scale(max(counts))
+    parts = [_frame(title, up, "seconds (logarithmic)")]
+    for place in range(7):
+        x = _LEFT + _SPAN_X * place / 6
+        value = 10 ** (low + (high - low) * place / 6)
+        parts.append(f'<text x="{x:.1f}" y="{_HEIGHT - _BOTTOM + 17}" text-anchor="middle">{value:.3g}</text>')
+    width = _SPAN_X / _MOST_BARS
+    for place, count in enumerate(counts):
+        y = _y(count, up.most)
+        box = f'x="{_LEFT + place * width:.1f}" y="{y:.1f}" width="{width - 1:.1f}"'
+        parts.append(f'<rect {box} height="{_TOP + _SPAN_Y - y:.1f}" fill="#3b7dd8"/>')
+    return _document(title, parts)
+
+
+def nice_scale(most: float) -> Scale:
+    """A range from 0 to a round number that holds ``most``, with four to ten marks."""
+    if not most > 0:
+        return Scale(1.0, (0.0, 1.0))
+    raw = most / 5
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(power * times for times in (1, 2, 2.5, 5, 10) if power * times >= raw * (1 - 1e-9))
+    count = math.ceil(most / step - 1e-9)
+    return Scale(count * step, tuple(place * step for place in range(count + 1)))
+
+
+def _axes(title: str, across: Scale, up: Scale, x_label: str) -> str:
+    parts = [_frame(title, up, x_label)]
+    for mark in across.marks:
+        x = _x(mark, across.most)
+        parts.append(f'<line class="grid" x1="{x:.1f}" y1="{_TOP}" x2="{x:.1f}" y2="{_TOP + _SPAN_Y}"/>')
+        parts.append(f'<text x="{x:.1f}" y="{_HEIGHT - _BOTTOM + 17}" text-anchor="middle">{mark:g}</text>')
+    return "\n".join(parts)
+
+
+def _frame(title: str, up: Scale, x_label: str) -> str:
+    parts = [f'<text class="title" x="{_LEFT}" y="20">{escape(title)}</text>']
+    for mark in up.marks:
+        y = _y(mark, up.most)
+        parts.append(f'<line class="grid" x1="{_LEFT}" y1="{y:.1f}" x2="{_LEFT + _SPAN_X}" y2="{y:.1f}"/>')
+        parts.append(f'<text x="{_LEFT - 7}" y="{y + 4:.1f}" text-anchor="end">{mark:g}</text>')
+    parts.append(f'<rect class="frame" x="{_LEFT}" y="{_TOP}" width="{_SPAN_X}" height="{_SPAN_Y}"/>')
+    middle = _LEFT + _SPAN_X / 2
+    parts.append(f'<text x="{middle:.0f}" y="{_HEIGHT - 8}" text-anchor="middle">{escape(x_label)}</text>')
+    return "\n".join(parts)
+
+
+def _document(title: str, parts: Sequence[str]) -> str:
+    size = f'width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}"'
+    return "\n".join([f'<svg role="img" {size}>', f"<title>{escape(title)}</title>", *parts, "</svg>"])
+
+
+def _x(value: float, most: float) -> float:
+    return _LEFT + _SPAN_X * value / most
+
+
+def _y(value: float, most: float) -> float:
+    return _TOP + _SPAN_Y * (1 - value / most)
+
+
+def _stretches(points: Sequence[tuple[float, float | None]]) -> list[list[tuple[float, float]]]:
+    """The stretches of points that are not interrupted."""
+    found: list[list[tuple[float, float]]] = [[]]
+    for x, y in points:
+        if y is not None:
+            found[-1].append((x, y))
+        elif found[-1]:
+            found.append([])
+    return [stretch for stretch in found if stretch]
 
 _GOOD, _BAD, _PLAIN, _FAINT = "#2e9c5a", "#d64545", "#3b7dd8", "#e0902f"
 _STYLE = (

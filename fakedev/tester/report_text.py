@@ -6,9 +6,7 @@ import math
 from collections.abc import Iterable
 
 from fakedev.tester.expectation import POINTS, Finding, point_of
-from fakedev.tester.names import ALL, ByName
-from fakedev.tester.statistics import PARTS, Statistics
-from fakedev.tester.tally import Count, NodeTally, Tally
+from fakedev.tester.statistics import ALL, PARTS, ByName, Count, NodeTally, Statistics, Tally
 
 #: The widest bar of a histogram, in characters.
 WIDEST_BAR = 60

@@ -1,16 +1,133 @@
-"""What is known of the requests of a plan, in constant memory. doc/tester.md defines each number."""
+"""What is known of the requests of a plan, in constant memory. doc/tester.md defines each number.
+
+Who answered: counts and run times of one node, device or pod.
+
+Counts by names that others choose: nodes, devices, pods, error texts. Bounded, whatever they send.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Generic, TypeVar
 
-from fakedev.tester.names import ByName, kept_text
-from fakedev.tester.quantiles import Histogram
-from fakedev.tester.tally import Count, NodeTally, Tally
+from fakedev.tester.quantiles import COARSE, Histogram
 from fakedev.tester.timeline import Timeline
-from fakedev.workqueue.outcome import Answer, Outcome
+from fakedev.workqueue.histogram import JOB_BUCKETS
+from fakedev.workqueue.job import Answer, Outcome
 from fakedev.workqueue.windowed import WindowedRate
+
+T = TypeVar("T")
+
+#: How many names are told apart; all further ones share one entry.
+MOST_NAMES: Final = 4096
+#: The entry of the names beyond; no peer can choose it, since names are kept without line ends.
+OTHERS: Final = "(others)\n"
+#: Places of all names that there can be.
+ALL: Final = range(MOST_NAMES + 1)
+#: How much of a name or text is kept, in characters.
+MOST_CHARACTERS: Final = 200
+
+
+class ByName(Generic[T]):
+    """A value for each name, made when the name comes first.
+
+    :param make: makes the value of a new name.
+    """
+
+    def __init__(self, make: Callable[[], T], most_names: int = MOST_NAMES) -> None:
+        self._make = make
+        self._most_names = most_names
+        self._values: dict[str, T] = {}
+
+    def __getitem__(self, name: str) -> T:
+        value = self._values.get(name)
+        if value is not None:
+            return value
+        name = kept_text(name)
+        if name not in self._values and len(self._values) >= self._most_names:
+            name = OTHERS
+        return self._values.setdefault(name, self._make())
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def items(self, which: range = ALL) -> Iterator[tuple[str, T]]:
+        """Names with their values, in the order of names, the entry for all others last.
+
+        :param which: the places of those that are wanted.
+        """
+        for name in sorted(self._values, key=lambda name: (name == OTHERS, name))[which.start : which.stop]:
+            yield name.rstrip("\n"), self._values[name]
+
+    def values(self) -> Iterable[T]:
+        """All values, in any order."""
+        return self._values.values()
+
+
+def kept_text(text: str) -> str:
+    """A text as it is kept: one line, not too long, nothing that steers a terminal."""
+    shown = "".join(char if char.isprintable() else repr(char)[1:-1] for char in text[:MOST_CHARACTERS])
+    return shown if len(text) <= MOST_CHARACTERS and len(shown) <= MOST_CHARACTERS else shown[:MOST_CHARACTERS] + "..."
+
+#: Devices and pods told apart on one node.
+_MOST_PER_NODE: Final = 32
+
+
+class Count:
+    """A number that grows."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value = 0
+
+
+class Tally:
+    """The answers of one node, device or pod.
+
+    :ivar run: how long its runs took.
+    :ivar last_error: the text of its last answer that was no success; empty while there was none.
+    """
+
+    __slots__ = ("answers", "failures", "last_error", "run")
+
+    def __init__(self) -> None:
+        self.answers = 0
+        self.failures = 0
+        self.last_error = ""
+        self.run = Histogram(COARSE)
+
+    def run_ranges(self) -> list[tuple[float, int]]:
+        """How many runs took up to which seconds, and longer than the bound before; without ranges of nothing."""
+        bounds = (*JOB_BUCKETS, math.inf)
+        return [(bound, n) for bound, n in zip(bounds, self.run.counts_within(JOB_BUCKETS), strict=True) if n]
+
+    def add(self, answer: Answer, error: str) -> None:
+        """Count an answer."""
+        self.answers += 1
+        self.run.add(answer.run_seconds)
+        if answer.outcome is not Outcome.SUCCESS:
+            self.failures += 1
+            self.last_error = error
+
+
+class NodeTally(Tally):
+    """The answers of a node, and how they spread over its devices and pods."""
+
+    __slots__ = ("devices", "pods")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.devices = ByName(Count, _MOST_PER_NODE)
+        self.pods = ByName(Count, _MOST_PER_NODE)
+
+    def add(self, answer: Answer, error: str) -> None:
+        """Count an answer."""
+        super().add(answer, error)
+        self.devices[answer.device].value += 1
+        self.pods[answer.pod].value += 1
 
 #: A request that starts so much after its time is late.
 LATE_SECONDS: Final = 0.01

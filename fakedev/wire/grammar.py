@@ -1,15 +1,201 @@
-"""Grammars of line ports as tables; parsing and help are made from them."""
+"""Grammars of line ports as tables; parsing and help are made from them.
+
+The arguments that verbs take: their kinds, and how a text or a JSON value becomes one.
+
+What may be said on every line port.
+"""
 
 from __future__ import annotations
 
 import difflib
+import enum
+import math
+import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
-from fakedev.wire.arguments import Argument
 from fakedev.wire.errors import ProtocolError
+from fakedev.wire.strict_json import kind_of
+
+_WHOLE: Final = re.compile(r"-?[0-9]{1,30}")
+_NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+class Kind(enum.Enum):
+    """What an argument is made of. What its text means is for the rules to say."""
+
+    TEXT = "a text"
+    LIST = "a list of texts"  # commas between them in words
+    WORDS = "a list of texts without NUL"  # all words that are left; those of a command
+    SERIES = "a text, a list or an object"  # passed on as it is, as a profile
+    DURATION = "a duration, as 90s or 5m"  # also a plain number: of seconds
+    WHOLE = "a whole number"
+    NUMBER = "a finite number"
+    MAPPING = "names, each with a finite number or a size"  # in words NAME:NUMBER, repeated
+    SERIES_MAPPING = "names, each with a text, a number or a list"  # in words NAME:TEXT, repeated
+
+
+_ONLY_TEXTS: Final = {str}
+_PLAIN_TYPES: Final[dict[Kind, frozenset[type]]] = {
+    Kind.TEXT: frozenset({str}),
+    Kind.SERIES: frozenset({str, list, dict}),
+    Kind.DURATION: frozenset({str}),
+    Kind.WHOLE: frozenset({int}),
+}
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of a verb.
+
+    :param shown: what stands for its value in a usage line, as ``N``.
+    :param word: its name in words, where it differs from that in JSON (``limit`` for ``limits``).
+    """
+
+    name: str
+    kind: Kind
+    shown: str
+    summary: str = ""
+    required: bool = False
+    word: str = ""
+
+    @property
+    def plain_types(self) -> frozenset[type]:
+        """Types of JSON values that fit and stay as they are, whatever they hold."""
+        return _PLAIN_TYPES.get(self.kind, frozenset())
+
+    @property
+    def said(self) -> str:
+        """Its name in words."""
+        return self.word or self.name
+
+
+def from_text(argument: Argument, text: str, earlier: object = None) -> object:
+    """The value of an argument said in words.
+
+    :param earlier: the value that the same argument got before in this message.
+    :raises ProtocolError: ``bad-argument``, naming the argument.
+    """
+    name = argument.said
+    if argument.kind is Kind.MAPPING:
+        return _with_number(name, text, earlier)
+    if argument.kind is Kind.SERIES_MAPPING:
+        return _with_text(name, text, earlier)
+    if earlier is not None:
+        raise ProtocolError("bad-argument", f"{name}: given twice")
+    match argument.kind:
+        case Kind.LIST:
+            return text.split(",")
+        case Kind.WHOLE:
+            if not _WHOLE.fullmatch(text):
+                raise _wrong(argument, name, repr(text[:100]))
+            return int(text)
+        case Kind.NUMBER:
+            return _number(name, text)
+        case Kind.DURATION if _NUMBER.fullmatch(text):
+            return _number(name, text)
+    return text
+
+
+def from_words(argument: Argument, words: list[str]) -> object:
+    """The value of the argument that takes all words that are left.
+
+    :raises ProtocolError: ``bad-argument``, naming the argument.
+    """
+    if argument.kind is not Kind.WORDS:
+        return from_text(argument, " ".join(words))
+    for place, word in enumerate(words):
+        if "\0" in word:
+            raise ProtocolError("bad-argument", f"{argument.said}[{place}]: holds a NUL, which no command can be given")
+    return words
+
+
+def from_json(argument: Argument, value: object) -> object:
+    """The value of an argument given as JSON.
+
+    :raises ProtocolError: ``bad-argument``, naming the argument.
+    """
+    match argument.kind:
+        case Kind.WORDS:
+            fits = isinstance(value, list) and {*map(type, value)} <= _ONLY_TEXTS and "\0" not in "".join(value)
+        case Kind.TEXT:
+            fits = isinstance(value, str)
+        case Kind.LIST:
+            if isinstance(value, str):
+                return value.split(",")
+            fits = isinstance(value, list) and {*map(type, value)} <= _ONLY_TEXTS
+        case Kind.SERIES:
+            fits = isinstance(value, str | list | dict)
+        case Kind.DURATION:
+            fits = isinstance(value, str) or _is_number(value)
+        case Kind.WHOLE:
+            fits = isinstance(value, int) and not isinstance(value, bool)
+        case Kind.NUMBER:
+            fits = _is_number(value)
+        case Kind.MAPPING | Kind.SERIES_MAPPING:
+            return _checked_mapping(argument, value)
+    if not fits:
+        raise _wrong(argument, argument.name, kind_of(value))
+    return value
+
+
+def _checked_mapping(argument: Argument, value: object) -> object:
+    if not isinstance(value, dict):
+        raise _wrong(argument, argument.name, kind_of(value))
+    types = str if argument.kind is Kind.MAPPING else str | list
+    for key, entry in value.items():
+        if not isinstance(entry, types) and not _is_number(entry):
+            expected = argument.kind.value.removeprefix("names, each with ")
+            text = f"{argument.name}: {key[:100]!r} must have {expected}, not {kind_of(entry)}"
+            raise ProtocolError("bad-argument", text)
+    return value
+
+
+def _wrong(argument: Argument, name: str, found: str) -> ProtocolError:
+    return ProtocolError("bad-argument", f"{name}: must be {argument.kind.value}, not {found}")
+
+
+def _with_number(name: str, text: str, earlier: object) -> dict[str, object]:
+    key, colon, number = text.rpartition(":")
+    if not colon or not key:
+        raise ProtocolError("bad-argument", f"{name}: {text[:100]!r} is not NAME:NUMBER")
+    # What is no number is a size, or wrong: that is for the rules to say.
+    return _with_entry(name, key, _number(name, number) if _NUMBER.fullmatch(number) else number, earlier)
+
+
+def _with_text(name: str, text: str, earlier: object) -> dict[str, object]:
+    key, _, rest = text.partition(":")
+    if not key or not rest:
+        raise ProtocolError("bad-argument", f"{name}: {text[:100]!r} is not NAME:PROFILE")
+    return _with_entry(name, key, rest, earlier)
+
+
+def _with_entry(name: str, key: str, value: object, earlier: object) -> dict[str, object]:
+    entries = dict(earlier) if isinstance(earlier, dict) else {}
+    if key in entries:
+        raise ProtocolError("bad-argument", f"{name}: {key[:100]!r} is given twice")
+    entries[key] = value
+    return entries
+
+
+def _number(name: str, text: str) -> float:
+    number = float(text) if _NUMBER.fullmatch(text) else math.nan
+    if not math.isfinite(number):
+        raise ProtocolError("bad-argument", f"{name}: {text[:100]!r} is no finite number")
+    return number
+
+
+def _is_number(value: object) -> bool:
+    """Whether it is a number that a float can hold; true and false are none."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    try:
+        return math.isfinite(float(value))
+    except OverflowError:
+        return False
 
 _WIDTH = 100
 
@@ -153,3 +339,13 @@ def _explanation(verb: Verb) -> list[str]:
         lines.append(f"  also: {', '.join(verb.aliases)}")
     lines += [f"  answer: {answer}" for answer in verb.answers]
     return lines
+
+EVERYWHERE: Final = (
+    Verb(
+        "help",
+        "What can be said here, or all about one verb.",
+        positionals=[Argument("verb", Kind.TEXT, "VERB", "a verb")],
+        answers=["ok N lines"],
+    ),
+    Verb("quit", "Close this connection.", answers=["ok"]),
+)

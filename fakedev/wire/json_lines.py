@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from fakedev.wire.arguments import from_json
 from fakedev.wire.errors import ProtocolError
-from fakedev.wire.grammar import Grammar, Request, Verb, did_you_mean
+from fakedev.wire.grammar import Grammar, Request, Verb, did_you_mean, from_json
 from fakedev.wire.strict_json import kind_of, load_object
 
 _LONGEST_ID: Final = 256

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from fakedev.wire.arguments import from_text, from_words
 from fakedev.wire.errors import ProtocolError
-from fakedev.wire.grammar import Grammar, Request, Verb, did_you_mean
+from fakedev.wire.grammar import Grammar, Request, Verb, did_you_mean, from_text, from_words
 
 _PLAIN: Final = re.compile(r"[^ \t\r\n]+")
 # Possessive, so that hostile lines cost linear time.

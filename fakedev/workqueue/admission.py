@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from fakedev.workqueue.errors import Refused
+from fakedev.workqueue.job import Client, Worker
 from fakedev.workqueue.ledger import Ledger
-from fakedev.workqueue.parties import Client, Worker
 from fakedev.workqueue.queue import Queue
+from fakedev.workqueue.spec import Refused
 
 #: What a job takes beside its arguments, and each of these beside its text.
 JOB_BYTES: Final = 512

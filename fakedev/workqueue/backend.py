@@ -1,4 +1,9 @@
-"""What a backend runs for a request: which words, with which device file in them, and for how long at most."""
+"""What a backend runs for a request: which words, with which device file in them, and for how long at most.
+
+What a backend does after each answer, and after none: ask for more, try again later, or end.
+
+What a backend reports of a run, by how it ended.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
+
+from fakedev.workqueue.job import Report
 
 #: Stands for the device file in the command's and the request's arguments.
 PLACEHOLDER: Final = "FILENAME"
@@ -85,3 +92,133 @@ def _check_passable(words: Sequence[str]) -> None:
         total_bytes += size_bytes
     if total_bytes > MOST_ARGUMENTS_BYTES:
         raise RequestFault(f"all arguments: {total_bytes} bytes; a program can be given {MOST_ARGUMENTS_BYTES}")
+
+#: The first wait before a lost frontend is tried again; each further one is twice as long.
+FIRST_RETRY_SECONDS: Final = 0.1
+LONGEST_RETRY_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Ask for work.
+
+    :param idle_seconds: how long work may be in coming: waited at the frontend where it can keep an asker, before
+        asking where it cannot.
+    """
+
+    idle_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Retry:
+    """The frontend is lost: look for it again, after a while."""
+
+    after_seconds: float
+
+
+@dataclass(frozen=True)
+class End:
+    """Ask no more.
+
+    :param exit_code: what the program is to end with.
+    """
+
+    exit_code: int
+    reason: str
+
+
+Step = Ask | Retry | End
+
+
+class Pace:
+    """The steps of one worker of a backend.
+
+    :param backoff_seconds: wait n times this after the n-th empty answer in a row; 0: end after the first.
+    :param most_backoff_seconds: the longest of these waits.
+    :param reconnect_seconds: how long a frontend may stay lost; 0: not at all.
+    """
+
+    def __init__(self, backoff_seconds: float, most_backoff_seconds: float, reconnect_seconds: float) -> None:
+        self._backoff_seconds = backoff_seconds
+        self._most_backoff_seconds = most_backoff_seconds
+        self._reconnect_seconds = reconnect_seconds
+        self._empty_answers = 0
+        self._lost_since: float | None = None
+        self._retry_seconds = FIRST_RETRY_SECONDS
+
+    def got_work(self) -> Step:
+        """The frontend gave a job, which is done now."""
+        self._found()
+        self._empty_answers = 0
+        return Ask()
+
+    def queue_empty(self) -> Step:
+        """The frontend had nothing to do."""
+        self._found()
+        self._empty_answers += 1
+        if not self._backoff_seconds:
+            return End(0, "the queue is empty")
+        return Ask(min(self._empty_answers * self._backoff_seconds, self._most_backoff_seconds))
+
+    def refused(self, text: str) -> Step:
+        """The frontend will not serve this backend."""
+        return End(1, f"the frontend refuses: {text}")
+
+    def frontend_lost(self, reason: str, now: float) -> Step:
+        """The frontend cannot be reached, or left without an answer.
+
+        :param now: seconds; never goes back.
+        """
+        if self._lost_since is None:
+            self._lost_since = now
+        left_seconds = self._lost_since + self._reconnect_seconds - now
+        if left_seconds <= 0:
+            tried = f", tried for {self._reconnect_seconds:g} s" if self._reconnect_seconds else ""
+            return End(1, f"the frontend is lost{tried}: {reason}")
+        wait_seconds = min(self._retry_seconds, left_seconds)
+        self._retry_seconds = min(2 * self._retry_seconds, LONGEST_RETRY_SECONDS)
+        return Retry(wait_seconds)
+
+    def _found(self) -> None:
+        self._lost_since = None
+        self._retry_seconds = FIRST_RETRY_SECONDS
+
+#: The exit code of a run that its time limit ended, whatever the command made of the signal; as timeout(1) has it.
+TIME_LIMIT_CODE: Final = 124
+#: What a shell adds to the number of a signal to make an exit code.
+SIGNAL_CODE_BASE: Final = 128
+#: The exit code of a run that came to no end of its own, or had no beginning.
+NO_RUN_CODE: Final = 1
+
+
+def command_report(command: str, exit_code: int, signal_number: int, run_seconds: float) -> Report:
+    """A command ended by itself, or by a signal that somebody else sent.
+
+    :param signal_number: 0 when it ended by itself.
+    """
+    if signal_number:
+        error = f"{command} was ended by signal {signal_number}"
+        return Report(SIGNAL_CODE_BASE + signal_number, error, run_seconds=run_seconds)
+    error = f"{command} ended with exit code {exit_code}" if exit_code else ""
+    return Report(exit_code, error, run_seconds=run_seconds)
+
+
+def limit_report(command: str, limit_seconds: float, run_seconds: float) -> Report:
+    """A command was ended at its time limit."""
+    error = f"{command} was stopped at its time limit of {limit_seconds:g} s"
+    return Report(TIME_LIMIT_CODE, error, limit_seconds, run_seconds)
+
+
+def stopped_report(command: str, run_seconds: float) -> Report:
+    """A command was stopped before its end and its limit."""
+    return Report(NO_RUN_CODE, f"{command} was stopped before its end", run_seconds=run_seconds)
+
+
+def unfinished_report(reason: str, run_seconds: float) -> Report:
+    """Somebody other than the command, its limit or its client brought a run to no end."""
+    return Report(NO_RUN_CODE, reason, run_seconds=run_seconds)
+
+
+def no_run_report(reason: str) -> Report:
+    """A run could not begin."""
+    return unfinished_report(reason, 0.0)

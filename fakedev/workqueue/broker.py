@@ -6,20 +6,14 @@ from functools import partial
 from itertools import islice
 
 from fakedev.workqueue.admission import JOB_BYTES, Admission, no_job
-from fakedev.workqueue.answers import answer_to
-from fakedev.workqueue.control import QueueControl
-from fakedev.workqueue.ends import Fates
-from fakedev.workqueue.errors import Refused
-from fakedev.workqueue.job import Job
+from fakedev.workqueue.ends import Fates, QueueControl
+from fakedev.workqueue.job import Answer, Client, Job, Outcome, Report, Worker, answer_to
 from fakedev.workqueue.ledger import Ledger
-from fakedev.workqueue.outcome import Answer, Outcome, Report
-from fakedev.workqueue.parties import Client, Worker
-from fakedev.workqueue.queue import Queue, QueueSnapshot
+from fakedev.workqueue.queue import Queue, QueueSnapshot, Wait
 from fakedev.workqueue.reload import change_queues, check_change
 from fakedev.workqueue.slices import MOST_AT_ONCE, Slices, for_each
-from fakedev.workqueue.spec import BrokerSpec
+from fakedev.workqueue.spec import BrokerSpec, Refused
 from fakedev.workqueue.statistics import QueueStatistics
-from fakedev.workqueue.waits import Wait
 
 
 class Broker:

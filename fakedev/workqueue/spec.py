@@ -1,4 +1,7 @@
-"""What a configuration says of the queues."""
+"""What a configuration says of the queues.
+
+What the rules answer when something cannot be done.
+"""
 
 from __future__ import annotations
 
@@ -41,3 +44,16 @@ class BrokerSpec:
     window_seconds: float = 60.0
     maxima: Maxima = "window"
     interval_seconds: float = 0.0
+
+
+class Refused(Exception):
+    """A request that the rules do not allow.
+
+    :param code: one word of the protocols' closed list: ``unknown-name``, ``full`` or ``busy``.
+    :param text: what is wrong.
+    """
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+        self.text = text

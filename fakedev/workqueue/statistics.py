@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from fakedev.workqueue.histogram import Histogram
-from fakedev.workqueue.outcome import Outcome
+from fakedev.workqueue.job import Outcome
 from fakedev.workqueue.spec import BrokerSpec
 from fakedev.workqueue.windowed import MaximumSinceScrape, WindowedMaximum, WindowedRate
 

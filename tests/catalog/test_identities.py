@@ -10,7 +10,7 @@ import pytest
 from fakedev.config.catalog import Catalog
 from fakedev.config.names import COMPUTED_FACTS
 from fakedev.config.schema.files import Files
-from fakedev.config.schema.problems import Place, Report
+from fakedev.config.schema.nodes import Place, Report
 from fakedev.exposition.identity import UNITS, Identity
 from fakedev.exposition.labels import Template
 from fakedev.spec.quantities import KNOWN_QUANTITIES

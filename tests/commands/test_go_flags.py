@@ -6,8 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakedev.commands.go_flags import FlagError, FlagSet, HelpAsked
-from fakedev.commands.go_values import parse_boolean, parse_integer, parse_number, parse_unsigned
+from fakedev.commands.go_flags import (
+    FlagError,
+    FlagSet,
+    HelpAsked,
+    parse_boolean,
+    parse_integer,
+    parse_number,
+    parse_unsigned,
+)
 
 
 class Program:

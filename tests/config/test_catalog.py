@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from fakedev.config.catalog import Catalog
-from fakedev.config.identities.identity_rows import LEVELS
+from fakedev.config.identities.families import LEVELS
 from fakedev.config.schema.files import Files
-from fakedev.config.schema.problems import Place, Report
+from fakedev.config.schema.nodes import Place, Report
 from fakedev.exposition.identity import LabelSpec, Layout, NumberFormat, RowSpec, SharedDevices
 from fakedev.spec.device_types import Range
 from fakedev.spec.quantities import DIRECT_QUANTITIES

@@ -11,7 +11,7 @@ from twisted.internet.testing import MemoryReactorClock
 from fakedev.config.listen import ListenAddress, parse_listen, same_address
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
-from fakedev.config.schema.problems import ConfigurationError
+from fakedev.config.schema.nodes import ConfigurationError
 
 
 @pytest.mark.parametrize(

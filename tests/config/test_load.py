@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fakedev.config.keys import CONFIGURATION
 from fakedev.config.load import load
 from fakedev.config.schema.files import MOST_BYTES, Files, Unreadable
-from fakedev.config.schema.problems import ConfigurationError, Place
+from fakedev.config.schema.nodes import ConfigurationError, Place
 from fakedev.sim.fleet import Fleet
 from tests.support.configurations import MemoryFiles, loaded, pool, problems
 from tests.support.paths import DATA

@@ -13,7 +13,7 @@ import pytest
 from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
-from fakedev.config.schema.problems import ConfigurationError
+from fakedev.config.schema.nodes import ConfigurationError
 from fakedev.exposition.identity import FamilySpec, LabelSpec, NumberFormat, RowSpec
 from fakedev.sim.fleet import Fleet
 from fakedev.spec.device_types import Range

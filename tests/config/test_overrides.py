@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fakedev.config.effective import effective_text
+from fakedev.config.export import effective_text
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
 from tests.support.configurations import loaded, pool, problems

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from fakedev.config.effective import effective_text
+from fakedev.config.export import effective_text
 from fakedev.workqueue.spec import BrokerSpec, QueueSpec
 from tests.support.configurations import loaded, problems
 

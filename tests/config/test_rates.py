@@ -6,12 +6,11 @@ from itertools import islice
 
 import pytest
 
-from fakedev.config.expectation_texts import parse_expectation
-from fakedev.config.rates import parse_open_load, parse_rate
+from fakedev.config.rates import parse_expectation, parse_open_load, parse_rate
 from fakedev.config.schema.files import Unreadable
 from fakedev.tester.expectation import judge
 from fakedev.tester.statistics import Statistics
-from fakedev.workqueue.outcome import Answer, Outcome
+from fakedev.workqueue.job import Answer, Outcome
 
 FILES = {
     "curve.csv": "seconds,rate\n0,0\n10,20\n\n20,20\n",

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from fakedev.config.effective import effective_text
+from fakedev.config.export import effective_text
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
-from fakedev.config.schema.problems import ConfigurationError
+from fakedev.config.schema.nodes import ConfigurationError
 from fakedev.config.tester import load_plans
 from fakedev.tester.plan import ClosedLoad, OpenLoad, Plan, Spacing
 

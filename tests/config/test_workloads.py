@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from fakedev.config.effective import effective_text
+from fakedev.config.export import effective_text
 from fakedev.sim.fleet import Fleet
 from fakedev.spec.fleet import MetricUse, WorkloadSpec
 from fakedev.spec.profiles import format_profile

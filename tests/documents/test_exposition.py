@@ -10,7 +10,7 @@ import pytest
 from fakedev.config.catalog import Catalog
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
-from fakedev.config.schema.problems import ConfigurationError, Place, Report
+from fakedev.config.schema.nodes import ConfigurationError, Place, Report
 from fakedev.exposition.identity import UNITS, NumberFormat
 from fakedev.exposition.label_cache import Face
 from fakedev.exposition.page import Page

@@ -7,16 +7,25 @@ import re
 
 import pytest
 
-from fakedev.wire.bare_queue import parse_bare_ask, parse_bare_request, parse_bare_result, parse_bare_work
-from fakedev.wire.braces import MOST_BYTES
+from fakedev.wire.bare_queue import (
+    MOST_BARE_BYTES,
+    parse_bare_ask,
+    parse_bare_request,
+    parse_bare_result,
+    parse_bare_work,
+)
 from fakedev.wire.errors import CODES
+from fakedev.wire.framing import MOST_BYTES
 from fakedev.wire.json_lines import parse_json_line
-from fakedev.wire.queue_backend_verbs import QUEUE_BACKEND_GRAMMAR, QUEUE_BACKEND_VERBS
-from fakedev.wire.queue_bare_writing import MOST_BARE_BYTES
-from fakedev.wire.queue_client_verbs import QUEUE_CLIENT_GRAMMAR, QUEUE_CLIENT_VERBS
+from fakedev.wire.queue_verbs import (
+    QUEUE_BACKEND_GRAMMAR,
+    QUEUE_BACKEND_VERBS,
+    QUEUE_CLIENT_GRAMMAR,
+    QUEUE_CLIENT_VERBS,
+)
 from fakedev.wire.strict_json import MOST_LEVELS
 from fakedev.workqueue.admission import ARGUMENT_BYTES, JOB_BYTES, MOST_A_PARTY
-from fakedev.workqueue.outcome import Outcome
+from fakedev.workqueue.job import Outcome
 from fakedev.workqueue.queue import MOST_BURIED, MOST_BURIED_BYTES
 from fakedev.workqueue.spec import MIB, BrokerSpec, QueueSpec
 from tests.support.paths import DOCUMENTS

@@ -10,9 +10,9 @@ from fakedev.spec.device_types import WORK_KINDS
 from fakedev.spec.metrics_of_work import ASKABLE, COUNTED, metric_word
 from fakedev.spec.value_functions import FORMS
 from fakedev.wire.bare_workload import parse_bare_workload
-from fakedev.wire.braces import MOST_BYTES
 from fakedev.wire.errors import CODES
 from fakedev.wire.fleet_verbs import FUNCTIONS, KINDS, WORKLOAD_GRAMMAR, WORKLOAD_VERBS
+from fakedev.wire.framing import MOST_BYTES
 from fakedev.wire.json_lines import parse_json_line
 from fakedev.wire.strict_json import MOST_LEVELS
 from tests.support.paths import DOCUMENTS

@@ -11,9 +11,9 @@ from fakedev.commands.sample_page import sample_page
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
 from fakedev.exposition.captured import Sample, read_page
+from fakedev.exposition.identity import without_parts
 from fakedev.exposition.label_cache import Face
 from fakedev.exposition.page import Page
-from fakedev.exposition.simplified import without_parts
 from fakedev.exposition.sources import DeviceSource
 from fakedev.sim.fleet import Fleet
 from tests.support.faulty_fleets import inject

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fakedev.sim.entities.carry_over import Moves
 from fakedev.sim.entities.roster import Roster
-from fakedev.sim.recent import Recent
+from fakedev.sim.journal import Recent
 from tests.sim.faults.test_exporters import BUSY, inject_by_api
 from tests.support.application import MemoryApplication, application
 from tests.support.fleets import pool_of

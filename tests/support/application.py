@@ -23,7 +23,7 @@ from fakedev.config.load import load
 from fakedev.config.schema.files import Files
 from fakedev.net.fleet.workload_port import WorkloadPortFactory
 from fakedev.net.http.site import GuardedSite
-from fakedev.net.lines.line_factory import LinePeerFactory
+from fakedev.net.lines.server import LinePeerFactory
 from fakedev.net.queues.backend_port import QueueBackendFactory
 from fakedev.net.queues.client_port import QueueClientFactory
 from fakedev.sim.fleet import Fleet

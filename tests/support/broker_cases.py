@@ -8,10 +8,8 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev.workqueue.broker import Broker
-from fakedev.workqueue.errors import Refused
-from fakedev.workqueue.job import Job
-from fakedev.workqueue.outcome import Answer, Report
-from fakedev.workqueue.spec import BrokerSpec, QueueSpec
+from fakedev.workqueue.job import Answer, Job, Report
+from fakedev.workqueue.spec import BrokerSpec, QueueSpec, Refused
 
 DONE = Report(0)
 

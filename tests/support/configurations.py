@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files, Unreadable
-from fakedev.config.schema.problems import ConfigurationError
+from fakedev.config.schema.nodes import ConfigurationError
 
 
 class MemoryFiles(Files):

@@ -7,7 +7,7 @@ from typing import Any
 
 from fakedev.config.catalog import Catalog
 from fakedev.config.schema.files import Files
-from fakedev.config.schema.problems import Place, Report
+from fakedev.config.schema.nodes import Place, Report
 from fakedev.exposition.identity import Identity, LabelSpec
 
 TITLES = tuple(name.removesuffix(".yaml") for name in Files(environ={}).catalog_names("identities"))

@@ -8,8 +8,7 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 
-from fakedev.net.lines.line_factory import LinePeerFactory
-from fakedev.net.lines.server import LinePeer
+from fakedev.net.lines.server import LinePeer, LinePeerFactory
 from fakedev.wire.bare_workload import parse_bare_workload
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.fleet_verbs import WORKLOAD_GRAMMAR

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from fakedev.workqueue.outcome import Report
+from fakedev.workqueue.job import Report
 from fakedev.workqueue.spec import QueueSpec
 
 NEVER = float("inf")

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakedev.tester.arrivals import even_arrivals, poisson_arrivals
-from fakedev.tester.plan import OpenLoad, Spacing
+from fakedev.tester.plan import OpenLoad, Spacing, even_arrivals, poisson_arrivals
 from fakedev.tester.rate_curve import Lines, RateCurve, Sine, constant, ramp, spike, steps
 
 CURVES = {

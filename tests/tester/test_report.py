@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakedev.config.expectation_texts import parse_expectation
+from fakedev.config.rates import parse_expectation
 from fakedev.tester.expectation import judge
-from fakedev.tester.plots import Series, distribution_plot, line_plot, nice_scale
 from fakedev.tester.quantiles import Histogram
 from fakedev.tester.report import Report
+from fakedev.tester.report_html import Series, distribution_plot, line_plot, nice_scale
 from fakedev.tester.report_text import WIDEST_BAR, progress_text
 from fakedev.tester.statistics import Statistics
-from fakedev.workqueue.outcome import Answer, Outcome
+from fakedev.workqueue.job import Answer, Outcome
 
 MARKUP = '<script>alert("1")</script>&<b>'
 

@@ -10,19 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakedev.wire.bare_queue import (
+    MOST_BARE_BYTES,
     BareRequest,
     BareResult,
     BareWork,
-    parse_bare_ask,
-    parse_bare_request,
-    parse_bare_result,
-    parse_bare_work,
-)
-from fakedev.wire.errors import ProtocolError
-from fakedev.wire.framing import Opening, Way
-from fakedev.wire.go_json import go_number
-from fakedev.wire.queue_bare_writing import (
-    MOST_BARE_BYTES,
     encode_bare_answer,
     encode_bare_ask,
     encode_bare_no_work,
@@ -30,7 +21,14 @@ from fakedev.wire.queue_bare_writing import (
     encode_bare_result,
     encode_bare_work,
     fits_bare_work,
+    go_number,
+    parse_bare_ask,
+    parse_bare_request,
+    parse_bare_result,
+    parse_bare_work,
 )
+from fakedev.wire.errors import ProtocolError
+from fakedev.wire.framing import Opening, Way
 from tests.support.paths import ORIGINALS
 
 WIRE = ORIGINALS / "WIRE.md"

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakedev.wire.braces import MOST_BYTES, ObjectReader
 from fakedev.wire.errors import ProtocolError
+from fakedev.wire.framing import MOST_BYTES, ObjectReader
 from fakedev.wire.json_scan import has_top_level_key, is_deeper_than
 
 TRICKY = [

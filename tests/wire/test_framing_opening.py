@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakedev.wire.braces import MOST_BYTES
 from fakedev.wire.errors import ProtocolError
-from fakedev.wire.framing import Opened, Opening, Way
+from fakedev.wire.framing import MOST_BYTES, Opened, Opening, Way
 from tests.support.original_bytes import go_workload
 
 WORKLOAD = go_workload([(10, 1, 300)])

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from fakedev.wire.bare_queue import BareWork
+from fakedev.wire.bare_queue import BareWork, BareWorkReader
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.json_lines import parse_json_line
-from fakedev.wire.queue_backend_talk import (
+from fakedev.wire.queue_talk import (
     BackendMessage,
     Done,
     Job,
@@ -18,8 +18,7 @@ from fakedev.wire.queue_backend_talk import (
     encode_request,
     parse_backend_message,
 )
-from fakedev.wire.queue_backend_verbs import QUEUE_BACKEND_GRAMMAR
-from fakedev.wire.queue_bare_backend import BareWorkReader
+from fakedev.wire.queue_verbs import QUEUE_BACKEND_GRAMMAR
 
 #: Captured from the original frontend.
 GIVEN = b'{\n\t"Error": "",\n\t"Args": [\n\t\t"0.1"\n\t],\n\t"Limit": 2.5,\n\t"Empty": false\n}'

@@ -7,8 +7,13 @@ import pytest
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.framing import Way
 from fakedev.wire.json_lines import parse_json_line
-from fakedev.wire.queue_backend_verbs import QUEUE_BACKEND_GRAMMAR, job_withdrawn
-from fakedev.wire.queue_client_verbs import QUEUE_CLIENT_GRAMMAR, request_ended, result_text
+from fakedev.wire.queue_verbs import (
+    QUEUE_BACKEND_GRAMMAR,
+    QUEUE_CLIENT_GRAMMAR,
+    job_withdrawn,
+    request_ended,
+    result_text,
+)
 from fakedev.wire.replies import encode_news
 from fakedev.wire.words import parse_words
 

@@ -6,10 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakedev.workqueue.backend import BackendCommand, RequestFault, sleep_seconds
-from fakedev.workqueue.backend_pace import Ask, End, Pace, Retry, Step
-from fakedev.workqueue.outcome import Outcome, Report, outcome_of
-from fakedev.workqueue.run_reports import command_report, limit_report, no_run_report, stopped_report
+from fakedev.workqueue.backend import (
+    Ask,
+    BackendCommand,
+    End,
+    Pace,
+    RequestFault,
+    Retry,
+    Step,
+    command_report,
+    limit_report,
+    no_run_report,
+    sleep_seconds,
+    stopped_report,
+)
+from fakedev.workqueue.job import Outcome, Report, outcome_of
 
 CARD = "/dev/dri/card1"
 

@@ -12,10 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from fakedev.workqueue.admission import JOB_BYTES
 from fakedev.workqueue.broker import Broker
-from fakedev.workqueue.errors import Refused
-from fakedev.workqueue.job import Job
-from fakedev.workqueue.outcome import Answer, Report
-from fakedev.workqueue.spec import BrokerSpec, QueueSpec
+from fakedev.workqueue.job import Answer, Job, Report
+from fakedev.workqueue.spec import BrokerSpec, QueueSpec, Refused
 from tests.support.broker_cases import left_behind
 from tests.support.plain_broker import PlainBroker
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fakedev.workqueue.admission import JOB_BYTES
 from fakedev.workqueue.deadlines import Deadlines
-from fakedev.workqueue.outcome import Answer, Outcome
+from fakedev.workqueue.job import Answer, Outcome
 from fakedev.workqueue.queue import MOST_BURIED, MOST_BURIED_BYTES
 from fakedev.workqueue.slices import MOST_AT_ONCE
 from tests.support.broker_cases import BrokerTestCase, OneQueue, SomeClient, left_behind

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev.workqueue.histogram import Histogram
-from fakedev.workqueue.outcome import Outcome
+from fakedev.workqueue.job import Outcome
 from fakedev.workqueue.spec import BrokerSpec
 from fakedev.workqueue.statistics import ENDS, QueueStatistics
 from fakedev.workqueue.windowed import PARTS, WindowedMaximum, WindowedRate

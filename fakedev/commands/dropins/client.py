@@ -1,20 +1,199 @@
-"""fakedev-client: puts load on a queue, serves what it measures, and says whether it was good enough."""
+"""fakedev-client: puts load on a queue, serves what it measures, and says whether it was good enough.
+
+The options of fakedev-client: the original's, and ours.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
-from fakedev.commands.console import write_text
-from fakedev.commands.dropins.client_options import ClientOptions, Order
-from fakedev.commands.go_flags import FlagError
-from fakedev.commands.progress_line import ProgressLine
+from fakedev.commands.console import ProgressLine, write_text
+from fakedev.commands.go_flags import FlagError, FlagSet, Values
+from fakedev.commands.workload.options import parse_seconds
+from fakedev.config.listen import ListenAddress, parse_listen
+from fakedev.config.peer_address import parse_address
+from fakedev.config.rates import parse_expectation, parse_open_load
 from fakedev.config.schema.files import Files
-from fakedev.config.schema.problems import ConfigurationError
-from fakedev.tester.expectation import judge
-from fakedev.tester.report import Report
+from fakedev.config.schema.nodes import ConfigurationError
+from fakedev.config.tester import load_plans
+from fakedev.tester.expectation import Expectation, judge
+from fakedev.tester.plan import ClosedLoad, OpenLoad, Plan, Spacing
+from fakedev.tester.report import FORMS, Report
+
+#: Ways to speak with the frontend.
+PROTOCOLS: Final = ("bare", "json")
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is to be done.
+
+    :param title: what the report calls it.
+    :param control: where the statistics are served; None for nowhere.
+    :param headless: no control, but progress on the terminal.
+    :param reports: files to write, each of a form that its name's end says.
+    """
+
+    title: str
+    plans: tuple[Plan, ...]
+    control: ListenAddress | None
+    headless: bool
+    duration_seconds: float
+    grace_seconds: float
+    expectations: tuple[Expectation, ...]
+    reports: tuple[str, ...]
+    verbose: bool
+
+
+class ClientOptions:
+    """The options, and what becomes of them.
+
+    :param files: reads the files that options name.
+    """
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        flags = FlagSet("fakedev-client", "puts load on a queue and measures what comes of it", "[ARGUMENT...]")
+        self.flags = flags
+        ours, duration = " (not in the original)", "DURATION"
+        self._caddr = flags.text("caddr", "localhost:9996", "where statistics and control are served", "HOST:PORT")
+        self._faddr = flags.value(
+            "faddr", parse_address("localhost:9997"), "where the frontend listens", "HOST:PORT|PATH", parse_address
+        )
+        self._name = flags.text("name", "sleep", "queue that requests are put into", "QUEUE")
+        self._limit = flags.value(
+            "limit", 0.0, "run-time limit that each request brings; 0: none", "SECONDS", parse_seconds
+        )
+        self._req_max = flags.unsigned("req-max", 2, "most parallel requests")
+        self._req_now = flags.unsigned("req-now", 1, "parallel requests at the start")
+        self._verbose = flags.boolean("verbose", "log all messages")
+        self._delay = flags.value(
+            "delay", 0.0, f"between the end of a request and the next{ours}", duration, parse_seconds
+        )
+        self._rate = flags.text(
+            "rate", "", f"open model: requests arrive at this rate, as 20/s or ramp:5/s:50/s:60s{ours}", "RATE"
+        )
+        self._arrivals = flags.text("arrivals", "even", f"how they are spread: even or poisson{ours}", "WORD")
+        self._seed = flags.unsigned("seed", 1, f"of poisson arrivals{ours}")
+        self._most_outstanding = flags.unsigned(
+            "most-outstanding", OpenLoad.most_outstanding, f"open model: most requests under way{ours}"
+        )
+        self._plans = flags.text(
+            "plans", "", f"a file with several plans, in place of -name and the like{ours}", "FILE"
+        )
+        self._protocol = flags.text(
+            "protocol", "bare", f"what to speak: bare, the original's; json, with fakedev's frontend{ours}", "NAME"
+        )
+        self._headless = flags.boolean("headless", f"serve no control; tell on the terminal how it goes{ours}")
+        self._duration = flags.value("duration", 0.0, f"how long; 0: until stopped{ours}", duration, parse_seconds)
+        self._grace = flags.value(
+            "grace", 5.0, f"wait so long for requests under way after -duration{ours}", duration, parse_seconds
+        )
+        self._expect = flags.each(
+            "expect", f"what must hold at the end, as p99<2s or failures<1%; else exit 3{ours}", "TEXT",
+            parse_expectation,
+        )  # fmt: skip
+        self._report = flags.each(
+            "report", f"write a report to a file that ends with {', '.join(FORMS)}{ours}", "FILE", _report_path
+        )
+
+    def order(self, values: Values) -> Order:
+        """What the arguments ask for.
+
+        :raises FlagError: when something cannot be used.
+        :raises ConfigurationError: when the file of plans cannot be.
+        """
+        if values[self._plans]:
+            plans = self._plans_of_file(values)
+            title = f"Requests of {values[self._plans]}"
+        else:
+            plans = (self._plan(values),)
+            title = f"Requests to {plans[0].queue} of {plans[0].frontend}"
+        return Order(
+            title,
+            plans,
+            None if values[self._headless] else self._control(values),
+            values[self._headless],
+            values[self._duration],
+            values[self._grace],
+            values[self._expect],
+            values[self._report],
+            values[self._verbose],
+        )
+
+    def _plans_of_file(self, values: Values) -> tuple[Plan, ...]:
+        alone = (
+            *(self._faddr, self._name, self._limit, self._req_max, self._req_now, self._delay, self._rate),
+            *(self._arrivals, self._seed, self._most_outstanding, self._protocol),
+        )
+        for flag in alone:
+            if values.given(flag):
+                raise FlagError(f"-{flag.name} is said in the file of plans, for each plan")
+        if values.operands:
+            raise FlagError(f"arguments ({values.operands[0]!r}) are said in the file of plans, for each plan")
+        return load_plans(values[self._plans], self._files)
+
+    def _plan(self, values: Values) -> Plan:
+        queue = values[self._name]
+        if not queue:
+            raise FlagError("-name must name a queue")
+        if values[self._protocol] not in PROTOCOLS:
+            raise FlagError(f"-protocol: {' or '.join(PROTOCOLS)}, not {values[self._protocol]!r}")
+        load = self._open(values) if values[self._rate] else self._closed(values)
+        is_lines = values[self._protocol] == "json"
+        limit = values[self._limit]
+        return Plan(queue, queue, load, values[self._faddr].shown, values.operands, limit, is_lines)
+
+    def _closed(self, values: Values) -> ClosedLoad:
+        for flag in (self._arrivals, self._seed, self._most_outstanding):
+            if values.given(flag):
+                raise FlagError(f"-{flag.name} goes with -rate")
+        now, most = values[self._req_now], values[self._req_max]
+        if now > most and values.given(self._req_max):
+            raise FlagError(f"-req-now {now} is more than -req-max {most}")
+        return ClosedLoad(now, max(now, most), values[self._delay])
+
+    def _open(self, values: Values) -> OpenLoad:
+        for flag in (self._req_now, self._req_max, self._delay):
+            if values.given(flag):
+                raise FlagError(f"-{flag.name} does not go with -rate: requests arrive when it is their time")
+        try:
+            load = parse_open_load(values[self._rate], lambda path: self._files.read(os.path.abspath(path)))
+        except ValueError as error:
+            raise FlagError(f"-rate: {error}") from None
+        spacings = [spacing.value for spacing in Spacing]
+        if values[self._arrivals] not in spacings:
+            raise FlagError(f"-arrivals: {' or '.join(spacings)}, not {values[self._arrivals]!r}")
+        if not values[self._most_outstanding]:
+            raise FlagError("-most-outstanding: at least 1")
+        return replace(
+            load,
+            spacing=Spacing(values[self._arrivals]),
+            seed=values[self._seed],
+            most_outstanding=values[self._most_outstanding],
+        )
+
+    def _control(self, values: Values) -> ListenAddress:
+        address = values[self._caddr]
+        try:
+            # Go's :9996 means all interfaces.
+            return parse_listen(f"*{address}" if address.startswith(":") else address)
+        except ValueError as error:
+            raise FlagError(f"-caddr: {error}") from None
+
+
+def _report_path(path: str) -> str:
+    if os.path.splitext(path)[1] not in FORMS:
+        raise ValueError(f"{path!r} does not end with {_alternatives(tuple(FORMS))}")
+    return path
+
+
+def _alternatives(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])} or {words[-1]}"
 
 _PROGRAM: Final = "fakedev-client"
 #: The exit code that says that an expectation does not hold.

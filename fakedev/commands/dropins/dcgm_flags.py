@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from fakedev.commands.go_flags import Flag, FlagSet, Values
-from fakedev.commands.go_values import parse_boolean, parse_integer
+from fakedev.commands.go_flags import Flag, FlagSet, Values, parse_boolean, parse_integer
 
 #: The counters that the image comes with: without such files its own are shown.
 OF_THE_IMAGE: Final = ("/etc/dcgm-exporter/default-counters.csv", "/etc/dcgm-exporter/dcp-metrics-included.csv")

@@ -11,7 +11,7 @@ from typing import Final
 from fakedev.commands.go_flags import FlagSet, Values
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
-from fakedev.config.schema.problems import ConfigurationError
+from fakedev.config.schema.nodes import ConfigurationError
 
 #: The one node of a drop-in; no page shows its name.
 NODE: Final = "exporter"

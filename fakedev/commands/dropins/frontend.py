@@ -9,11 +9,10 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from fakedev.commands.go_flags import FlagSet, Values
-from fakedev.commands.go_values import parse_unsigned
+from fakedev.commands.go_flags import FlagSet, Values, parse_unsigned
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
-from fakedev.config.schema.problems import ConfigurationError, Problem
+from fakedev.config.schema.nodes import ConfigurationError, Problem
 
 _PROGRAM: Final = "fakedev-frontend"
 #: How the configuration calls the text that the options stand for.

@@ -10,12 +10,17 @@ import socket
 import sys
 from collections.abc import Callable, Sequence
 
+from fakedev.commands.console import log
 from fakedev.commands.go_flags import FlagError
-from fakedev.commands.timed_log import log
-from fakedev.commands.workload.exchange import beyond_the_original, unknown_to_the_original
+from fakedev.commands.workload.exchange import (
+    Accepted,
+    AnswerReader,
+    Verdict,
+    beyond_the_original,
+    unknown_to_the_original,
+)
 from fakedev.commands.workload.options import Order, WorkloadOptions
 from fakedev.commands.workload.socket import Stopped, StopSignals, connect, receive, send_all
-from fakedev.commands.workload.workload_answers import Accepted, AnswerReader, Verdict
 from fakedev.spec.fleet import WorkloadSpec
 from fakedev.spec.profiles import format_profile
 

@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from fakedev.commands.go_flags import FlagError, FlagSet, Values
-from fakedev.commands.go_values import parse_number
-from fakedev.commands.workload.devices import indexed_names, matched_names
+from fakedev.commands.go_flags import FlagError, FlagSet, Values, parse_number
+from fakedev.commands.workload.devices import fields_from_json, indexed_names, matched_names
 from fakedev.commands.workload.exchange import run_message
-from fakedev.commands.workload.workload_file import fields_from_json
 from fakedev.config.peer_address import Address, parse_address
 from fakedev.spec.errors import FieldError
 from fakedev.spec.fleet import WorkloadSpec

@@ -9,7 +9,7 @@ from typing import Final
 
 from fakedev.config.models import LoadedIdentity
 from fakedev.config.names import COMPUTED_FACTS
-from fakedev.config.schema.problems import Place, Report
+from fakedev.config.schema.nodes import Place, Report
 from fakedev.config.schema.schema import nearest_name
 from fakedev.exposition.identity import Identity, LabelSpec
 from fakedev.exposition.labels import Template

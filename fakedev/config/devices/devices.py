@@ -1,24 +1,59 @@
-"""A device type's YAML to the DeviceType that the fleet reads."""
+"""A device type's YAML to the DeviceType that the fleet reads.
+
+The ``limits`` of a device type's file: over which values of a device workloads are ended.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Final
 
 from fakedev.config.devices.connections import read_connections
-from fakedev.config.devices.device_limits import read_limits
 from fakedev.config.devices.dynamics import read_dynamics
 from fakedev.config.devices.keys import DEVICE_TYPE
 from fakedev.config.devices.mig import read_mig
 from fakedev.config.models import LoadedDevice
-from fakedev.config.schema.nodes import Node, Table
-from fakedev.config.schema.problems import Place, Report
-from fakedev.config.schema.schema import INVALID, nearest_name
-from fakedev.config.schema.values import Values
+from fakedev.config.schema.nodes import Node, Place, Report, Table
+from fakedev.config.schema.schema import INVALID, Values, nearest_name
+from fakedev.sim.devices.relations import Relations
+from fakedev.sim.entities.roster import Roster
 from fakedev.sim.parts.tiles import tiles_of
 from fakedev.spec.device_types import DeviceType, Range
-from fakedev.spec.quantities import DIRECT_QUANTITIES, FILE_ALIASES, KNOWN_QUANTITIES, quantity_in_file
+from fakedev.spec.fleet import NodeSpec, PoolSpec
+from fakedev.spec.quantities import DIRECT_QUANTITIES, FILE_ALIASES, KNOWN_QUANTITIES, quantity_in_file, quantity_name
+
+
+def read_limits(values: Values, device: DeviceType, report: Report) -> dict[str, float]:
+    """The limits that a device type gives, by quantity.
+
+    Problems: limits of what the type has not, limits given twice.
+
+    :param device: the type without its limits.
+    """
+    table = values.nodes.get("limits")
+    if not isinstance(table, Table):
+        return {}
+    known = Relations(Roster([PoolSpec("pool", (NodeSpec("node"),), device, 1)]), 0.0, 0).quantities
+    limits: dict[str, float] = {}
+    for key, node in table.entries:
+        limit = values["limits"].get(key.text)
+        name = quantity_name(key.text.replace("-", "_"))
+        if limit is None:
+            continue
+        if name not in known:
+            report.problem(key.place, f"limits: {device.name or 'it'} has no {key.text!r}{_hint(name, known)}")
+        elif name in limits:
+            report.problem(node.place, f"limits: {name} is there twice: remove one")
+        else:
+            limits[name] = limit
+    return limits
+
+
+def _hint(name: str, known: Collection[str]) -> str:
+    nearest = nearest_name(name, known)
+    return f"; did you mean {nearest!r}?" if nearest else ""
 
 _QUANTITY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fakedev.config.devices.connections_keys import CONNECTIONS
-from fakedev.config.devices.dynamics_keys import DYNAMICS
-from fakedev.config.devices.mig_keys import MIG
+from fakedev.config.devices.connections import CONNECTIONS
+from fakedev.config.devices.dynamics import DYNAMICS
+from fakedev.config.devices.mig import MIG
 from fakedev.config.names import fact_name
-from fakedev.config.schema.nodes import Node, Scalar
-from fakedev.config.schema.problems import Report
+from fakedev.config.schema.nodes import Node, Report, Scalar
 from fakedev.config.schema.schema import INVALID, Key, Section, Type
-from fakedev.config.schema.shapes import ListOf, MapOf
-from fakedev.config.schema.types import Boolean, Choice, Integer, Number, Size, Text
+from fakedev.config.schema.types import Boolean, Choice, Integer, ListOf, MapOf, Number, Size, Text
 from fakedev.spec.quantities import ERROR_COUNTERS
 
 

@@ -1,4 +1,7 @@
-"""The ``mig`` of a device type's file, and that of a pool and its devices: instances of GPUs."""
+"""The ``mig`` of a device type's file, and that of a pool and its devices: instances of GPUs.
+
+The keys of how boards can be divided, and of how they are: NVIDIA's MIG.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from fakedev.config.models import LoadedDevice
-from fakedev.config.schema.problems import Place, Report
-from fakedev.config.schema.schema import nearest_name
-from fakedev.config.schema.values import Values
+from fakedev.config.schema.nodes import Place, Report
+from fakedev.config.schema.schema import Key, Section, Values, nearest_name
+from fakedev.config.schema.types import Integer, ListOf, Size, Text
 from fakedev.sim.parts.mig import Mig, MigProfile, instances
 from fakedev.spec.part import PartSpec
 
@@ -85,3 +88,36 @@ def divided(
     except ValueError as error:
         report.problem(places[0], f"mig: {', '.join(names)} do not fit on {name}: {error}")
         return ()
+
+_BYTES = "bytes, kB, MB, GB, KiB, MiB, GiB"
+
+MIG_PROFILE = Section(
+    "device type.mig.profiles",
+    (
+        Key("name", Text(), "Its name, as 1g.10gb.", required=True),
+        Key("slices", Integer(1, 64), "Compute slices of an instance.", required=True),
+        Key("memory-slices", Integer(1, 64), "Memory slices of an instance, a power of 2.", required=True),
+        Key("memory", Size(), "Memory of an instance.", required=True, unit=_BYTES),
+        Key(
+            "begins",
+            ListOf(Integer(0, 63), 1, words="list of numbers"),
+            "Memory slices at which an instance may begin, the first choice first.",
+            required=True,
+        ),
+        Key("most", Integer(1, 64), "Instances of it on a board, at most.", default=64, default_words="as fit"),
+    ),
+    doc="A kind of instance.",
+)
+
+MIG = Section(
+    "device type.mig",
+    (
+        Key("slices", Integer(1, 64), "Compute slices of the board.", required=True),
+        Key("memory-slices", Integer(1, 64), "Memory slices of the board, a power of 2.", required=True),
+        Key("profiles", ListOf(MIG_PROFILE, 1, words="list of profiles"), "The kinds of instances.", required=True),
+    ),
+    doc="How a board can be divided into instances (MIG).",
+)
+
+#: Of a pool, and of one device of its nodes.
+INSTANCES = ListOf(Text("profile"), words="list of profiles, as [3g.40gb, 1g.10gb]")

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Final
 
 from fakedev.config.catalog import Catalog
-from fakedev.config.schema.problems import Place, Report
+from fakedev.config.schema.nodes import Place, Report
 from fakedev.exposition.captured import CapturedPage
 from fakedev.exposition.identity import Identity
 

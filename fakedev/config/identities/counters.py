@@ -12,10 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from fakedev.config.identities.keys import COUNTER_FIELDS
-from fakedev.config.schema.nodes import Node
-from fakedev.config.schema.problems import Place, Report
-from fakedev.config.schema.schema import INVALID, nearest_name
-from fakedev.config.schema.values import Values
+from fakedev.config.schema.nodes import Node, Place, Report
+from fakedev.config.schema.schema import INVALID, Values, nearest_name
 
 _KINDS: Final = ("gauge", "counter", "label")
 #: How much of a file's text a problem shows.

@@ -6,8 +6,7 @@ from typing import Final
 
 from fakedev.config.devices.keys import Anything
 from fakedev.config.schema.schema import Key, Section
-from fakedev.config.schema.shapes import ListOf, MapOf
-from fakedev.config.schema.types import Boolean, Choice, Duration, Integer, Number, Text
+from fakedev.config.schema.types import Boolean, Choice, Duration, Integer, ListOf, MapOf, Number, Text
 from fakedev.exposition.identity import UNITS, Layout, NumberFormat, SharedDevices
 
 LABEL = Section(

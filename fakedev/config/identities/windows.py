@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from fakedev.config.configuration import WebEndpoint
 from fakedev.config.models import Making
-from fakedev.config.schema.problems import Place, Report
+from fakedev.config.schema.nodes import Place, Report
 from fakedev.config.schema.schema import nearest_name
 from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, RowSpec
 from fakedev.spec.tallies import CLOCK_SAMPLES, MOST_SAMPLES, XIDS, Tally, is_sampled, is_tally, tallies_of

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from fakedev.config.catalog import Catalog
-from fakedev.config.schema.problems import Report
-from fakedev.config.schema.values import Values
-from fakedev.config.series import Series
+from fakedev.config.schema.nodes import Report
+from fakedev.config.schema.schema import Values
+from fakedev.config.work_profiles import Series
 from fakedev.config.workloads import read_workload
 from fakedev.sim.workloads.admission import Admission
 from fakedev.sim.workloads.churn import MOST_EXPECTED, MOST_EXPECTED_AT_NODE

@@ -6,11 +6,10 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from fakedev.config.base_keys import BASE
 from fakedev.config.names import MOST_DEVICES_PER_NODE
 from fakedev.config.schema.schema import Key, Section
-from fakedev.config.schema.shapes import ListOf, OneOf
-from fakedev.config.schema.types import Choice, Duration, Integer, Number, Text
+from fakedev.config.schema.types import Choice, Duration, Integer, ListOf, Number, OneOf, Text
+from fakedev.config.workloads import BASE
 
 _SECONDS_OF: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _RATE: Final = re.compile(r"(\d+(?:\.\d+)?|\.\d+)/([smhd])", re.ASCII)

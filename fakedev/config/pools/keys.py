@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fakedev.config.devices.dynamics_keys import DYNAMICS
-from fakedev.config.devices.mig_keys import INSTANCES
+from fakedev.config.devices.dynamics import DYNAMICS
+from fakedev.config.devices.mig import INSTANCES
 from fakedev.config.identities.attribution import ATTRIBUTION
 from fakedev.config.names import (
     COLDEST_INLET,
@@ -20,10 +20,9 @@ from fakedev.config.names import (
 )
 from fakedev.config.pools.churn_keys import CHURN
 from fakedev.config.schema.schema import Key, Section
-from fakedev.config.schema.shapes import ListOf, MapOf, OneOf
-from fakedev.config.schema.types import Choice, Duration, Integer, Number, Text
+from fakedev.config.schema.types import Choice, Duration, Integer, ListOf, MapOf, Number, OneOf, Text
 from fakedev.config.work_profiles import SCHEDULE
-from fakedev.spec.connections import Layout
+from fakedev.spec.device_types import Layout
 from fakedev.spec.named_profiles import PROFILES
 from fakedev.spec.shards import parse_shard
 

@@ -13,11 +13,9 @@ from fakedev.config.devices.mig import divided
 from fakedev.config.identities.attribution import attributed
 from fakedev.config.models import LoadedDevice, LoadedDeviceList, LoadedIdentity
 from fakedev.config.pools.churn import read_churn
-from fakedev.config.pools.node_lists import ListedNode
-from fakedev.config.pools.pool_nodes import Names, PoolNodes
-from fakedev.config.schema.nodes import Table
-from fakedev.config.schema.problems import Place, Report
-from fakedev.config.schema.values import Values
+from fakedev.config.pools.node_lists import ListedNode, Names, PoolNodes
+from fakedev.config.schema.nodes import Place, Report, Table
+from fakedev.config.schema.schema import Values
 from fakedev.sim.entities.roster import device_files
 from fakedev.spec.device_types import DeviceType
 from fakedev.spec.fleet import DeviceSpec, PoolSpec

@@ -1,4 +1,7 @@
-"""/api/v1/devices: every device with all its quantities."""
+"""/api/v1/devices: every device with all its quantities.
+
+The last ticks of a device, and of the whole fleet, for charts.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,50 @@ import re
 
 from twisted.web.resource import Resource
 
-from fakedev.net.api.api_history import DeviceHistory
-from fakedev.net.api.topology import describe_links
+from fakedev.net.api.nodes import describe_links
 from fakedev.net.fleet.describe import describe_device, describe_part, describe_parts, describe_state
 from fakedev.net.fleet.faults import describe_explanations, describe_link_explanations
-from fakedev.net.http.api import ApiResource, Missing, as_http_error, missing, missing_node, numbered, page_of
-from fakedev.net.http.query import argument
+from fakedev.net.http.api import ApiResource, Missing, argument, as_http_error, missing, missing_node, numbered, page_of
 from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.response import Response, json_response
 from fakedev.sim.charts import History
 from fakedev.sim.entities.roster import RosterNode
 from fakedev.sim.entities.selectors import no_node
 from fakedev.sim.fleet import Fleet
+
+
+class FleetHistory(ApiResource):
+    """/api/v1/history: sums over the fleet."""
+
+    isLeaf = True
+
+    def __init__(self, history: History) -> None:
+        super().__init__()
+        self._history = history
+
+    def get(self, request: GuardedRequest) -> Response:
+        """Mean usage, power of all, highest temperature of each of the last ticks."""
+        return json_response({**self._history.times(), "quantities": self._history.of_fleet()})
+
+
+class DeviceHistory(ApiResource):
+    """/api/v1/devices/NODE/INDEX/history.
+
+    :param position: the device's place in arrays.
+    """
+
+    isLeaf = True
+
+    def __init__(self, history: History, position: int, name: str) -> None:
+        super().__init__()
+        self._history = history
+        self._position = position
+        self._name = name
+
+    def get(self, request: GuardedRequest) -> Response:
+        """What the device showed in each of the last ticks."""
+        times, quantities = self._history.times(), self._history.of_device(self._position)
+        return json_response({"device": self._name, **times, "quantities": quantities})
 
 
 class Devices(ApiResource):

@@ -1,18 +1,111 @@
-"""/api/v1/nodes and /api/v1/identities: who there is, and how they are shown."""
+"""/api/v1/nodes and /api/v1/identities: who there is, and how they are shown.
+
+How the devices of a node are connected, as plain values for the API.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
 from twisted.web.resource import Resource
 
-from fakedev.net.api.topology import describe_topology
 from fakedev.net.fleet.describe import describe_node
-from fakedev.net.http.api import ApiResource, counted, missing_node, page_of
-from fakedev.net.http.query import argument
+from fakedev.net.http.api import ApiResource, argument, counted, missing_node, page_of
 from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.response import HttpError, Response, json_response
 from fakedev.net.web.page_cache import Pages
 from fakedev.sim.entities.roster import RosterNode
+from fakedev.sim.entities.state import Level
 from fakedev.sim.fleet import Fleet
+from fakedev.sim.links.facts import link_facts, switch_facts
+
+#: Links of a node that are told with it; those of one device are always told with that.
+_MOST_LINKS: Final = 1024
+_STATES: Final = {0: "off", 2: "active", 3: "error"}
+#: What is told of a device's PCIe link, of links, and of switches: name to quantity.
+_PCIE: Final = {
+    "generation": "pcie_link_generation", "generation-max": "pcie_link_generation_max", "width": "pcie_link_width",
+    "width-max": "pcie_link_width_max",
+}  # fmt: skip
+_TRAFFIC: Final = {
+    "tx-bytes-per-second": "fabric_tx_bytes_per_second", "rx-bytes-per-second": "fabric_rx_bytes_per_second",
+    "errors": "link_errors", "recoveries": "link_recoveries",
+}  # fmt: skip
+_SWITCH: Final = {"links-up": "links_up", "temperature-celsius": "temperature_celsius", **_TRAFFIC}
+
+
+def describe_topology(fleet: Fleet, node: RosterNode) -> dict[str, Any]:
+    """The devices of a node, their links with the other ends, and the switches."""
+    layout = fleet.roster.links
+    facts = fleet.facts(node)
+    has_links = sum(len(layout.of(device)) for device in node.devices)
+    tells_links = has_links <= _MOST_LINKS
+    every = _links(fleet, node, facts) if tells_links else []
+    level = fleet.state.levels["device"]
+    devices = []
+    for device, own in zip(node.devices, facts, strict=True):
+        numa_node = own.get("numa_node")
+        devices.append({
+            "device": f"{node.name}/{own['index']}",
+            "pci-address": own["pci_address"],
+            "numa-node": None if numa_node is None else int(numa_node),
+            "cpu-affinity": own.get("cpu_affinity"),
+            "pcie": _numbers(level, device, _PCIE) or None,
+            "links-up": _numbers(level, device, {"up": "links_up"}).get("up"),
+            **({"links": [each for at, each in every if at in layout.of(device)]} if tells_links else {}),
+        })  # fmt: skip
+    links = node.pool.device_type.connections.links
+    return {
+        "server": node.pool.device_type.connections.server.name or None,
+        "layout": links.layout.value if links else None,
+        "link-count": has_links,
+        "devices": devices,
+        "switches": [
+            {"switch": f"{node.name}/switch/{own['switch']}", **_numbers(fleet.state.levels["switch"], place, _SWITCH)}
+            for place, own in switch_facts(fleet.roster, node)
+        ],
+    }
+
+
+def describe_links(fleet: Fleet, node: RosterNode, index: int) -> list[dict[str, Any]]:
+    """The links of one device."""
+    own = fleet.roster.links.of(node.first + index)
+    return [each for place, each in _links(fleet, node, fleet.facts(node)) if place in own]
+
+
+def _links(fleet: Fleet, node: RosterNode, facts: Sequence[Mapping[str, str]]) -> list[tuple[int, dict[str, Any]]]:
+    level = fleet.state.levels["link"]
+    return [
+        (
+            place,
+            {
+                "link": f"{node.name}/{own['index']}/link/{own['link']}",
+                "to": _other_end(node, own),
+                "state": _STATES[int(level.arrays["link_state"][place])],
+                **_numbers(level, place, _TRAFFIC),
+            },
+        )
+        for place, own in link_facts(fleet.roster, node, facts)
+    ]
+
+
+def _other_end(node: RosterNode, own: Mapping[str, str]) -> str | None:
+    """The name of what a link leads to; None for what is not simulated."""
+    if "switch" in own:
+        return f"{node.name}/switch/{own['switch']}/port/{own['port']}"
+    if "peer_link" in own:
+        return f"{node.name}/{own['peer_index']}/link/{own['peer_link']}"
+    return None
+
+
+def _numbers(level: Level, place: int, quantities: Mapping[str, str]) -> dict[str, float]:
+    """What an entity has of some quantities, by their names here."""
+    return {
+        name: level.arrays[quantity][place].item()
+        for name, quantity in quantities.items()
+        if level.has(quantity, place)
+    }
 
 
 class Nodes(ApiResource):

@@ -1,4 +1,7 @@
-"""The API's tree, /api/v1: collections and their items, each in a module of its own."""
+"""The API's tree, /api/v1: collections and their items, each in a module of its own.
+
+/api/v1/stream: the fleet live, as server-sent events.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,42 @@ from typing import Final
 
 from twisted.web.resource import Resource
 
-from fakedev.net.api.api_faults import FaultKinds, FaultsApi
-from fakedev.net.api.api_history import FleetHistory
-from fakedev.net.api.api_journal import JournalApi
-from fakedev.net.api.api_stream import Stream
-from fakedev.net.api.control import Clock
-from fakedev.net.api.devices import Devices
+from fakedev.net.api.control import Clock, JournalApi
+from fakedev.net.api.devices import Devices, FleetHistory
 from fakedev.net.api.nodes import Identities, Nodes
 from fakedev.net.api.queues import Queues
 from fakedev.net.api.tester import LoadCollection
-from fakedev.net.api.workloads import Workloads
+from fakedev.net.api.workloads import FaultKinds, FaultsApi, Workloads
 from fakedev.net.fleet.faults import FaultHub
 from fakedev.net.http.api import ApiResource, Missing, counted, missing
 from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.resource import Folder
-from fakedev.net.http.response import Response
+from fakedev.net.http.response import HttpError, Response
+from fakedev.net.web.live import CONTENT_TYPE, LiveView
 from fakedev.net.web.program import Program
+
+
+class Stream(ApiResource):
+    """Server-sent events: who there is, then a frame for each tick."""
+
+    isLeaf = True
+
+    def __init__(self, live: LiveView) -> None:
+        super().__init__()
+        self._live = live
+
+    def handle(self, request: GuardedRequest) -> None:
+        """Begin an answer without end; refusals and HEAD are answered as everywhere."""
+        if request.method == b"GET" and not self._live.is_full and self.refusal(request) is None:
+            self._live.add(request)
+        else:
+            super().handle(request)
+
+    def get(self, request: GuardedRequest) -> Response:
+        """What HEAD tells, and whoever comes when it is full."""
+        if request.method == b"GET":
+            raise HttpError(503, "too many viewers", "full", headers=(("Retry-After", "10"),))
+        return Response(200, b"", CONTENT_TYPE)
 
 _NO_PLANS: Final = "no load is put on queues: the configuration has no tester"
 

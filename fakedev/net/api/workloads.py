@@ -1,14 +1,21 @@
-"""/api/v1/workloads: list them, start one, look at one, stop it."""
+"""/api/v1/workloads: list them, start one, look at one, stop it.
+
+/api/v1/faults: list them, inject one, look at one, clear it; /api/v1/fault-kinds: what there is to inject.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 from twisted.web.resource import Resource
 
 from fakedev.net.fleet.describe import describe_workloads
+from fakedev.net.fleet.faults import FaultHub, describe_fault
 from fakedev.net.fleet.workloads import WorkloadHub
 from fakedev.net.http.api import ApiResource, as_http_error, json_body, page_of
 from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.response import HttpError, Response, json_response
+from fakedev.sim.faults.kinds import KINDS, FaultKind
 from fakedev.spec.errors import Refused
 from fakedev.spec.workload_fields import workload_from_fields
 
@@ -72,3 +79,96 @@ class WorkloadItem(ApiResource):
             return json_response({"stopped": self._hub.stop(self._word)})
         except Refused as refusal:
             raise as_http_error(refusal, is_item=True) from None
+
+
+class FaultsApi(ApiResource):
+    """The faults: list them, inject one."""
+
+    query = ("limit", "offset")
+
+    def __init__(self, hub: FaultHub) -> None:
+        super().__init__()
+        self._hub = hub
+
+    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
+        """A fault, by id."""
+        if not path and not request.postpath:
+            return self
+        return FaultItem(self._hub, path.decode("utf-8", "replace"))
+
+    def get(self, request: GuardedRequest) -> Response:
+        """All faults, oldest first; ``limit`` and ``offset`` choose some."""
+        fleet = self._hub.fleet
+        every = list(fleet.faults.by_id.values())
+        shown = [describe_fault(fleet, every[place]) for place in page_of(request, len(every))]
+        return json_response({"faults": shown, "total": len(every)})
+
+    def post(self, request: GuardedRequest, body: bytes) -> Response:
+        """Inject the fault that the body describes."""
+        try:
+            fault_id = self._hub.inject(json_body(body))
+        except Refused as refusal:
+            raise as_http_error(refusal) from None
+        described = describe_fault(self._hub.fleet, self._hub.find(fault_id))
+        return json_response(described, 201, [("Location", f"/api/v1/faults/{fault_id}")])
+
+    def delete(self, request: GuardedRequest) -> Response:
+        """Clear all faults."""
+        return json_response({"cleared": self._hub.clear("all")})
+
+
+class FaultItem(ApiResource):
+    """One fault: look at it, clear it."""
+
+    isLeaf = True
+
+    def __init__(self, hub: FaultHub, fault_id: str) -> None:
+        super().__init__()
+        self._hub = hub
+        self._fault_id = fault_id
+
+    def get(self, request: GuardedRequest) -> Response:
+        """The fault."""
+        try:
+            return json_response(describe_fault(self._hub.fleet, self._hub.find(self._fault_id)))
+        except Refused as refusal:
+            raise as_http_error(refusal, is_item=True) from None
+
+    def delete(self, request: GuardedRequest) -> Response:
+        """Clear it."""
+        try:
+            self._hub.find(self._fault_id)
+            return json_response({"cleared": self._hub.clear(self._fault_id)})
+        except Refused as refusal:
+            raise as_http_error(refusal, is_item=True) from None
+
+
+class FaultKinds(ApiResource):
+    """The kinds of faults, as doc/faults.md lists them."""
+
+    isLeaf = True
+
+    def get(self, request: GuardedRequest) -> Response:
+        """Each kind with what it takes."""
+        return json_response({"kinds": [_described(kind) for kind in KINDS.values()]})
+
+
+def _described(kind: FaultKind) -> dict[str, Any]:
+    return {
+        "kind": kind.name,
+        "concerns": kind.scope.name.lower(),
+        "summary": kind.summary,
+        "recovery": kind.recovery,
+        "takes-metric": kind.takes_metric,
+        "takes": [
+            {
+                "name": each.name,
+                "low": each.low,
+                "high": each.high,
+                "default": each.default,
+                "whole": each.whole,
+                "summary": each.summary,
+            }
+            for each in kind.parameters
+        ],
+    }

@@ -8,15 +8,12 @@ from twisted.internet.protocol import Protocol
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from fakedev.net.backend.last_words import LastWords
-from fakedev.net.backend.sources import BackendNames, FrontendLost, FrontendRefused, TakenJob
+from fakedev.net.backend.sources import BackendNames, FrontendLost, FrontendRefused, LastWords, TakenJob
 from fakedev.net.lines.client import FrontendConnector
-from fakedev.wire.bare_queue import BareResult, BareWork
+from fakedev.wire.bare_queue import BareResult, BareWork, BareWorkReader, encode_bare_ask, encode_bare_result
 from fakedev.wire.errors import ProtocolError
-from fakedev.wire.queue_bare_backend import BareWorkReader
-from fakedev.wire.queue_bare_writing import encode_bare_ask, encode_bare_result
-from fakedev.workqueue.outcome import Report
-from fakedev.workqueue.run_reports import unfinished_report
+from fakedev.workqueue.backend import unfinished_report
+from fakedev.workqueue.job import Report
 
 
 class BareExchange(Protocol):

@@ -1,7 +1,13 @@
-"""One worker of a backend: takes jobs, one after the other, runs them and sends their results."""
+"""One worker of a backend: takes jobs, one after the other, runs them and sends their results.
+
+Running a backend's command once, without any frontend.
+
+Where a backend runs: its pod and node, and the device file that it puts in the place of FILENAME.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from shlex import join
 from typing import assert_never
@@ -9,14 +15,57 @@ from typing import assert_never
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from fakedev.net.backend.backend_device import DeviceFile
 from fakedev.net.backend.sources import FrontendLost, FrontendRefused, JobSource, TakenJob
-from fakedev.net.system.pause import Pause
-from fakedev.net.system.runs import CannotRun, Run
-from fakedev.workqueue.backend import BackendCommand, RequestFault
-from fakedev.workqueue.backend_pace import Ask, End, Pace, Retry, Step
-from fakedev.workqueue.outcome import Report
-from fakedev.workqueue.run_reports import no_run_report
+from fakedev.net.system.commands import CannotRun, Run
+from fakedev.net.system.timing import Pause
+from fakedev.workqueue.backend import Ask, BackendCommand, End, Pace, RequestFault, Retry, Step, no_run_report
+from fakedev.workqueue.job import Report
+
+
+class DeviceFile:
+    """The first file that matches a pattern: the one that was found first is kept, and looked for until there is one.
+
+    :param find: the files that match the pattern now.
+    """
+
+    log = Logger()
+
+    def __init__(self, pattern: str, find: Callable[[str], Sequence[str]]) -> None:
+        self._pattern = pattern
+        self._find = find
+        self._path = ""
+        self._is_missing = False
+
+    def path(self) -> str:
+        """The file's path; empty when no pattern was given, or nothing matches it."""
+        if self._pattern and not self._path:
+            paths = sorted(self._find(self._pattern))
+            if len(paths) > 1:
+                self.log.warn(
+                    "{count} files match {pattern!r}: the first is used", count=len(paths), pattern=self._pattern
+                )
+            if paths:
+                self._path = paths[0]
+                self.log.info("{pattern!r} is {path}", pattern=self._pattern, path=self._path)
+            elif not self._is_missing:
+                self._is_missing = True
+                self.log.warn(
+                    "no file matches {pattern!r}: requests for one fail until there is one", pattern=self._pattern
+                )
+        return self._path
+
+
+class Whereabouts:
+    """What results say of where they were made."""
+
+    def __init__(self, pod: str, node: str, device: DeviceFile) -> None:
+        self._pod = pod
+        self._node = node
+        self._device = device
+
+    def shown(self) -> dict[str, str]:
+        """Pod, node, and the device file's base name; empty when there is none."""
+        return {"pod": self._pod, "node": self._node, "device": os.path.basename(self._device.path())}
 
 #: Starts the words of a command, with a time limit in seconds; raises RequestFault and CannotRun.
 Start = Callable[[Sequence[str], float], Run]
@@ -154,3 +203,44 @@ class BackendWorker:
         self._grace_over = True
         if self._run is not None:
             self._run.stop()
+
+
+class OneRun:
+    """Runs the command as it would be for a request without arguments. See BackendWorker.
+
+    :param grace_seconds: how long it may still run when it is told to leave.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self, start: Start, command: BackendCommand, device: DeviceFile, grace_seconds: float, clock: IReactorTime
+    ) -> None:
+        self._start = start
+        self._command = command
+        self._device = device
+        self._grace_seconds = grace_seconds
+        self._clock = clock
+        self._run: Run | None = None
+
+    async def work(self) -> End:
+        """Run it; how that ended."""
+        try:
+            words = self._command.for_request((), self._device.path())
+            self._run = self._start(words, self._command.limit_of(0))
+        except (RequestFault, CannotRun) as fault:
+            return End(1, str(fault))
+        report = await self._run.ended
+        if report.error:
+            return End(1, report.error)
+        return End(0, f"{words[0]} took {report.run_seconds or 0.0:.3f} s")
+
+    def leave(self) -> None:
+        """Stop it when the grace period is over."""
+        if self._run is not None:
+            self._clock.callLater(self._grace_seconds, self._run.stop)
+
+    def cut(self) -> None:
+        """End it at once."""
+        if self._run is not None:
+            self._run.kill()

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from fakedev.sim.charts import health_of
 from fakedev.sim.entities.roster import RosterNode
 from fakedev.sim.entities.state import Level
 from fakedev.sim.fleet import Fleet
-from fakedev.sim.overview import health_of
 from fakedev.sim.workloads.churn import origin_of
 from fakedev.sim.workloads.workload import Workload
 from fakedev.spec.workload_fields import fields_of_workload

@@ -9,11 +9,10 @@ from twisted.logger import Logger
 
 from fakedev.sim.door import fault_id_of
 from fakedev.sim.events import ClearFault, InjectFault
-from fakedev.sim.explanation import Explanation, explain
+from fakedev.sim.explanation import Explanation, explain, explain_link
 from fakedev.sim.faults.fault import Fault
 from fakedev.sim.faults.fields import fault_from_fields, fields_of_fault
 from fakedev.sim.fleet import Fleet
-from fakedev.sim.link_explanation import explain_link
 from fakedev.spec.errors import Refused
 
 #: Device words that are told of a fault; of more it is said how many there are.

@@ -13,7 +13,7 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from fakedev.net.http.statistics import Durations
-from fakedev.net.web.own_collectors import TICK_BUCKETS
+from fakedev.net.web.own_metrics import TICK_BUCKETS
 from fakedev.sim.events import ChangeClock
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.workloads.workload import Verdict

@@ -1,4 +1,9 @@
-"""The workload port: what peers ask in words, JSON lines and bare JSON becomes events of the fleet."""
+"""The workload port: what peers ask in words, JSON lines and bare JSON becomes events of the fleet.
+
+The verbs of the workload port about faults, and about why things are as they are.
+
+Values as answers in words show them.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +16,13 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from fakedev.net.fleet.describe import describe_clock, describe_workloads
-from fakedev.net.fleet.fault_port import FaultVerbs
-from fakedev.net.fleet.faults import FaultHub
-from fakedev.net.fleet.shown import cut, shortened, shown_value
+from fakedev.net.fleet.faults import FaultHub, describe_explanations, describe_fault, describe_link_explanations
+from fakedev.net.fleet.journal import find_happenings
 from fakedev.net.fleet.ticker import Ticker
 from fakedev.net.fleet.workloads import WorkloadHub
-from fakedev.net.lines.line_factory import LinePeerFactory
-from fakedev.net.lines.server import LinePeer
+from fakedev.net.lines.server import LinePeer, LinePeerFactory
 from fakedev.sim.entities.selectors import resolve
+from fakedev.sim.explanation import link_word
 from fakedev.sim.workloads.workload import Verdict
 from fakedev.spec.errors import Refused
 from fakedev.spec.units import parse_duration
@@ -29,6 +33,104 @@ from fakedev.wire.fleet_verbs import WORKLOAD_GRAMMAR, workload_ended
 from fakedev.wire.grammar import Request
 from fakedev.wire.replies import Reply, bare_digit, printable
 from fakedev.wire.words import quote_word
+
+#: Characters of one value in a line of many.
+LONGEST_SHOWN = 400
+
+
+def shown_value(value: object) -> str:
+    """A value as one word."""
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    if isinstance(value, dict):
+        return ",".join(f"{key}:{shown_value(each)}" for key, each in value.items())
+    return quote_word(str(value)) if isinstance(value, str) else str(value)
+
+
+def shortened(text: str) -> str:
+    """A text of a line of many, cut where it is long."""
+    return text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "..."
+
+
+def cut(lines: list[str], total: int) -> list[str]:
+    """The lines, and how many more there would be."""
+    return lines if len(lines) == total else [*lines, f"... and {total - len(lines)} more"]
+
+#: Faults of one answer: what is beyond is said to be there.
+_MOST_FAULTS = 1000
+#: Lines of the journal in one answer: when nobody says how many, and at most.
+_FEW_HAPPENINGS = 20
+_MOST_HAPPENINGS = 1000
+
+
+class FaultVerbs:
+    """What peers of the workload port ask about faults."""
+
+    factory: Any
+
+    def do_fault(self, request: Request) -> Reply:
+        """Inject a fault."""
+        self.factory.check_allowed("faults", "inject or clear faults")
+        fault_id = self.factory.faults.inject(request.arguments, self.factory.node)
+        return Reply(fault_id, data={"fault": fault_id})
+
+    def do_clear(self, request: Request) -> Reply:
+        """Clear a fault, or all."""
+        self.factory.check_allowed("faults", "inject or clear faults")
+        cleared = self.factory.faults.clear(str(request.arguments["fault"]))
+        return Reply(f"cleared {len(cleared)}", data={"cleared": cleared})
+
+    def do_faults(self, request: Request) -> Reply:
+        """A line for each fault."""
+        fleet = self.factory.hub.fleet
+        every = list(fleet.faults.by_id.values())
+        described = [describe_fault(fleet, each) for each in every[:_MOST_FAULTS]]
+        return Reply(lines=cut([_line(each) for each in described], len(every)),
+                     data={"faults": described, "total": len(every)})  # fmt: skip
+
+    def do_explain(self, request: Request) -> Reply:
+        """Why a device shows what it shows."""
+        fleet = self.factory.hub.fleet
+        word = str(request.arguments["device"])
+        link = link_word(word)
+        found = resolve([link[0] if link else word], fleet.roster, self.factory.node).tolist()
+        if len(found) != 1:
+            raise Refused("bad-argument", f"device: {word!r} names {len(found)} devices: give one", "device")
+        metric = str(request.arguments.get("metric") or "")
+        if link:
+            told = describe_link_explanations(fleet, found[0], link[1], metric)
+        else:
+            told = describe_explanations(fleet, found[0], metric)
+        lines = [f"{each['metric']} {_number(each['value'])}: {each['text']}" for each in told["explanations"]]
+        return Reply(lines=lines, data=told)
+
+    def do_journal(self, request: Request) -> Reply:
+        """What happened last."""
+        count: Any = request.arguments.get("count", _FEW_HAPPENINGS)
+        if not 1 <= count <= _MOST_HAPPENINGS:
+            raise Refused("bad-argument", f"count: must be 1 to {_MOST_HAPPENINGS}", "count")
+        kinds, devices = (request.arguments.get(name) or [] for name in ("kind", "devices"))
+        found = find_happenings(self.factory.hub.fleet, kinds, devices, self.factory.node if devices else "", count)
+        told = [each.fields() for each in found]
+        return Reply(lines=[_happening(each) for each in told], data={"journal": told})
+
+
+def _number(value: float | None) -> str:
+    return "not shown" if value is None else f"{value:g}"
+
+
+def _happening(fields: Mapping[str, Any]) -> str:
+    cause = f" ({fields['cause']})" if fields["cause"] else ""
+    return f"{fields['tick']} {fields['seconds']:g} {fields['kind']} {fields['scope']}: {fields['text']}{cause}"
+
+
+def _line(described: Mapping[str, Any]) -> str:
+    first = ("id", "kind", "state", "device-count", "active-devices")
+    keys = (*first[2:], *(key for key in described if key not in first))
+    rest = [f"{key}={shortened(shown_value(described[key]))}" for key in keys if described[key] is not None]
+    return " ".join([described["id"], described["kind"], *rest])
 
 #: Lines of one longer answer: what `devices` and `list` say of a large fleet is cut there, and says so.
 MOST_LINES = 1000

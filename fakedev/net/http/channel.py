@@ -18,10 +18,9 @@ from zope.interface import implementer
 
 from fakedev.net.http.deadlines import Deadlines
 from fakedev.net.http.head import BadRequest
-from fakedev.net.http.http_body import PIECE
 from fakedev.net.http.incoming import Incoming
 from fakedev.net.http.request import GuardedRequest
-from fakedev.net.http.response import Response
+from fakedev.net.http.response import PIECE, Response
 from fakedev.net.http.sending import Outgoing
 
 if TYPE_CHECKING:

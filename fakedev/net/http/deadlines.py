@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fakedev.net.system.nobody import tell_nobody
+from fakedev.net.system.timing import tell_nobody
 
 
 class Deadlines:

@@ -23,9 +23,8 @@ from twisted.web.server import Request
 
 from fakedev.net.http.change_guard import ChangeGuard, Refusal
 from fakedev.net.http.head import Head
-from fakedev.net.http.http_body import Body
 from fakedev.net.http.negotiation import accepts_gzip
-from fakedev.net.http.response import HttpError, Response, error_response
+from fakedev.net.http.response import Body, HttpError, Response, error_response
 
 if TYPE_CHECKING:
     from fakedev.net.http.channel import GuardedChannel

@@ -17,9 +17,8 @@ from fakedev import __version__
 from fakedev.net.http.change_guard import ChangeGuard
 from fakedev.net.http.channel import GuardedChannel
 from fakedev.net.http.head import HttpLimits
-from fakedev.net.http.http_body import DeferToThread
-from fakedev.net.http.http_held import HeldAnswers
-from fakedev.net.http.response import HttpError, error_response
+from fakedev.net.http.response import DeferToThread, HttpError, error_response
+from fakedev.net.http.sending import HeldAnswers
 
 
 class GuardedSite(Site):

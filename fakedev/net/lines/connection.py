@@ -1,25 +1,129 @@
-"""The connection of a peer: it takes turns, waits for a peer that reads slowly, and ends well."""
+"""The connection of a peer: it takes turns, waits for a peer that reads slowly, and ends well.
+
+Requests of a peer whose answers come later.
+
+How long a peer may take over one message.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 from twisted.internet.address import UNIXAddress
-from twisted.internet.interfaces import IHalfCloseableProtocol
+from twisted.internet.interfaces import IDelayedCall, IHalfCloseableProtocol, IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from fakedev.net.lines.framing import LineInput
-from fakedev.net.lines.message_timer import MessageTimer
 from fakedev.net.lines.outbox import Outbox
-from fakedev.net.lines.owed_answers import OwedAnswers
-from fakedev.wire.braces import MOST_BYTES
+from fakedev.net.system.timing import tell_nobody
+from fakedev.wire.errors import ProtocolError
+from fakedev.wire.framing import MOST_BYTES
+from fakedev.wire.grammar import Request
 from fakedev.wire.replies import excerpt
 
 if TYPE_CHECKING:
-    from fakedev.net.lines.line_factory import LinePeerFactory
+    from fakedev.net.lines.server import LinePeerFactory
+
+#: Requests of one peer that may wait for their answers.
+MOST_OWED: Final = 256
+
+
+class OwedAnswers:
+    """Knows which requests were not answered yet, and whether one of them holds up those after it.
+
+    A request with an id may be overtaken; one without must be answered before the next is looked at.
+    """
+
+    def __init__(self) -> None:
+        self._requests: dict[int, Request] = {}
+        #: The request that holds up those after it.
+        self.blocking: Request | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self._requests)
+
+    def add(self, request: Request) -> None:
+        """A request is to be answered.
+
+        :raises ProtocolError: ``full``, when too many wait.
+        """
+        if len(self._requests) >= MOST_OWED:
+            raise ProtocolError("full", f"{MOST_OWED} requests of this connection wait for their answers")
+        self._requests[id(request)] = request
+
+    def postpone(self, request: Request) -> bool:
+        """The answer of a request comes later, unless it was settled already; whether those after it must wait."""
+        if request.id is None and id(request) in self._requests:
+            self.blocking = request
+            return True
+        return False
+
+    def settle(self, request: Request) -> bool:
+        """A request is answered now; False when it was before, or was never owed."""
+        if self.blocking is request:
+            self.blocking = None
+        return self._requests.pop(id(request), None) is not None
+
+    def clear(self) -> None:
+        """Nobody waits for an answer any more."""
+        self._requests.clear()
+        self.blocking = None
+
+
+class MessageTimer:
+    """Counts the seconds of a message that was begun, from its first byte, and those since its last one.
+
+    :param whole_seconds: for the message to become complete, however its bytes are spread.
+    :param quiet_seconds: without any byte; None for no such limit.
+    """
+
+    def __init__(
+        self,
+        clock: IReactorTime,
+        whole_seconds: float,
+        quiet_seconds: float | None,
+        too_slow: Callable[[], None],
+        too_quiet: Callable[[], None],
+    ) -> None:
+        self._clock = clock
+        self._whole_seconds = whole_seconds
+        self._quiet_seconds = quiet_seconds
+        self._too_slow = too_slow
+        self._too_quiet = too_quiet
+        self._message = -1
+        self._whole: IDelayedCall | None = None
+        self._quiet: IDelayedCall | None = None
+
+    def incomplete(self, message: int) -> None:
+        """Bytes have come, and this message of the connection is begun and not complete."""
+        if self._whole is None or message != self._message:
+            self.stop()
+            self._message = message
+            self._whole = self._clock.callLater(self._whole_seconds, self._fire, self._too_slow)
+        if self._quiet is not None:
+            self._quiet.reset(self._quiet_seconds)
+        elif self._quiet_seconds is not None and message == 0:
+            self._quiet = self._clock.callLater(self._quiet_seconds, self._fire, self._too_quiet)
+
+    def stop(self) -> None:
+        """No message is begun."""
+        for call in (self._whole, self._quiet):
+            if call is not None and call.active():
+                call.cancel()
+        self._whole = self._quiet = None
+
+    def lost(self) -> None:
+        """The connection is gone: nobody is told any more, so that nothing here points back at it."""
+        self.stop()
+        self._too_slow = self._too_quiet = tell_nobody
+
+    def _fire(self, told: Callable[[], None]) -> None:
+        self.stop()
+        told()
 
 # What the turn of another peer brings is not gathered beyond this: a turn may have hundreds of messages.
 _LARGE_BYTES = 4096

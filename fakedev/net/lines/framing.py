@@ -8,9 +8,8 @@ from collections.abc import Callable
 
 from twisted.protocols.basic import LineReceiver
 
-from fakedev.wire.braces import MOST_BYTES, ObjectReader
 from fakedev.wire.errors import ProtocolError
-from fakedev.wire.framing import Opening, Way
+from fakedev.wire.framing import MOST_BYTES, ObjectReader, Opening, Way
 
 # LineReceiver copies its whole buffer for each line, so it gets small pieces.
 _PIECE_BYTES = 4096

@@ -9,7 +9,7 @@ from twisted.internet.abstract import FileDescriptor
 from twisted.internet.interfaces import IDelayedCall, IHalfCloseableDescriptor, IPushProducer, IReactorTime, ITransport
 from zope.interface import implementer
 
-from fakedev.net.system.nobody import tell_nobody
+from fakedev.net.system.timing import tell_nobody
 
 #: Bytes handed to the transport at once.
 CHUNK_BYTES = 65536

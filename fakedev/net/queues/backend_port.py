@@ -8,18 +8,29 @@ from typing import Any, Final
 from twisted.logger import Logger
 
 from fakedev.net.queues.hub import QueueHub
-from fakedev.net.queues.port import MOST_JOBS, QueuePeer, QueuePortFactory, seconds_of, whole_of
-from fakedev.net.queues.queue_descriptions import describe_work, work_in_words
-from fakedev.wire.bare_queue import LARGEST_EXIT_CODE, parse_bare_ask, parse_bare_result
+from fakedev.net.queues.port import (
+    MOST_JOBS,
+    QueuePeer,
+    QueuePortFactory,
+    describe_work,
+    seconds_of,
+    whole_of,
+    work_in_words,
+)
+from fakedev.wire.bare_queue import (
+    LARGEST_EXIT_CODE,
+    encode_bare_no_work,
+    encode_bare_work,
+    parse_bare_ask,
+    parse_bare_result,
+)
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.framing import Way
 from fakedev.wire.grammar import Request
-from fakedev.wire.queue_backend_verbs import QUEUE_BACKEND_GRAMMAR, job_withdrawn
-from fakedev.wire.queue_bare_writing import encode_bare_no_work, encode_bare_work
+from fakedev.wire.queue_verbs import QUEUE_BACKEND_GRAMMAR, job_withdrawn
 from fakedev.wire.replies import Reply
-from fakedev.workqueue.errors import Refused
-from fakedev.workqueue.job import Job
-from fakedev.workqueue.outcome import Report
+from fakedev.workqueue.job import Job, Report
+from fakedev.workqueue.spec import Refused
 
 _MOST_ID: Final = 2**63
 #: Of the jobs of one answer: then it has enough, whatever it asked for.

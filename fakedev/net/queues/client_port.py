@@ -7,18 +7,15 @@ from typing import Any, Final
 from twisted.logger import Logger
 
 from fakedev.net.queues.hub import QueueHub
-from fakedev.net.queues.port import QueuePeer, QueuePortFactory, seconds_of, whole_of
-from fakedev.net.queues.queue_descriptions import describe_result
-from fakedev.wire.bare_queue import BareResult, parse_bare_request
+from fakedev.net.queues.port import QueuePeer, QueuePortFactory, describe_result, seconds_of, whole_of
+from fakedev.wire.bare_queue import BareResult, encode_bare_answer, fits_bare_work, parse_bare_request
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.framing import Way
 from fakedev.wire.grammar import Request
-from fakedev.wire.queue_bare_writing import encode_bare_answer, fits_bare_work
-from fakedev.wire.queue_client_verbs import QUEUE_CLIENT_GRAMMAR, request_ended, result_text
+from fakedev.wire.queue_verbs import QUEUE_CLIENT_GRAMMAR, request_ended, result_text
 from fakedev.wire.replies import Reply
 from fakedev.workqueue.admission import ARGUMENT_BYTES
-from fakedev.workqueue.job import Job
-from fakedev.workqueue.outcome import Answer
+from fakedev.workqueue.job import Answer, Job
 
 _MOST_ID: Final = 2**63
 

@@ -1,6 +1,8 @@
 """The series of the queues as text: those of the original frontend under their own names, and ours beside them.
 
 Made here and not by prometheus_client, which takes ten times as long for a page of many queues.
+
+/queues/metrics: the page of the original frontend, with our series beside its own.
 """
 
 from __future__ import annotations
@@ -11,10 +13,16 @@ from typing import Final, NamedTuple
 
 from prometheus_client.utils import floatToGoString
 
+from fakedev import __version__
 from fakedev.exposition.numbers import go_number
+from fakedev.net.http.negotiation import choose_exposition
+from fakedev.net.http.request import GuardedRequest
+from fakedev.net.http.resource import GuardedResource
+from fakedev.net.http.response import Response
+from fakedev.net.http.statistics import PageStatistics
 from fakedev.net.queues.figures import QueueFigure, QueueFigures
 from fakedev.workqueue.histogram import JOB_BUCKETS, Histogram
-from fakedev.workqueue.outcome import Outcome
+from fakedev.workqueue.job import Outcome
 from fakedev.workqueue.spec import BrokerSpec
 from fakedev.workqueue.statistics import ENDS
 
@@ -216,3 +224,27 @@ def _number(value: float) -> str:
     if isinstance(value, int):
         return str(value)
     return go_number(value) if math.isfinite(value) else "+Inf"
+
+#: The original's page begins with a line that names its program, and so does ours.
+TITLE: Final = f"# fakedev {__version__}: work queues, with the series of the scalability tester's frontend\n".encode()
+
+
+class QueueMetricsPage(GuardedResource):
+    """/queues/metrics of the service, /metrics of ``fakedev-frontend``."""
+
+    isLeaf = True
+
+    def __init__(self, figures: QueueFigures, statistics: PageStatistics) -> None:
+        super().__init__()
+        self._figures = figures
+        self.statistics = statistics
+
+    def get(self, request: GuardedRequest) -> Response:
+        """The page, as text 0.0.4 or OpenMetrics (which has no comments but its own)."""
+        form = choose_exposition(request.header(b"accept"))
+        series = queue_series(self._figures, form.openmetrics)
+        text = series + b"# EOF\n" if form.openmetrics else TITLE + series
+        if request.method == b"GET":
+            for queue in self._figures.all():
+                queue.counted.scraped()
+        return Response(200, text, form.content_type)

@@ -1,4 +1,9 @@
-"""Runs commands, each in a process group of its own, of which nothing is left when the run is over."""
+"""Runs commands, each in a process group of its own, of which nothing is left when the run is over.
+
+One run of a request, whatever runs it.
+
+The built-in command: waits, and uses nothing while it does.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +11,36 @@ import os
 import shutil
 import signal
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IDelayedCall
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.internet.protocol import ProcessProtocol
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from fakedev.net.system.process_groups import ProcessGroups, SystemGroups
-from fakedev.net.system.runs import CannotRun
-from fakedev.workqueue.outcome import Report
-from fakedev.workqueue.run_reports import command_report, limit_report, stopped_report
+from fakedev.workqueue.backend import SLEEP, command_report, limit_report, stopped_report
+from fakedev.workqueue.job import Report
+
+
+class CannotRun(Exception):
+    """Nothing can be run, whatever the request; the text says why."""
+
+
+class Run(Protocol):
+    """Something that runs.
+
+    :ivar ended: fires with the Report when it is over and nothing of it is left; never fails.
+    """
+
+    ended: Deferred[Report]
+
+    def stop(self) -> None:
+        """End it, if need be after a grace period."""
+
+    def kill(self) -> None:
+        """End it now."""
 
 #: How often is looked whether the rest of a group has gone.
 LOOK_AGAIN_SECONDS: Final = 0.02
@@ -210,3 +233,35 @@ def _own(number: int, nothing: int) -> int:
     except OSError:
         return nothing
     return number
+
+
+class SleepRun:
+    """One wait, which ends as a command would that does nothing else.
+
+    :param limit_seconds: 0 for none.
+    :ivar ended: fires with the Report.
+    """
+
+    def __init__(self, seconds: float, limit_seconds: float, clock: IReactorTime) -> None:
+        self.ended: Deferred[Report] = Deferred()
+        self._clock = clock
+        self._began_seconds = clock.seconds()
+        self._limit_seconds = limit_seconds if 0 < limit_seconds < seconds else 0.0
+        self._call = clock.callLater(self._limit_seconds or seconds, self._over)
+
+    def stop(self) -> None:
+        """End it now."""
+        if self._call.active():
+            self._call.cancel()
+            self.ended.callback(stopped_report(SLEEP, self._run_seconds()))
+
+    kill = stop
+
+    def _over(self) -> None:
+        if self._limit_seconds:
+            self.ended.callback(limit_report(SLEEP, self._limit_seconds, self._run_seconds()))
+        else:
+            self.ended.callback(command_report(SLEEP, 0, 0, self._run_seconds()))
+
+    def _run_seconds(self) -> float:
+        return self._clock.seconds() - self._began_seconds

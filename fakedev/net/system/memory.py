@@ -1,11 +1,17 @@
-"""Memory: that of large pages is kept from tick to tick, and the garbage collector looks at what is new."""
+"""Memory: that of large pages is kept from tick to tick, and the garbage collector looks at what is new.
+
+The limit of open descriptors: each connection costs one, and the usual soft limit is 1024.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import gc
+import resource
 from collections.abc import Mapping
 from typing import Final
+
+from twisted.logger import Logger
 
 #: mallopt's M_TRIM_THRESHOLD (malloc.h of the GNU C library).
 _TRIM_THRESHOLD: Final = -1
@@ -71,3 +77,26 @@ class Settled:
         if self._aside > max(self._first, LEAST_ASIDE):
             self._aside = 0
             gc.unfreeze()
+
+_log = Logger()
+
+
+def raise_descriptor_limit() -> int:
+    """Raise this process's soft limit of descriptors to the hard one; the limit that holds then."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == hard:
+        _log.debug("up to {limit} descriptors may be open", limit=soft)
+        return soft
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    except (ValueError, OSError) as reason:
+        # Some systems name a hard limit that they do not grant.
+        _log.warn(
+            "the limit of {soft} open descriptors cannot be raised to {hard}: {reason}",
+            soft=soft,
+            hard=hard,
+            reason=str(reason),
+        )
+        return soft
+    _log.debug("up to {limit} descriptors may be open (it was {soft})", limit=hard, soft=soft)
+    return hard

@@ -1,4 +1,7 @@
-"""Signals that ask a program to end: the first politely, the second at once, and late ones in vain."""
+"""Signals that ask a program to end: the first politely, the second at once, and late ones in vain.
+
+What SIGHUP does: never end the program by default, as the signal otherwise would.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
+from twisted.application.service import Service
 from twisted.internet.error import ReactorNotRunning
 
 ENDING_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -52,3 +56,22 @@ def stop_reactor(reactor: Any) -> None:
     """Stop the reactor, unless it is stopping already."""
     with suppress(ReactorNotRunning):
         reactor.stop()
+
+
+class HangupService(Service):
+    """Calls ``action`` in the reactor whenever SIGHUP comes, from start to stop."""
+
+    def __init__(self, reactor: Any, action: Callable[[], None]) -> None:
+        self.setName("hangup")
+        self._reactor = reactor
+        self._action = action
+
+    def startService(self) -> None:
+        """Catch the signal."""
+        super().startService()
+        signal.signal(signal.SIGHUP, lambda *_: self._reactor.callFromThread(self._action))
+
+    def stopService(self) -> None:
+        """Ignore it while the program ends: a terminal that closes sends both."""
+        super().stopService()
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)

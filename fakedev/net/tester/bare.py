@@ -13,13 +13,11 @@ from twisted.python.failure import Failure
 
 from fakedev.net.backend.sources import FrontendLost
 from fakedev.net.lines.client import FrontendConnector
-from fakedev.net.tester.tester_requests import Asker, Comeback, lost
+from fakedev.net.tester.driver import Asker, Comeback, lost
 from fakedev.tester.plan import Plan
-from fakedev.wire.bare_queue import BareRequest, BareResult, parse_bare_result
+from fakedev.wire.bare_queue import BareReader, BareRequest, BareResult, encode_bare_request, parse_bare_result
 from fakedev.wire.errors import ProtocolError
-from fakedev.wire.queue_bare_backend import BareReader
-from fakedev.wire.queue_bare_writing import encode_bare_request
-from fakedev.workqueue.outcome import Answer, Outcome, Report, outcome_of, refusal
+from fakedev.workqueue.job import Answer, Outcome, Report, outcome_of, refusal
 
 
 class BareExchange(Protocol):

@@ -14,7 +14,7 @@ from zope.interface import implementer
 
 from fakedev.net.backend.sources import FrontendLost
 from fakedev.net.lines.client import FrontendConnector
-from fakedev.net.tester.tester_requests import Asker, Comeback, lost
+from fakedev.net.tester.driver import Asker, Comeback, lost
 from fakedev.tester.plan import Plan
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.queue_talk import (
@@ -27,7 +27,7 @@ from fakedev.wire.queue_talk import (
     encode_cancel,
     parse_client_message,
 )
-from fakedev.workqueue.outcome import Answer, Outcome, refusal
+from fakedev.workqueue.job import Answer, Outcome, refusal
 
 
 @implementer(IPushProducer)

@@ -1,4 +1,7 @@
-"""All load of a tester, as a service."""
+"""All load of a tester, as a service.
+
+Files that say at the end what came of a load.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from fakedev.net.tester.driver import MakeRequests, PlanDriver
 from fakedev.tester.expectation import Finding
 from fakedev.tester.plan import ClosedLoad, Plan
 from fakedev.tester.report import Report
+from fakedev.tester.report_text import progress_text
 from fakedev.tester.statistics import Statistics
 
 
@@ -195,3 +199,29 @@ class LoadTester(Service):
             names = ", ".join(driver.plan.name for driver in closed)
             raise UnknownPlan(f"there are several plans, say which: plan=NAME, one of {names}")
         return closed[0]
+
+
+class ReportFiles(Service):
+    """Says in the log, and in files, what came of the load when it ends.
+
+    :param paths: their names say in which form.
+    """
+
+    log = Logger()
+
+    def __init__(self, tester: LoadTester, paths: Sequence[str]) -> None:
+        self._tester = tester
+        self._paths = paths
+
+    def stopService(self) -> None:
+        """The load is over."""
+        super().stopService()
+        self._tester.stopService()
+        self.log.info("load: {text}", text=progress_text(self._tester.total, self._tester.now))
+        report = self._tester.report("Load of fakedev")
+        for path in self._paths:
+            try:
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(report.as_file(path))
+            except OSError as error:
+                self.log.error("the report {path} cannot be written: {error}", path=path, error=error.strerror)

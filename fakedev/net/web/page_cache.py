@@ -10,15 +10,13 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure
 
 from fakedev.exposition.held_states import HeldStates
-from fakedev.exposition.identity import Identity
+from fakedev.exposition.identity import Identity, without_parts
 from fakedev.exposition.label_cache import Face
 from fakedev.exposition.page import Page
-from fakedev.exposition.simplified import without_parts
 from fakedev.exposition.sources import DeviceSource, by_identity
 from fakedev.exposition.workload_pages import workload_pages
-from fakedev.net.http.http_body import Body
 from fakedev.net.http.negotiation import OPENMETRICS
-from fakedev.net.http.response import HttpError, Response
+from fakedev.net.http.response import Body, HttpError, Response
 from fakedev.net.web.selection import EVERYTHING, Selection
 from fakedev.sim.entities.roster import RosterNode
 from fakedev.sim.entities.state import State

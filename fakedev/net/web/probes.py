@@ -1,12 +1,19 @@
-"""/health and its aliases: whether the service is well."""
+"""/health and its aliases: whether the service is well.
+
+Pages around a reload: /-/reload, and what an address answers that listens before its configuration is in use.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.web.resource import Resource
 
 from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.resource import GuardedResource
-from fakedev.net.http.response import Response, json_response
+from fakedev.net.http.response import HttpError, Response, json_response
 
 #: Why the service is not well; None when it is.
 Health = Callable[[], str | None]
@@ -27,3 +34,48 @@ class HealthPage(GuardedResource):
         if reason is None:
             return json_response({"status": "healthy"})
         return json_response({"status": "unhealthy", "reason": reason}, 503)
+
+#: Reads the configuration again; fires with what to tell, or fails with ReloadFailed.
+AskReload = Callable[[], Deferred[dict[str, Any]]]
+
+
+class ReloadFailed(Exception):
+    """The configuration stays as it was; the text says why, a line for each reason.
+
+    :ivar is_ours: the configuration may be good: it cannot be taken now.
+    """
+
+    def __init__(self, text: str, is_ours: bool = False) -> None:
+        super().__init__(text)
+        self.is_ours = is_ours
+
+
+class Reload(GuardedResource):
+    """/-/reload: POST reads the configuration again."""
+
+    isLeaf = True
+
+    def __init__(self, ask: AskReload) -> None:
+        super().__init__()
+        self._ask = ask
+
+    async def post(self, request: GuardedRequest, body: bytes) -> Response:
+        """200 when the configuration is in use; 400 with the reasons when it cannot be, and the old one stays."""
+        if body:
+            raise HttpError(400, "no body belongs here: the configuration is read from where it was read at the start")
+        try:
+            return json_response(await self._ask())
+        except ReloadFailed as failure:
+            raise HttpError(503 if failure.is_ours else 400, str(failure)) from None
+
+
+class NotYet(GuardedResource):
+    """All pages of an address that a reload has added, until its configuration is in use."""
+
+    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
+        """It is the same at every path."""
+        return self
+
+    def get(self, request: GuardedRequest) -> Response:
+        """503."""
+        raise HttpError(503, "the configuration of this address takes effect with the next tick")

@@ -12,8 +12,7 @@ from fakedev.net.tester.service import LoadTester
 from fakedev.net.web.live import LiveView
 from fakedev.net.web.own_metrics import OwnMetrics
 from fakedev.net.web.page_cache import Pages
-from fakedev.net.web.probes import Health
-from fakedev.net.web.reload_page import AskReload
+from fakedev.net.web.probes import AskReload, Health
 from fakedev.net.web.static import PageFiles
 from fakedev.sim.charts import History
 from fakedev.sim.fleet import Fleet

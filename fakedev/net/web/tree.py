@@ -9,22 +9,20 @@ from twisted.web.resource import Resource
 from fakedev import __version__
 from fakedev.exposition.discovery import chosen_nodes, targets_of
 from fakedev.net.api.tree import make_api
-from fakedev.net.http.api import counted
-from fakedev.net.http.query import argument, unknown_key
+from fakedev.net.http.api import argument, counted, unknown_key
 from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.resource import Folder, GuardedResource
 from fakedev.net.http.response import HttpError, Response, json_response
 from fakedev.net.http.statistics import PageStatistics, ScrapeStatistics
 from fakedev.net.queues.figures import QueueFigures
-from fakedev.net.queues.queue_metrics import QueueMetricsPage
+from fakedev.net.queues.metrics_page import QueueMetricsPage
 from fakedev.net.tester.pages import make_tester_folder
+from fakedev.net.web.exporter_tree import HostMetricsPage
 from fakedev.net.web.metrics_page import MetricsPage
-from fakedev.net.web.named_node import HostMetricsPage
 from fakedev.net.web.own_metrics import OwnMetricsResource
 from fakedev.net.web.page_cache import CachedPage, Pages
-from fakedev.net.web.probes import HealthPage
+from fakedev.net.web.probes import HealthPage, Reload
 from fakedev.net.web.program import Program
-from fakedev.net.web.reload_page import Reload
 from fakedev.net.web.selection import Selection
 from fakedev.sim.fleet import Fleet
 from fakedev.spec.shards import parse_shard

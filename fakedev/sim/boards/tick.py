@@ -5,7 +5,7 @@ For devices whose type has dynamics; other devices follow the load directly. One
 1. whether it hangs, and what the work wants of it (:mod:`~fakedev.sim.boards.engines`);
 2. usage and engines, from the kinds of work and from what is asked of single engines;
 3. what the clock is held at: by the hardware and by the thermal throttle, from the temperature of the tick
-   before; by the power limit, from the work (:mod:`~fakedev.sim.boards.power`), with its own lag;
+   before; by the power limit, from the work (:mod:`~fakedev.sim.boards.heat_and_power`), with its own lag;
 4. the core clock: the highest at any work; without, it falls to idle in some seconds; at most what 3 leaves
    (:mod:`~fakedev.sim.boards.clocks`);
 5. the traffic of memory, PCIe and links to other boards, which a throttled clock lowers; from it the memory clock;
@@ -26,8 +26,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fakedev.sim.boards import clocks, power
+from fakedev.sim.boards import clocks
 from fakedev.sim.boards import heat_and_power as heat
+from fakedev.sim.boards import heat_and_power as power
 from fakedev.sim.boards.coefficients import Coefficients
 from fakedev.sim.boards.conditions import Conditions
 from fakedev.sim.boards.engines import Engines

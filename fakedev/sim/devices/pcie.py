@@ -11,8 +11,7 @@ import numpy as np
 from fakedev.sim.boards.conditions import Conditions, unless_changed
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.state import Mask
-from fakedev.spec.connections import GIGATRANSFERS_PER_SECOND
-from fakedev.spec.device_types import DeviceType
+from fakedev.spec.device_types import GIGATRANSFERS_PER_SECOND, DeviceType
 
 #: What every device whose type says how it is connected has of its link.
 PCIE_QUANTITIES: Final = (

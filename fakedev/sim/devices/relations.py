@@ -37,8 +37,7 @@ from fakedev.sim.faults.tick import FaultTick
 from fakedev.sim.links.advance import limited
 from fakedev.sim.links.history import LinkHistory
 from fakedev.sim.parts.links import without_links
-from fakedev.sim.workloads.capacity import Capacity
-from fakedev.sim.workloads.demand import Demand
+from fakedev.sim.workloads.demand import Capacity, Demand
 from fakedev.spec.device_types import DeviceType
 from fakedev.spec.metrics_of_work import ASKABLE
 from fakedev.spec.quantities import ERROR_COUNTERS, INTEGRALS, MEMORY_TRAFFIC

@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fakedev.sim.boards.conditions import Conditions
-from fakedev.sim.entities.made import Made
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.roster import Roster, RosterNode
-from fakedev.sim.entities.state import Level, Mask
+from fakedev.sim.entities.state import Level, Made, Mask
 from fakedev.sim.workloads.schedule import Positions
 from fakedev.spec.fleet import PoolSpec
 

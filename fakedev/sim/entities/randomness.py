@@ -3,6 +3,8 @@
 Nothing here has a state or depends on an entity's place in an array, so shards, reloads and added
 pools change nobody's history. Only integer and plain float operations are used: the results do not
 depend on how a vector unit computes a logarithm.
+
+Fluctuation: noise with a memory, one source for each pair of a workload and a device.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fakedev.spec.entity_keys import entity_key
+from fakedev.spec.shards import entity_key
 
 Keys = NDArray[np.uint64]
 Floats = NDArray[np.float64]
@@ -72,3 +74,26 @@ def normal(seed: int, keys: Keys, quantity: str, tick: int) -> Floats:
     mean = 8 * 65535 / 2
     deviation = math.sqrt(8 * (65536**2 - 1) / 12)
     return (total.astype(np.float64) - mean) / deviation
+
+#: Seconds over which fluctuation forgets: its lag-1 autocorrelation at 1 s ticks is exp(-1/10).
+CORRELATION_SECONDS: Final = 10.0
+#: Standard deviation of the noise in the unit of the fluctuation, before it is reflected at +/- 1.
+_DEVIATION: Final = 0.5
+
+
+def first_noise(seed: int, keys: Keys, tick: int) -> Floats:
+    """The noise that pairs begin with, within -1 to 1: shape as ``keys``."""
+    return _reflected(normal(seed, keys, "first workload noise", tick) * _DEVIATION)
+
+
+def next_noise(noise: Floats, seed: int, keys: Keys, tick: int, seconds: float) -> Floats:
+    """The noise some seconds later: mean-reverting (Ornstein-Uhlenbeck, exact for the step), reflected into +/- 1."""
+    memory = float(np.exp(-seconds / CORRELATION_SECONDS))
+    push = _DEVIATION * (1 - memory**2) ** 0.5
+    return _reflected(memory * noise + push * normal(seed, keys, "workload noise", tick))
+
+
+def _reflected(values: Floats) -> Floats:
+    """Values folded back into -1 to 1 at both ends, as often as it takes."""
+    folded = np.mod(values + 1.0, 4.0)
+    return np.where(folded > 2.0, 4.0 - folded, folded) - 1.0

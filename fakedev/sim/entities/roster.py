@@ -16,9 +16,8 @@ from fakedev.sim.entities.naming import device_facts, part_facts
 from fakedev.sim.entities.randomness import Floats, Keys
 from fakedev.sim.links.layout import LinkLayout
 from fakedev.sim.parts.layout import Parts
-from fakedev.spec.entity_keys import entity_key
 from fakedev.spec.fleet import NodeSpec, PoolSpec
-from fakedev.spec.shards import Shard
+from fakedev.spec.shards import Shard, entity_key
 
 
 @dataclass(frozen=True, eq=False)

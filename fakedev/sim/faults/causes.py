@@ -8,7 +8,7 @@ from fakedev.sim.faults.fault import Fault
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.kinds import Scope
 from fakedev.sim.workloads.schedule import Positions
-from fakedev.spec.entity_keys import entity_key
+from fakedev.spec.shards import entity_key
 
 
 def faults_behind(faults: Faults, quantity: str, unit: int) -> list[Fault]:

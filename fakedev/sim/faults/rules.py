@@ -1,4 +1,9 @@
-"""Which faults a fleet can have, and on which of its devices."""
+"""Which faults a fleet can have, and on which of its devices.
+
+Which faults can concern a part of a device alone.
+
+Faults that a workload brings: on its devices, as long as it runs.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +18,27 @@ from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.selectors import resolve_here
 from fakedev.sim.entities.state import Mask
 from fakedev.sim.faults.fault import Fault
+from fakedev.sim.faults.fields import fault_from_fields
 from fakedev.sim.faults.kinds import KINDS, FaultKind, Scope
-from fakedev.sim.faults.on_parts import check_parts
 from fakedev.sim.workloads.schedule import Positions
-from fakedev.spec.entity_keys import entity_key
-from fakedev.spec.errors import Refused
+from fakedev.spec.errors import FieldError, Refused
 from fakedev.spec.fault import FaultSpec
-from fakedev.spec.fleet import MetricName
+from fakedev.spec.fleet import MetricName, WorkloadSpec
+from fakedev.spec.shards import entity_key
+
+
+def check_parts(kind: FaultKind, values: Mapping[str, float], units: Positions, roster: Roster) -> None:
+    """Whether the parts among some units can be concerned by a fault.
+
+    :param values: of its parameters.
+    :raises Refused: when one cannot be by itself.
+    """
+    for unit in units[units >= roster.device_count].tolist():
+        are_tiles = bool(roster.parts.is_tile[unit - roster.device_count])
+        if reason := kind.why_not_on_parts(values, are_tiles=are_tiles):
+            part = roster.unit_name(unit)
+            text = f"{reason}, and {part} is a part: name {part.rpartition('/')[0]}"
+            raise Refused("bad-argument", text, "devices")
 
 #: Sums of decimal fractions miss a tick's boundary by less than this.
 ROUNDING_SECONDS: Final = 1e-6
@@ -96,3 +115,28 @@ class FaultRules:
         types = [node.pool.device_type for node in self.roster.nodes]
         limits = np.array([each.dynamics.power_limit_watts if each.dynamics else 0.0 for each in types])
         return limits[self.roster.node_positions(devices)]
+
+
+def brought_by(
+    workload_id: str, spec: WorkloadSpec, rules: FaultRules, key: str = "", *, of_configuration: bool = False
+) -> list[Fault]:
+    """The faults that come with a workload, not yet among the others; those that its devices cannot have are left out.
+
+    :param key: of the workload's randomness; empty: its id.
+    :param of_configuration: every shard is told of it: there may be none of its devices here.
+    :raises Refused: when one cannot be; ``where`` is the field at fault.
+    """
+    found = []
+    for number, fields in enumerate(spec.faults, 1):
+        try:
+            fault = fault_from_fields({**fields, "devices": spec.devices, "node": spec.node})
+            made = rules.made(
+                f"{workload_id}-{number}", fault, f"{key or workload_id}-{number}", of_configuration=of_configuration
+            )
+            if len(made.devices):
+                found.append(made)
+        except Refused as refusal:
+            if refusal.where != "devices":
+                text = refusal.text if isinstance(refusal, FieldError) else f"{refusal.where}: {refusal.text}"
+                raise FieldError("faults", f"fault {number}: {text}") from None
+    return found

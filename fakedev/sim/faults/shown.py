@@ -8,9 +8,8 @@ from typing import Final
 import numpy as np
 
 from fakedev.sim.entities.carry_over import Carriage
-from fakedev.sim.entities.made import overlaid
 from fakedev.sim.entities.randomness import Floats
-from fakedev.sim.entities.state import Level
+from fakedev.sim.entities.state import Level, overlaid
 from fakedev.sim.faults.fault import Fault
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.kinds import Scope

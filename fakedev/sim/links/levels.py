@@ -8,9 +8,8 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from fakedev.sim.entities.made import Made
 from fakedev.sim.entities.randomness import Floats
-from fakedev.sim.entities.state import Level, Mask
+from fakedev.sim.entities.state import Level, Made, Mask
 from fakedev.sim.links.history import CARRIED, COUNTED, RATES, LinkHistory
 from fakedev.sim.links.layout import LinkLayout
 

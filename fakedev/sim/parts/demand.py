@@ -9,8 +9,7 @@ import numpy as np
 
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.parts.layout import Parts
-from fakedev.sim.workloads.capacity import Capacity
-from fakedev.sim.workloads.demand import Demand
+from fakedev.sim.workloads.demand import Capacity, Demand
 from fakedev.spec.quantities import ERROR_COUNTERS
 
 _MEMORY = "memory_used_bytes"

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fakedev.sim.entities.made import Made
 from fakedev.sim.entities.randomness import Floats
-from fakedev.sim.entities.state import Level, Mask
+from fakedev.sim.entities.state import Level, Made, Mask
 from fakedev.sim.parts.layout import Parts
 
 

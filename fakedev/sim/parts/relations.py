@@ -14,7 +14,7 @@ import numpy as np
 
 from fakedev.sim.boards.coefficients import Coefficients, with_dynamics
 from fakedev.sim.boards.engines import ENGINES, Engines
-from fakedev.sim.boards.power import work_share
+from fakedev.sim.boards.heat_and_power import work_share
 from fakedev.sim.devices.relations import Relations
 from fakedev.sim.devices.subset import Places
 from fakedev.sim.entities.carry_over import Carriage

@@ -3,20 +3,25 @@
 Rules and limits: DCGM's health watches. More than 8 PCIe replays in a minute; any error of links in a minute, or a
 link that is down; any uncontained memory error; any time of the last minute in which heat, or the power limit, took
 clock away.
+
+Which boards of a node reach each other over links: pairs of boards, each way.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 
 from fakedev.sim.entities.carry_over import Moves
 from fakedev.sim.entities.randomness import Floats
+from fakedev.sim.entities.roster import Roster, RosterNode
 from fakedev.sim.entities.state import Level, Mask
 from fakedev.sim.faults.tick import FaultTick
+from fakedev.sim.workloads.schedule import Positions
+from fakedev.spec.tallies import PEERS
 
 _MINUTE_SECONDS: Final = 60.0
 #: A counter is looked at no more often.
@@ -86,3 +91,44 @@ class Health:
         self._down = moves.carried(self._down, nothing)
         self._past.clear()
         self._increase = {name: np.zeros(len(moves.old_of)) for name in self._increase}
+
+#: Boards of a node of which DCGM tells; those after them are in no pair.
+_MOST_BOARDS: Final = 32
+
+
+class Peers:
+    """The pairs of a fleet: P of them, node by node, board by board."""
+
+    def __init__(self, roster: Roster) -> None:
+        self._first_pair: dict[RosterNode, int] = {}
+        boards, peers = [], []
+        count = 0
+        for node in roster.nodes:
+            self._first_pair[node] = count
+            for board, peer in _pairs(node):
+                boards.append(node.first + board)
+                peers.append(node.first + peer)
+                count += 1
+        self._boards: Positions = np.array(boards, dtype=np.int64)
+        self._peers: Positions = np.array(peers, dtype=np.int64)
+
+    def of_node(self, node: RosterNode) -> Iterator[tuple[int, int, int]]:
+        """The places of a node's pairs, with the index of each board and its peer."""
+        for place, (board, peer) in enumerate(_pairs(node), self._first_pair[node]):
+            yield place, board, peer
+
+    def level(self, device: Level, tells: Mask) -> Level:
+        """What is shown of the pairs.
+
+        :param device: what is shown of the devices.
+        :param tells: the devices whose vendor tells of pairs, shape (D,).
+        """
+        links = device.arrays.get("links_up", np.zeros(device.count))
+        is_up = (links > 0) & device.present.get("links_up", np.ones(device.count, dtype=np.bool_))
+        reached = is_up[self._boards] & is_up[self._peers]
+        return Level(len(reached), {PEERS: reached.astype(np.float64)}, {PEERS: tells[self._boards]})
+
+
+def _pairs(node: RosterNode) -> Iterator[tuple[int, int]]:
+    count = min(len(node.devices), _MOST_BOARDS)
+    return ((board, peer) for board in range(count) for peer in range(count) if board != peer)

@@ -9,17 +9,15 @@ import numpy as np
 
 from fakedev.sim.boards.conditions import Conditions
 from fakedev.sim.entities.carry_over import Moves
-from fakedev.sim.entities.made import overlaid
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.roster import Roster
-from fakedev.sim.entities.state import Level, Mask
+from fakedev.sim.entities.state import Level, Mask, overlaid
 from fakedev.sim.faults.fault import Fault
 from fakedev.sim.faults.reported import fallen_off
 from fakedev.sim.faults.tick import FALLEN_OFF, FaultTick, Report
 from fakedev.sim.levels import DEVICE, REPEATED, Levels
 from fakedev.sim.tallies.clock_events import ClockEvents
-from fakedev.sim.tallies.health_checks import Health
-from fakedev.sim.tallies.peers import Peers
+from fakedev.sim.tallies.health_checks import Health, Peers
 from fakedev.sim.tallies.xids import Xids
 from fakedev.sim.workloads.schedule import Positions
 from fakedev.spec.tallies import CLOCK_SAMPLES, CLOCK_STARTS, HEALTH, PEERS, XIDS, Tally, is_sampled

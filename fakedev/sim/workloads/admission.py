@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.selectors import resolve_here
-from fakedev.sim.workloads.capacity import Capacity
+from fakedev.sim.workloads.demand import Capacity
 from fakedev.sim.workloads.draws import MOST_DRAWS
 from fakedev.sim.workloads.schedule import Positions
 from fakedev.sim.workloads.table import speed_on

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fakedev.sim.entities.noise import first_noise
-from fakedev.sim.entities.randomness import Floats, Keys
+from fakedev.sim.entities.randomness import Floats, Keys, first_noise
 from fakedev.sim.workloads.metric_uses import MetricUses
 from fakedev.sim.workloads.schedule import Positions
 from fakedev.sim.workloads.table import Table

@@ -21,8 +21,8 @@ from fakedev.sim.entities.state import State
 from fakedev.sim.workloads.intake import Turnstile
 from fakedev.sim.workloads.ownership import Attribution
 from fakedev.sim.workloads.workload import Workload
-from fakedev.spec.entity_keys import entity_key
 from fakedev.spec.fleet import ChurnKind, ChurnSpec, WorkloadSpec
+from fakedev.spec.shards import entity_key
 
 #: Arrivals that a fleet may expect in a tick: each costs some tenths of a millisecond.
 MOST_EXPECTED: Final = 100.0

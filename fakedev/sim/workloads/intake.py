@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from fakedev.sim.entities.carry_over import Moves
-from fakedev.sim.faults.brought import brought_by
 from fakedev.sim.faults.faults import Faults
+from fakedev.sim.faults.rules import brought_by
 from fakedev.sim.workloads.admission import Admission
 from fakedev.sim.workloads.ownership import Attribution
 from fakedev.sim.workloads.running import Workloads

@@ -10,7 +10,7 @@ import numpy as np
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.state import Level
-from fakedev.sim.workloads.capacity import Capacity
+from fakedev.sim.workloads.demand import Capacity
 from fakedev.sim.workloads.schedule import Positions
 from fakedev.sim.workloads.shares import BROUGHT, Amounts
 from fakedev.sim.workloads.table import MEMORY, Table

@@ -12,18 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fakedev.sim.entities.carry_over import Carriage
-from fakedev.sim.entities.noise import first_noise, next_noise
-from fakedev.sim.entities.randomness import Floats, Keys
+from fakedev.sim.entities.randomness import Floats, Keys, first_noise, next_noise
 from fakedev.sim.entities.state import Level
-from fakedev.sim.workloads.capacity import Capacity
 from fakedev.sim.workloads.carry_over import carried_table
-from fakedev.sim.workloads.demand import Demand
+from fakedev.sim.workloads.demand import Capacity, Demand
 from fakedev.sim.workloads.draws import drawn_integrals
-from fakedev.sim.workloads.limit_rows import LimitRows
 from fakedev.sim.workloads.limits import DeviceLimits, own_limits_crossed
 from fakedev.sim.workloads.schedule import Positions
 from fakedev.sim.workloads.shares import Amounts, Crowds
-from fakedev.sim.workloads.table import MEMORY, Table, on_devices, table_of
+from fakedev.sim.workloads.table import MEMORY, LimitRows, Table, on_devices, table_of
 from fakedev.sim.workloads.workload import Verdict, Workload
 from fakedev.spec.fleet import FOREVER
 

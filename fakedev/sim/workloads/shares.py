@@ -8,7 +8,7 @@ import numpy as np
 
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.state import Mask
-from fakedev.sim.workloads.capacity import Capacity
+from fakedev.sim.workloads.demand import Capacity
 from fakedev.sim.workloads.table import MEMORY, Table
 from fakedev.spec.metrics_of_work import ASKABLE, COUNTED
 

@@ -1,4 +1,7 @@
-"""The running workloads as arrays."""
+"""The running workloads as arrays.
+
+The limits that workloads have of their own, as arrays.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,77 @@ from numpy.typing import NDArray
 
 from fakedev.sim.entities.columns import column, joined_columns, kept_columns
 from fakedev.sim.entities.randomness import Floats, Keys
-from fakedev.sim.workloads.capacity import Capacity
-from fakedev.sim.workloads.limit_rows import LimitRows
+from fakedev.sim.workloads.demand import Capacity
 from fakedev.sim.workloads.metric_uses import MetricUses
 from fakedev.sim.workloads.schedule import Positions, Profiles
-from fakedev.sim.workloads.workload import Workload
-from fakedev.spec.entity_keys import entity_key
+from fakedev.sim.workloads.workload import Limit, Workload
 from fakedev.spec.fleet import MetricUse, WorkloadSpec
 from fakedev.spec.metrics_of_work import AS_TRAFFIC, ENGINES
+from fakedev.spec.shards import entity_key
 from fakedev.spec.value_functions import highest
+
+
+@dataclass
+class LimitRows:
+    """L limits of workloads.
+
+    :ivar by_quantity: the rows of each quantity, ascending.
+    :ivar workload: its place in the table, shape (L,).
+    :ivar order: which of the workload's limits it is.
+    :ivar metric, factor, value: as in :class:`Limit`.
+    """
+
+    by_quantity: dict[str, Positions] = field(default_factory=dict)
+    workload: Positions = column("limit", np.int64)
+    order: Positions = column("limit", np.int64)
+    metric: NDArray[np.object_] = column("limit", object)
+    factor: Floats = column("limit")
+    value: Floats = column("limit")
+
+    @classmethod
+    def of(cls, limits: Sequence[Sequence[Limit]]) -> LimitRows:
+        """The limits of some workloads, in their order."""
+        rows = [(place, order, limit) for place, each in enumerate(limits) for order, limit in enumerate(each)]
+        if not rows:
+            return cls()
+        places, orders, found = zip(*rows, strict=True)
+        quantities: dict[str, list[int]] = {}
+        for row, limit in enumerate(found):
+            quantities.setdefault(limit.quantity, []).append(row)
+        return cls(
+            {quantity: np.array(rows, dtype=np.int64) for quantity, rows in sorted(quantities.items())},
+            np.array(places, dtype=np.int64),
+            np.array(orders, dtype=np.int64),
+            np.array([limit.metric for limit in found], dtype=object),
+            np.array([limit.factor for limit in found]),
+            np.array([limit.value for limit in found]),
+        )
+
+    def __len__(self) -> int:
+        return len(self.workload)
+
+    def kept(self, keep: NDArray[np.bool_]) -> LimitRows:
+        """Those of the workloads that stay, shape (W,), by their new places."""
+        stays = keep[self.workload]
+        places = np.cumsum(stays) - 1
+        by_quantity = {quantity: places[rows[stays[rows]]] for quantity, rows in self.by_quantity.items()}
+        left = {quantity: rows for quantity, rows in by_quantity.items() if len(rows)}
+        rest = LimitRows(left, **kept_columns(self, {"limit": stays}))
+        rest.workload = (np.cumsum(keep) - 1)[rest.workload]
+        return rest
+
+    def joined(self, other: LimitRows, workloads: int) -> LimitRows:
+        """These, then the other's, whose places are counted from ``workloads`` on."""
+        none = np.zeros(0, dtype=np.int64)
+        by_quantity = {
+            quantity: np.concatenate(
+                (self.by_quantity.get(quantity, none), other.by_quantity.get(quantity, none) + len(self))
+            )
+            for quantity in sorted({*self.by_quantity, *other.by_quantity})
+        }
+        both = LimitRows(by_quantity, **joined_columns(self, other))
+        both.workload[len(self) :] += workloads
+        return both
 
 Texts = NDArray[np.object_]
 Flags = NDArray[np.bool_]

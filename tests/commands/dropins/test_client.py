@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 from twisted.internet.task import Clock
 
-from fakedev.commands.dropins.client import main
-from fakedev.commands.dropins.client_options import ClientOptions, Order
+from fakedev.commands.console import ProgressLine
+from fakedev.commands.dropins.client import ClientOptions, Order, main
 from fakedev.commands.go_flags import FlagError
-from fakedev.commands.progress_line import ProgressLine
 from fakedev.config.schema.files import Files
 from fakedev.net.tester.pages import make_load_pages
 from fakedev.net.tester.service import LoadTester

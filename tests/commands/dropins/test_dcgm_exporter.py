@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fakedev.commands.dropins.dcgm_exporter import DcgmOptions, main
+from fakedev.commands.dropins.dcgm_exporter import PROFILES, DcgmOptions, main
 from fakedev.commands.dropins.dcgm_flags import OPTIONS, Option, UsageProblem
-from fakedev.commands.dropins.dcgm_profiles import PROFILES
 from fakedev.config.configuration import Configuration, Logging
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files

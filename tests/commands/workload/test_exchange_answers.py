@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakedev.commands.workload.workload_answers import Accepted, AnswerReader, Verdict
+from fakedev.commands.workload.exchange import Accepted, AnswerReader, Verdict
 
 OK = b'{"id":1,"ok":true,"workload":"w17"}\n'
 ENDED = b'{"event":"ended","workload":"w17","name":"t","code":0,"text":"OK"}\n'

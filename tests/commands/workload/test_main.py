@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from fakedev.commands.timed_log import log
+from fakedev.commands.console import log
+from fakedev.commands.workload.exchange import Verdict
 from fakedev.commands.workload.main import converse, main
 from fakedev.commands.workload.socket import Stopped, StopSignals, connect, send_all
-from fakedev.commands.workload.workload_answers import Verdict
 from fakedev.config.peer_address import parse_address
 from tests.support.paths import ROOT
 

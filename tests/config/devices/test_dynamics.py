@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from fakedev.config.devices.dynamics_keys import DYNAMICS
+from fakedev.config.devices.dynamics import DYNAMICS
 from fakedev.spec.device_types import SWITCHES, WORK_KINDS, Dynamics, WorkKind
 from tests.support.configurations import loaded, pool, problems
 

@@ -9,7 +9,7 @@ import pytest
 from fakedev.config.catalog import Catalog
 from fakedev.config.identities.counters import FieldTable
 from fakedev.config.schema.files import Files
-from fakedev.config.schema.problems import ConfigurationError, Place, Report
+from fakedev.config.schema.nodes import ConfigurationError, Place, Report
 from fakedev.exposition.identity import Identity
 from tests.support.identities import loaded
 

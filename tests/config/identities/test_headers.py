@@ -8,7 +8,7 @@ import pytest
 
 from fakedev.config.catalog import Catalog
 from fakedev.config.schema.files import Files
-from fakedev.config.schema.problems import Place, Report
+from fakedev.config.schema.nodes import Place, Report
 from tests.support.application import application
 
 IDENTITY = "name: mine\nbased-on: tpu@1\n"

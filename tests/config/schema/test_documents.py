@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakedev.config.schema.documents import read_document
-from fakedev.config.schema.nodes import Listing, Node, Scalar, Table
-from fakedev.config.schema.problems import Report
+from fakedev.config.schema.nodes import Listing, Node, Report, Scalar, Table
 
 
 def parsed(text: str, file: str = "f.yaml") -> Node:

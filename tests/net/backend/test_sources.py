@@ -10,11 +10,10 @@ from twisted.internet.error import ConnectionLost, ConnectionRefusedError
 from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev.net.backend.bare import BareSource
-from fakedev.net.backend.last_words import LAST_WORDS_SECONDS
 from fakedev.net.backend.lines import LinesSource
-from fakedev.net.backend.sources import FrontendLost, FrontendRefused, JobSource, TakenJob
+from fakedev.net.backend.sources import LAST_WORDS_SECONDS, FrontendLost, FrontendRefused, JobSource, TakenJob
 from fakedev.net.lines.client import FrontendConnector
-from fakedev.workqueue.outcome import Report
+from fakedev.workqueue.job import Report
 from tests.support.backend_stubs import FrontendReactor, FrontendWire
 from tests.support.programs.original_tester import to_go, work
 

@@ -9,15 +9,12 @@ from twisted.internet.error import ReactorNotRunning
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from fakedev.net.backend.backend_device import DeviceFile
-from fakedev.net.backend.backend_once import OneRun
 from fakedev.net.backend.program import BackendProgram
 from fakedev.net.backend.sources import FrontendLost, FrontendRefused
-from fakedev.net.backend.worker import BackendWorker
-from fakedev.net.system.runs import CannotRun
-from fakedev.workqueue.backend import BackendCommand, RequestFault
-from fakedev.workqueue.backend_pace import End, Pace
-from fakedev.workqueue.outcome import Report
+from fakedev.net.backend.worker import BackendWorker, DeviceFile, OneRun
+from fakedev.net.system.commands import CannotRun
+from fakedev.workqueue.backend import BackendCommand, End, Pace, RequestFault
+from fakedev.workqueue.job import Report
 from tests.support.backend_stubs import RecordedRun, ScriptedSource, starter
 
 GOOD = Report(0, "", run_seconds=1.0)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakedev.net.http.head import BadRequest
-from fakedev.net.http.http_upload import ChunkedUpload, PlainUpload
+from fakedev.net.http.incoming import ChunkedUpload, PlainUpload
 
 LIMIT = 64 * 1024
 

@@ -13,9 +13,8 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev.net.http.change_guard import ChangeGuard
-from fakedev.net.http.http_body import Body
 from fakedev.net.http.resource import Folder, GuardedResource
-from fakedev.net.http.response import HttpError, Response, json_response
+from fakedev.net.http.response import Body, HttpError, Response, json_response
 from fakedev.net.http.site import GuardedSite
 from fakedev.net.http.statistics import PageStatistics
 from tests.support.http_wire import Echo, Page, Peer, Threads, answers, make_site, no_threads

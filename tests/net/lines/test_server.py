@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from fakedev.wire.braces import MOST_BYTES
 from fakedev.wire.errors import ProtocolError
-from fakedev.wire.framing import Way
+from fakedev.wire.framing import MOST_BYTES, Way
 from fakedev.wire.replies import News, Reply
 from tests.support.line_peers import BARE, connect, make_factory
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from twisted.trial.unittest import SynchronousTestCase
 
-from fakedev.wire.braces import MOST_BYTES
+from fakedev.wire.framing import MOST_BYTES
 from tests.support.queue_transcripts import QueueConnection, QueuePorts
 from tests.wire.test_bare_queue import ANSWER, ASK, EMPTY, REFUSED, REQUEST, RESULT, UNKNOWN, WORK
 

@@ -12,10 +12,15 @@ from typing import Any
 import pytest
 from twisted.trial.unittest import SynchronousTestCase
 
-from fakedev.net.system.commands import AFTER_KILL_SECONDS, LOOK_AGAIN_SECONDS, CommandRun, ProcessRunner
-from fakedev.net.system.runs import CannotRun
-from fakedev.net.system.sleep_run import SleepRun
-from fakedev.workqueue.outcome import Outcome, outcome_of
+from fakedev.net.system.commands import (
+    AFTER_KILL_SECONDS,
+    LOOK_AGAIN_SECONDS,
+    CannotRun,
+    CommandRun,
+    ProcessRunner,
+    SleepRun,
+)
+from fakedev.workqueue.job import Outcome, outcome_of
 from tests.support.backend_stubs import RecordedGroups, SpawningClock
 
 SH = "/bin/sh"

@@ -18,9 +18,16 @@ from twisted.python.failure import Failure
 from twisted.python.log import LogPublisher as OldPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
-from fakedev.net.system.log_lines import TRACEBACK_INDENT, json_line, text_line
 from fakedev.net.system.log_repeats import MOST_KINDS, RepeatLimit
-from fakedev.net.system.logging import LoggedService, LogLines, make_log, twistd_log
+from fakedev.net.system.logging import (
+    TRACEBACK_INDENT,
+    LoggedService,
+    LogLines,
+    json_line,
+    make_log,
+    text_line,
+    twistd_log,
+)
 
 MOMENT = 1_700_000_000.25
 

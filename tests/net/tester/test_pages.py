@@ -14,13 +14,13 @@ from fakedev.net.api.tester import LoadCollection
 from fakedev.net.http.head import DROP_IN_LIMITS
 from fakedev.net.http.resource import Folder
 from fakedev.net.http.site import GuardedSite
+from fakedev.net.tester.driver import Asker
 from fakedev.net.tester.metrics import LoadMetrics, QueryMetrics
 from fakedev.net.tester.pages import make_load_pages, make_tester_folder
 from fakedev.net.tester.service import LoadTester
-from fakedev.net.tester.tester_requests import Asker
 from fakedev.net.web.own_metrics import OwnMetrics, OwnMetricsResource
 from fakedev.tester.plan import ClosedLoad, Plan
-from fakedev.workqueue.outcome import Answer, Outcome
+from fakedev.workqueue.job import Answer, Outcome
 from tests.net.tester.test_service import OPEN, FakeRequests
 from tests.support.http_wire import Answer as HttpAnswer
 from tests.support.http_wire import Peer

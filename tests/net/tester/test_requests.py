@@ -18,7 +18,7 @@ from fakedev.net.tester.bare import BareRequests, answer_of
 from fakedev.net.tester.lines import LineRequests
 from fakedev.tester.plan import ClosedLoad, Plan
 from fakedev.wire.bare_queue import BareResult
-from fakedev.workqueue.outcome import Answer, Outcome
+from fakedev.workqueue.job import Answer, Outcome
 
 PLAN = Plan("p", "sleep", ClosedLoad(), "localhost:9997", ("0.5",), 2.5)
 

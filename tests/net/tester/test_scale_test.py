@@ -17,14 +17,13 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev.commands.scale_test import scale_test
 from fakedev.net.lines.client import FrontendConnector
-from fakedev.net.tester.scale_backends import CannotScale
-from fakedev.net.tester.scale_counting import CountedBackends
+from fakedev.net.tester.driver import Asker
+from fakedev.net.tester.scale_backends import CannotScale, CountedBackends
 from fakedev.net.tester.scale_test import ScaleSettings, ScaleTest
 from fakedev.net.tester.service import LoadTester
-from fakedev.net.tester.tester_requests import Asker
 from fakedev.tester.plan import ClosedLoad, Plan
 from fakedev.tester.scaling import scaling_of
-from fakedev.workqueue.outcome import Answer, Outcome
+from fakedev.workqueue.job import Answer, Outcome
 from tests.support.paths import ROOT
 
 #: Binary fractions, as all times here: the clock meets each of them to the bit.

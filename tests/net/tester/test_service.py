@@ -8,12 +8,12 @@ from typing import Any
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
+from fakedev.net.tester.driver import Asker, lost
 from fakedev.net.tester.service import LoadTester, UnknownPlan
-from fakedev.net.tester.tester_requests import Asker, lost
 from fakedev.tester.pacing import MOST_AT_ONCE
 from fakedev.tester.plan import ClosedLoad, OpenLoad, Plan
 from fakedev.tester.rate_curve import constant
-from fakedev.workqueue.outcome import Answer, Outcome, refusal
+from fakedev.workqueue.job import Answer, Outcome, refusal
 
 GOOD = Answer(Outcome.SUCCESS, 0, run_seconds=0.5, node="n", pod="p")
 CLOSED = Plan("closed", "sleep", ClosedLoad(parallel=3, most_parallel=8), "localhost:9997")

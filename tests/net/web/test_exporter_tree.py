@@ -9,7 +9,7 @@ import pytest
 from fakedev.commands.main import main
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
-from fakedev.config.schema.problems import ConfigurationError
+from fakedev.config.schema.nodes import ConfigurationError
 from tests.support.application import application
 
 CONFIGURATION = """

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fakedev.net.http.http_body import PIECE
+from fakedev.net.http.response import PIECE
 from fakedev.net.web.live import MOST_VIEWERS
-from fakedev.sim.charts import LEAST_TICKS, MOST_TICKS, History
+from fakedev.sim.charts import ABSENT, HEALTH, LEAST_TICKS, MOST_TICKS, History, health, health_of, rounded, summary
 from fakedev.sim.entities.state import Level, State
-from fakedev.sim.overview import ABSENT, HEALTH, health, health_of, rounded, summary
 from tests.support.application import SMALL, STANDING, MemoryApplication, application
 from tests.support.http_wire import Peer
 

@@ -12,15 +12,16 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev import __version__
 from fakedev.net.http.statistics import Durations, ScrapeStatistics
-from fakedev.net.web.own_collectors import (
+from fakedev.net.web.own_metrics import (
     TICK_BUCKETS,
+    OwnMetrics,
+    OwnMetricsResource,
     ReloadMetrics,
     ReloadStatistics,
     ScrapeMetrics,
     TickMetrics,
     WorkloadMetrics,
 )
-from fakedev.net.web.own_metrics import OwnMetrics, OwnMetricsResource
 from tests.support.http_wire import Peer, make_site
 
 OPENMETRICS = b"application/openmetrics-text;version=1.0.0"

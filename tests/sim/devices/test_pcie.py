@@ -6,7 +6,7 @@ import pytest
 
 from fakedev.sim.events import ClearFault
 from fakedev.sim.fleet import Fleet
-from fakedev.spec.connections import Connections, Layout, Links, Pcie, Server
+from fakedev.spec.device_types import Connections, Layout, Links, Pcie, Server
 from fakedev.spec.errors import FieldError, Refused
 from fakedev.spec.fleet import DeviceSpec
 from tests.support.calibration import catalog_type

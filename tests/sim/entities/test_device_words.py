@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakedev.sim.entities.device_words import words_of
 from fakedev.sim.entities.roster import Roster
-from fakedev.sim.entities.selectors import MOST_PATTERNS, resolve
+from fakedev.sim.entities.selectors import MOST_PATTERNS, resolve, words_of
 from fakedev.spec.fleet import NodeSpec, PoolSpec
 from tests.support.divided_devices import divided_pool
 from tests.support.fleets import BOARD, pool_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fakedev.sim.entities.made import Made, overlaid
+from fakedev.sim.entities.state import Made, overlaid
 
 
 @pytest.mark.parametrize("is_made", [False, True])

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakedev.sim.entities.randomness import Keys, hashes, normal, uniform
-from fakedev.spec.entity_keys import entity_key
+from fakedev.spec.shards import entity_key
 
 SEEDS = st.integers(0, 2**63)
 TICKS = st.integers(0, 2**40)

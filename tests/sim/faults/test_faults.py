@@ -14,7 +14,7 @@ from fakedev.sim.faults.fields import VALUES, fault_from_fields, fields_of_fault
 from fakedev.sim.faults.kinds import KINDS
 from fakedev.sim.fleet import Fleet
 from fakedev.spec.errors import FieldError, Refused
-from fakedev.wire.fault_verbs import FAULT_KINDS, FAULT_VALUES
+from fakedev.wire.fleet_verbs import FAULT_KINDS, FAULT_VALUES
 from tests.support.faulty_fleets import boards_of, busy, cleared, inject, shown
 from tests.support.fleets import advance, ended, labels_of, make_fleet, start, stop
 

@@ -9,7 +9,7 @@ import pytest
 
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
-from fakedev.config.schema.problems import ConfigurationError
+from fakedev.config.schema.nodes import ConfigurationError
 from fakedev.sim.compiled import Machinery
 from fakedev.sim.events import Reload
 from fakedev.sim.faults.fields import fault_from_fields

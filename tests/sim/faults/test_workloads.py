@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fakedev.config.effective import effective_text
+from fakedev.config.export import effective_text
 from fakedev.sim.events import ClearFault, Stamped
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.record import Replay

@@ -10,11 +10,10 @@ import pytest
 
 from fakedev.sim.compiled import Machinery
 from fakedev.sim.events import Reload
-from fakedev.sim.explanation import Explanation, explain
+from fakedev.sim.explanation import Explanation, explain, explain_link
 from fakedev.sim.fleet import Fleet
-from fakedev.sim.link_explanation import explain_link
-from fakedev.sim.links.patterns import NOWHERE, other_ends
-from fakedev.spec.connections import Layout, Links
+from fakedev.sim.links.layout import NOWHERE, other_ends
+from fakedev.spec.device_types import Layout, Links
 from fakedev.spec.errors import FieldError, Refused
 from fakedev.spec.record_head import RecordHead
 from tests.support.calibration import catalog_type

@@ -14,8 +14,7 @@ from fakedev.sim.compiled import Machinery
 from fakedev.sim.entities.state import Level
 from fakedev.sim.events import ClearFault, Reload
 from fakedev.sim.links.history import CARRIED, COUNTED, RATES
-from fakedev.spec.connections import Layout
-from fakedev.spec.device_types import DeviceType
+from fakedev.spec.device_types import DeviceType, Layout
 from fakedev.spec.errors import Refused
 from fakedev.spec.fleet import PoolSpec
 from fakedev.spec.record_head import RecordHead

@@ -13,7 +13,7 @@ from fakedev.config.catalog import Catalog
 from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
-from fakedev.config.schema.problems import ConfigurationError, Place, Report
+from fakedev.config.schema.nodes import ConfigurationError, Place, Report
 from fakedev.sim.parts.mig import Mig, MigProfile, instances
 
 DIVIDED = ("a100-sxm4-40gb", "a100-sxm4-80gb", "h100-sxm5-80gb", "h200-sxm-141gb")

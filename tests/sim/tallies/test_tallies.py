@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
-from fakedev.config.schema.problems import ConfigurationError
+from fakedev.config.schema.nodes import ConfigurationError
 from fakedev.exposition.held_states import HeldStates
 from fakedev.exposition.label_cache import Face
 from fakedev.exposition.page import Page
@@ -22,7 +22,7 @@ from fakedev.sim.door import fault_id_of
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.events import ClearFault, InjectFault, Reload
 from fakedev.sim.fleet import Fleet
-from fakedev.sim.tallies.peers import Peers
+from fakedev.sim.tallies.health_checks import Peers
 from fakedev.spec.fault import FaultSpec
 from fakedev.spec.record_head import RecordHead
 from tests.support.fleets import pool_of

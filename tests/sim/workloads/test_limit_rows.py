@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakedev.sim.workloads.limit_rows import LimitRows
+from fakedev.sim.workloads.table import LimitRows
 from fakedev.sim.workloads.workload import Limit
 
 LIMITS = st.builds(Limit, st.just("m"), st.sampled_from("pqr"), st.just(1.0), st.floats(0, 9))

@@ -8,8 +8,7 @@ from __future__ import annotations
 import json
 import re
 
-from fakedev.config.export import json_schema
-from fakedev.config.reference import with_reference
+from fakedev.config.export import json_schema, with_reference
 from fakedev.spec.quantities import KNOWN_QUANTITIES
 from tests.support.paths import ROOT
 
