@@ -1,7 +1,4 @@
-"""The ``fakedev`` command: its subcommands, each in a module of its own.
-
-``fakedev serve``: the service as a program of its own, ended by SIGTERM or SIGINT with 0.
-"""
+"""The ``fakedev`` command: its subcommands, ``serve`` here, the others each in a module of its own."""
 
 from __future__ import annotations
 
@@ -10,14 +7,21 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from fakedev import __version__
-from fakedev.app.options import Options
-from fakedev.app.service import run_program
 
 
-def _serve(arguments: Sequence[str]) -> int:
-    from fakedev.commands.main import serve  # noqa: PLC0415 - each subcommand loads what it needs
+def serve(arguments: Sequence[str]) -> int:
+    """Serve until a signal comes.
 
-    return serve(arguments)
+    :returns: 0 after a clean end.
+    """
+    from fakedev.app.options import Options  # noqa: PLC0415 - each subcommand loads what it needs
+    from fakedev.app.service import run_program  # noqa: PLC0415
+
+    options = Options()
+    options.synopsis = "Usage: fakedev serve [options]"
+    options.parseOptions(list(arguments))
+    run_program(options.configuration, options.run)
+    return 0
 
 
 def _render(arguments: Sequence[str]) -> int:
@@ -51,7 +55,7 @@ def _scale_test(arguments: Sequence[str]) -> int:
 
 
 SUBCOMMANDS: Final[dict[str, tuple[Callable[[Sequence[str]], int], str]]] = {
-    "serve": (_serve, "start the simulator; the same as twistd -n fakedev, without a pid file"),
+    "serve": (serve, "start the simulator; the same as twistd -n fakedev, without a pid file"),
     "render": (_render, "print pages of a simulated span of time, without any socket"),
     "conform": (_conform, "tell how faithful a page is to a captured scrape"),
     "diff": (_diff, "list what differs between two identities"),
@@ -78,15 +82,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"fakedev: no subcommand {given[0]!r}; there are: {', '.join(SUBCOMMANDS)}", file=sys.stderr)
         return 2
     return SUBCOMMANDS[given[0]][0](given[1:])
-
-
-def serve(arguments: Sequence[str]) -> int:
-    """Serve until a signal comes.
-
-    :returns: 0 after a clean end.
-    """
-    options = Options()
-    options.synopsis = "Usage: fakedev serve [options]"
-    options.parseOptions(list(arguments))
-    run_program(options.configuration, options.run)
-    return 0

@@ -12,24 +12,26 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import ROOT
-from tests.support.source_tree import Module, modules, room_of
+from tests.support.source_tree import Module, circles, modules, room_of
 
 #: What each room may import of ours beside itself; version and name (fakedev itself) are everybody's.
 ALLOWED = {
     "": set(),
-    "sim": set(),
-    "workqueue": set(),
-    "wire": set(),
+    "spec": set(),
     "catalog": set(),
     "page": set(),
-    "exposition": {"sim"},
-    "tester": {"workqueue"},
-    "config": {"sim", "exposition", "workqueue", "tester", "catalog"},
-    "net": {"sim", "exposition", "workqueue", "wire", "tester"},
-    "tap": {"config", "net", "sim", "exposition", "workqueue", "wire", "tester", "catalog"},
-    "commands": {"tap", "config", "sim", "exposition", "workqueue", "wire", "tester"},
+    "sim": {"spec"},
+    "workqueue": {"spec"},
+    "wire": {"spec"},
+    "exposition": {"spec", "sim"},
+    "tester": {"spec", "workqueue"},
+    "config": {"spec", "sim", "exposition", "workqueue", "wire", "tester", "catalog"},
+    "net": {"spec", "sim", "exposition", "workqueue", "wire", "tester"},
+    "app": {"config", "net", "spec", "sim", "exposition", "workqueue", "wire", "tester", "catalog"},
+    "tap": {"app"},
+    "commands": {"app", "config", "spec", "sim", "exposition", "workqueue", "wire", "tester"},
 }
-PURE = {"sim", "exposition", "workqueue", "wire", "tester", "config", "catalog", "page"}
+PURE = {"spec", "sim", "exposition", "workqueue", "wire", "tester", "config", "catalog", "page"}
 #: Modules that a pure room has no use for: the reactor, sockets, clocks, chance, other threads and processes.
 IMPURE_MODULES = {
     *("twisted", "zope", "socket", "socketserver", "ssl", "select", "selectors", "asyncio", "http"),
@@ -60,6 +62,8 @@ def faults_of_imports(module: Module) -> Iterator[str]:
             yield f"{module.path}:{found.line}: {module.room or 'fakedev'} must not import {found.name}"
         if module.room in PURE and found.name.split(".")[0] in IMPURE_MODULES:
             yield f"{module.path}:{found.line}: the pure room {module.room} must not import {found.name}"
+        if module.room == "spec" and found.name.split(".")[0] == "numpy":
+            yield f"{module.path}:{found.line}: spec must not import {found.name}: light programs use it"
 
 
 def faults_of_purity(module: Module) -> Iterator[str]:
@@ -124,6 +128,11 @@ def test_rooms_import_only_what_they_may() -> None:
     assert not faults, "\n".join(faults)
 
 
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Neither at run time nor for type checkers: what two modules share lies below both."""
+    assert circles({module.name: module for module in MODULES}) == []
+
+
 def test_pure_rooms_are_pure() -> None:
     """Time, chance and the world come in as values."""
     faults = [fault for module in MODULES for fault in faults_of_purity(module)]
@@ -164,7 +173,7 @@ def test_plugin_folders_are_no_packages() -> None:
 def test_no_test_is_left_unawaited() -> None:
     """A coroutine test outside trial's TestCase is never run, and passes."""
     faults = []
-    for path in sorted((ROOT / "tests").glob("test_*.py")):
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(node, (ast.Module, ast.ClassDef)):
                 continue
@@ -179,6 +188,7 @@ def test_no_test_is_left_unawaited() -> None:
 
 
 BROKEN = {
+    "spec/a.py": ('"""Doc."""\nimport numpy\n', "spec must not import numpy"),
     "sim/a.py": ('"""Doc."""\nimport fakedev.net.system.logging\n', "sim must not import fakedev.net.system.logging"),
     "sim/b.py": ('"""Doc."""\ndef _f():\n    from ..wire import words\n', "sim must not import fakedev.wire.words"),
     "wire/a.py": ('"""Doc."""\nfrom twisted.internet import reactor\n', "the pure room wire must not import twisted"),
@@ -206,6 +216,21 @@ def test_each_fault_is_found(tmp_path: Path, path: str) -> None:
     faults = [*faults_of_imports(module), *faults_of_purity(module), *faults_of_form(module)]
     assert len(faults) == 1, faults
     assert expected in faults[0]
+
+
+def test_circles_are_found(tmp_path: Path) -> None:
+    """Through a third module, and also where one import is for type checkers alone."""
+    folder = tmp_path / "fakedev" / "sim"
+    folder.mkdir(parents=True)
+    for name, text in (
+        ("a", "from fakedev.sim import b\n"),
+        ("b", "from fakedev.sim.c import thing\n"),
+        ("c", "if TYPE_CHECKING:\n    from fakedev.sim.a import other\n"),
+        ("d", "from fakedev.sim.a import other\n"),
+    ):
+        (folder / f"{name}.py").write_text(text)
+    known = {module.name: module for module in modules(tmp_path)}
+    assert circles(known) == [["fakedev.sim.a", "fakedev.sim.b", "fakedev.sim.c"]]
 
 
 def test_indirect_imports_are_followed(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ class Module:
 
     @property
     def room(self) -> str:
-        """The part of the house: ``sim``, ``net``, ..., ``tap``; empty for the package itself."""
+        """The part of the house: ``sim``, ``net``, ..., ``app``; empty for the package itself."""
         return room_of(self.name)
 
     @cached_property
@@ -86,14 +86,35 @@ def modules(root: Path = ROOT) -> list[Module]:
 
 
 def room_of(name: str) -> str:
-    """The room that a dotted name belongs to; empty for fakedev itself and what is not ours.
-
-    ``tap.py`` and the files ``tap_*.py`` beside it are one room.
-    """
+    """The room that a dotted name belongs to; empty for fakedev itself and for other packages."""
     parts = name.split(".")
-    if parts[0] != "fakedev" or len(parts) < 2:
-        return ""
-    return "tap" if parts[1].startswith("tap_") else parts[1]
+    return parts[1] if parts[0] == "fakedev" and len(parts) > 1 else ""
+
+
+def circles(known: dict[str, Module]) -> list[list[str]]:
+    """The groups of modules that import each other, directly or through others; imports for type checkers count."""
+    edges = {name: _targets(module, known) for name, module in known.items()}
+    reached: dict[str, set[str]] = {}
+    for start in edges:
+        found: set[str] = set()
+        waiting = [start]
+        while waiting:
+            new = edges[waiting.pop()] - found
+            found |= new
+            waiting += new
+        reached[start] = found
+    groups = {tuple(sorted(other for other in reached[name] if name in reached[other])) for name in edges}
+    return [list(group) for group in sorted(groups) if group]
+
+
+def _targets(module: Module, known: dict[str, Module]) -> set[str]:
+    targets = set()
+    for found in module.imports:
+        name = found.name if found.name in known else found.name.rpartition(".")[0]
+        # A package holds a docstring alone, so an import of it ties nothing.
+        if name in known and name != module.name and not known[name].is_package:
+            targets.add(name)
+    return targets
 
 
 def _dotted(node: ast.expr) -> str | None:

@@ -2,4 +2,4 @@
 
 from twisted.application.service import ServiceMaker
 
-fakedev = ServiceMaker("fakedev", "fakedev.app.service", "Simulate fleets of accelerators for monitoring", "fakedev")
+fakedev = ServiceMaker("fakedev", "fakedev.tap", "Simulate fleets of accelerators for monitoring", "fakedev")
