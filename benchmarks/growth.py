@@ -99,7 +99,7 @@ def _measure_growth(count: int) -> dict[str, float]:
     # Only the process that measures needs these.
     from fakedev.config.load import load  # noqa: PLC0415
     from fakedev.config.schema.files import Files  # noqa: PLC0415
-    from fakedev.exposition.label_cache import Face  # noqa: PLC0415
+    from fakedev.exposition.label_cache import LabelCache  # noqa: PLC0415
     from fakedev.exposition.page import Page  # noqa: PLC0415
     from fakedev.exposition.sources import DeviceSource  # noqa: PLC0415
     from fakedev.net.system.memory import keep_freed_memory  # noqa: PLC0415
@@ -111,7 +111,7 @@ def _measure_growth(count: int) -> dict[str, float]:
     loaded = load(None, Files(environ={}), text=dcgm(count).replace("{folder}", "/nowhere"))
     fleet = Fleet(loaded.fleet)
     made = process_time() - began
-    face = Face(loaded.identities["dgx"], DeviceSource(fleet))
+    face = LabelCache(loaded.identities["dgx"], DeviceSource(fleet))
     whole, nodes = Page(face, fleet.roster.nodes), [Page(face, [node]) for node in fleet.roster.nodes]
     first = _timed(lambda: _pieces(whole, fleet))
     for page in nodes:
@@ -134,7 +134,7 @@ def _measure_changes(identity: str, device: str) -> Iterator[tuple[int, float, f
     """For some numbers of nodes that change in a tick: seconds for each sample, and the longest step."""
     from fakedev.config.load import load  # noqa: PLC0415
     from fakedev.config.schema.files import Files  # noqa: PLC0415
-    from fakedev.exposition.label_cache import Face  # noqa: PLC0415
+    from fakedev.exposition.label_cache import LabelCache  # noqa: PLC0415
     from fakedev.exposition.page import Page  # noqa: PLC0415
     from fakedev.exposition.sources import DeviceSource  # noqa: PLC0415
     from fakedev.net.system.memory import keep_freed_memory  # noqa: PLC0415
@@ -147,7 +147,7 @@ def _measure_changes(identity: str, device: str) -> Iterator[tuple[int, float, f
     text = text[: text.index("  base:")].replace("identity: dcgm", f"identity: {identity}")
     loaded = load(None, Files(environ={}), text=text)
     fleet = Fleet(loaded.fleet)
-    page = Page(Face(loaded.identities["dgx"], DeviceSource(fleet)), fleet.roster.nodes)
+    page = Page(LabelCache(loaded.identities["dgx"], DeviceSource(fleet)), fleet.roster.nodes)
     node = 0
     _pieces(page, fleet)
     for changed in (0, 1, 50):

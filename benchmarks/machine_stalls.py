@@ -13,7 +13,7 @@ import sys
 from time import perf_counter
 
 #: Shorter ones are interrupts, and the clock's own.
-_LEAST_SECONDS = 0.0005
+_MIN_SECONDS = 0.0005
 _SECONDS = 5.0
 
 
@@ -24,7 +24,7 @@ def measure(core: int, seconds: float) -> dict[str, float]:
     before = began = perf_counter()
     while before < began + seconds:
         now = perf_counter()
-        if now - before > _LEAST_SECONDS:
+        if now - before > _MIN_SECONDS:
             stalls.append(now - before)
         before = now
     return {"share": sum(stalls) / seconds, "longest": max(stalls)}

@@ -42,7 +42,7 @@ class Subject:
         # Only the process that measures needs all of it.
         from fakedev.config.load import load  # noqa: PLC0415
         from fakedev.config.schema.files import Files  # noqa: PLC0415
-        from fakedev.exposition.label_cache import Face  # noqa: PLC0415
+        from fakedev.exposition.label_cache import LabelCache  # noqa: PLC0415
         from fakedev.exposition.page import Page  # noqa: PLC0415
         from fakedev.exposition.sources import DeviceSource  # noqa: PLC0415
         from fakedev.net.system.memory import keep_freed_memory  # noqa: PLC0415
@@ -52,7 +52,7 @@ class Subject:
         loaded = load(None, Files(environ={}), text=configuration.replace("{folder}", "/nowhere"))
         self.fleet = Fleet(loaded.fleet)
         identity = next(iter(loaded.identities.values()))
-        self.page = Page(Face(identity, DeviceSource(self.fleet)), self.fleet.roster.nodes)
+        self.page = Page(LabelCache(identity, DeviceSource(self.fleet)), self.fleet.roster.nodes)
         began = process_time()
         self.page.render(self.fleet.state)
         self.first_seconds = process_time() - began
@@ -120,7 +120,8 @@ without reading or formatting any number: the same work that is left when everyt
 memory that the system hands out page by page each time, which smaller pieces avoid. *Bare, small* is the same in
 templates of 128 lines. generate_latest of prometheus_client is measured on {_FEW_DEVICES:,} devices with the same
 labels, and has its samples ready made. *First* is the first page of all, with the texts of all labels.
-The process keeps freed memory, as the service does (fakedev/net/system/memory.py): without that the C library may give the
+The process keeps freed memory, as the service does (fakedev/net/system/memory.py): without that
+the C library may give the
 memory of the last page back to the system, and getting it again costs up to 80 ns a sample more.
 """,
         ["samples", "MB", "in pieces", "as one", "bare", "bare, small", "ratio to bare", "generate_latest",

@@ -50,7 +50,7 @@ def misuse(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
 
 @pytest.fixture
 def start_program() -> Iterator[Callable[..., Program]]:
-    """Starts real programs, as ``tests.support.programs.processes.Program(command, ...)``; all are ended with the test."""
+    """Starts real programs as ``processes.Program(command, ...)`` does, and ends all of them with the test."""
     with ExitStack() as running:
 
         def start(command: list[str], **options: Any) -> Program:

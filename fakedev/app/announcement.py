@@ -21,7 +21,7 @@ _SERVED: Final = {
 }
 
 
-class WhatIsWhere(NamedTuple):
+class AnnouncedAddresses(NamedTuple):
     """What people and programs are told.
 
     :ivar summary: what is simulated, in a line.
@@ -47,7 +47,7 @@ class Announcement(Service):
 
     log = Logger()
 
-    def __init__(self, what: Callable[[], WhatIsWhere], ready_file: str = "") -> None:
+    def __init__(self, what: Callable[[], AnnouncedAddresses], ready_file: str = "") -> None:
         self.setName("announcement")
         self._what = what
         self._ready_file = ready_file
@@ -78,7 +78,7 @@ class Announcement(Service):
         if self._ready_file and os.path.exists(self._ready_file):
             os.unlink(self._ready_file)
 
-    def _write_ready_file(self, what: WhatIsWhere) -> None:
+    def _write_ready_file(self, what: AnnouncedAddresses) -> None:
         content = {
             "pid": os.getpid(),
             "web": [service.display for service, _ in what.web],

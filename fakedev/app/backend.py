@@ -14,7 +14,7 @@ from fakedev.net.backend.bare import BareSource
 from fakedev.net.backend.lines import LinesSource
 from fakedev.net.backend.program import BackendProgram
 from fakedev.net.backend.sources import JobSource
-from fakedev.net.backend.worker import BackendWorker, DeviceFile, OneRun, Start, Whereabouts
+from fakedev.net.backend.worker import BackendWorker, DeviceFile, OneRun, RunLocation, Start
 from fakedev.net.lines.client import FrontendConnector
 from fakedev.net.system.commands import CannotRun, ProcessRunner, SleepRun
 from fakedev.net.system.logging import begin_logging
@@ -53,7 +53,7 @@ class BackendSettings:
     null_in: bool = False
     null_out: bool = False
     backoff_seconds: float = 0.0
-    most_backoff_seconds: float = 5.0
+    max_backoff_seconds: float = 5.0
     reconnect_seconds: float = 60.0
     grace_seconds: float = 25.0
     kill_after_seconds: float = 3.0
@@ -104,10 +104,10 @@ def make_backend(settings: BackendSettings, reactor: Any) -> BackendProgram:
 def _worker(
     settings: BackendSettings, start: Start, device: DeviceFile, connector: FrontendConnector, reactor: Any
 ) -> BackendWorker:
-    names = Whereabouts(settings.pod, settings.node, device)
+    names = RunLocation(settings.pod, settings.node, device)
     make_source = LinesSource if settings.protocol == "json" else BareSource
     source: JobSource = make_source(connector, settings.queue, names, reactor)
-    pace = Pace(settings.backoff_seconds, settings.most_backoff_seconds, settings.reconnect_seconds)
+    pace = Pace(settings.backoff_seconds, settings.max_backoff_seconds, settings.reconnect_seconds)
     return BackendWorker(
         source, start, settings.command, device, pace, grace_seconds=settings.grace_seconds, clock=reactor
     )

@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from fakedev import __version__
-from fakedev.app.announcement import Announcement, WhatIsWhere
+from fakedev.app.announcement import AnnouncedAddresses, Announcement
 from fakedev.app.ports import Ports
 from fakedev.app.runner import Application, run_application
 from fakedev.config.configuration import Configuration, Queues
@@ -17,7 +17,7 @@ from fakedev.config.listen import ListenAddress
 from fakedev.net.http.head import DROP_IN_LIMITS
 from fakedev.net.http.site import GuardedSite
 from fakedev.net.http.statistics import ScrapeStatistics
-from fakedev.net.lines.fair_share import Turns
+from fakedev.net.lines.fair_share import FairShare
 from fakedev.net.queues.backend_port import QueueBackendFactory
 from fakedev.net.queues.client_port import QueueClientFactory
 from fakedev.net.queues.figures import QueueFigures, QueueLog
@@ -38,15 +38,15 @@ class WorkQueues:
 
     log = Logger()
 
-    def __init__(self, queues: Queues, turns: Turns, reactor: Any, verbose: bool = False) -> None:
+    def __init__(self, queues: Queues, fair_share: FairShare, reactor: Any, verbose: bool = False) -> None:
         hub = QueueHub(Broker(queues.broker, reactor.seconds()), reactor)
         clients = QueueClientFactory(
             hub, reactor, max_connections=queues.max_connections, message_seconds=queues.message_seconds,
-            turns=turns, verbose=verbose,
+            fair_share=fair_share, verbose=verbose,
         )  # fmt: skip
         backends = QueueBackendFactory(
             hub, reactor, max_connections=queues.max_connections, message_seconds=queues.message_seconds,
-            turns=turns, verbose=verbose,
+            fair_share=fair_share, verbose=verbose,
         )  # fmt: skip
         self.figures = QueueFigures(hub, clients, backends)
         self._clients, self._backends = (
@@ -132,7 +132,7 @@ def make_frontend(configuration: Configuration, reactor: Any, verbose: bool = Fa
     """The queues of a configuration with their metrics, and nothing else of it."""
     assert configuration.queues is not None
     raise_descriptor_limit()
-    queues = WorkQueues(configuration.queues, Turns(reactor), reactor, verbose)
+    queues = WorkQueues(configuration.queues, FairShare(reactor), reactor, verbose)
     site = GuardedSite(make_frontend_root(queues.figures, ScrapeStatistics()), reactor, limits=DROP_IN_LIMITS)
     web = [(ListeningService(endpoint.listen, site, reactor), "metrics") for endpoint in configuration.web]
     listeners = Listeners([service for service, _ in web + queues.ports])
@@ -142,6 +142,6 @@ def make_frontend(configuration: Configuration, reactor: Any, verbose: bool = Fa
     HangupService(reactor, partial(stop_reactor, reactor)).setServiceParent(application)
     names = ", ".join(queue.name for queue in configuration.queues.broker.queues)
     summary = f"fakedev {__version__}: frontend of the queues {names}"
-    what = WhatIsWhere(summary, configuration.notes, web, queues=queues.ports)
+    what = AnnouncedAddresses(summary, configuration.notes, web, queues=queues.ports)
     Announcement(lambda: what).setServiceParent(application)
     return application

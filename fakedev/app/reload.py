@@ -20,10 +20,10 @@ from fakedev.config.configuration import Configuration
 from fakedev.config.listen import ListenAddress
 from fakedev.config.schema.nodes import ConfigurationError
 from fakedev.net.system.listening import CannotListen, Listeners
-from fakedev.net.system.threads import aside
+from fakedev.net.system.threads import call_in_thread
 from fakedev.net.web.own_metrics import ReloadStatistics
 from fakedev.net.web.probes import ReloadFailed
-from fakedev.sim.compiled import Machinery
+from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.events import Reload
 from fakedev.sim.fleet import Fleet
 from fakedev.spec.errors import Refused
@@ -124,7 +124,7 @@ class Reloader:
         self._tell = tell
         self._reactor = reactor
         self._lock = DeferredLock()
-        self._pending: tuple[Configuration, RecordHead, Machinery] | None = None
+        self._pending: tuple[Configuration, RecordHead, CompiledFleet] | None = None
         self._done: Deferred[None] | None = None
         self._once_more = False
         self._files = _files(head)
@@ -158,7 +158,7 @@ class Reloader:
 
     def ticked(self) -> None:
         """A tick was done: if the fleet has gone over to another configuration in it, all else does now."""
-        if self._pending is None or self._fleet.machinery is not self._pending[2]:
+        if self._pending is None or self._fleet.compiled is not self._pending[2]:
             return
         (configuration, head, _), self._pending = self._pending, None
         self._in_use.configuration = configuration
@@ -195,8 +195,8 @@ class Reloader:
         if self._pending is not None:
             raise ReloadFailed("the reload before this one takes effect with the next tick", is_ours=True)
         try:
-            configuration, head, machinery = await aside(self._reactor, self._prepared)
-            self._check(configuration, machinery)
+            configuration, head, compiled = await call_in_thread(self._reactor, self._prepared)
+            self._check(configuration, compiled)
             self._files = _files(head)
             self._web.begin(configuration.web, self._listeners)
             self._workloads.begin(configuration.workloads.listen, self._listeners)
@@ -209,12 +209,12 @@ class Reloader:
             self._undo()
             self.log.failure("a reload failed by an error of ours")
             raise ReloadFailed("an error of ours, which the log has", is_ours=True) from None
-        self._pending = configuration, head, machinery
+        self._pending = configuration, head, compiled
         self._done = Deferred()
-        stamped = self._fleet.apply(Reload(machinery, head))
+        stamped = self._fleet.apply(Reload(compiled, head))
         outcome = {
             "tick": stamped.tick + 1,
-            "fleet": machinery.roster.summary,
+            "fleet": compiled.roster.summary,
             "sha256": file_hash(head),
             "notes": list(configuration.notes),
         }
@@ -223,7 +223,7 @@ class Reloader:
         await (self._done if waits else succeed(None))
         return outcome
 
-    def _prepared(self) -> tuple[Configuration, RecordHead, Machinery]:
+    def _prepared(self) -> tuple[Configuration, RecordHead, CompiledFleet]:
         """Read and make all that takes long; in a thread."""
         if self._read is None:
             raise ReloadFailed("this program was started without a configuration file")
@@ -231,16 +231,16 @@ class Reloader:
         epoch = self._fleet.spec.epoch_seconds
         if configuration.epoch_is_start:
             configuration = replace(configuration, fleet=replace(configuration.fleet, epoch_seconds=epoch))
-        machinery = Machinery(configuration.fleet)
-        machinery.moves_from(self._fleet.roster)
-        return configuration, replace(head, epoch_seconds=epoch), machinery
+        compiled = CompiledFleet(configuration.fleet)
+        compiled.moves_from(self._fleet.roster)
+        return configuration, replace(head, epoch_seconds=epoch), compiled
 
-    def _check(self, configuration: Configuration, machinery: Machinery) -> None:
+    def _check(self, configuration: Configuration, compiled: CompiledFleet) -> None:
         now = replace(self._in_use.configuration, fleet=self._fleet.spec)
         reasons = restart_reasons(now, configuration)
         if reasons:
             raise ReloadFailed("\n".join(reasons))
-        self._fleet.check_can_go_over(machinery)
+        self._fleet.check_can_reload(compiled)
 
     def _undo(self) -> None:
         self._web.undo()

@@ -13,7 +13,7 @@ from fakedev.config.configuration import Logging
 from fakedev.net.fleet.recorder import Recorder
 from fakedev.net.system.listening import Listeners
 from fakedev.net.system.logging import LoggedService, begin_logging
-from fakedev.net.system.memory import Settled
+from fakedev.net.system.memory import CollectorSettings
 from fakedev.net.system.signals import EndingSignals, stop_reactor
 
 #: SIGHUP has its own meaning in each program.
@@ -43,7 +43,7 @@ class Application(LoggedService):
         self._recorder = recorder
         self._drain = drain
         self._hurry = hurry
-        self._settled = Settled()
+        self._settled = CollectorSettings()
 
     def startService(self) -> None:
         """Start all."""

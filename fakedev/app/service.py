@@ -13,7 +13,7 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.logger import ILogObserver
 
 from fakedev import __version__
-from fakedev.app.announcement import Announcement, WhatIsWhere
+from fakedev.app.announcement import AnnouncedAddresses, Announcement
 from fakedev.app.options import Options, Run
 from fakedev.app.ports import Ports
 from fakedev.app.queues import WorkQueues
@@ -27,7 +27,7 @@ from fakedev.net.fleet.recorder import Recorder
 from fakedev.net.fleet.ticker import Ticker
 from fakedev.net.fleet.workloads import WorkloadHub
 from fakedev.net.http.statistics import ScrapeStatistics
-from fakedev.net.lines.fair_share import Turns
+from fakedev.net.lines.fair_share import FairShare
 from fakedev.net.queues.figures import QueueTotals
 from fakedev.net.system.listening import Listeners
 from fakedev.net.system.logging import twistd_log
@@ -49,8 +49,8 @@ from fakedev.net.web.page_cache import Pages
 from fakedev.net.web.program import Program
 from fakedev.net.web.static import PageFiles
 from fakedev.sim.charts import History
-from fakedev.sim.fleet import Fleet, keep_nothing
-from fakedev.sim.journal import tell_nobody
+from fakedev.sim.fleet import Fleet, discard_record
+from fakedev.sim.journal import no_op
 
 
 def makeService(options: Options, reactor: Any = None) -> Application:
@@ -94,10 +94,10 @@ def make_application(
 
     ticker = Ticker(fleet, configuration.speed, reactor, hub.tell, ticked)
     scrapes = ScrapeStatistics()
-    turns = Turns(reactor)
+    fair_share = FairShare(reactor)
     in_use = InUse(configuration)
-    workloads = make_workload_ports(in_use, hub, ticker, turns, reactor, drop_in=run.drop_in)
-    queues = WorkQueues(configuration.queues, turns, reactor) if configuration.queues is not None else None
+    workloads = make_workload_ports(in_use, hub, ticker, fair_share, reactor, drop_in=run.drop_in)
+    queues = WorkQueues(configuration.queues, fair_share, reactor) if configuration.queues is not None else None
     own = _own_metrics(fleet, ticker, scrapes, workloads)
     if queues is not None:
         own.add("queues", QueueTotals(queues.figures))
@@ -134,7 +134,7 @@ def make_application(
     if tester is not None:
         tester.setServiceParent(application)
         ReportFiles(tester, configuration.reports).setServiceParent(application)
-    announcement = Announcement(partial(_what_is_where, fleet, in_use, web, workloads, queues), run.ready_file)
+    announcement = Announcement(partial(_announced_addresses, fleet, in_use, web, workloads, queues), run.ready_file)
     reloader = Reloader(
         run.read_again, in_use, run.head, fleet, partial(_follow, fleet, pages, history, live), web, workloads, queues,
         listeners, announcement.tell, reactor,
@@ -153,8 +153,8 @@ def make_application(
 def _fleet(configuration: Configuration, run: Run, recorder: Recorder | None, journal: JournalFile | None) -> Fleet:
     spec = replace(configuration.fleet, epoch_seconds=run.head.epoch_seconds)
     wall_per_tick = spec.tick_seconds / configuration.speed if configuration.speed else 0.0
-    record = recorder.record if recorder else keep_nothing
-    return Fleet(spec, record, wall_per_tick, journal.write if journal else tell_nobody)
+    record = recorder.record if recorder else discard_record
+    return Fleet(spec, record, wall_per_tick, journal.write if journal else no_op)
 
 
 def _follow(fleet: Fleet, pages: Pages, history: History, live: LiveView, configuration: Configuration) -> None:
@@ -165,16 +165,16 @@ def _follow(fleet: Fleet, pages: Pages, history: History, live: LiveView, config
     live.renew()
 
 
-def _what_is_where(
+def _announced_addresses(
     fleet: Fleet,
     in_use: InUse,
     web: Ports[WebEndpoint],
     workloads: Ports[WorkloadListen],
     queues: WorkQueues | None,
-) -> WhatIsWhere:
+) -> AnnouncedAddresses:
     configuration = in_use.configuration
     titles = ", ".join(dict.fromkeys(identity.title for identity in configuration.identities.values()))
-    return WhatIsWhere(
+    return AnnouncedAddresses(
         f"fakedev {__version__}: {fleet.roster.summary}, simulated, shown as {titles}",
         configuration.notes,
         [(service, endpoint.serve) for service, endpoint in web.services],
@@ -198,7 +198,7 @@ def _own_metrics(
     fleet: Fleet, ticker: Ticker, scrapes: ScrapeStatistics, ports: Ports[WorkloadListen]
 ) -> OwnMetrics:
     def by_state() -> dict[str, int]:
-        starting = fleet.turnstile.starting_count
+        starting = fleet.intake.starting_count
         return {"starting": starting, "running": len(fleet.workloads.by_id) - starting}
 
     return OwnMetrics({
@@ -214,7 +214,7 @@ def _journal(configuration: Configuration) -> JournalFile | None:
     if spec is None:
         return None
     try:
-        return JournalFile(spec.file, spec.most_bytes, spec.keep)
+        return JournalFile(spec.file, spec.max_bytes, spec.keep)
     except OSError as error:
         sys.stderr.write(f"fakedev: the journal cannot be written: {error}\n")
         raise SystemExit(1) from None

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from fakedev import __version__
-from fakedev.app.announcement import Announcement, WhatIsWhere
+from fakedev.app.announcement import AnnouncedAddresses, Announcement
 from fakedev.app.runner import Application, run_application
 from fakedev.config.configuration import Logging
 from fakedev.config.listen import ListenAddress
@@ -114,7 +114,7 @@ def make_client(settings: ClientSettings, reactor: Any) -> tuple[Application, Lo
     run.setServiceParent(application)
     HangupService(reactor, stop).setServiceParent(application)
     loads = ", ".join(f"{plan.name} on queue {plan.queue} of {plan.frontend}" for plan in settings.plans)
-    what = WhatIsWhere(f"fakedev {__version__}: load: {loads}", (), web)
+    what = AnnouncedAddresses(f"fakedev {__version__}: load: {loads}", (), web)
     Announcement(lambda: what).setServiceParent(application)
     return application, tester
 

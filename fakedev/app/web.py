@@ -18,7 +18,7 @@ from fakedev.net.fleet.workloads import WorkloadHub
 from fakedev.net.http.change_guard import ChangeGuard
 from fakedev.net.http.head import DROP_IN_LIMITS, HttpLimits
 from fakedev.net.http.site import GuardedSite
-from fakedev.net.lines.fair_share import Turns
+from fakedev.net.lines.fair_share import FairShare
 from fakedev.net.system.listening import ListeningService
 from fakedev.net.web.exporter_tree import make_vendor_root
 from fakedev.net.web.probes import NotYet
@@ -65,7 +65,7 @@ ORIGINAL_PATIENCE_SECONDS: Final = 0.15
 
 
 def make_workload_ports(
-    in_use: InUse, hub: WorkloadHub, ticker: Ticker, turns: Turns, reactor: Any, *, drop_in: bool
+    in_use: InUse, hub: WorkloadHub, ticker: Ticker, fair_share: FairShare, reactor: Any, *, drop_in: bool
 ) -> Ports[WorkloadListen]:
     """What listens at each address.
 
@@ -84,7 +84,7 @@ def make_workload_ports(
             max_connections=ports.max_connections,
             message_seconds=ports.message_seconds,
             idle_answer_seconds=ORIGINAL_PATIENCE_SECONDS if drop_in else None,
-            turns=turns,
+            fair_share=fair_share,
         )
         return ListeningService(entry.listen, factory, reactor, make_folder=True)
 

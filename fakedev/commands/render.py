@@ -18,10 +18,10 @@ from fakedev.config.load import load
 from fakedev.config.schema.files import Files
 from fakedev.config.schema.nodes import ConfigurationError
 from fakedev.exposition.held_states import HeldStates
-from fakedev.exposition.label_cache import Face
+from fakedev.exposition.label_cache import LabelCache
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource, by_identity
-from fakedev.sim.compiled import Machinery
+from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.entities.roster import RosterNode
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.record import Replay, read_record
@@ -41,12 +41,12 @@ def render(arguments: Sequence[str]) -> int:
         head, replay = _record(options.events, reloads)
         configuration = _configuration(options, head)
         fleet = _fleet(configuration, head)
-        reloads.configurations[fleet.machinery] = configuration
+        reloads.configurations[fleet.compiled] = configuration
         held = HeldStates(lambda: fleet.shown)
         made_for, pages = None, []
         for _ in _ticks(fleet, replay, options, held):
-            if fleet.machinery is not made_for:
-                made_for = fleet.machinery
+            if fleet.compiled is not made_for:
+                made_for = fleet.compiled
                 held.renew()
                 made = _pages(fleet, reloads.configurations[made_for], options.node)
                 pages = [(page, held.every(page.identity.hold_seconds)) for page in made]
@@ -87,23 +87,23 @@ class Reloads:
 
     def __init__(self, overrides: Sequence[str]) -> None:
         self._overrides = list(overrides)
-        self.configurations: dict[Machinery, Configuration] = {}
+        self.configurations: dict[CompiledFleet, Configuration] = {}
 
-    def machinery(self, source: RecordHead) -> Machinery:
+    def compiled(self, source: RecordHead) -> CompiledFleet:
         """The machinery of the configuration that a reload read."""
         configuration = load(
             source.config, Files(source.files, source.environment), [*source.overrides, *self._overrides], source.text
         )
-        machinery = Machinery(replace(configuration.fleet, epoch_seconds=source.epoch_seconds))
-        self.configurations[machinery] = configuration
-        return machinery
+        compiled = CompiledFleet(replace(configuration.fleet, epoch_seconds=source.epoch_seconds))
+        self.configurations[compiled] = configuration
+        return compiled
 
 
 def _record(path: str | None, reloads: Reloads) -> tuple[RecordHead | None, Replay]:
     if path is None:
         return None, Replay([])
     try:
-        head, events = read_record(Path(path).read_bytes(), reloads.machinery)
+        head, events = read_record(Path(path).read_bytes(), reloads.compiled)
     except Refused as refusal:
         raise Refused(refusal.code, f"{path}: {refusal.text}", refusal.where) from None
     except OSError as error:
@@ -135,7 +135,7 @@ def _pages(fleet: Fleet, configuration: Configuration, name: str) -> list[Page[R
             raise ValueError(f"no node {name!r}")
         nodes = [node]
     return [
-        Page(Face(identity, DeviceSource(fleet, identity.shared_devices)), group)
+        Page(LabelCache(identity, DeviceSource(fleet, identity.shared_devices)), group)
         for identity, group in by_identity(nodes, configuration.identities)
     ]
 

@@ -10,7 +10,7 @@ from typing import Final
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
 from fakedev.exposition.identity import Identity
-from fakedev.exposition.label_cache import Face
+from fakedev.exposition.label_cache import LabelCache
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource
 from fakedev.sim.fleet import Fleet
@@ -46,5 +46,5 @@ def sample_page(
     for _ in range(_TICKS):
         fleet.advance()
     shown = configuration.identities["sample"]
-    page = Page(Face(shown, DeviceSource(fleet, shown.shared_devices)), fleet.roster.shown)
+    page = Page(LabelCache(shown, DeviceSource(fleet, shown.shared_devices)), fleet.roster.shown)
     return shown, page.render(fleet.shown).decode()

@@ -18,7 +18,7 @@ from fakedev.tester.scaling_text import scaling_text, scaling_values, verdicts
 
 #: The exit code that says that a doubling did not bring what was wanted.
 NOT_MET: Final = 3
-_MOST_BACKENDS: Final = 1 << 20
+_MAX_BACKENDS: Final = 1 << 20
 
 
 class ScaleOptions:
@@ -58,10 +58,10 @@ class ScaleOptions:
         """
         :raises FlagError: when something cannot be used.
         """
-        if not 2 <= values[self.most] <= _MOST_BACKENDS:
-            raise FlagError(f"-most: 2 to {_MOST_BACKENDS}")
-        if not 1 <= values[self.per_backend] <= _MOST_BACKENDS:
-            raise FlagError(f"-per-backend: 1 to {_MOST_BACKENDS}")
+        if not 2 <= values[self.most] <= _MAX_BACKENDS:
+            raise FlagError(f"-most: 2 to {_MAX_BACKENDS}")
+        if not 1 <= values[self.per_backend] <= _MAX_BACKENDS:
+            raise FlagError(f"-per-backend: 1 to {_MAX_BACKENDS}")
         if values[self.start] and values[self.scale]:
             raise FlagError("-start and -scale: give one of them")
         if values[self.protocol] not in ("json", "bare"):

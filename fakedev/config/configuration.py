@@ -111,7 +111,7 @@ class Journal:
     """The file of the journal: how large it gets, and how many of them there are."""
 
     file: str
-    most_bytes: int = 10_000_000
+    max_bytes: int = 10_000_000
     keep: int = 5
 
 

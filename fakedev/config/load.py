@@ -33,16 +33,16 @@ from fakedev.config.tester import own_frontend, tester_plans, tester_reports
 from fakedev.config.workloads import load_base
 from fakedev.sim.devices.relations import Relations
 from fakedev.sim.entities.roster import Roster
-from fakedev.sim.faults.faults import MOST_FAULTS
+from fakedev.sim.faults.faults import MAX_FAULTS
 from fakedev.sim.parts.demand import unit_capacity
 from fakedev.sim.workloads.admission import Admission
-from fakedev.sim.workloads.intake import MOST_WORKLOADS
+from fakedev.sim.workloads.intake import MAX_WORKLOADS
 from fakedev.spec.fleet import FleetSpec
 from fakedev.spec.shards import parse_shard, shard_of_host
 
 #: Environment variables that stand for a key: FAKEDEV__WORKLOADS__MAX_CONNECTIONS, FAKEDEV__WEB__0__LISTEN.
 PREFIX: Final = "FAKEDEV__"
-_MOST_STEPS: Final = 32
+_MAX_STEPS: Final = 32
 
 
 def with_environment(tree: Node, files: Files, report: Report) -> Node:
@@ -72,7 +72,7 @@ def _with(tree: Node, path: list[str], text: str, origin: str, report: Report, *
     if value is None:
         return tree
     try:
-        if len(path) > _MOST_STEPS:
+        if len(path) > _MAX_STEPS:
             raise ValueError("has too many steps")
         return _Setter(place, value, from_environment).put(tree, CONFIGURATION, path)
     except ValueError as error:
@@ -236,11 +236,11 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
         base, faults = base + profiled, faults + faulty
     if admission is not None:
         check_churn(pools, fleet["tick"], admission, report)
-    if len(base) > MOST_WORKLOADS:
-        text = f"{len(base)} workloads with those of profiles are too many: at most {MOST_WORKLOADS}"
+    if len(base) > MAX_WORKLOADS:
+        text = f"{len(base)} workloads with those of profiles are too many: at most {MAX_WORKLOADS}"
         report.problem(workloads.place, f"workloads: {text}")
-    if len(faults) > MOST_FAULTS:
-        text = f"{len(faults)} faults with those of profiles are too many: at most {MOST_FAULTS}"
+    if len(faults) > MAX_FAULTS:
+        text = f"{len(faults)} faults with those of profiles are too many: at most {MAX_FAULTS}"
         report.problem(values.place_of("faults"), f"faults: {text}")
     shard = fleet["shard"]
     if complete and shard is not None and not any(map(shard.has, nodes)):

@@ -20,8 +20,8 @@ COMPUTED_FACTS: Final = (
 LONGEST_NODE_NAME: Final = 253
 LONGEST_POOL_NAME: Final = 63
 LONGEST_QUEUE_NAME: Final = 100
-MOST_NODES: Final = 100_000
-MOST_DEVICES_PER_NODE: Final = 1024
+MAX_NODES: Final = 100_000
+MAX_DEVICES_PER_NODE: Final = 1024
 
 #: Inlet temperatures, in degrees Celsius: no air is colder, and none that still cools is hotter.
 COLDEST_INLET: Final = -60

@@ -13,9 +13,9 @@ from fakedev.config.schema.schema import Values
 from fakedev.workqueue.spec import BrokerSpec, QueueSpec
 
 #: One request may be as long as a line of the protocol; the memory must hold at least one.
-LEAST_BYTES: Final = 2**17
+MIN_BYTES: Final = 2**17
 #: A page of so many queues is made in some ten milliseconds, in which nobody else is served.
-MOST_QUEUES: Final = 100
+MAX_QUEUES: Final = 100
 
 
 def load_queues(values: Values, endpoints: Endpoints, report: Report) -> Queues | None:
@@ -29,10 +29,10 @@ def load_queues(values: Values, endpoints: Endpoints, report: Report) -> Queues 
             if key != "names" and values.given(key) and not values.given("names"):
                 report.problem(values.place_of(key), f"queues.{key}: there are no queues: give them in queues.names")
         return None
-    if len(names) > MOST_QUEUES:
-        report.problem(values.place_of("names"), f"queues.names: {len(names)} queues, and {MOST_QUEUES} are the most")
-    if values["max-bytes"] < LEAST_BYTES:
-        report.problem(values.place_of("max-bytes"), f"queues.max-bytes: must be at least {LEAST_BYTES // 1024}KiB")
+    if len(names) > MAX_QUEUES:
+        report.problem(values.place_of("names"), f"queues.names: {len(names)} queues, and {MAX_QUEUES} are the most")
+    if values["max-bytes"] < MIN_BYTES:
+        report.problem(values.place_of("max-bytes"), f"queues.max-bytes: must be at least {MIN_BYTES // 1024}KiB")
     interval = values["log-interval"]
     if values["maxima"] == "interval" and not interval:
         report.problem(values.place_of("maxima"), "queues.maxima: interval needs the interval: give log-interval")

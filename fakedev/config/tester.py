@@ -24,7 +24,7 @@ from fakedev.tester.report import FORMS
 _DURATION_UNITS = "ms, s, m, h or d"
 
 #: As far as parallelism may be raised when nothing is said.
-MOST_PARALLEL: Final = 1_000_000
+MAX_PARALLEL: Final = 1_000_000
 #: Keys of the closed model, and of the open one: a plan has either.
 CLOSED_KEYS = ("parallel", "most-parallel", "delay")
 OPEN_KEYS = ("arrivals", "seed", "most-outstanding", "most-waiting")
@@ -57,15 +57,15 @@ PLAN = Section(
         ),
         Key(
             "parallel",
-            Integer(0, MOST_PARALLEL),
+            Integer(0, MAX_PARALLEL),
             "Closed model: requests under way at once, at the start.",
             default_words=str(ClosedLoad.parallel),
         ),
         Key(
             "most-parallel",
-            Integer(0, MOST_PARALLEL),
+            Integer(0, MAX_PARALLEL),
             "As far as that may be raised.",
-            default_words=str(MOST_PARALLEL),
+            default_words=str(MAX_PARALLEL),
         ),
         Key(
             "delay",
@@ -92,13 +92,13 @@ PLAN = Section(
             "most-outstanding",
             Integer(1, 1_000_000),
             "Requests under way at once; further arrivals wait.",
-            default_words=str(OpenLoad.most_outstanding),
+            default_words=str(OpenLoad.max_outstanding),
         ),
         Key(
             "most-waiting",
             Integer(0, 1_000_000),
             "Arrivals that wait; further ones are dropped.",
-            default_words=str(OpenLoad.most_waiting),
+            default_words=str(OpenLoad.max_waiting),
         ),
     ),
     doc="A load on a queue; it begins when fakedev does.",
@@ -228,7 +228,7 @@ def _closed(values: Values, report: Report) -> ClosedLoad | None:
     if values.given("rate"):
         return None  # wrongly: that was reported
     parallel = ClosedLoad.parallel if values["parallel"] is None else values["parallel"]
-    most = MOST_PARALLEL if values["most-parallel"] is None else values["most-parallel"]
+    most = MAX_PARALLEL if values["most-parallel"] is None else values["most-parallel"]
     if parallel > most:
         report.problem(values.place_of("parallel"), f"parallel: {parallel} is more than most-parallel, {most}")
     return ClosedLoad(parallel, most, values["delay"] or 0.0)

@@ -16,7 +16,7 @@ from fakedev.config.schema.documents import is_clean
 from fakedev.config.schema.nodes import Place, Report
 from fakedev.config.schema.schema import Key, Section, Type, Values
 from fakedev.config.schema.types import Choice, Integer, ListOf, MapOf, Number, OneOf, Text
-from fakedev.spec.profiles import MOST_ACTIVITIES
+from fakedev.spec.profiles import MAX_ACTIVITIES
 from fakedev.spec.units import parse_duration
 
 _FUNCTION = MapOf(ListOf(OneOf((Number(), Text()))), words="mapping of a value function to its values")
@@ -191,8 +191,8 @@ class Series:
                     return None
             for row in reader:
                 place = Place(shown, reader.line_num)
-                if len(points) > MOST_ACTIVITIES:
-                    self._problem(place, f"has more than {MOST_ACTIVITIES} values")
+                if len(points) > MAX_ACTIVITIES:
+                    self._problem(place, f"has more than {MAX_ACTIVITIES} values")
                     return None
                 point = self._point(row, place, points, check)
                 if point is not None:

@@ -55,7 +55,7 @@ class SharedDevices(Enum):
 
     FIRST = "first"  # as many as of any other: with the labels of the pod that has been there longest
     EACH = "each"  # as many for each pod, with that pod's labels
-    NOBODY = "nobody"  # as many as of any other, without a pod: its numbers are no single pod's
+    NO_DEVICES = "nobody"  # as many as of any other, without a pod: its numbers are no single pod's
 
 
 class Layout(Enum):
@@ -236,7 +236,7 @@ def _can_be_there(row: RowSpec, quantities: Collection[str]) -> bool:
 #: What is the level of all devices where none has parts.
 _DEVICES = frozenset(("unit", "repeated", "whole", "single"))
 #: Levels of which there is nobody then.
-_NOBODY = frozenset(("part", "tile", "tiled"))
+_NO_DEVICES = frozenset(("part", "tile", "tiled"))
 
 
 def without_parts(identity: Identity) -> Identity:
@@ -244,7 +244,7 @@ def without_parts(identity: Identity) -> Identity:
 
     The identity itself where it has no such rows.
     """
-    if not any(row.level in _DEVICES | _NOBODY for family in identity.families for row in family.rows):
+    if not any(row.level in _DEVICES | _NO_DEVICES for family in identity.families for row in family.rows):
         return identity
     families = [
         replace(
@@ -252,7 +252,7 @@ def without_parts(identity: Identity) -> Identity:
             rows=tuple(
                 replace(row, level="device") if row.level in _DEVICES else row
                 for row in family.rows
-                if row.level not in _NOBODY
+                if row.level not in _NO_DEVICES
             ),
         )
         for family in identity.families

@@ -23,14 +23,14 @@ from fakedev.sim.tallies.tallies import XID_LEVEL
 Group = TypeVar("Group")
 
 
-class Face(Generic[Group]):
+class LabelCache(Generic[Group]):
     """An identity as it shows the groups of a source.
 
     :param former: before a reload: families, and texts that still hold, are taken from it, if it is of the same
         identity.
     """
 
-    def __init__(self, identity: Identity, source: Source[Group], former: Face[Group] | None = None) -> None:
+    def __init__(self, identity: Identity, source: Source[Group], former: LabelCache[Group] | None = None) -> None:
         self.identity = identity
         self._source = source
         self._before: dict[Group, tuple[object, GroupTexts]] = {}

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from fakedev.exposition.family import Family
 from fakedev.exposition.identity import Layout, NumberFormat
-from fakedev.exposition.label_cache import Face
+from fakedev.exposition.label_cache import LabelCache
 from fakedev.exposition.lines import NO_LINES, GroupTexts, Lines, RowKinds
 from fakedev.exposition.numbers import formatted
 from fakedev.sim.entities.state import State
@@ -126,7 +126,7 @@ class Page(Generic[Group]):
     :param openmetrics: as OpenMetrics instead of text 0.0.4; whoever sends it adds the ``# EOF``.
     """
 
-    def __init__(self, face: Face[Group], groups: Sequence[Group], openmetrics: bool = False) -> None:
+    def __init__(self, face: LabelCache[Group], groups: Sequence[Group], openmetrics: bool = False) -> None:
         self.identity = face.identity
         self._face = face
         self._openmetrics = openmetrics

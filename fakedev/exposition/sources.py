@@ -20,7 +20,7 @@ Group = TypeVar("Group")
 
 
 @dataclass(frozen=True)
-class Former(Generic[Group]):
+class PreviousLabels(Generic[Group]):
     """What a group was.
 
     :ivar grown: by how much the positions of its entities of a level have grown since; None: not all by as much.
@@ -30,7 +30,7 @@ class Former(Generic[Group]):
     grown: Callable[[str], int | None]
 
 
-def former_node(fleet: Fleet, node: RosterNode) -> Former[RosterNode] | None:
+def former_node(fleet: Fleet, node: RosterNode) -> PreviousLabels[RosterNode] | None:
     """The node before the last reload, if nothing else is said of it since."""
     moves = fleet.moves
     was = None if moves is None else moves.unchanged.get(node)
@@ -42,7 +42,7 @@ def former_node(fleet: Fleet, node: RosterNode) -> Former[RosterNode] | None:
         now, then = _first(fleet.roster, node, level), _first(old, former, level)
         return None if now is None or then is None else now - then
 
-    return Former(former, grown)
+    return PreviousLabels(former, grown)
 
 
 def _first(roster: Roster, node: RosterNode, level: str) -> int | None:
@@ -72,7 +72,7 @@ class Source(Protocol[Group]):
     def version(self, group: Group) -> object:
         """Something that is no longer equal when a fact, or who is in the group, has changed."""
 
-    def former(self, group: Group) -> Former[Group] | None:
+    def former(self, group: Group) -> PreviousLabels[Group] | None:
         """What a group was before a reload, of which all that :meth:`version` does not tell of is as it was."""
 
 
@@ -194,7 +194,7 @@ class DeviceSource:
         return [each for each in every if parts.is_tile[each[0] - parts.device_count] == are_tiles]
 
     def _with_holders(self, held: Iterable[tuple[int, Sequence[Mapping[str, str]]]]) -> list[Entity]:
-        if self._shared is SharedDevices.NOBODY:
+        if self._shared is SharedDevices.NO_DEVICES:
             return [(position, _of_all(every)) for position, every in held]
         return [(position, facts) for position, every in held for facts in every]
 
@@ -202,7 +202,7 @@ class DeviceSource:
         """The version of the node's labels."""
         return self._fleet.labels_version(group, is_shared=self._is_shared)
 
-    def former(self, group: RosterNode) -> Former[RosterNode] | None:
+    def former(self, group: RosterNode) -> PreviousLabels[RosterNode] | None:
         """The node as it was before the last reload, if nothing else is said of it since."""
         return former_node(self._fleet, group)
 

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, NumberFormat, RowSpec
-from fakedev.exposition.label_cache import Face
+from fakedev.exposition.label_cache import LabelCache
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import Entity
 from fakedev.sim.entities.randomness import Floats
@@ -27,18 +27,18 @@ PAIR: Final = "workload_device"
 Chunk = tuple[str, int]
 _ENTITIES_OF_A_CHUNK: Final = 32
 #: Pairs that are shown at most.
-MOST_PAIRS: Final = 50_000
+MAX_PAIRS: Final = 50_000
 
 
 class WorkloadSource:
     """The workloads of a fleet in the order of their start, some at a time.
 
-    :param most_pairs: how many pairs it has at most: those of the oldest workloads, of each all or none.
+    :param max_pairs: how many pairs it has at most: those of the oldest workloads, of each all or none.
     """
 
-    def __init__(self, fleet: Fleet, most_pairs: int = MOST_PAIRS) -> None:
+    def __init__(self, fleet: Fleet, max_pairs: int = MAX_PAIRS) -> None:
         self._fleet = fleet
-        self._most_pairs = most_pairs
+        self._max_pairs = max_pairs
         self._changes = -1
         self._running: list[Workload] = []
         self._pair_owners = np.zeros(0, dtype=np.int64)
@@ -114,7 +114,7 @@ class WorkloadSource:
         self._running = workloads.running()
         self._versions = {}
         counts = np.array([len(workload.devices) for workload in self._running], dtype=np.int64)
-        shown = int(np.searchsorted(np.cumsum(counts), self._most_pairs, side="right"))
+        shown = int(np.searchsorted(np.cumsum(counts), self._max_pairs, side="right"))
         self._pair_owners = np.repeat(np.arange(shown), counts[:shown])
         devices = [workload.devices for workload in self._running[:shown]]
         self._pair_devices = np.concatenate(devices) if devices else np.zeros(0, dtype=np.int64)
@@ -224,7 +224,7 @@ class WorkloadPage(Page[Chunk]):
     :param face: made by :func:`workload_face`; several pages may share it.
     """
 
-    def __init__(self, face: Face[Chunk], source: WorkloadSource, openmetrics: bool = False) -> None:
+    def __init__(self, face: LabelCache[Chunk], source: WorkloadSource, openmetrics: bool = False) -> None:
         super().__init__(face, source.chunks(), openmetrics)
         self._source = source
 
@@ -235,9 +235,9 @@ class WorkloadPage(Page[Chunk]):
 
 
 def workload_pages(
-    fleet: Fleet, most_pairs: int = MOST_PAIRS
+    fleet: Fleet, max_pairs: int = MAX_PAIRS
 ) -> tuple[WorkloadSource, WorkloadPage, WorkloadPage]:
     """What shows a fleet's workloads: the source of the states to render, the page, and that as OpenMetrics."""
-    source = WorkloadSource(fleet, most_pairs)
-    face = Face(WORKLOAD_SERIES, source)
+    source = WorkloadSource(fleet, max_pairs)
+    face = LabelCache(WORKLOAD_SERIES, source)
     return source, WorkloadPage(face, source), WorkloadPage(face, source, openmetrics=True)

@@ -91,10 +91,10 @@ KEPT: Final[Mapping[str, float]] = {
     "memory_used_bytes": 2.0**30,
 }
 #: Ticks that are kept of a fleet of any usual size, and of the largest.
-MOST_TICKS: Final = 600
-LEAST_TICKS: Final = 30
-#: What the ring may hold where that is not below LEAST_TICKS.
-MOST_BYTES: Final = 32 * 1024 * 1024
+MAX_TICKS: Final = 600
+MIN_TICKS: Final = 30
+#: What the ring may hold where that is not below MIN_TICKS.
+MAX_BYTES: Final = 32 * 1024 * 1024
 
 
 @dataclass
@@ -145,7 +145,7 @@ class History:
         level = first.levels["device"]
         self._era = _era_of(level)
         row_bytes = 2 * level.count * max(1, len(self._era.rows))
-        self.size = min(MOST_TICKS, max(LEAST_TICKS, MOST_BYTES // max(1, row_bytes)))
+        self.size = min(MAX_TICKS, max(MIN_TICKS, MAX_BYTES // max(1, row_bytes)))
         self._kept: deque[_Kept] = deque(maxlen=self.size)
         self.note(first)
 

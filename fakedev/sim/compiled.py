@@ -20,7 +20,7 @@ from fakedev.sim.workloads.limits import DeviceLimits
 from fakedev.spec.fleet import FleetSpec
 
 
-class Machinery:
+class CompiledFleet:
     """The parts of a fleet that know no history.
 
     Making them takes long for a large fleet, and touches nothing else: it may be done in a thread.

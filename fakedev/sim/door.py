@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fakedev.sim.compiled import Machinery
+from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.entities.state import State
 from fakedev.sim.events import (
     ChangeClock,
@@ -24,14 +24,14 @@ from fakedev.sim.events import (
     StopWorkload,
 )
 from fakedev.sim.faults.faults import Faults
-from fakedev.sim.journal import NOBODY, Happenings, happening_of
-from fakedev.sim.reload import check_can_go_over
+from fakedev.sim.journal import NO_DEVICES, Happenings, happening_of
+from fakedev.sim.reload import check_can_reload
 from fakedev.sim.wall_clock import WallClock
-from fakedev.sim.workloads.configured import Base
-from fakedev.sim.workloads.intake import Turnstile
+from fakedev.sim.workloads.configured import ConfiguredWork
+from fakedev.sim.workloads.intake import Intake
 
 
-class Likes:
+class EventKeys:
     """How often events with the same words were taken in a tick."""
 
     def __init__(self) -> None:
@@ -58,42 +58,42 @@ class Likes:
 class Door:
     """Takes events; each takes effect in the tick after the one that it comes in, in order of arrival.
 
-    :param turnstile, faults, base, clock: what events change.
+    :param intake, faults, base, clock: what events change.
     :param happenings, journal: are told of every event that was accepted, in order.
     """
 
     def __init__(
-        self, turnstile: Turnstile, faults: Faults, base: Base, clock: WallClock, happenings: Happenings,
+        self, intake: Intake, faults: Faults, base: ConfiguredWork, clock: WallClock, happenings: Happenings,
         journal: Callable[[Stamped], None],
     ) -> None:  # fmt: skip
-        self._turnstile = turnstile
+        self._intake = intake
         self._faults = faults
         self._base = base
         self._clock = clock
         self._happenings = happenings
         self._journal = journal
         self._sequence = 0
-        self._likes = Likes()
-        self._coming: Machinery | None = None
+        self._event_keys = EventKeys()
+        self._coming: CompiledFleet | None = None
 
-    def take(self, event: Event, state: State, machinery: Machinery) -> Stamped:
+    def take(self, event: Event, state: State, compiled: CompiledFleet) -> Stamped:
         """Take an event.
 
-        :param state, machinery: the fleet as it is.
+        :param state, compiled: the fleet as it is.
         :raises Refused: when it cannot be; nothing is changed or recorded then.
         """
         sequence, key = self._sequence + 1, ""
-        concerned = NOBODY
+        concerned = NO_DEVICES
         match event:
             case StartWorkload(workload):
-                key = self._likes.key(state.tick, workload.name, workload.node, *workload.devices)
-                concerned = self._turnstile.accept(workload_id_of(sequence), workload, key).devices
+                key = self._event_keys.key(state.tick, workload.name, workload.node, *workload.devices)
+                concerned = self._intake.accept(workload_id_of(sequence), workload, key).devices
             case StopWorkload(workload_id, reason):
-                self._turnstile.stop(workload_id, reason)
+                self._intake.stop(workload_id, reason)
             case DropWorkload(workload_id):
-                self._turnstile.drop(workload_id)
+                self._intake.drop(workload_id)
             case InjectFault(fault):
-                key = self._likes.key(state.tick, fault.kind, fault.node, *fault.devices)
+                key = self._event_keys.key(state.tick, fault.kind, fault.node, *fault.devices)
                 made = self._faults.made(fault_id_of(sequence), fault, key)
                 self._faults.add(made)
                 concerned = made.devices
@@ -102,25 +102,25 @@ class Door:
             case ChangeClock():
                 self._clock.change(event, state.tick)
             case Reload(coming):
-                self._base.reserve(*self.check_can_go_over(machinery, coming))
-                coming.moves_from(machinery.roster)
+                self._base.reserve(*self.check_can_reload(compiled, coming))
+                coming.moves_from(compiled.roster)
                 self._coming = coming
         self._sequence = sequence
-        self._likes.took(key)
+        self._event_keys.took(key)
         stamped = Stamped(state.tick, sequence, event)
         self._journal(stamped)
         self._happenings.note(happening_of(stamped, state.seconds), concerned)
         return stamped
 
-    def check_can_go_over(self, machinery: Machinery, coming: Machinery) -> tuple[int, int]:
+    def check_can_reload(self, compiled: CompiledFleet, coming: CompiledFleet) -> tuple[int, int]:
         """Whether a fleet can become another: how many workloads and faults of the configuration begin with it.
 
         :raises Refused: when it cannot.
         """
-        check_can_go_over(machinery.spec, coming)
+        check_can_reload(compiled.spec, coming)
         return self._base.check_room(coming.spec)
 
-    def coming(self) -> Machinery | None:
+    def coming(self) -> CompiledFleet | None:
         """What the fleet goes over to now; None: it stays as it is."""
         coming, self._coming = self._coming, None
         return coming

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from fakedev.sim.compiled import Machinery
+from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.faults.fields import fault_from_fields, fields_of_fault
 from fakedev.spec.errors import Refused
 from fakedev.spec.fault import FaultSpec
@@ -66,11 +66,11 @@ class ClearFault:
 class Reload:
     """From the next tick on the fleet is made by another configuration.
 
-    :param machinery: what follows from that configuration.
+    :param compiled: what follows from that configuration.
     :param source: what it was read from.
     """
 
-    machinery: Machinery
+    compiled: CompiledFleet
     source: RecordHead
 
 
@@ -107,7 +107,7 @@ def event_to_fields(stamped: Stamped) -> dict[str, object]:
     return fields
 
 
-def no_reload(source: RecordHead) -> Machinery:
+def no_reload(source: RecordHead) -> CompiledFleet:
     """For readers that cannot make a fleet of a configuration.
 
     :raises Refused: always.
@@ -116,11 +116,11 @@ def no_reload(source: RecordHead) -> Machinery:
 
 
 def event_from_fields(
-    fields: Mapping[str, object], machinery_of: Callable[[RecordHead], Machinery] = no_reload
+    fields: Mapping[str, object], compile_fleet: Callable[[RecordHead], CompiledFleet] = no_reload
 ) -> Stamped:
     """The stamped event that :func:`event_to_fields` wrote.
 
-    :param machinery_of: makes what a reload went over to, from what it was read from.
+    :param compile_fleet: makes what a reload went over to, from what it was read from.
     :raises Refused: when the fields are not such a record.
     """
     try:
@@ -138,7 +138,7 @@ def event_from_fields(
                 return Stamped(tick, sequence, ChangeClock(wall, step, str(fields.get("reason", ""))))
             case "reload":
                 source = RecordHead.of(_object(fields["source"], "source"))
-                return Stamped(tick, sequence, Reload(machinery_of(source), source))
+                return Stamped(tick, sequence, Reload(compile_fleet(source), source))
             case "fault":
                 return Stamped(tick, sequence, InjectFault(fault_from_fields(_object(fields["fault"], "fault"))))
             case "clear":

@@ -30,7 +30,7 @@ IMPORTANT: Final = (
     "usage_ratio", "core_frequency_mhz", "power_watts", "temperature_celsius", "memory_used_bytes", "xid", "lost",
 )  # fmt: skip
 #: Workloads that are named.
-_MOST_NAMED: Final = 5
+_MAX_NAMED: Final = 5
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ class _Device:
         found = [workload for workload, _ in self.fleet.workloads.on_devices(parts.spread(which))]
         loads = self.fleet.workloads.load_percents()
         named = [f"{each.workload_id} {each.spec.name} ({each.spec.kind}, load {loads[each.workload_id]:g} %)"
-                 for each in found[:_MOST_NAMED]]  # fmt: skip
-        more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+                 for each in found[:_MAX_NAMED]]  # fmt: skip
+        more = f" and {len(found) - _MAX_NAMED} more" if len(found) > _MAX_NAMED else ""
         return f"work: {', '.join(named)}{more}" if named else "no work"
 
 

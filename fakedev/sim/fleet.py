@@ -3,7 +3,8 @@
 A tick, in its order (each step is array operations over the whole fleet):
 1. workloads that came or went since the last tick begin or leave; after a reload the fleet goes over to its new shape;
    workloads come by themselves (:mod:`fakedev.sim.workloads.churn`);
-2. what the workloads ask of every device over the tick, from their profiles and noise (:mod:`fakedev.sim.workloads.demand`);
+2. what the workloads ask of every device over the tick, from their profiles and noise
+   (:mod:`fakedev.sim.workloads.demand`);
 3. all quantities of the devices, from that (:mod:`fakedev.sim.devices.relations`), and what is counted of them
    (:mod:`fakedev.sim.tallies.tallies`);
 4. workloads whose end or limit fell into the tick, or who lost a device, get their verdict and leave.
@@ -15,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from fakedev.sim.compiled import Machinery
+from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.door import Door
 from fakedev.sim.entities.carry_over import Moves
 from fakedev.sim.entities.randomness import Floats
@@ -25,17 +26,17 @@ from fakedev.sim.events import Event, Stamped
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.kinds import Scope
 from fakedev.sim.faults.pages import NodeTroubles
-from fakedev.sim.faults.shown import Disguises
-from fakedev.sim.journal import Happening, Happenings, coming_by_itself, ending, tell_nobody
+from fakedev.sim.faults.shown import ExporterFaults
+from fakedev.sim.journal import Happening, Happenings, coming_by_itself, ending, no_op
 from fakedev.sim.levels import DEVICE, UNIT, Levels, first_levels, moved_levels, next_levels, shown_levels
 from fakedev.sim.links.advance import advanced
 from fakedev.sim.links.levels import link_history
 from fakedev.sim.reload import choose_devices, without_base, without_devices, without_places
 from fakedev.sim.tallies.tallies import Tallies
 from fakedev.sim.wall_clock import WallClock
-from fakedev.sim.workloads.configured import Base
+from fakedev.sim.workloads.configured import ConfiguredWork
 from fakedev.sim.workloads.endings import Endings
-from fakedev.sim.workloads.intake import Turnstile
+from fakedev.sim.workloads.intake import Intake
 from fakedev.sim.workloads.labels import DeviceLabels
 from fakedev.sim.workloads.running import Workloads
 from fakedev.sim.workloads.workload import Verdict
@@ -46,7 +47,7 @@ from fakedev.spec.fleet import FleetSpec
 _INSTANT_SECONDS: Final = 1e-6
 
 
-def keep_nothing(stamped: Stamped) -> None:
+def discard_record(stamped: Stamped) -> None:
     """A journal that keeps nothing."""
 
 
@@ -64,38 +65,38 @@ class Fleet:
     def __init__(
         self,
         spec: FleetSpec,
-        journal: Callable[[Stamped], None] = keep_nothing,
+        journal: Callable[[Stamped], None] = discard_record,
         wall_per_tick: float | None = None,
-        tell: Callable[[Happening], None] = tell_nobody,
+        tell: Callable[[Happening], None] = no_op,
     ) -> None:
-        self._use(Machinery(spec))
+        self._use(CompiledFleet(spec))
         #: Where devices went when the fleet went over to another configuration last.
         self.moves: Moves | None = None
-        self.workloads = Workloads(spec.seed, self.machinery.keys, self.machinery.capacity)
+        self.workloads = Workloads(spec.seed, self.compiled.keys, self.compiled.capacity)
         self._labels = DeviceLabels(self.roster, spec.seed)
         self.happenings = Happenings(self.roster, tell)
-        machinery = self.machinery
-        self._endings = Endings(self.roster, self.workloads, machinery.device_limits)
-        self.faults = Faults(spec.seed, machinery.fault_rules)
+        compiled = self.compiled
+        self._endings = Endings(self.roster, self.workloads, compiled.device_limits)
+        self.faults = Faults(spec.seed, compiled.fault_rules)
         self._clock = WallClock(spec.epoch_seconds, spec.tick_seconds if wall_per_tick is None else wall_per_tick)
-        self.turnstile = Turnstile(self.workloads, self._labels.attribution, self.faults, machinery.admission)
-        self._base = Base(self.turnstile, self.faults)
-        self._door = Door(self.turnstile, self.faults, self._base, self._clock, self.happenings, journal)
+        self.intake = Intake(self.workloads, self._labels.attribution, self.faults, compiled.admission)
+        self._base = ConfiguredWork(self.intake, self.faults)
+        self._door = Door(self.intake, self.faults, self._base, self._clock, self.happenings, journal)
         self._base.start_workloads(spec.base)
         self._base.start_faults(spec.faults)
         self.troubles = NodeTroubles(self.faults, self.roster)
-        self._disguises = Disguises(self.roster.parts, spec.epoch_seconds)
-        self.turnstile.let_through(0, 0.0)
+        self._exporter_faults = ExporterFaults(self.roster.parts, spec.epoch_seconds)
+        self.intake.let_through(0, 0.0)
         demand = self.workloads.demand(0, 0.0, _INSTANT_SECONDS)
-        levels = first_levels(machinery, demand)
+        levels = first_levels(compiled, demand)
         #: What exporters count of what the devices report.
-        self.tallies = Tallies(spec.tallies, self.roster, machinery.quantities)
+        self.tallies = Tallies(spec.tallies, self.roster, compiled.quantities)
         self.tallies.note(levels[DEVICE], None, None, self._relations.conditions, 0.0)
         self.state = self.shown = self._state_of(0, self.tallies.shown(levels))
 
-    def _use(self, machinery: Machinery) -> None:
-        self.machinery, self.spec, self.roster = machinery, machinery.spec, machinery.roster
-        self._relations = machinery.relations
+    def _use(self, compiled: CompiledFleet) -> None:
+        self.compiled, self.spec, self.roster = compiled, compiled.spec, compiled.roster
+        self._relations = compiled.relations
 
     def _state_of(self, tick: int, levels: Levels) -> State:
         seconds = tick * self.spec.tick_seconds
@@ -120,14 +121,14 @@ class Fleet:
 
         :raises Refused: when it cannot be; nothing is changed or recorded then.
         """
-        return self._door.take(event, self.state, self.machinery)
+        return self._door.take(event, self.state, self.compiled)
 
-    def check_can_go_over(self, coming: Machinery) -> tuple[int, int]:
+    def check_can_reload(self, coming: CompiledFleet) -> tuple[int, int]:
         """Whether the fleet can become another: how many workloads and faults of the configuration begin with it.
 
         :raises Refused: when it cannot.
         """
-        return self._door.check_can_go_over(self.machinery, coming)
+        return self._door.check_can_reload(self.compiled, coming)
 
     # -- the tick ---------------------------------------------------------------------------------
 
@@ -138,14 +139,14 @@ class Fleet:
         """
         tick_seconds = self.spec.tick_seconds
         start, end = self.state.seconds, (self.state.tick + 1) * tick_seconds
-        self.turnstile.let_through(self.state.tick, start)
+        self.intake.let_through(self.state.tick, start)
         coming = self._door.coming()
         if coming is not None:
-            self._go_over(coming, coming.moves_from(self.roster), start)
+            self._apply_reload(coming, coming.moves_from(self.roster), start)
         past = self.state.levels
-        for workload in self.machinery.churn.let_in(self.turnstile, self._labels.attribution, self.state):
+        for workload in self.compiled.churn.let_in(self.intake, self._labels.attribution, self.state):
             self.happenings.note(coming_by_itself(workload, self.state.tick, start), workload.devices)
-        pace = self.machinery.pace(past[DEVICE]) if self.workloads.count_work else {}
+        pace = self.compiled.pace(past[DEVICE]) if self.workloads.count_work else {}
         demand = self.workloads.demand(self.state.tick + 1, start, end, pace)
         faults = self.faults.advance(start, end)
         links = advanced(link_history(past), past[DEVICE], faults, has_moved=self.faults.has_moved)
@@ -156,20 +157,20 @@ class Fleet:
                 self._labels.attribution.release(self.faults.stale())
         if (faults is not None and self.faults.has_moved) or links.up is not link_history(past).up:
             self._relations.live_in(faults, links)
-        levels = next_levels(self.machinery, past, demand, tick_seconds, faults, links)
+        levels = next_levels(self.compiled, past, demand, tick_seconds, faults, links)
         over = self._endings.of_tick(levels[UNIT], past[UNIT], faults, end)
-        self.turnstile.end(over)
-        self.turnstile.let_through(self.state.tick, end)
+        self.intake.end(over)
+        self.intake.let_through(self.state.tick, end)
         self._labels.note(past[UNIT], levels[UNIT])
         self._labels.change(self.tallies.note(levels[DEVICE], past[DEVICE], faults, self._relations.conditions, end))
         self.state = self.shown = self._state_of(self.state.tick + 1, self.tallies.shown(levels))
-        seen = self._disguises.shown(levels[UNIT], past[UNIT], self.faults, start)
+        seen = self._exporter_faults.shown(levels[UNIT], past[UNIT], self.faults, start)
         if seen is not levels[UNIT]:
             levels = self.tallies.shown(
                 shown_levels(self.roster.parts, seen, levels), self.faults.active(Scope.SERIES)
             )
             self.shown = self._state_of(self.state.tick, levels)
-        verdicts = self.turnstile.told() + list(over.values())
+        verdicts = self.intake.told() + list(over.values())
         self._note(past[UNIT], verdicts)
         return verdicts
 
@@ -182,7 +183,7 @@ class Fleet:
             cause = self._endings.causes.get(verdict.workload_id, "")
             self.happenings.note(ending(tick, seconds, verdict, cause), verdict.devices)
 
-    def _go_over(self, coming: Machinery, moves: Moves, now_seconds: float) -> None:
+    def _apply_reload(self, coming: CompiledFleet, moves: Moves, now_seconds: float) -> None:
         """From here on the fleet is made by another configuration; everything that lives on is found by its name."""
         self._base.reserve(0, 0)
         self.moves = moves
@@ -192,9 +193,9 @@ class Fleet:
         self._base.left(moved_out)
         over = without_base(self.workloads, gone)
         over += without_base(self.workloads, moved_out, "this shard has none of its devices any more")
-        self.turnstile.end_and_tell(over + without_devices(self.workloads, self.roster, moves.closed, all_base))
-        self.turnstile.let_through(self.state.tick, now_seconds)
-        past, before = self.state.levels, self.machinery
+        self.intake.end_and_tell(over + without_devices(self.workloads, self.roster, moves.closed, all_base))
+        self.intake.let_through(self.state.tick, now_seconds)
+        past, before = self.state.levels, self.compiled
         self._use(coming)
         chosen = choose_devices(self.workloads, coming, self._base.workload_ids)
         self.workloads.move(
@@ -203,23 +204,23 @@ class Fleet:
         )  # fmt: skip
         self._endings = Endings(self.roster, self.workloads, coming.device_limits)
         self._labels = self._labels.moved(self.roster, moves, chosen)
-        self.turnstile.move(moves, self._labels.attribution, coming.admission)
+        self.intake.move(moves, self._labels.attribution, coming.admission)
         self._relations.change_conditions(moves.conditions(before.relations.conditions))
         levels = moved_levels(coming, past, before, moves, self.spec.epoch_seconds + now_seconds)
         self.tallies.move(moves, self.spec.tallies, self.roster, coming.quantities)
-        self._go_over_with_faults(moves)
-        self._disguises.move(moves.units, self.roster.parts, levels[UNIT])
+        self._reload_with_faults(moves)
+        self._exporter_faults.move(moves.units, self.roster.parts, levels[UNIT])
         self.happenings.move(self.roster, moves.units, self.state.tick)
         self.state = self.shown = self._state_of(self.state.tick, self.tallies.shown(levels))
         self._base.start_workloads(new_base)
-        self.turnstile.let_through(self.state.tick, now_seconds)
+        self.intake.let_through(self.state.tick, now_seconds)
 
-    def _go_over_with_faults(self, moves: Moves) -> None:
+    def _reload_with_faults(self, moves: Moves) -> None:
         gone, begins = self._base.keep_faults(self.spec.faults)
         for fault_id in gone:
             self.faults.clear_if_there(fault_id)
-        named_anew = self._base.fault_ids | self.turnstile.brought_by(self._base.workload_ids)
-        self.faults.move(moves.units.new_of, self.machinery.fault_rules, named_anew)
+        named_anew = self._base.fault_ids | self.intake.brought_by(self._base.workload_ids)
+        self.faults.move(moves.units.new_of, self.compiled.fault_rules, named_anew)
         self._base.start_faults(begins, gone)
         self.troubles = NodeTroubles(self.faults, self.roster)
 
@@ -250,11 +251,11 @@ class Fleet:
 
         :raises Refused: when no device has it.
         """
-        quantity = self.machinery.admission.metric(metric).quantity
-        if quantity not in self.machinery.quantities:
+        quantity = self.compiled.admission.metric(metric).quantity
+        if quantity not in self.compiled.quantities:
             raise Refused("unknown-name", f"no metric {metric!r}", "metric")
         return quantity
 
     def quantity_names(self) -> list[str]:
         """Quantities that some device of the fleet has."""
-        return sorted(self.machinery.quantities)
+        return sorted(self.compiled.quantities)

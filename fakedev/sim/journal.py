@@ -14,7 +14,7 @@ from typing import Final, Generic, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fakedev.sim.entities.carry_over import Carriage
+from fakedev.sim.entities.carry_over import Reindex
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.selectors import words_of
@@ -61,14 +61,14 @@ class Recent(Generic[Kept]):
     """The newest entries, each with the units that it concerns.
 
     :param most: entries that are kept.
-    :param most_devices: units that are kept of all of them together; the oldest entries are then found by their
+    :param max_devices: units that are kept of all of them together; the oldest entries are then found by their
         kind only.
-    :param most_size: what all of them together may have of what may be forgotten; beyond that the oldest forget it.
+    :param max_size: what all of them together may have of what may be forgotten; beyond that the oldest forget it.
     """
 
-    def __init__(self, most: int, most_devices: int, most_size: int) -> None:
-        self._most_devices = most_devices
-        self._most_size = most_size
+    def __init__(self, most: int, max_devices: int, max_size: int) -> None:
+        self._max_devices = max_devices
+        self._max_size = max_size
         self._size = 0
         self._kept: deque[Kept] = deque(maxlen=most)
         #: How many units each of the newest entries concerns, in the same order.
@@ -88,12 +88,12 @@ class Recent(Generic[Kept]):
             self._size -= self._kept[0].size
         self._kept.append(entry)
         self._size += entry.size
-        if self._size > self._most_size:
+        if self._size > self._max_size:
             self._forget()
         self._counts.append(len(devices))
         self._devices.frombytes(devices.astype(np.int32).tobytes())
         self._device_count += len(devices)
-        while self._device_count > self._most_devices:
+        while self._device_count > self._max_devices:
             self._device_count -= self._counts.popleft()
         if len(self._devices) > 2 * self._device_count:
             del self._devices[: len(self._devices) - self._device_count]
@@ -112,7 +112,7 @@ class Recent(Generic[Kept]):
             entries = [entry for entry in entries if entry.kind in kinds]
         return entries[-count:] if count else []
 
-    def move(self, moves: Carriage) -> None:
+    def move(self, moves: Reindex) -> None:
         """The units have new places."""
         new_of = np.append(moves.new_of, -1).astype(np.int32)
         self._devices = array("i", new_of[self._flat()].tobytes())
@@ -121,7 +121,7 @@ class Recent(Generic[Kept]):
         """Let the oldest forget so much that half of what may be is left: so it is not done for each entry."""
         entries = list(self._kept)
         for place, entry in enumerate(entries):
-            if 2 * self._size <= self._most_size:
+            if 2 * self._size <= self._max_size:
                 break
             entries[place] = entry.brief()
             self._size -= entry.size
@@ -139,15 +139,15 @@ class Recent(Generic[Kept]):
         return np.frombuffer(self._devices, dtype=np.int32)[first:] if self._devices else np.zeros(0, dtype=np.int32)
 
 #: The last things that happened are kept for those who ask.
-MOST_KEPT: Final = 10_000
+MAX_KEPT: Final = 10_000
 #: Devices that these concern, all together: beyond that the oldest are not found by device.
-_MOST_DEVICES: Final = 2_000_000
+_MAX_DEVICES: Final = 2_000_000
 #: Devices that are named in a scope; of more it is said how many there are.
-_MOST_NAMED: Final = 8
+_MAX_NAMED: Final = 8
 #: Sets of devices whose words are known, so that they are not looked for again in the same tick.
-_MOST_WORDED: Final = 32
+_MAX_WORDED: Final = 32
 #: Characters of device words that are kept of all entries together: beyond that the oldest have none.
-_MOST_WORDS: Final = 16 * 2**20
+_MAX_WORDS: Final = 16 * 2**20
 #: What is told of a quantity that leaves 0, or comes back to it.
 _FLAGS: Final = {
     "throttled_thermal": ("throttling by heat began", "throttling by heat is over"),
@@ -167,7 +167,7 @@ HAPPENING_KINDS: Final = (
     _ENDED,
 )  # fmt: skip
 #: Something that concerns no device.
-NOBODY: Final = np.zeros(0, dtype=np.int64)
+NO_DEVICES: Final = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ class Happening:
         }
 
 
-def tell_nobody(happening: Happening) -> None:
+def no_op(happening: Happening) -> None:
     """A listener that keeps nothing."""
 
 
@@ -222,15 +222,15 @@ class Happenings:
     :param tell: is told each thing that happens, in order.
     """
 
-    def __init__(self, roster: Roster, tell: Callable[[Happening], None] = tell_nobody) -> None:
+    def __init__(self, roster: Roster, tell: Callable[[Happening], None] = no_op) -> None:
         self._roster = roster
         self._tell = tell
-        self._recent: Recent[Happening] = Recent(MOST_KEPT, _MOST_DEVICES, _MOST_WORDS)
+        self._recent: Recent[Happening] = Recent(MAX_KEPT, _MAX_DEVICES, _MAX_WORDS)
         #: Words for units that were told of lately: what becomes of faults often concerns the same again.
         self._worded: dict[bytes, str] = {}
         self._since = {name: np.zeros(roster.parts.unit_count, dtype=np.int64) for name in (*_FLAGS, *_VALUES)}
 
-    def move(self, roster: Roster, moves: Carriage, tick: int) -> None:
+    def move(self, roster: Roster, moves: Reindex, tick: int) -> None:
         """The units (devices and parts) have new places; those that have come are as they are since ``tick``."""
         self._roster = roster
         self._worded.clear()
@@ -250,7 +250,7 @@ class Happenings:
         """The tick in which a flag of a unit, or a code that it reports, became what it is."""
         return int(self._since[name][device])
 
-    def note(self, happening: Happening, devices: Positions = NOBODY) -> None:
+    def note(self, happening: Happening, devices: Positions = NO_DEVICES) -> None:
         """Something has happened.
 
         :param devices: positions of the units that it concerns.
@@ -312,14 +312,14 @@ class Happenings:
         """Words for all of some units."""
         key = devices.tobytes()
         if key not in self._worded:
-            if len(self._worded) == _MOST_WORDED:
+            if len(self._worded) == _MAX_WORDED:
                 self._worded.clear()
             self._worded[key] = ",".join(words_of(self._roster, devices))
         return self._worded[key]
 
     def names(self, devices: NDArray[np.int64]) -> str:
         """The names of devices; of many the first, and how many more there are."""
-        names = [self._roster.unit_name(device) for device in devices[:_MOST_NAMED].tolist()]
+        names = [self._roster.unit_name(device) for device in devices[:_MAX_NAMED].tolist()]
         more = len(devices) - len(names)
         return ", ".join(names) + (f" and {more} more" if more else "")
 
@@ -340,8 +340,8 @@ def happening_of(stamped: Stamped, seconds: float) -> Happening:
             kind, scope, text = "clear", fault_id, "cleared"
         case ChangeClock(_, _, reason):
             kind, scope, text = "clock", "clock", reason
-        case Reload(machinery, _):
-            kind, scope, text = "reload", "fleet", machinery.roster.summary
+        case Reload(compiled, _):
+            kind, scope, text = "reload", "fleet", compiled.roster.summary
     return Happening(stamped.tick, seconds, kind, scope, f"event {stamped.sequence}", text[:_LONGEST_TEXT])
 
 

@@ -1,4 +1,4 @@
-"""The levels of a fleet's states (:mod:`fakedev.sim.entities.state`): the one place where they are made, a tick from the last.
+"""The levels of a fleet's states (:mod:`fakedev.sim.entities.state`): the one place where they are made.
 
 Whoever adds a level of entities adds it to each of these functions.
 """
@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from fakedev.sim.compiled import Machinery
+from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.entities.carry_over import Moves
 from fakedev.sim.entities.state import Level
 from fakedev.sim.faults.tick import FaultTick
@@ -40,16 +40,16 @@ _HELD: Final = "held"
 _NO_PARTS: Final = Level(0, {}, {})
 
 
-def first_levels(machinery: Machinery, demand: Demand) -> Levels:
+def first_levels(compiled: CompiledFleet, demand: Demand) -> Levels:
     """The levels of the first instant.
 
     :param demand: what the workloads ask of all units in it.
     """
-    return next_levels(machinery, None, demand, 0.0, None, LinkHistory(machinery.roster.links))
+    return next_levels(compiled, None, demand, 0.0, None, LinkHistory(compiled.roster.links))
 
 
 def next_levels(
-    machinery: Machinery,
+    compiled: CompiledFleet,
     past: Levels | None,
     demand: Demand,
     tick_seconds: float,
@@ -63,7 +63,7 @@ def next_levels(
     :param faults: what faults do in it; None: there are none.
     :param links: what has happened to the links, in this tick too.
     """
-    relations, of_parts, parts = machinery.relations, machinery.part_relations, machinery.roster.parts
+    relations, of_parts, parts = compiled.relations, compiled.part_relations, compiled.roster.parts
     of_devices = None if faults is None else faults.of_devices()
     before = None if past is None else past[DEVICE]
     if of_parts is None:
@@ -76,22 +76,24 @@ def next_levels(
     return _all(parts, devices, shown, links)
 
 
-def moved_levels(machinery: Machinery, past: Levels, before: Machinery, moves: Moves, created_seconds: float) -> Levels:
+def moved_levels(
+    compiled: CompiledFleet, past: Levels, before: CompiledFleet, moves: Moves, created_seconds: float
+) -> Levels:
     """The levels of a fleet that goes over to another configuration: what lives on shows what it showed.
 
     :param past: what was shown last, of the fleet before.
     :param before: what that was made of.
     :param created_seconds: when those came that are new, in seconds since 1970.
     """
-    idle = machinery.idle
+    idle = compiled.idle
     created = np.full(idle.count, created_seconds)
     fresh = Level(idle.count, {**idle.arrays, "created_seconds": created}, idle.present)
     devices = moves.level(past[DEVICE], before.quantities, fresh)
-    links = moved(link_history(past), past[DEVICE], machinery.roster.links, moves)
-    if machinery.part_relations is None:
-        return _all(machinery.roster.parts, devices, _NO_PARTS, links)
-    parts = machinery.part_relations.moved_level(past[PART], moves.parts, devices)
-    return _all(machinery.roster.parts, devices, parts, links)
+    links = moved(link_history(past), past[DEVICE], compiled.roster.links, moves)
+    if compiled.part_relations is None:
+        return _all(compiled.roster.parts, devices, _NO_PARTS, links)
+    parts = compiled.part_relations.moved_level(past[PART], moves.parts, devices)
+    return _all(compiled.roster.parts, devices, parts, links)
 
 
 def shown_levels(parts: Parts, units: Level, levels: Levels) -> Levels:

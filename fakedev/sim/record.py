@@ -12,7 +12,7 @@ from typing import Final
 
 import orjson
 
-from fakedev.sim.compiled import Machinery
+from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.events import Stamped, event_from_fields, event_to_fields, no_reload
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.workloads.workload import Verdict
@@ -33,11 +33,11 @@ def event_line(stamped: Stamped) -> bytes:
 
 
 def read_record(
-    text: bytes, machinery_of: Callable[[RecordHead], Machinery] = no_reload
+    text: bytes, compile_fleet: Callable[[RecordHead], CompiledFleet] = no_reload
 ) -> tuple[RecordHead, list[Stamped]]:
     """A record's head and events.
 
-    :param machinery_of: makes what a reload went over to, from what it was read from.
+    :param compile_fleet: makes what a reload went over to, from what it was read from.
     :raises Refused: naming the line that is no part of a record.
     """
     lines = text.splitlines()
@@ -54,7 +54,7 @@ def read_record(
     for number, line in enumerate(lines[1:], 2):
         fields = _fields(number, line)
         try:
-            stamped = event_from_fields(fields, machinery_of)
+            stamped = event_from_fields(fields, compile_fleet)
         except Refused as refusal:
             raise Refused(refusal.code, f"line {number}: {refusal.text}", refusal.where) from None
         if events and (stamped.tick < events[-1].tick or stamped.sequence != events[-1].sequence + 1):

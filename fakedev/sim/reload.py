@@ -7,7 +7,7 @@ from collections.abc import Collection
 import numpy as np
 from numpy.typing import NDArray
 
-from fakedev.sim.compiled import Machinery
+from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.workloads.ownership import Chosen
 from fakedev.sim.workloads.running import Workloads
@@ -16,7 +16,7 @@ from fakedev.spec.errors import Refused
 from fakedev.spec.fleet import FleetSpec
 
 
-def check_can_go_over(now: FleetSpec, coming: Machinery) -> None:
+def check_can_reload(now: FleetSpec, coming: CompiledFleet) -> None:
     """Whether a fleet can become another.
 
     :raises Refused: when its history could not go on, or a workload of the configuration cannot run.
@@ -42,7 +42,7 @@ def without_base(
     return [workload.verdict(0, reason) for workload in running]
 
 
-def without_places(workloads: Workloads, coming: Machinery, ids: Collection[str]) -> list[str]:
+def without_places(workloads: Workloads, coming: CompiledFleet, ids: Collection[str]) -> list[str]:
     """Those of the configuration's running workloads that a shard has no device of any more."""
     if coming.spec.shard is None:
         return []
@@ -67,7 +67,7 @@ def without_devices(
     ]
 
 
-def choose_devices(workloads: Workloads, coming: Machinery, base: Collection[str]) -> list[Chosen]:
+def choose_devices(workloads: Workloads, coming: CompiledFleet, base: Collection[str]) -> list[Chosen]:
     """Give running workloads of the configuration all devices that their words name now.
 
     :param base: the ids of those of the configuration.

@@ -157,13 +157,13 @@ class ChurnKind:
     :param workload: what they all are, but for devices, pod and how long they last.
     :param weight: how often it comes, beside the other kinds.
     :param counts: how many devices it wants: one of these.
-    :param least_seconds, most_seconds: how long it lasts; as often under as over the geometric mean of the two.
+    :param min_seconds, max_seconds: how long it lasts; as often under as over the geometric mean of the two.
     :param is_job: pods are named as those of a job, each of its own; else as those of one deployment.
     """
 
     workload: WorkloadSpec
-    least_seconds: float
-    most_seconds: float
+    min_seconds: float
+    max_seconds: float
     weight: float = 1.0
     counts: tuple[int, ...] = (1,)
     is_job: bool = False

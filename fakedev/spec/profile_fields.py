@@ -14,7 +14,7 @@ from fakedev.spec.value_functions import Value, is_call, made, parse_call, parse
 from fakedev.spec.value_units import LOAD, SHARE, TRAFFIC, Unit
 
 #: Metrics that one workload may bring.
-MOST_METRICS: Final = 64
+MAX_METRICS: Final = 64
 #: Behind the name of a metric: only where devices have it.
 OPTIONAL: Final = "?"
 
@@ -38,8 +38,8 @@ def uses_from(value: object) -> tuple[MetricUse, ...]:
     """
     if value is None:
         return ()
-    if not isinstance(value, Mapping) or len(value) > MOST_METRICS:
-        raise ValueError(f"must be at most {MOST_METRICS} metrics, each with a profile")
+    if not isinstance(value, Mapping) or len(value) > MAX_METRICS:
+        raise ValueError(f"must be at most {MAX_METRICS} metrics, each with a profile")
     uses: dict[str, MetricUse] = {}
     for name, profile in value.items():
         if not isinstance(name, str):

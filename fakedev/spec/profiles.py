@@ -23,7 +23,7 @@ from fakedev.spec.value_functions import (
 from fakedev.spec.value_units import LOAD, Unit
 
 #: Activities a workload may have; each value of ``steps`` counts as one.
-MOST_ACTIVITIES: Final = 10_000
+MAX_ACTIVITIES: Final = 10_000
 
 
 def parse_profile(text: str, unit: Unit = LOAD) -> tuple[Activity, ...]:
@@ -56,8 +56,8 @@ def checked_profile(activities: Sequence[tuple[Value, float, float]], unit: Unit
     if not activities:
         raise ValueError("a profile needs at least one activity")
     count = sum(_segments(value) for value, _, _ in activities)
-    if count > MOST_ACTIVITIES:
-        raise ValueError(f"{count} activities are too many: at most {MOST_ACTIVITIES}")
+    if count > MAX_ACTIVITIES:
+        raise ValueError(f"{count} activities are too many: at most {MAX_ACTIVITIES}")
     checked = []
     for position, (value, fluctuation, seconds) in enumerate(activities, 1):
         reason = _fault(value, fluctuation, seconds, unit, last=position == len(activities))

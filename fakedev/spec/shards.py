@@ -21,7 +21,7 @@ def entity_key(*names: str) -> int:
     return int.from_bytes(digest.digest(), "little")
 
 #: Shards that a fleet may have.
-MOST_SHARDS: Final = 10_000
+MAX_SHARDS: Final = 10_000
 _SHARD: Final = re.compile(r"(\d{1,5})/(\d{1,5})", re.ASCII)
 #: A host's name up to its last number, that, and the rest.
 _NUMBERED: Final = re.compile(r"(.*?)([0-9]+)([^0-9]*)", re.DOTALL)
@@ -63,8 +63,8 @@ def parse_shard(text: str) -> Shard:
     if not found:
         raise ValueError(f"{text[:60]!r} is no shard: give its number, from 0, and how many there are, as 0/3")
     shard = Shard(int(found[1]), int(found[2]))
-    if not 1 <= shard.count <= MOST_SHARDS:
-        raise ValueError(f"{text!r}: there are 1 to {MOST_SHARDS} shards")
+    if not 1 <= shard.count <= MAX_SHARDS:
+        raise ValueError(f"{text!r}: there are 1 to {MAX_SHARDS} shards")
     if shard.number >= shard.count:
         raise ValueError(f"{text!r}: shards are counted from 0, and the last of {shard.count} is {shard.count - 1}")
     return shard

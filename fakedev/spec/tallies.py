@@ -29,7 +29,7 @@ HEALTH: Final = (
 #: Whether a board reaches another of its node over links: 1 or 0.
 PEERS: Final = "peer_reached"
 #: Samples that a window may have.
-MOST_SAMPLES: Final = 3600
+MAX_SAMPLES: Final = 3600
 
 _NAME: Final = re.compile(r"(?P<base>\w+?)(?:_within_(?P<within>[0-9.]+)s)?(?:_every_(?P<every>[0-9.]+)s)?")
 

@@ -14,7 +14,7 @@ _SIZE_UNITS: Final = {
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
 #: Longer texts are no duration: looking for its parts in one would take time that grows with the square.
-_MOST_CHARACTERS: Final = 64
+_MAX_CHARACTERS: Final = 64
 LONGEST_SECONDS: Final = 1e10  # some 300 years: beyond it a float loses the milliseconds
 
 
@@ -26,7 +26,7 @@ def parse_duration(text: str) -> float:
     stripped = text.strip()
     if stripped == "0":
         return 0.0
-    parts = _PART.findall(stripped) if len(stripped) <= _MOST_CHARACTERS else []
+    parts = _PART.findall(stripped) if len(stripped) <= _MAX_CHARACTERS else []
     if not parts or "".join(number + unit for number, unit in parts) != stripped:
         raise ValueError(f"{text!r} is no duration: give a number with ms, s, m, h or d, as 250ms or 1h30m")
     seconds = sum(float(number) * _DURATION_UNITS[unit] for number, unit in parts)

@@ -38,7 +38,7 @@ from fakedev.spec.units import parse_duration
 SHORTEST_SECONDS: Final = 1e-6
 LONGEST_SECONDS: Final = 1e10
 #: Values of one ``steps``.
-MOST_STEPS: Final = 10_000
+MAX_STEPS: Final = 10_000
 _CALL: Final = re.compile(r"([A-Za-z][A-Za-z-]*)\s*\((.*)\)", re.DOTALL)
 _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
@@ -157,7 +157,7 @@ def made(name: str, arguments: Sequence[object], parse_value: Callable[[str], fl
         raise ValueError(f"no value function {name[:100]!r}{hint}")
     form = FORMS[name]
     least = len(form.parameters) - len(form.defaults)
-    if not least <= len(arguments) <= (MOST_STEPS if form.is_list else len(form.parameters)):
+    if not least <= len(arguments) <= (MAX_STEPS if form.is_list else len(form.parameters)):
         raise ValueError(f"{name} is written {form.usage}: {len(arguments)} values do not fit")
     numbers = []
     for kind, argument in zip(_parameters(name, len(arguments)), arguments, strict=False):

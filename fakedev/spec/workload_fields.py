@@ -22,9 +22,9 @@ FIELDS: Final = (
     "faults",
 )  # fmt: skip
 _LONGEST_TEXT: Final = 1024
-_MOST_LIMITS: Final = 64
+_MAX_LIMITS: Final = 64
 #: Faults that one workload may bring.
-MOST_FAULTS_BROUGHT: Final = 32
+MAX_FAULTS_BROUGHT: Final = 32
 _MEASURED: Final = {"measured-frequency": "measured_frequency_mhz", "measured-capability": "measured_capability"}
 
 
@@ -136,8 +136,8 @@ def _faults(value: object) -> tuple[Mapping[str, object], ...]:
         return ()
     if isinstance(value, str):
         value = [{"kind": kind.strip()} for kind in value.split(",")]
-    if not isinstance(value, list | tuple) or len(value) > MOST_FAULTS_BROUGHT:
-        raise FieldError("faults", f"must be kinds of faults, or a list of at most {MOST_FAULTS_BROUGHT} faults")
+    if not isinstance(value, list | tuple) or len(value) > MAX_FAULTS_BROUGHT:
+        raise FieldError("faults", f"must be kinds of faults, or a list of at most {MAX_FAULTS_BROUGHT} faults")
     for position, fault in enumerate(value, 1):
         if not isinstance(fault, Mapping) or not all(isinstance(key, str) for key in fault):
             raise FieldError("faults", f'fault {position}: must be an object, as {{"kind": "hang"}}')
@@ -169,8 +169,8 @@ def _is_work(value: str) -> bool:
 def _limits(value: object) -> tuple[tuple[str, float], ...]:
     if value is None:
         return ()
-    if not isinstance(value, Mapping) or len(value) > _MOST_LIMITS:
-        raise FieldError("limits", f"must be at most {_MOST_LIMITS} metrics, each with a number")
+    if not isinstance(value, Mapping) or len(value) > _MAX_LIMITS:
+        raise FieldError("limits", f"must be at most {_MAX_LIMITS} metrics, each with a number")
     return tuple(_limit(metric, limit) for metric, limit in value.items())
 
 

@@ -12,9 +12,9 @@ from fakedev.tester.rate_curve import constant
 #: How long a place of the closed model pauses after a request that was refused or got lost, lest it spins.
 REFUSED_PAUSE_SECONDS: Final = 0.1
 #: Requests that may be started, or taken back, in one go: about 10 ms of work where each has a connection.
-MOST_AT_ONCE: Final = 50
+MAX_AT_ONCE: Final = 50
 #: Arrivals looked at in one call: after a standstill there may be millions.
-_MOST_LOOKED_AT: Final = 2_000
+_MAX_LOOKED_AT: Final = 2_000
 
 
 class Pacer(Protocol):
@@ -26,7 +26,7 @@ class Pacer(Protocol):
     dropped: int = 0
 
     def due(self, now: float, running: int, can_start: bool) -> list[float]:
-        """The intended start of each request that is to start now; when there are MOST_AT_ONCE, there may be more.
+        """The intended start of each request that is to start now; when there are MAX_AT_ONCE, there may be more.
 
         :param running: requests under way.
         :param can_start: whether there is a connection to start them on.
@@ -76,7 +76,7 @@ class ClosedPacer(Pacer):
         if not can_start:
             return []
         places = self.parallel - running - len(self._resting) - len(self._paused)
-        return [now] * max(0, min(places, MOST_AT_ONCE))
+        return [now] * max(0, min(places, MAX_AT_ONCE))
 
     def next_due(self, now: float, running: int) -> float | None:
         """See Pacer."""
@@ -133,16 +133,16 @@ class OpenPacer(Pacer):
 
     def due(self, now: float, running: int, can_start: bool) -> list[float]:
         """See Pacer."""
-        for _ in range(_MOST_LOOKED_AT):
+        for _ in range(_MAX_LOOKED_AT):
             if self._next is None or self._next > now:
                 break
-            if len(self._waiting) < self._load.most_waiting:
+            if len(self._waiting) < self._load.max_waiting:
                 self._waiting.append(self._next)
             else:
                 self.dropped += 1
             self._advance()
-        room = self._load.most_outstanding - running if can_start else 0
-        return [self._waiting.popleft() for _ in range(max(0, min(room, len(self._waiting), MOST_AT_ONCE)))]
+        room = self._load.max_outstanding - running if can_start else 0
+        return [self._waiting.popleft() for _ in range(max(0, min(room, len(self._waiting), MAX_AT_ONCE)))]
 
     def next_due(self, now: float, running: int) -> float | None:
         """See Pacer."""

@@ -58,12 +58,12 @@ class ClosedLoad:
     """So many requests at once, whatever time they take: the next begins when one has ended.
 
     :param parallel: at the start.
-    :param most_parallel: as far as it may be raised.
+    :param max_parallel: as far as it may be raised.
     :param delay_seconds: between the end of a request and the begin of the one after it.
     """
 
     parallel: int = 1
-    most_parallel: int = 2
+    max_parallel: int = 2
     delay_seconds: float = 0.0
 
 
@@ -73,16 +73,16 @@ class OpenLoad:
 
     :param curve: the rate over time.
     :param listed_seconds: arrivals given one by one, in place of a curve; rising.
-    :param most_outstanding: requests under way at once; further arrivals wait.
-    :param most_waiting: arrivals that wait; further ones are dropped, and counted.
+    :param max_outstanding: requests under way at once; further arrivals wait.
+    :param max_waiting: arrivals that wait; further ones are dropped, and counted.
     """
 
     curve: RateCurve | None = None
     listed_seconds: tuple[float, ...] = ()
     spacing: Spacing = Spacing.EVEN
     seed: int = 1
-    most_outstanding: int = 10_000
-    most_waiting: int = 100_000
+    max_outstanding: int = 10_000
+    max_waiting: int = 100_000
 
     def arrivals(self, name: str) -> Iterator[float]:
         """Seconds after the start of each arrival.

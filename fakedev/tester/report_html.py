@@ -20,7 +20,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 20, 34, 44
 _SPAN_X = _WIDTH - _LEFT - _RIGHT
 _SPAN_Y = _HEIGHT - _TOP - _BOTTOM
 #: Bars of a distribution, at most.
-_MOST_BARS = 60
+_MAX_BARS = 60
 
 #: Styles of what is drawn here, to be put into the page once.
 PLOT_STYLE = """
@@ -81,16 +81,16 @@ def distribution_plot(title: str, histogram: Histogram) -> str:
     low, high = math.log10(values[0][0]), math.log10(values[-1][0])
     if high - low < 0.02:
         low, high = low - 0.05, high + 0.05
-    counts = [0] * _MOST_BARS
+    counts = [0] * _MAX_BARS
     for seconds, count in values:
-        counts[min(_MOST_BARS - 1, int((math.log10(seconds) - low) / (high - low) * _MOST_BARS))] += count
+        counts[min(_MAX_BARS - 1, int((math.log10(seconds) - low) / (high - low) * _MAX_BARS))] += count
     up = nice_scale(max(counts))
     parts = [_frame(title, up, "seconds (logarithmic)")]
     for place in range(7):
         x = _LEFT + _SPAN_X * place / 6
         value = 10 ** (low + (high - low) * place / 6)
         parts.append(f'<text x="{x:.1f}" y="{_HEIGHT - _BOTTOM + 17}" text-anchor="middle">{value:.3g}</text>')
-    width = _SPAN_X / _MOST_BARS
+    width = _SPAN_X / _MAX_BARS
     for place, count in enumerate(counts):
         y = _y(count, up.most)
         box = f'x="{_LEFT + place * width:.1f}" y="{y:.1f}" width="{width - 1:.1f}"'

@@ -21,13 +21,13 @@ from fakedev.workqueue.windowed import WindowedRate
 T = TypeVar("T")
 
 #: How many names are told apart; all further ones share one entry.
-MOST_NAMES: Final = 4096
+MAX_NAMES: Final = 4096
 #: The entry of the names beyond; no peer can choose it, since names are kept without line ends.
 OTHERS: Final = "(others)\n"
 #: Places of all names that there can be.
-ALL: Final = range(MOST_NAMES + 1)
+ALL: Final = range(MAX_NAMES + 1)
 #: How much of a name or text is kept, in characters.
-MOST_CHARACTERS: Final = 200
+MAX_CHARACTERS: Final = 200
 
 
 class ByName(Generic[T]):
@@ -36,9 +36,9 @@ class ByName(Generic[T]):
     :param make: makes the value of a new name.
     """
 
-    def __init__(self, make: Callable[[], T], most_names: int = MOST_NAMES) -> None:
+    def __init__(self, make: Callable[[], T], max_names: int = MAX_NAMES) -> None:
         self._make = make
-        self._most_names = most_names
+        self._max_names = max_names
         self._values: dict[str, T] = {}
 
     def __getitem__(self, name: str) -> T:
@@ -46,7 +46,7 @@ class ByName(Generic[T]):
         if value is not None:
             return value
         name = kept_text(name)
-        if name not in self._values and len(self._values) >= self._most_names:
+        if name not in self._values and len(self._values) >= self._max_names:
             name = OTHERS
         return self._values.setdefault(name, self._make())
 
@@ -68,11 +68,11 @@ class ByName(Generic[T]):
 
 def kept_text(text: str) -> str:
     """A text as it is kept: one line, not too long, nothing that steers a terminal."""
-    shown = "".join(char if char.isprintable() else repr(char)[1:-1] for char in text[:MOST_CHARACTERS])
-    return shown if len(text) <= MOST_CHARACTERS and len(shown) <= MOST_CHARACTERS else shown[:MOST_CHARACTERS] + "..."
+    shown = "".join(char if char.isprintable() else repr(char)[1:-1] for char in text[:MAX_CHARACTERS])
+    return shown if len(text) <= MAX_CHARACTERS and len(shown) <= MAX_CHARACTERS else shown[:MAX_CHARACTERS] + "..."
 
 #: Devices and pods told apart on one node.
-_MOST_PER_NODE: Final = 32
+_MAX_PER_NODE: Final = 32
 
 
 class Count:
@@ -120,8 +120,8 @@ class NodeTally(Tally):
 
     def __init__(self) -> None:
         super().__init__()
-        self.devices = ByName(Count, _MOST_PER_NODE)
-        self.pods = ByName(Count, _MOST_PER_NODE)
+        self.devices = ByName(Count, _MAX_PER_NODE)
+        self.pods = ByName(Count, _MAX_PER_NODE)
 
     def add(self, answer: Answer, error: str) -> None:
         """Count an answer."""
@@ -134,7 +134,7 @@ LATE_SECONDS: Final = 0.01
 #: What is called now, of a rate.
 NOW_SECONDS: Final = 10.0
 #: Error texts that are told apart.
-MOST_ERRORS: Final = 100
+MAX_ERRORS: Final = 100
 #: The parts of a request's time, by the words that all outputs use.
 PARTS: Final = ("wait", "run", "communication", "total", "late")
 #: Ends that a backend has answered: only their times mean something.
@@ -190,7 +190,7 @@ class Statistics:
         self.nodes = ByName(NodeTally)
         self.devices = ByName(Tally)
         self.pods = ByName(Tally)
-        self.errors = ByName(Count, MOST_ERRORS)
+        self.errors = ByName(Count, MAX_ERRORS)
         self.timeline = Timeline(now)
         self._recent = WindowedRate(NOW_SECONDS, now)
 

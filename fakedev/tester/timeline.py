@@ -9,7 +9,7 @@ from typing import Final
 from fakedev.tester.quantiles import COARSE, Histogram
 
 #: Steps that are kept, an even number; when there are more, each two become one.
-MOST_STEPS: Final = 240
+MAX_STEPS: Final = 240
 _FIRST_STEP_SECONDS: Final = 1.0
 
 
@@ -50,7 +50,7 @@ class Timeline:
     def at(self, now: float) -> Step:
         """The step of this time, to be counted in."""
         place = int((now - self._begin) / self.step_seconds)
-        while place >= MOST_STEPS:
+        while place >= MAX_STEPS:
             self._halve()
             place = int((now - self._begin) / self.step_seconds)
         step = self._steps.get(place)

@@ -162,7 +162,7 @@ def _exit_code(value: object) -> int:
 T = TypeVar("T")
 
 _BUSY: Final = b"error busy"
-_MOST_LINE_BYTES: Final = 4096
+_MAX_LINE_BYTES: Final = 4096
 _SHOWN_BYTES: Final = 200
 
 
@@ -195,7 +195,7 @@ class BareReader(Generic[T]):
         """Words come from a frontend that has too many connections, before it knows in which way it is asked."""
         self._words += data
         line, newline, _ = self._words.partition(b"\n")
-        if not newline and len(line) <= _MOST_LINE_BYTES:
+        if not newline and len(line) <= _MAX_LINE_BYTES:
             return
         text = line[:_SHOWN_BYTES].decode("utf-8", "replace").strip()
         if line.startswith(_BUSY):
@@ -244,7 +244,7 @@ def go_texts(texts: Iterable[str]) -> str:
     return f"[\n{entries}\n\t]" if entries else "[]"
 
 #: What the original programs read of a message, in one go.
-MOST_BARE_BYTES: Final = 1024
+MAX_BARE_BYTES: Final = 1024
 
 #: Work that is sure to fit, so that nobody need write it to know: its frame takes less than 120 bytes, each argument
 #: 6 bytes, and a character 6 at most, as an escape.
@@ -279,7 +279,7 @@ def fits_bare_work(arguments: Sequence[str], limit_seconds: float) -> bool:
     """Whether the original's backend can read this work."""
     if len(arguments) <= _SURELY_FITTING_ARGUMENTS and len("".join(arguments)) <= _SURELY_FITTING_CHARACTERS:
         return True
-    return len(encode_bare_work(arguments, limit_seconds)) <= MOST_BARE_BYTES
+    return len(encode_bare_work(arguments, limit_seconds)) <= MAX_BARE_BYTES
 
 
 def encode_bare_no_work(error: str, empty: bool = False) -> bytes:
@@ -288,8 +288,8 @@ def encode_bare_no_work(error: str, empty: bool = False) -> bytes:
     :param empty: whether there is none just now; else the request was at fault.
     """
     text = error
-    while len(message := _work(BareWork(error=text, empty=empty))) > MOST_BARE_BYTES:
-        text = _cut(text, len(message) - MOST_BARE_BYTES)
+    while len(message := _work(BareWork(error=text, empty=empty))) > MAX_BARE_BYTES:
+        text = _cut(text, len(message) - MAX_BARE_BYTES)
     return message
 
 
@@ -326,10 +326,10 @@ def _fitting(result: BareResult, *more: tuple[str, str]) -> bytes:
         ("Retcode", str(result.exit_code)),
     )
     message = _encoded(*_quoted(texts), *numbers)
-    if len(message) > MOST_BARE_BYTES:
+    if len(message) > MAX_BARE_BYTES:
         texts.update({name: texts[name][:_NAME_CHARACTERS] for name in _NAMES})
         message = _encoded(*_quoted(texts), *numbers)
-    while (over := len(message) - MOST_BARE_BYTES) > 0:
+    while (over := len(message) - MAX_BARE_BYTES) > 0:
         name = "Error" if texts["Error"] else max(_NAMES, key=lambda name: len(texts[name]))
         texts[name] = _cut(texts[name], over)
         message = _encoded(*_quoted(texts), *numbers)
@@ -342,7 +342,7 @@ def _quoted(texts: Mapping[str, str]) -> list[tuple[str, str]]:
 
 def _cut(text: str, over: int) -> str:
     """The beginning of a text, so that what is written of it gets shorter by so many bytes; dots show the cut."""
-    end = min(len(text), MOST_BARE_BYTES)
+    end = min(len(text), MAX_BARE_BYTES)
     gained = _written_bytes(text[end:]) - len(_DOTS)
     while end and gained < over:
         end -= 1

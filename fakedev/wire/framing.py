@@ -14,7 +14,7 @@ from fakedev.wire.errors import ProtocolError
 from fakedev.wire.json_scan import has_top_level_key
 
 #: Bytes that a message may have.
-MOST_BYTES: Final = 65536
+MAX_BYTES: Final = 65536
 BLANKS: Final = b" \t\r\n"
 
 _OUTSIDE: Final = re.compile(rb'["{}]')
@@ -66,8 +66,8 @@ class BraceScanner:
 class ObjectReader:
     """Cuts objects that follow each other, with or without white space between, out of a stream."""
 
-    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
-        self._most_bytes = most_bytes
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        self._max_bytes = max_bytes
         self._scanner = BraceScanner()
         self._parts: list[bytes] = []
         self._size = 0
@@ -80,7 +80,7 @@ class ObjectReader:
     @property
     def incomplete(self) -> bytes:
         """What has come of an object that is not complete, as far as it may be long."""
-        return b"".join(self._parts)[: self._most_bytes]
+        return b"".join(self._parts)[: self._max_bytes]
 
     def feed(self, data: bytes) -> tuple[bytes | None, bytes]:
         """The object that these bytes complete, and the bytes after it; (None, empty) when none is complete.
@@ -98,8 +98,8 @@ class ObjectReader:
         end = self._scanner.scan(data, start)
         self._parts.append(data[start : len(data) if end < 0 else end])
         self._size += len(self._parts[-1])
-        if self._size > self._most_bytes:
-            raise ProtocolError("too-long", f"an object is at most {self._most_bytes} bytes", fatal=True)
+        if self._size > self._max_bytes:
+            raise ProtocolError("too-long", f"an object is at most {self._max_bytes} bytes", fatal=True)
         if end < 0:
             return None, b""
         complete = b"".join(self._parts)
@@ -107,7 +107,7 @@ class ObjectReader:
         return complete, data[end:]
 
 
-class Way(enum.Enum):
+class Dialect(enum.Enum):
     """The ways in which a peer may speak; it is answered in the same."""
 
     WORDS = "words"
@@ -125,7 +125,7 @@ class Opened:
     :param rest: the bytes after it, not looked at.
     """
 
-    way: Way
+    way: Dialect
     message: bytes
     rest: bytes
 
@@ -133,8 +133,8 @@ class Opened:
 class Opening:
     """Reads a connection until it is clear which way it goes; content alone decides."""
 
-    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
-        self._objects = ObjectReader(most_bytes)
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        self._objects = ObjectReader(max_bytes)
 
     @property
     def begun(self) -> bool:
@@ -151,14 +151,14 @@ class Opening:
             if not data:
                 return None
             if not data.startswith(b"{"):
-                return Opened(Way.WORDS, b"", data)
+                return Opened(Dialect.WORDS, b"", data)
         message, rest = self._objects.feed(data)
         if message is None:
             return None
-        return Opened(Way.JSON_LINES if has_top_level_key(message, "op") else Way.BARE, message, rest)
+        return Opened(Dialect.JSON_LINES if has_top_level_key(message, "op") else Dialect.BARE, message, rest)
 
-    def likely_way(self) -> Way:
+    def likely_way(self) -> Dialect:
         """The way in which to answer a peer whose first message did not become complete."""
         if not self._objects.begun:
-            return Way.WORDS
-        return Way.JSON_LINES if has_top_level_key(self._objects.incomplete, "op") else Way.BARE
+            return Dialect.WORDS
+        return Dialect.JSON_LINES if has_top_level_key(self._objects.incomplete, "op") else Dialect.BARE

@@ -14,7 +14,7 @@ from fakedev.wire.errors import ProtocolError, error_in_words
 from fakedev.wire.strict_json import load_object
 
 #: Bytes that a line of the frontend may have: an error of 64 KiB may be written in escapes, six bytes for one.
-MOST_LINE_BYTES: Final = 1 << 20
+MAX_LINE_BYTES: Final = 1 << 20
 
 
 class Accepted(NamedTuple):
@@ -131,7 +131,7 @@ def _seconds(fields: dict[str, object], name: str) -> float:
     return max(0.0, float(value))
 
 #: Bytes that an answer may have: a job of 64 KiB may be written in escapes, six bytes for one.
-MOST_ANSWER_BYTES: Final = 1 << 20
+MAX_ANSWER_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True)

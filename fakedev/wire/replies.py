@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import orjson
 
 from fakedev.wire.errors import ProtocolError
-from fakedev.wire.framing import Way
+from fakedev.wire.framing import Dialect
 
 _EXCERPT_BYTES = 400
 _SHORT_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -40,9 +40,9 @@ class News:
     data: Mapping[str, object]
 
 
-def encode_reply(reply: Reply, way: Way, request_id: str | int | None = None) -> bytes:
+def encode_reply(reply: Reply, way: Dialect, request_id: str | int | None = None) -> bytes:
     """A good answer in words or JSON lines."""
-    if way is Way.JSON_LINES:
+    if way is Dialect.JSON_LINES:
         data = reply.data if reply.data is not None else _data(reply)
         return _json_line({"ok": True, **data} if request_id is None else {"id": request_id, "ok": True, **data})
     if reply.lines is None:
@@ -50,17 +50,17 @@ def encode_reply(reply: Reply, way: Way, request_id: str | int | None = None) ->
     return _line(f"ok {len(reply.lines)} lines") + b"".join(_line(line) for line in reply.lines)
 
 
-def encode_error(error: ProtocolError, way: Way, request_id: str | int | None = None) -> bytes:
+def encode_error(error: ProtocolError, way: Dialect, request_id: str | int | None = None) -> bytes:
     """An error in words or JSON lines."""
-    if way is Way.JSON_LINES:
+    if way is Dialect.JSON_LINES:
         fault = {"code": error.code, "message": error.text}
         return _json_line({**_identified(request_id), "ok": False, "error": fault})
     return _line(f"error {error.code} {error.text}")
 
 
-def encode_news(news: News, way: Way) -> bytes:
+def encode_news(news: News, way: Dialect) -> bytes:
     """News in words or JSON lines."""
-    return _json_line(news.data) if way is Way.JSON_LINES else _line(news.text)
+    return _json_line(news.data) if way is Dialect.JSON_LINES else _line(news.text)
 
 
 def bare_digit(code: int) -> bytes:

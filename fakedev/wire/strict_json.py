@@ -12,7 +12,7 @@ from fakedev.wire.errors import ProtocolError
 from fakedev.wire.json_scan import is_deeper_than
 
 #: Levels to which objects and arrays may be nested.
-MOST_LEVELS: Final = 64
+MAX_LEVELS: Final = 64
 
 _KINDS: Final[dict[type, str]] = {
     bool: "true or false", int: "a number", float: "a number", str: "a text", list: "a list", dict: "an object",
@@ -23,7 +23,7 @@ def load_object(data: bytes, *, last_one_counts: bool = False) -> dict[str, obje
     """The object that the bytes hold.
 
     Not taken are NaN, infinities, numbers past a float, texts with half a surrogate pair (they cannot be
-    written again), nesting beyond MOST_LEVELS, and keys given twice. Integers over 64 bits become floats.
+    written again), nesting beyond MAX_LEVELS, and keys given twice. Integers over 64 bits become floats.
 
     :param last_one_counts: take keys that are given twice, as Go does: the last one counts.
     :raises ProtocolError: ``bad-argument``, saying what is wrong and where.
@@ -49,7 +49,7 @@ def _load_plain(data: bytes) -> dict[str, object] | None:
     counted how many there are: each has a colon, and as a rule nothing else does. It makes floats of integers over 64
     bits, which nobody wants as they are.
     """
-    if data.count(b"[") >= MOST_LEVELS - 1:  # an object without keys may be in them
+    if data.count(b"[") >= MAX_LEVELS - 1:  # an object without keys may be in them
         return None
     try:
         value = orjson.loads(data)
@@ -71,8 +71,8 @@ def _has_no_key_twice(data: bytes, keys: int) -> bool:
 
 
 def _load(data: bytes, *, last_one_counts: bool) -> object:
-    if is_deeper_than(data, MOST_LEVELS):
-        raise ProtocolError("bad-argument", f"JSON nested deeper than {MOST_LEVELS} levels")
+    if is_deeper_than(data, MAX_LEVELS):
+        raise ProtocolError("bad-argument", f"JSON nested deeper than {MAX_LEVELS} levels")
     try:
         value: object = json.loads(
             data.decode("utf-8"),

@@ -14,18 +14,18 @@ from fakedev.workqueue.spec import Refused
 JOB_BYTES: Final = 512
 ARGUMENT_BYTES: Final = 64
 #: Requests that one client may have open, and jobs that one worker may hold: what is done at once when it leaves.
-MOST_A_PARTY: Final = 4096
+MAX_PER_OWNER: Final = 4096
 
 
 class Admission:
     """Says no, in words.
 
-    :ivar most_bytes: of requests that wait or run, in all queues together.
+    :ivar max_bytes: of requests that wait or run, in all queues together.
     :ivar closed: why no request is taken in any more; None while some are.
     """
 
-    def __init__(self, most_bytes: int, queues: Mapping[str, Queue], ledger: Ledger) -> None:
-        self.most_bytes = most_bytes
+    def __init__(self, max_bytes: int, queues: Mapping[str, Queue], ledger: Ledger) -> None:
+        self.max_bytes = max_bytes
         self._queues = queues
         self._ledger = ledger
         self.closed: str | None = None
@@ -66,18 +66,18 @@ class Admission:
         self.check_open(queue)
         if queue.is_full:
             raise Refused("full", f"Queue '{queue.spec.name}' is full: {queue.waiting.count} requests wait")
-        if self._ledger.bytes + size_bytes > self.most_bytes:
-            raise Refused("full", f"The memory for requests is full: {self.most_bytes} bytes")
-        if client is not None and self._ledger.requests.count(client) >= MOST_A_PARTY:
-            raise Refused("full", f"{MOST_A_PARTY} requests of this connection are open")
+        if self._ledger.bytes + size_bytes > self.max_bytes:
+            raise Refused("full", f"The memory for requests is full: {self.max_bytes} bytes")
+        if client is not None and self._ledger.requests.count(client) >= MAX_PER_OWNER:
+            raise Refused("full", f"{MAX_PER_OWNER} requests of this connection are open")
 
     def check_hands(self, worker: Worker) -> None:
         """Whether a worker may have another job.
 
         :raises Refused: ``full``.
         """
-        if self._ledger.held.count(worker) + self._ledger.waits.count(worker) >= MOST_A_PARTY:
-            raise Refused("full", f"This connection holds {MOST_A_PARTY} jobs")
+        if self._ledger.held.count(worker) + self._ledger.waits.count(worker) >= MAX_PER_OWNER:
+            raise Refused("full", f"This connection holds {MAX_PER_OWNER} jobs")
 
 
 def no_job(job_id: int) -> Refused:

@@ -19,9 +19,9 @@ PLACEHOLDER: Final = "FILENAME"
 #: In place of a command: wait for as many seconds as the first argument says.
 SLEEP: Final = "sleep"
 #: Bytes of one argument that Linux passes to a program, its closing NUL included.
-MOST_ARGUMENT_BYTES: Final = 131072
+MAX_ARGUMENT_BYTES: Final = 131072
 #: Bytes of all arguments: well below what Linux passes with the usual stack limit, as the environment needs room too.
-MOST_ARGUMENTS_BYTES: Final = 1 << 20
+MAX_ARGUMENTS_BYTES: Final = 1 << 20
 #: Some 30 years: what lasts longer is a slip.
 LONGEST_SECONDS: Final = 1e9
 
@@ -87,11 +87,11 @@ def _check_passable(words: Sequence[str]) -> None:
             raise RequestFault(f"argument {place}: holds half a surrogate pair") from None
         if "\0" in word:
             raise RequestFault(f"argument {place}: holds a NUL")
-        if size_bytes > MOST_ARGUMENT_BYTES:
-            raise RequestFault(f"argument {place}: {size_bytes} bytes; a program can be given {MOST_ARGUMENT_BYTES}")
+        if size_bytes > MAX_ARGUMENT_BYTES:
+            raise RequestFault(f"argument {place}: {size_bytes} bytes; a program can be given {MAX_ARGUMENT_BYTES}")
         total_bytes += size_bytes
-    if total_bytes > MOST_ARGUMENTS_BYTES:
-        raise RequestFault(f"all arguments: {total_bytes} bytes; a program can be given {MOST_ARGUMENTS_BYTES}")
+    if total_bytes > MAX_ARGUMENTS_BYTES:
+        raise RequestFault(f"all arguments: {total_bytes} bytes; a program can be given {MAX_ARGUMENTS_BYTES}")
 
 #: The first wait before a lost frontend is tried again; each further one is twice as long.
 FIRST_RETRY_SECONDS: Final = 0.1
@@ -134,13 +134,13 @@ class Pace:
     """The steps of one worker of a backend.
 
     :param backoff_seconds: wait n times this after the n-th empty answer in a row; 0: end after the first.
-    :param most_backoff_seconds: the longest of these waits.
+    :param max_backoff_seconds: the longest of these waits.
     :param reconnect_seconds: how long a frontend may stay lost; 0: not at all.
     """
 
-    def __init__(self, backoff_seconds: float, most_backoff_seconds: float, reconnect_seconds: float) -> None:
+    def __init__(self, backoff_seconds: float, max_backoff_seconds: float, reconnect_seconds: float) -> None:
         self._backoff_seconds = backoff_seconds
-        self._most_backoff_seconds = most_backoff_seconds
+        self._max_backoff_seconds = max_backoff_seconds
         self._reconnect_seconds = reconnect_seconds
         self._empty_answers = 0
         self._lost_since: float | None = None
@@ -158,7 +158,7 @@ class Pace:
         self._empty_answers += 1
         if not self._backoff_seconds:
             return End(0, "the queue is empty")
-        return Ask(min(self._empty_answers * self._backoff_seconds, self._most_backoff_seconds))
+        return Ask(min(self._empty_answers * self._backoff_seconds, self._max_backoff_seconds))
 
     def refused(self, text: str) -> Step:
         """The frontend will not serve this backend."""

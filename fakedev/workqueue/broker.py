@@ -6,12 +6,12 @@ from functools import partial
 from itertools import islice
 
 from fakedev.workqueue.admission import JOB_BYTES, Admission, no_job
-from fakedev.workqueue.ends import Fates, QueueControl
+from fakedev.workqueue.ends import JobEnds, QueueControl
 from fakedev.workqueue.job import Answer, Client, Job, Outcome, Report, Worker, answer_to
 from fakedev.workqueue.ledger import Ledger
 from fakedev.workqueue.queue import Queue, QueueSnapshot, Wait
 from fakedev.workqueue.reload import change_queues, check_change
-from fakedev.workqueue.slices import MOST_AT_ONCE, Slices, for_each
+from fakedev.workqueue.slices import MAX_AT_ONCE, Slices, for_each
 from fakedev.workqueue.spec import BrokerSpec, Refused
 from fakedev.workqueue.statistics import QueueStatistics
 
@@ -33,9 +33,9 @@ class Broker:
         self._queues = {queue.name: Queue(queue, QueueStatistics(spec, now)) for queue in spec.queues}
         self._ledger = Ledger(self._queues)
         self._admission = Admission(spec.max_bytes, self._queues, self._ledger)
-        self._fates = Fates(self._queues, self._ledger, self._admission)
+        self._job_ends = JobEnds(self._queues, self._ledger, self._admission)
         self._slices = Slices()
-        self.control = QueueControl(self._ledger, self._admission, self._fates, self._slices)
+        self.control = QueueControl(self._ledger, self._admission, self._job_ends, self._slices)
         self._last_job = 0
         self._last_wait = 0
 
@@ -91,7 +91,7 @@ class Broker:
         for job in jobs:
             self._ledger.disown(job)
             self._queues[job.queue].statistics.client_left()
-        self._slices.begin(for_each(jobs, self._fates.forget), now)
+        self._slices.begin(for_each(jobs, self._job_ends.forget), now)
 
     # Workers
 
@@ -145,24 +145,24 @@ class Broker:
 
         :raises Refused: as for finish().
         """
-        self._fates.give_back(self._held_by(worker, job_id), now)
+        self._job_ends.give_back(self._held_by(worker, job_id), now)
 
     def bury(self, worker: Worker, job_id: int, reason: str, now: float) -> None:
         """The request is lost; the job is kept for kick().
 
         :raises Refused: as for finish().
         """
-        self._fates.bury(self._held_by(worker, job_id), reason or "buried", now)
+        self._job_ends.bury(self._held_by(worker, job_id), reason or "buried", now)
 
     def worker_quits(self, worker: Worker, now: float) -> None:
         """A worker is about to leave in good order: it waits for nothing, and its jobs wait again."""
         self._stop_waits(worker)
-        self._slices.begin(for_each(self._ledger.held.all_of(worker), partial(self._fates.let_go, worker)), now)
+        self._slices.begin(for_each(self._ledger.held.all_of(worker), partial(self._job_ends.let_go, worker)), now)
 
     def worker_left(self, worker: Worker, now: float) -> None:
         """A worker is gone: its jobs wait again where a retry is left, and are lost else."""
         self._stop_waits(worker)
-        self._slices.begin(for_each(self._ledger.held.all_of(worker), partial(self._fates.lose, worker)), now)
+        self._slices.begin(for_each(self._ledger.held.all_of(worker), partial(self._job_ends.lose, worker)), now)
 
     # Buried jobs
 
@@ -198,11 +198,11 @@ class Broker:
         So much at a time: next_deadline() says when there is more.
         """
         self._slices.go_on(now)
-        for _ in range(MOST_AT_ONCE):
+        for _ in range(MAX_AT_ONCE):
             due = self._ledger.deadlines.pop_due(now)
             match due:
                 case Job():
-                    self._fates.time_out(due, now)
+                    self._job_ends.time_out(due, now)
                 case Wait():
                     self._ledger.remove_wait(due)
                     due.worker.nothing(due.queue, due.ticket)
@@ -226,7 +226,7 @@ class Broker:
         change_queues(self._queues, self._ledger, spec, now)
         self.spec = spec
         self.queue_names = tuple(queue.name for queue in spec.queues)
-        self._admission.most_bytes = spec.max_bytes
+        self._admission.max_bytes = spec.max_bytes
 
     # What can be seen
 

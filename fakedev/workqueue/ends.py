@@ -16,7 +16,7 @@ from fakedev.workqueue.slices import Slices, for_each
 from fakedev.workqueue.spec import Refused
 
 
-class Fates:
+class JobEnds:
     """Says what is right for one job; the ledger does it. Those that concern many jobs at once are done in slices."""
 
     def __init__(self, queues: Mapping[str, Queue], ledger: Ledger, admission: Admission) -> None:
@@ -88,10 +88,10 @@ class Fates:
 class QueueControl:
     """Pauses, drains and ends queues; a name that is None means all of them."""
 
-    def __init__(self, ledger: Ledger, admission: Admission, fates: Fates, slices: Slices) -> None:
+    def __init__(self, ledger: Ledger, admission: Admission, job_ends: JobEnds, slices: Slices) -> None:
         self._ledger = ledger
         self._admission = admission
-        self._fates = fates
+        self._job_ends = job_ends
         self._slices = slices
 
     def pause(self, queue: str, until_seconds: float | None) -> None:
@@ -137,10 +137,10 @@ class QueueControl:
         for queue in self._admission.some(None):
             queue.is_paused = True
             self._ledger.deadlines.clear(queue)
-            self._slices.begin(partial(self._fates.end_first, queue, reason), now)
+            self._slices.begin(partial(self._job_ends.end_first, queue, reason), now)
 
     def abandon(self, reason: str, now: float) -> None:
         """End what waits and what runs; nothing is taken in any more."""
         self.close(reason, now)
         for queue in self._admission.some(None):
-            self._slices.begin(for_each(list(queue.running.values()), partial(self._fates.cut_short, reason)), now)
+            self._slices.begin(for_each(list(queue.running.values()), partial(self._job_ends.cut_short, reason)), now)

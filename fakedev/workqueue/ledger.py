@@ -11,22 +11,22 @@ from fakedev.workqueue.deadlines import Deadlines
 from fakedev.workqueue.job import Answer, Client, Job, JobState, Outcome, Worker, answer_without_report
 from fakedev.workqueue.queue import Queue, Wait
 
-Party = TypeVar("Party")
+Owner = TypeVar("Owner")
 Thing = TypeVar("Thing")
 
 
-class Holdings(Generic[Party, Thing]):
+class ByOwner(Generic[Owner, Thing]):
     """Things by number for each party; a party without any is not known here."""
 
     __slots__ = ("_by_party",)
 
     def __init__(self) -> None:
-        self._by_party: dict[Party, dict[int, Thing]] = {}
+        self._by_party: dict[Owner, dict[int, Thing]] = {}
 
     def __len__(self) -> int:
         return len(self._by_party)
 
-    def add(self, party: Party, number: int, thing: Thing) -> None:
+    def add(self, party: Owner, number: int, thing: Thing) -> None:
         """A party has one more."""
         things = self._by_party.get(party)
         if things is None:
@@ -34,24 +34,24 @@ class Holdings(Generic[Party, Thing]):
         else:
             things[number] = thing
 
-    def get(self, party: Party, number: int) -> Thing | None:
+    def get(self, party: Owner, number: int) -> Thing | None:
         """The thing of this number, when the party has it."""
         things = self._by_party.get(party)
         return None if things is None else things.get(number)
 
-    def count(self, party: Party) -> int:
+    def count(self, party: Owner) -> int:
         """How many a party has."""
         things = self._by_party.get(party)
         return 0 if things is None else len(things)
 
-    def remove(self, party: Party, number: int) -> None:
+    def remove(self, party: Owner, number: int) -> None:
         """A party has one less."""
         things = self._by_party[party]
         del things[number]
         if not things:
             del self._by_party[party]
 
-    def all_of(self, party: Party) -> list[Thing]:
+    def all_of(self, party: Owner) -> list[Thing]:
         """What a party has, in the order in which it got it; a list of its own."""
         return list(self._by_party.get(party, {}).values())
 
@@ -69,9 +69,9 @@ class Ledger:
 
     def __init__(self, queues: dict[str, Queue]) -> None:
         self.queues = queues
-        self.requests: Holdings[Client, Job] = Holdings()
-        self.held: Holdings[Worker, Job] = Holdings()
-        self.waits: Holdings[Worker, Wait] = Holdings()
+        self.requests: ByOwner[Client, Job] = ByOwner()
+        self.held: ByOwner[Worker, Job] = ByOwner()
+        self.waits: ByOwner[Worker, Wait] = ByOwner()
         self.deadlines: Deadlines[Job | Wait | Queue] = Deadlines()
         self.open = 0
         self.bytes = 0

@@ -193,8 +193,8 @@ class Waits:
         return bool(self._any)
 
 #: Jobs that a queue keeps buried, and their bytes; the oldest are forgotten.
-MOST_BURIED: Final = 1000
-MOST_BURIED_BYTES: Final = 4 * 2**20
+MAX_BURIED: Final = 1000
+MAX_BURIED_BYTES: Final = 4 * 2**20
 
 
 class QueueSnapshot(NamedTuple):
@@ -248,7 +248,7 @@ class Queue:
         """Keep a job for kick()."""
         self.buried[job.id] = job
         self._buried_bytes += job.size_bytes
-        while len(self.buried) > MOST_BURIED or self._buried_bytes > MOST_BURIED_BYTES:
+        while len(self.buried) > MAX_BURIED or self._buried_bytes > MAX_BURIED_BYTES:
             self.dig_out(next(iter(self.buried.values())))
 
     def dig_out(self, job: Job) -> None:

@@ -12,7 +12,7 @@ Thing = TypeVar("Thing")
 Step = Callable[[float], bool]
 
 #: Pieces of one slice: some milliseconds, when peers must be told of each.
-MOST_AT_ONCE: Final = 100
+MAX_AT_ONCE: Final = 100
 
 
 class Slices:
@@ -41,7 +41,7 @@ class Slices:
         """Do a slice."""
         self._going_on = True  # a piece may begin further work
         try:
-            for _ in range(MOST_AT_ONCE):
+            for _ in range(MAX_AT_ONCE):
                 if not self._steps:
                     return
                 if not self._steps[0](now):

@@ -99,7 +99,7 @@ def test_what_is_wrong_changes_nothing() -> None:
 
 def test_too_many_workloads(monkeypatch: pytest.MonkeyPatch) -> None:
     """With those that run there would be too many: the old configuration stays, and ticks go on."""
-    monkeypatch.setattr("fakedev.sim.workloads.intake.MOST_WORKLOADS", 2)
+    monkeypatch.setattr("fakedev.sim.workloads.intake.MAX_WORKLOADS", 2)
     with application() as app:
         peer = app.connect()
         assert peer.say("run one devices=a/1 profile=70") == ["ok w2"]

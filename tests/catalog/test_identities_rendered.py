@@ -19,7 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
 from fakedev.exposition.identity import UNITS, FamilySpec, Identity, Layout, RowSpec
-from fakedev.exposition.label_cache import Face
+from fakedev.exposition.label_cache import LabelCache
 from fakedev.exposition.labels import Template
 from fakedev.exposition.numbers import number_of
 from fakedev.exposition.page import Page
@@ -108,7 +108,7 @@ def sorted_rows(family: FamilySpec, source: DeviceSource, node: RosterNode) -> l
 
 def page_of(fleet: Fleet, identity: Identity) -> str:
     """The page of a whole fleet."""
-    return Page(Face(identity, DeviceSource(fleet)), fleet.roster.nodes).render(fleet.state).decode()
+    return Page(LabelCache(identity, DeviceSource(fleet)), fleet.roster.nodes).render(fleet.state).decode()
 
 
 @pytest.mark.parametrize("title", IDENTITIES)
@@ -119,7 +119,7 @@ class TestEveryDevice:
         """With the declared types; a family is declared once."""
         fleet, identity = every_device(title)
         for node in fleet.roster.nodes:
-            page = Page(Face(identity, DeviceSource(fleet)), [node]).render(fleet.state).decode()
+            page = Page(LabelCache(identity, DeviceSource(fleet)), [node]).render(fleet.state).decode()
             seen = [
                 (sample.name, *sorted(sample.labels.items()))
                 for family in text_string_to_metric_families(page)

@@ -12,7 +12,7 @@ from fakedev.commands.main import main
 from fakedev.commands.sample_page import sample_page
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
-from fakedev.exposition.label_cache import Face
+from fakedev.exposition.label_cache import LabelCache
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource
 from fakedev.sim.fleet import Fleet
@@ -82,7 +82,7 @@ def test_openmetrics(title: str) -> None:
         None, Files(environ={}), text=f"fleet: {{pools: [{pool}]}}\nweb: []\nworkloads: {{listen: []}}"
     )
     fleet = Fleet(configuration.fleet)
-    page = Page(Face(configuration.identities["p"], DeviceSource(fleet)), fleet.roster.nodes, openmetrics=True)
+    page = Page(LabelCache(configuration.identities["p"], DeviceSource(fleet)), fleet.roster.nodes, openmetrics=True)
     families = list(text_string_to_metric_families(page.render(fleet.state).decode() + "# EOF\n"))
     assert families
 

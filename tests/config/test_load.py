@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fakedev.config.keys import CONFIGURATION
 from fakedev.config.load import load
-from fakedev.config.schema.files import MOST_BYTES, Files, Unreadable
+from fakedev.config.schema.files import MAX_BYTES, Files, Unreadable
 from fakedev.config.schema.nodes import ConfigurationError, Place
 from fakedev.sim.fleet import Fleet
 from tests.support.configurations import MemoryFiles, loaded, pool, problems
@@ -213,7 +213,7 @@ def test_files_that_are_no_configuration(tmp_path: Path) -> None:
     latin.write_bytes(b"version: 1\nlog:\n  level: gr\xfcn\n")
     assert faults(latin) == [f"{latin}:3: is not UTF-8 text (byte 0xfc)"]
     large = tmp_path / "large.yaml"
-    large.write_bytes(b"#" * (MOST_BYTES + 1))
+    large.write_bytes(b"#" * (MAX_BYTES + 1))
     assert faults(large) == [f"{large}: is larger than 4 MiB"]
     assert faults(tmp_path / "a\0b") == [f"{tmp_path}/a\0b: cannot be read: embedded null byte"]
 

@@ -34,7 +34,7 @@ def test_plans() -> None:
     assert closed == Plan("sleep", "sleep", ClosedLoad(4, 16, 0.25), "localhost:9997", ("0.5",), 5.0, True)
     assert (opened.name, opened.queue, opened.frontend, opened.json_lines) == ("night", "train", "/run/f.sock", False)
     assert isinstance(opened.load, OpenLoad)
-    assert (opened.load.spacing, opened.load.seed, opened.load.most_outstanding) == (Spacing.POISSON, 7, 10_000)
+    assert (opened.load.spacing, opened.load.seed, opened.load.max_outstanding) == (Spacing.POISSON, 7, 10_000)
 
 
 @pytest.mark.parametrize(

@@ -217,8 +217,8 @@ def test_uses_are_values() -> None:
 
 def test_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workloads and faults that no fleet would take are told, those of profiles among them."""
-    monkeypatch.setattr("fakedev.config.load.MOST_WORKLOADS", 1)
-    monkeypatch.setattr("fakedev.config.load.MOST_FAULTS", 4)
+    monkeypatch.setattr("fakedev.config.load.MAX_WORKLOADS", 1)
+    monkeypatch.setattr("fakedev.config.load.MAX_FAULTS", 4)
     assert problems(pool(nodes="2", profile="degrading") + "\n") == [
         "f.yaml:1: faults: 11 faults with those of profiles are too many: at most 4",
         "f.yaml:3: workloads: 2 workloads with those of profiles are too many: at most 1",

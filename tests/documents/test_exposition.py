@@ -12,7 +12,7 @@ from fakedev.config.load import load
 from fakedev.config.schema.files import Files
 from fakedev.config.schema.nodes import ConfigurationError, Place, Report
 from fakedev.exposition.identity import UNITS, NumberFormat
-from fakedev.exposition.label_cache import Face
+from fakedev.exposition.label_cache import LabelCache
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource
 from fakedev.exposition.workload_pages import WORKLOAD_SERIES
@@ -77,7 +77,8 @@ def test_ones_own() -> None:
     """
     configuration = load(None, Files(environ={}, made={"/shop.yaml": dedent(identity)}), text=dedent(text))
     fleet, found = Fleet(configuration.fleet), configuration.identities["p"]
-    page = Page(Face(found, DeviceSource(fleet, found.shared_devices)), fleet.roster.nodes).render(fleet.state).decode()
+    labels = LabelCache(found, DeviceSource(fleet, found.shared_devices))
+    page = Page(labels, fleet.roster.nodes).render(fleet.state).decode()
 
     def plain(lines: list[str]) -> list[str]:
         return [line if line.startswith("#") else line.rpartition(" ")[0] for line in lines]
@@ -92,7 +93,8 @@ def test_tour() -> None:
     folder = DOCUMENTS.parent / "etc" / "own"
     configuration = load(str(folder / "fakedev.yaml"), Files(environ={}))
     fleet = Fleet(configuration.fleet)
-    page = Page(Face(configuration.identities["acme"], DeviceSource(fleet)), fleet.roster.nodes).render(fleet.state)
+    labels = LabelCache(configuration.identities["acme"], DeviceSource(fleet))
+    page = Page(labels, fleet.roster.nodes).render(fleet.state)
     assert len(shown) == 4
     assert set(shown) <= set(page.decode().splitlines())
     wrong = (folder / "counters.csv").read_text(encoding="utf-8").replace("GPU_TEMP,", "GPU_TMP,")

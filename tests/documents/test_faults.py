@@ -6,6 +6,6 @@ from tests.support.documents.fault_table import PAGE, with_tables
 
 
 def test_the_tables() -> None:
-    """They are as the program has them: PYTHONPATH=. python -m tests.support.documents.fault_table brings them up to date."""
+    """They match the program; ``python -m tests.support.documents.fault_table`` brings them up to date."""
     page = PAGE.read_text(encoding="utf-8")
     assert with_tables(page) == page

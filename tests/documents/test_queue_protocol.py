@@ -8,14 +8,14 @@ import re
 import pytest
 
 from fakedev.wire.bare_queue import (
-    MOST_BARE_BYTES,
+    MAX_BARE_BYTES,
     parse_bare_ask,
     parse_bare_request,
     parse_bare_result,
     parse_bare_work,
 )
 from fakedev.wire.errors import CODES
-from fakedev.wire.framing import MOST_BYTES
+from fakedev.wire.framing import MAX_BYTES
 from fakedev.wire.json_lines import parse_json_line
 from fakedev.wire.queue_verbs import (
     QUEUE_BACKEND_GRAMMAR,
@@ -23,10 +23,10 @@ from fakedev.wire.queue_verbs import (
     QUEUE_CLIENT_GRAMMAR,
     QUEUE_CLIENT_VERBS,
 )
-from fakedev.wire.strict_json import MOST_LEVELS
-from fakedev.workqueue.admission import ARGUMENT_BYTES, JOB_BYTES, MOST_A_PARTY
+from fakedev.wire.strict_json import MAX_LEVELS
+from fakedev.workqueue.admission import ARGUMENT_BYTES, JOB_BYTES, MAX_PER_OWNER
 from fakedev.workqueue.job import Outcome
-from fakedev.workqueue.queue import MOST_BURIED, MOST_BURIED_BYTES
+from fakedev.workqueue.queue import MAX_BURIED, MAX_BURIED_BYTES
 from fakedev.workqueue.spec import MIB, BrokerSpec, QueueSpec
 from tests.support.paths import DOCUMENTS
 
@@ -64,13 +64,13 @@ def test_every_outcome():
 def test_the_numbers():
     """Limits and defaults of the document are those of the code."""
     limits = TEXT[TEXT.index("\nLimits\n") : TEXT.index("\nErrors\n")]
-    for number in (f"{MOST_BYTES} bytes", f"{MOST_LEVELS} levels", f"{MOST_BARE_BYTES} bytes", f"{MOST_BURIED} "):
+    for number in (f"{MAX_BYTES} bytes", f"{MAX_LEVELS} levels", f"{MAX_BARE_BYTES} bytes", f"{MAX_BURIED} "):
         assert f"\n   {number}" in limits
     assert f"\n   {BrokerSpec(()).max_bytes // MIB} MiB " in limits
     counted = f"with its arguments, {ARGUMENT_BYTES} bytes for each of them, and {JOB_BYTES} bytes"
     assert counted in " ".join(limits.split())
-    assert f"\n   {MOST_BURIED_BYTES // MIB} MiB " in limits
-    assert f"\n   {MOST_A_PARTY} " in limits
+    assert f"\n   {MAX_BURIED_BYTES // MIB} MiB " in limits
+    assert f"\n   {MAX_PER_OWNER} " in limits
     assert f"`grace` ({QueueSpec('').grace_seconds:g} s)" in TEXT
 
 

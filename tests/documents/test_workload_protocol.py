@@ -12,9 +12,9 @@ from fakedev.spec.value_functions import FORMS
 from fakedev.wire.bare_workload import parse_bare_workload
 from fakedev.wire.errors import CODES
 from fakedev.wire.fleet_verbs import FUNCTIONS, KINDS, WORKLOAD_GRAMMAR, WORKLOAD_VERBS
-from fakedev.wire.framing import MOST_BYTES
+from fakedev.wire.framing import MAX_BYTES
 from fakedev.wire.json_lines import parse_json_line
-from fakedev.wire.strict_json import MOST_LEVELS
+from fakedev.wire.strict_json import MAX_LEVELS
 from tests.support.paths import DOCUMENTS
 
 TEXT = (DOCUMENTS / "protocol-workload.txt").read_text(encoding="utf-8")
@@ -60,8 +60,8 @@ def test_every_code():
 
 def test_the_limits():
     """The numbers of the document are those of the code."""
-    assert f"{MOST_BYTES} bytes" in TEXT
-    assert f"{MOST_LEVELS} levels" in TEXT
+    assert f"{MAX_BYTES} bytes" in TEXT
+    assert f"{MAX_LEVELS} levels" in TEXT
 
 
 def test_the_bare_example():

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from fakedev.exposition.label_cache import Face
+from fakedev.exposition.label_cache import LabelCache
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource
 from fakedev.sim.fleet import Fleet
@@ -33,7 +33,7 @@ def page_of(*fields: str, version: str = "4.8.2", pool: str = "") -> tuple[Fleet
     fleet = Fleet(found.fleet)
     start(fleet, "all", "10:0:0", metrics={"fabric-tx": "72%", "fabric-rx": "36%"}, pod="train")
     advance(fleet, 2)
-    page = Page(Face(found.identities["dgx"], DeviceSource(fleet)), fleet.roster.nodes)
+    page = Page(LabelCache(found.identities["dgx"], DeviceSource(fleet)), fleet.roster.nodes)
     return fleet, page  # type: ignore[return-value]
 
 
@@ -188,7 +188,7 @@ class TestOwnIdentity:
         for device in ("mi300x", "h100", "l40s"):
             found = loaded(text.replace("DEVICE", device), {"own.yaml": OWN})
             fleet = Fleet(found.fleet)
-            page = Page(Face(found.identities["m"], DeviceSource(fleet)), fleet.roster.nodes)
+            page = Page(LabelCache(found.identities["m"], DeviceSource(fleet)), fleet.roster.nodes)
             pages.append([line for line in page.render(fleet.state).decode().splitlines() if line[0] != "#"])
         assert pages[0][:3] == [
             'up{host="m-0",card="0"} 7',

@@ -12,7 +12,7 @@ from fakedev.config.load import load
 from fakedev.config.schema.files import Files
 from fakedev.exposition.captured import Sample, read_page
 from fakedev.exposition.identity import without_parts
-from fakedev.exposition.label_cache import Face
+from fakedev.exposition.label_cache import LabelCache
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource
 from fakedev.sim.fleet import Fleet
@@ -41,7 +41,7 @@ def page_of(identity: str, mig: bool = True, attribution: str = "as-vendor") -> 
     text = POOL.replace("IDENTITY", identity).replace("ATTRIBUTION", attribution)
     configuration = load(None, Files(environ={}), text=text if mig else text.replace("[1g.5gb, 3g.20gb]", "[]"))
     fleet, shown = Fleet(configuration.fleet), configuration.identities["dgx"]
-    return fleet, Page(Face(shown, DeviceSource(fleet, shown.shared_devices)), fleet.roster.nodes)
+    return fleet, Page(LabelCache(shown, DeviceSource(fleet, shown.shared_devices)), fleet.roster.nodes)
 
 
 def samples(page: str) -> dict[str, list[Sample]]:
@@ -89,7 +89,7 @@ def test_no_parts_no_difference() -> None:
     shown = without_parts(page.identity)
     assert {row.level for family in page.identity.families for row in family.rows} == {"unit", "whole"}
     assert {row.level for family in shown.families for row in family.rows} == {"device"}
-    simple = Page(Face(shown, DeviceSource(fleet)), fleet.roster.nodes)
+    simple = Page(LabelCache(shown, DeviceSource(fleet)), fleet.roster.nodes)
     assert page.render(fleet.state) == simple.render(fleet.state)
     assert without_parts(shown) is shown
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakedev.exposition.identity import Identity, LabelSpec, Layout, NumberFormat, RowSpec
-from fakedev.exposition.label_cache import Face
+from fakedev.exposition.label_cache import LabelCache
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource
 from fakedev.sim.entities.state import Level, State
@@ -62,7 +62,7 @@ class TestDevices:
         fleet = make_fleet(pool_of(nodes=2, devices_per_node=2))
         labels = (LabelSpec("node", "{node}"), LabelSpec("gpu", "{index}"), LabelSpec("pod", "{pod}", optional=True))
         shown = Identity("test", "", (family("watts", RowSpec("power_watts")),), labels)
-        page = Page(Face(shown, DeviceSource(fleet)), fleet.roster.nodes)
+        page = Page(LabelCache(shown, DeviceSource(fleet)), fleet.roster.nodes)
         start(fleet, "dgx-1/0", "100:0:0", pod="train")
         for expected_page in (
             {("watts", "dgx-0", "0"): 50, ("watts", "dgx-0", "1"): 50,
@@ -77,7 +77,7 @@ class TestDevices:
         """Devices have no parts yet: a family of such rows is absent."""
         fleet = make_fleet()
         shown = Identity("test", "", (family("heat", RowSpec("heat", level="part")),), ())
-        assert Page(Face(shown, DeviceSource(fleet)), fleet.roster.nodes).render(fleet.state) == b""
+        assert Page(LabelCache(shown, DeviceSource(fleet)), fleet.roster.nodes).render(fleet.state) == b""
 
     def test_families_that_a_fleet_has_not(self) -> None:
         """Are known beforehand, for those who ask what is covered."""

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from fakedev.exposition.identity import LabelSpec, Layout, RowSpec
-from fakedev.exposition.label_cache import Face
+from fakedev.exposition.label_cache import LabelCache
 from fakedev.exposition.page import Page
 from tests.support.board_pages import HEAT, POWER, USAGE, Boards, family, identity, samples, state_of, text
 
@@ -46,7 +46,7 @@ class TestLabels:
     def test_pages_share_what_they_keep(self) -> None:
         """Pages of one face ask for each group's entities once, and again once when its labels changed."""
         source = Boards(1, 1)
-        face = Face(identity(POWER), source)
+        face = LabelCache(identity(POWER), source)
         pages = [Page(face, source.groups), Page(face, [0]), Page(face, [1]), Page(face, source.groups, True)]
         for page in pages:
             page.render(state_of(2))
@@ -59,7 +59,7 @@ class TestLabels:
     def test_only_a_group_whose_labels_changed_is_asked_again(self) -> None:
         """Texts are kept per group: not even its neighbours are made again."""
         source = Boards(*[2] * 40)
-        page = Page(Face(identity(POWER, HEAT), source), source.groups)
+        page = Page(LabelCache(identity(POWER, HEAT), source), source.groups)
         page.render(state_of(80))
         assert sorted(source.asked) == sorted((level, group) for group in source.groups for level in ("board", "part"))
         source.asked.clear()
@@ -73,8 +73,8 @@ class TestLabels:
         """After labels came and went, in both layouts."""
         for layout in Layout:
             shown, source = identity(POWER, HEAT, USAGE, layout=layout), Boards(*[1] * 20)
-            kept = Page(Face(shown, source), source.groups)
+            kept = Page(LabelCache(shown, source), source.groups)
             for step, (group, pod) in enumerate([(3, "a"), (17, "b"), (3, ""), (17, "c\n%d"), (0, "z")]):
                 source.set_pod(group, 0, pod)
                 state = state_of(20, offset=step)
-                assert kept.render(state) == Page(Face(shown, source), source.groups).render(state)
+                assert kept.render(state) == Page(LabelCache(shown, source), source.groups).render(state)

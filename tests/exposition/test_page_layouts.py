@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fakedev.exposition.identity import LabelSpec, Layout, RowSpec
-from fakedev.exposition.label_cache import Face
+from fakedev.exposition.label_cache import LabelCache
 from fakedev.exposition.page import Page
 from fakedev.sim.entities.state import State
 from tests.support.board_pages import HEAT, LABELS, POWER, USAGE, Boards, family, identity, samples, state_of, text
@@ -79,7 +79,7 @@ class TestTimestamps:
     def test_each_tick_has_its_own(self) -> None:
         """Kept texts do not keep the time."""
         source = Boards(1)
-        page = Page(Face(identity(POWER, timestamps=True), source), source.groups)
+        page = Page(LabelCache(identity(POWER, timestamps=True), source), source.groups)
         ends = [page.render(state_of(1, wall=wall)).rsplit(b" ", 1)[1] for wall in (1.0, 2.5, 0.0)]
         assert ends == [b"1000\n", b"2500\n", b"0\n"]
 
@@ -95,7 +95,7 @@ class TestSlices:
     def test_joined_they_are_the_page(self, layout: Layout) -> None:
         """Of bounded size each, more than one for a large page."""
         source, state = Boards(*[8] * 400), state_of(3200)
-        page = Page(Face(identity(POWER, HEAT, USAGE, layout=layout), source), source.groups)
+        page = Page(LabelCache(identity(POWER, HEAT, USAGE, layout=layout), source), source.groups)
         whole = page.render(state)
         pieces = list(page.slices(state))
         assert b"".join(pieces) == whole
@@ -109,7 +109,7 @@ class TestSlices:
         shown = identity(*[family(f"x{n}", RowSpec("power", level="board")) for n in range(6)], layout=layout)
         for boards, pauses in ((4095, 0), (4096, 6)):
             state = state_of(boards, present={"power": [False] * boards})
-            page = Page(Face(shown, source := Boards(boards)), source.groups)
+            page = Page(LabelCache(shown, source := Boards(boards)), source.groups)
             while not page.compile():
                 pass
             assert list(page.slices(state)) == [b""] * pauses
@@ -120,7 +120,7 @@ class TestSlices:
     def test_compiling_goes_piece_by_piece_too(self) -> None:
         """Each call does some groups and says whether all are done."""
         source = Boards(*[8] * 400)
-        page = Page(Face(identity(POWER), source), source.groups)
+        page = Page(LabelCache(identity(POWER), source), source.groups)
         asked = []
         while not page.compile():
             asked.append(len(source.asked))
@@ -132,7 +132,7 @@ class TestSlices:
     def test_pieces_show_the_tick_and_the_labels_of_their_beginning(self) -> None:
         """However late they are taken: meanwhile time went on and a label changed."""
         source, before, after = Boards(*[8] * 100), state_of(800), state_of(800, offset=1000)
-        page = Page(Face(identity(POWER, HEAT), source), source.groups)
+        page = Page(LabelCache(identity(POWER, HEAT), source), source.groups)
         whole = page.render(before)
         pieces = page.slices(before)
         first = next(pieces)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fakedev.exposition.identity import FamilySpec, Layout, NumberFormat, RowSpec
-from fakedev.exposition.label_cache import Face
+from fakedev.exposition.label_cache import LabelCache
 from fakedev.exposition.page import Page
 from tests.support.board_pages import (
     HEAT,
@@ -142,7 +142,7 @@ class TestRows:
         rng = np.random.default_rng(5)
         for layout in Layout:
             shown, source = identity(POWER, USAGE, HEAT, layout=layout), Boards(*[3] * 20)
-            kept = Page(Face(shown, source), source.groups)
+            kept = Page(LabelCache(shown, source), source.groups)
             kept.render(state_of(60))
             for step in range(4):
                 masks = {name: rng.random(60) < step / 3 for name in ("power", "usage")}
@@ -150,28 +150,28 @@ class TestRows:
                 source.asked.clear()
                 page = kept.render(state)
                 assert source.asked == []
-                assert page == Page(Face(shown, source), source.groups).render(state)
+                assert page == Page(LabelCache(shown, source), source.groups).render(state)
                 assert page.count(b"\npower_watts{") == int(masks["power"].sum())
 
     def test_a_family_is_absent_when_no_entity_of_the_page_has_it(self) -> None:
         """Though others of the fleet do."""
         state = state_of(3, present={"power": [True, False, False]})
-        assert Page(Face(identity(POWER), source := Boards(1, 2)), [1]).render(state) == b""
-        assert Page(Face(identity(POWER), source), [0]).render(state).count(b"\n") == 3
+        assert Page(LabelCache(identity(POWER), source := Boards(1, 2)), [1]).render(state) == b""
+        assert Page(LabelCache(identity(POWER), source), [0]).render(state).count(b"\n") == 3
 
     def test_pages_of_some_groups(self) -> None:
         """A node's page has the lines of the fleet's page that are of that node."""
         source, state = Boards(2, 3), state_of(5)
         shown = identity(POWER, HEAT, USAGE)
         whole = samples(text(shown, source, state))
-        parts = [samples(Page(Face(shown, source), [group]).render(state).decode()) for group in (0, 1)]
+        parts = [samples(Page(LabelCache(shown, source), [group]).render(state).decode()) for group in (0, 1)]
         assert parts[0] | parts[1] == whole
         assert {key[1] for key in parts[1]} == {"1"}
 
     def test_no_groups(self) -> None:
         """A fleet without nodes has an empty page."""
         for layout in Layout:
-            assert Page(Face(identity(POWER, layout=layout), Boards()), []).render(state_of(0)) == b""
+            assert Page(LabelCache(identity(POWER, layout=layout), Boards()), []).render(state_of(0)) == b""
 
     def test_no_labels(self) -> None:
         """Then there are no braces."""

@@ -10,10 +10,10 @@ from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
 from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, NumberFormat, RowSpec
-from fakedev.exposition.label_cache import Face
+from fakedev.exposition.label_cache import LabelCache
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource, Entity
-from fakedev.sim.compiled import Machinery
+from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.entities.roster import RosterNode
 from fakedev.sim.events import Reload, StartWorkload
 from fakedev.sim.fleet import Fleet
@@ -63,11 +63,13 @@ class CarriedTextTests(SynchronousTestCase):
         self.fleet.advance()
         self.page()
 
-    def face_of(self, configuration: Configuration, former: Face[RosterNode] | None = None) -> Face[RosterNode]:
+    def face_of(
+        self, configuration: Configuration, former: LabelCache[RosterNode] | None = None
+    ) -> LabelCache[RosterNode]:
         """The identity of the first pool."""
         identity = configuration.identities["p"]
         self.source = CountingSource(self.fleet, identity)
-        return Face(identity, self.source, former)
+        return LabelCache(identity, self.source, former)
 
     def start(self, devices: str, pod: str) -> None:
         """A workload with a pod."""
@@ -78,7 +80,7 @@ class CarriedTextTests(SynchronousTestCase):
         """All nodes, of kept texts."""
         return Page(self.face, self.fleet.roster.nodes).render(self.fleet.shown)
 
-    def go_over(self, *changes: tuple[str, str]) -> set[str]:
+    def apply_reload(self, *changes: tuple[str, str]) -> set[str]:
         """Change the configuration, and look whether the page is that of texts that are all made anew.
 
         :returns: the nodes whose texts were made.
@@ -87,11 +89,11 @@ class CarriedTextTests(SynchronousTestCase):
             self.assertIn(old, self.text)
             self.text = self.text.replace(old, new)
         coming = configured(self.text)
-        self.fleet.apply(Reload(Machinery(coming.fleet), RecordHead("", 0.0)))
+        self.fleet.apply(Reload(CompiledFleet(coming.fleet), RecordHead("", 0.0)))
         self.fleet.advance()
         self.face = self.face_of(coming, self.face)
         shown, made = self.page(), set(self.source.made)
-        anew = Face(coming.identities["p"], DeviceSource(self.fleet))
+        anew = LabelCache(coming.identities["p"], DeviceSource(self.fleet))
         self.assertEqual(shown, Page(anew, self.fleet.roster.nodes).render(self.fleet.shown))
         return made
 
@@ -108,14 +110,14 @@ class CarriedTextTests(SynchronousTestCase):
             ([("h100, devices-per-node: 2, identity: dcgm, labels", "a100, identity: dcgm, labels")], "123"),
             ([], ""),
         ):
-            self.assertEqual(self.go_over(*changes), {f"n{number}" for number in made}, changes)
+            self.assertEqual(self.apply_reload(*changes), {f"n{number}" for number in made}, changes)
 
     def test_pods_that_come_at_the_same_time(self) -> None:
         """Before the reload, with it, and after it."""
         self.start("n1/0", "second")
         self.fleet.advance()
         self.start("n4/0", "with")
-        self.assertEqual(self.go_over(("[n1, n2, n3]", "[n3, n1, n2]")), {"n4"})
+        self.assertEqual(self.apply_reload(("[n1, n2, n3]", "[n3, n1, n2]")), {"n4"})
         self.start("n4/1", "after")
         self.fleet.advance()
         page = self.page()
@@ -124,12 +126,12 @@ class CarriedTextTests(SynchronousTestCase):
 
     def test_words_that_name_others(self) -> None:
         """A workload of the configuration is the same, and has the devices that its words name now."""
-        self.go_over(("n[1-2]/*", "n*/1"))
-        self.assertEqual(self.go_over(("[n1, n2, n3]", "[n1, n6, n2, n3]")), {"n6"})
+        self.apply_reload(("n[1-2]/*", "n*/1"))
+        self.assertEqual(self.apply_reload(("[n1, n2, n3]", "[n1, n6, n2, n3]")), {"n6"})
         self.assertEqual(self.pods("n6"), ["", "base"])
-        self.go_over(("n*/1", "n*/x"), ("labels: {", "devices: [{index: 0, file: x}], labels: {"))
+        self.apply_reload(("n*/1", "n*/x"), ("labels: {", "devices: [{index: 0, file: x}], labels: {"))
         self.assertEqual((self.pods("n1"), self.pods("n3")), (["base", ""], ["other", ""]))
-        self.go_over(("index: 0, file", "index: 1, file"))
+        self.apply_reload(("index: 0, file", "index: 1, file"))
         self.assertEqual((self.pods("n1"), self.pods("n3")), (["", "base"], ["other", "base"]))
 
     def pods(self, name: str) -> list[str]:
@@ -162,9 +164,9 @@ class LevelTests(SynchronousTestCase):
             if fleet is None:
                 fleet = Fleet(configuration.fleet)
             else:
-                fleet.apply(Reload(Machinery(configuration.fleet), RecordHead("", 0.0)))
+                fleet.apply(Reload(CompiledFleet(configuration.fleet), RecordHead("", 0.0)))
             fleet.advance()
-            face, anew = (Face(shown, DeviceSource(fleet), former) for former in (face, None))
+            face, anew = (LabelCache(shown, DeviceSource(fleet), former) for former in (face, None))
             for node in fleet.roster.nodes:
                 for kept, made in zip(face.texts(node), anew.texts(node), strict=True):
                     self.assertEqual((kept.positions.tolist(), kept.texts), (made.positions.tolist(), made.texts))
@@ -176,10 +178,10 @@ class LevelTests(SynchronousTestCase):
         fleet = Fleet(configured(FLEET).fleet)
         one, other = configured(FLEET).identities["p"], configured(FLEET.replace("dcgm", "run-ai")).identities["p"]
         node = fleet.roster.nodes[0]
-        before = Face(one, DeviceSource(fleet))
+        before = LabelCache(one, DeviceSource(fleet))
         before.texts(node)
-        fleet.apply(Reload(Machinery(configured(FLEET).fleet), RecordHead("", 0.0)))
+        fleet.apply(Reload(CompiledFleet(configured(FLEET).fleet), RecordHead("", 0.0)))
         fleet.advance()
         node = fleet.roster.nodes[0]
-        after, anew = Face(other, DeviceSource(fleet), before), Face(other, DeviceSource(fleet))
+        after, anew = LabelCache(other, DeviceSource(fleet), before), LabelCache(other, DeviceSource(fleet))
         self.assertEqual([each.texts for each in after.texts(node)], [each.texts for each in anew.texts(node)])

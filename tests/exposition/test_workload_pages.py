@@ -199,7 +199,7 @@ def test_rows_of_devices_are_bounded() -> None:
     for devices in ("card0", "all", "card0,card1", "card0"):
         start(fleet, devices)
     fleet.advance()
-    page = WorkloadSeries(fleet, most_pairs=5).render()
+    page = WorkloadSeries(fleet, max_pairs=5).render()
     assert [key[1] for key in rows(page) if key[0] == "device_load_ratio"] == ["w1", *["w2"] * 4]
     assert series(page, "devices") == {"w1": 1, "w2": 4, "w3": 2, "w4": 1}
 
@@ -220,7 +220,7 @@ def test_a_page_kept_is_as_good_as_a_new_one(ticks: list[list[str]]) -> None:
             running = fleet.workloads.running()
             if devices:
                 start(fleet, devices, "20:5:3", pod=f"pod-{number}")
-            elif running and not fleet.turnstile.is_ending(running[0].workload_id):
+            elif running and not fleet.intake.is_ending(running[0].workload_id):
                 stop(fleet, running[0].workload_id)
         fleet.advance()
         if number % 2:

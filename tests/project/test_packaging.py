@@ -165,5 +165,6 @@ def test_the_source_archive_is_complete(checkout: Path, tmp_path: Path) -> None:
     (archive,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(archive) as opened:
         names = {name.partition("/")[2] for name in opened.getnames()}
-    for name in ("tests/support/programs/processes.py", "systemd/fakedev.service", "Makefile", "fakedev/config/demo.yaml", "doc/running.md"):
+    for name in ("tests/support/programs/processes.py", "systemd/fakedev.service", "Makefile",
+                 "fakedev/config/demo.yaml", "doc/running.md"):  # fmt: skip
         assert name in names, name

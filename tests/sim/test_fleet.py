@@ -34,10 +34,10 @@ class TestEvents:
         before = fleet.state
         start(fleet)
         assert fleet.state is before
-        assert fleet.turnstile.starting_count == 1
+        assert fleet.intake.starting_count == 1
         assert loads(fleet) == [0, 0, 0, 0]
         fleet.advance()
-        assert fleet.turnstile.starting_count == 0
+        assert fleet.intake.starting_count == 0
         assert loads(fleet) == [50, 0, 0, 0]
         assert [(stamped.tick, stamped.sequence) for stamped in kept] == [(3, 1)]
 
@@ -47,7 +47,7 @@ class TestEvents:
         workload_id = start(fleet)
         fleet.advance()
         stop(fleet, workload_id)
-        assert fleet.turnstile.is_ending(workload_id)
+        assert fleet.intake.is_ending(workload_id)
         assert loads(fleet) == [50, 0, 0, 0]
         assert ended(fleet) == [(2, workload_id, 0, "stopped")]
         assert loads(fleet) == [0, 0, 0, 0]
@@ -67,7 +67,7 @@ class TestEvents:
         """What it held is free at once, and no tick shows it."""
         fleet, other = make_fleet(), make_fleet()
         fleet.apply(DropWorkload(start(fleet, pod="p")))
-        assert fleet.turnstile.starting_count == 0
+        assert fleet.intake.starting_count == 0
         assert not fleet.workloads.by_id
         assert (ended(fleet), ended(other)) == ([], [])
         assert all(np.array_equal(value, getattr(other, name)) for name, value in arrays(fleet).items())
@@ -144,7 +144,7 @@ class TestRefused:
         kept: list[Stamped] = []
         fleet = make_fleet(journal=kept.append)
         assert refusal(fleet, **({"devices": "card0"} | fields)) == answer
-        assert (kept, fleet.turnstile.starting_count, fleet.workloads.by_id) == ([], 0, {})
+        assert (kept, fleet.intake.starting_count, fleet.workloads.by_id) == ([], 0, {})
         assert fleet.workloads.find("work") == []
         assert start(fleet) == "w1"
 
@@ -305,7 +305,7 @@ class TestClock:
 
 def test_a_fleet_that_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is a bound to what it takes; who leaves makes room."""
-    monkeypatch.setattr("fakedev.sim.workloads.intake.MOST_WORKLOADS", 2)
+    monkeypatch.setattr("fakedev.sim.workloads.intake.MAX_WORKLOADS", 2)
     fleet = make_fleet()
     first = start(fleet)
     start(fleet)

@@ -96,19 +96,19 @@ class AnyHistory(RuleBasedStateMachine):
     @rule(devices=st.sampled_from(["card0", "nobody", "dgx-9/0", "*x*"]))
     def refused(self, devices: str) -> None:
         """A workload that cannot be: nothing changes."""
-        before = len(self.kept), set(self.fleet.workloads.by_id), self.fleet.turnstile.starting_count
+        before = len(self.kept), set(self.fleet.workloads.by_id), self.fleet.intake.starting_count
         try:
             start(self.fleet, devices)
         except Refused:
             pass
         else:
             raise AssertionError(devices)
-        assert before == (len(self.kept), set(self.fleet.workloads.by_id), self.fleet.turnstile.starting_count)
+        assert before == (len(self.kept), set(self.fleet.workloads.by_id), self.fleet.intake.starting_count)
 
     @rule(workload_id=workloads)
     def stop(self, workload_id: str) -> None:
         """Somebody stops one, or tries to: it may be over, or stopped already."""
-        is_there = workload_id in self.fleet.workloads.by_id and not self.fleet.turnstile.is_ending(workload_id)
+        is_there = workload_id in self.fleet.workloads.by_id and not self.fleet.intake.is_ending(workload_id)
         try:
             self.fleet.apply(StopWorkload(workload_id))
         except Refused:

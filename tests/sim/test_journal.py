@@ -34,9 +34,9 @@ class Entry:
 ENTRIES = st.lists(st.builds(Entry, st.sampled_from("abc"), st.frozensets(st.integers(0, 9), max_size=4)), max_size=20)
 
 
-def kept(entries: list[Entry], most: int = 100, most_devices: int = 1000, most_size: int = 1000) -> Recent[Entry]:
+def kept(entries: list[Entry], most: int = 100, max_devices: int = 1000, max_size: int = 1000) -> Recent[Entry]:
     """What remembers these entries."""
-    recent: Recent[Entry] = Recent(most, most_devices, most_size)
+    recent: Recent[Entry] = Recent(most, max_devices, max_size)
     for entry in entries:
         recent.add(entry, np.array(sorted(entry.devices), dtype=np.int64))
     return recent
@@ -59,26 +59,26 @@ class TestRecent:
         assert kept(entries).last(count, kinds, None if on is None else mask(on)) == (found[-count:] if count else [])
 
     @given(ENTRIES, st.integers(1, 8), st.integers(1, 12))
-    def test_bounds(self, entries: list[Entry], most: int, most_devices: int) -> None:
+    def test_bounds(self, entries: list[Entry], most: int, max_devices: int) -> None:
         """The newest are kept; where they concern too many devices, older ones are not found by these."""
-        recent = kept(entries, most, most_devices)
+        recent = kept(entries, most, max_devices)
         newest = entries[-most:]
         assert recent.last(100) == newest
-        while sum(len(each.devices) for each in newest) > most_devices:
+        while sum(len(each.devices) for each in newest) > max_devices:
             newest = newest[1:]
         assert recent.last(100, on=mask(frozenset(range(10)))) == [each for each in newest if each.devices]
 
     @given(st.lists(st.integers(0, 9), max_size=30), st.integers(1, 12), st.integers(1, 30))
-    def test_what_is_large_is_forgotten(self, sizes: list[int], most: int, most_size: int) -> None:
+    def test_what_is_large_is_forgotten(self, sizes: list[int], most: int, max_size: int) -> None:
         """All entries together have no more than they may; those that have forgotten are older than all others."""
         entries = [Entry("a", frozenset(), size) for size in sizes]
-        recent = kept(entries, most, most_size=most_size)
+        recent = kept(entries, most, max_size=max_size)
         told = recent.last(100)
-        assert sum(each.size for each in told) <= most_size
+        assert sum(each.size for each in told) <= max_size
         newest = entries[-most:]
         begin = next((place for place, (one, other) in enumerate(zip(told, newest, strict=True)) if one.size), most)
         assert told[begin:] == newest[begin:]
-        if sum(each.size for each in newest) * 2 <= most_size:
+        if sum(each.size for each in newest) * 2 <= max_size:
             assert len(sizes) > most or told == newest
 
     @given(ENTRIES, st.frozensets(st.integers(0, 8), max_size=4))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, Layout, NumberFormat, RowSpec
-from fakedev.exposition.label_cache import Face
+from fakedev.exposition.label_cache import LabelCache
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource
 from fakedev.sim.fleet import Fleet
@@ -61,7 +61,7 @@ class TestNeighbours:
         for fleet in (self.run("dgx"), self.run(*pools)):
             node = fleet.roster.node("dgx-0")
             assert node is not None
-            pages.append(Page(Face(identity, DeviceSource(fleet)), [node]).render(fleet.state))
+            pages.append(Page(LabelCache(identity, DeviceSource(fleet)), [node]).render(fleet.state))
         assert pages[0] == pages[1]
         assert pages[0].count(b"\n") == 4 + 2 * 4
 

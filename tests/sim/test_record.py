@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, Layout, NumberFormat, RowSpec
-from fakedev.exposition.label_cache import Face
+from fakedev.exposition.label_cache import LabelCache
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource
 from fakedev.sim.events import (
@@ -226,7 +226,7 @@ class TestReplay:
         options = {"seed": seed, "tick_seconds": 0.7, "base": (workload("even", "20:10:3"),)}
         kept: list[bytes] = [head_line(HEAD)]
         fleet = make_fleet(pool_of(nodes=2), journal=lambda stamped: kept.append(event_line(stamped)), **options)
-        page, series = Page(Face(identity, DeviceSource(fleet)), fleet.roster.nodes), WorkloadSeries(fleet)
+        page, series = Page(LabelCache(identity, DeviceSource(fleet)), fleet.roster.nodes), WorkloadSeries(fleet)
         history = []
         for acts in ticks:
             history.append((page.render(fleet.state), series.render(), fleet.state.tick))
@@ -240,12 +240,12 @@ class TestReplay:
         assert told == history[1::2]
         if not ticks:
             return
-        last = Page(Face(identity, DeviceSource(again)), again.roster.nodes).render(again.state)
+        last = Page(LabelCache(identity, DeviceSource(again)), again.roster.nodes).render(again.state)
         assert last == page.render(fleet.state)
         assert WorkloadSeries(again).render() == series.render()
 
         slowly, replay = make_fleet(pool_of(nodes=2), **options), Replay(events)
-        page, series = Page(Face(identity, DeviceSource(slowly)), slowly.roster.nodes), WorkloadSeries(slowly)
+        page, series = Page(LabelCache(identity, DeviceSource(slowly)), slowly.roster.nodes), WorkloadSeries(slowly)
         for before in history[::2]:
             assert (page.render(slowly.state), series.render(), slowly.state.tick) == before
             replay.advance(slowly)

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from fakedev.sim.compiled import Machinery
+from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.events import ClearFault, Reload, Stamped
 from fakedev.sim.faults import faults
 from fakedev.sim.faults.kinds import KINDS
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.record import Replay, event_line, head_line, read_record
-from fakedev.sim.workloads import intake as turnstile
+from fakedev.sim.workloads import intake
 from fakedev.spec.device_types import DeviceType
 from fakedev.spec.errors import Refused
 from fakedev.spec.fault import FaultSpec
@@ -50,7 +50,7 @@ def pool(name: str, nodes: Sequence[str], devices: int = 2, device_type: DeviceT
 def reload(fleet: Fleet, *pools: PoolSpec, base: Sequence[WorkloadSpec] | None = None, **more: Any) -> Stamped:
     """Go over to these pools, from the next tick on."""
     kept = fleet.spec.base if base is None else tuple(base)
-    return fleet.apply(Reload(Machinery(replace(fleet.spec, pools=pools, base=kept, **more)), SOURCE))
+    return fleet.apply(Reload(CompiledFleet(replace(fleet.spec, pools=pools, base=kept, **more)), SOURCE))
 
 
 def shown(fleet: Fleet, pool_name: str = "") -> dict[str, list[str]]:
@@ -137,7 +137,7 @@ class DeviceTests(SynchronousTestCase):
     def test_conditions_stay(self) -> None:
         """What is done to a device from outside follows it."""
         fleet = make_fleet(pool("p", ["a", "b"]))
-        relations = fleet.machinery.relations
+        relations = fleet.compiled.relations
         lost = changed(relations.conditions, "lost", 4, np.array([3]), 1.0)
         relations.change_conditions(lost)
         advance(fleet, 2)
@@ -206,7 +206,7 @@ class WorkloadTests(SynchronousTestCase):
 
     def test_room(self) -> None:
         """A reload with more workloads than there may be is refused; room for those that come is kept until they do."""
-        self.patch(turnstile, "MOST_WORKLOADS", 3)
+        self.patch(intake, "MAX_WORKLOADS", 3)
         fleet = make_fleet(pool("p", ["a"]), base=(workload("a/0"),))
         fleet.advance()
         running = start(fleet, "a/1")
@@ -330,7 +330,7 @@ class FaultTests(SynchronousTestCase):
 
     def test_room(self) -> None:
         """As of workloads: a reload with too many faults is refused, and room is kept."""
-        self.patch(faults, "MOST_FAULTS", 2)
+        self.patch(faults, "MAX_FAULTS", 2)
         fleet = make_fleet(boards_of("h100"))
         inject(fleet, kind="nan", devices="dgx-0/0")
         some = tuple(FaultSpec(kind, ("dgx-0/0",)) for kind in ("absent", "frozen"))
@@ -354,12 +354,12 @@ class RecordTests(SynchronousTestCase):
         fleet = Fleet(specs["first"], lambda stamped: lines.append(event_line(stamped)))
         start(fleet, "b/0", "40:30:0")
         advance(fleet, 2)
-        fleet.apply(Reload(Machinery(specs["second"]), replace(SOURCE, config="second")))
+        fleet.apply(Reload(CompiledFleet(specs["second"]), replace(SOURCE, config="second")))
         start(fleet, "a/1")
         advance(fleet, 2)
         start(fleet, "c/1", "30:10:0")
         fleet.advance()
-        _, events = read_record(b"".join(lines), lambda source: Machinery(specs[str(source.config)]))
+        _, events = read_record(b"".join(lines), lambda source: CompiledFleet(specs[str(source.config)]))
         again, replay = Fleet(specs["first"]), Replay(events)
         for _ in range(5):
             replay.advance(again)

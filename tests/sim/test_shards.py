@@ -11,7 +11,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from fakedev.sim.compiled import Machinery
+from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.events import Event, InjectFault, Reload, StartWorkload
 from fakedev.sim.faults.fields import fault_from_fields
 from fakedev.sim.faults.kinds import KINDS
@@ -316,10 +316,10 @@ class OneShardTests(SynchronousTestCase):
         for spec in specs[1:]:
             for fleet in (whole, *shards):
                 advance(fleet, 2)
-                fleet.apply(Reload(Machinery(replace(spec, shard=fleet.spec.shard)), RecordHead("1", 0.0)))
+                fleet.apply(Reload(CompiledFleet(replace(spec, shard=fleet.spec.shard)), RecordHead("1", 0.0)))
                 fleet.advance()
             assert_same(whole, shards)
             counts = sorted(len(shard.workloads.by_id) for shard in shards)
             self.assertEqual(counts, [1, 2] if len(spec.pools[0].nodes) == 4 else [2, 2])
         with self.assertRaisesRegex(Refused, "fleet.shard cannot be changed"):
-            whole.apply(Reload(shards[0].machinery, RecordHead("1", 0.0)))
+            whole.apply(Reload(shards[0].compiled, RecordHead("1", 0.0)))

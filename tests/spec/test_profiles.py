@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakedev.spec.fleet import FOREVER, Activity
-from fakedev.spec.profiles import MOST_ACTIVITIES, checked_profile, format_profile, parse_profile
+from fakedev.spec.profiles import MAX_ACTIVITIES, checked_profile, format_profile, parse_profile
 
 
 def fault(text: str) -> str:
@@ -53,7 +53,7 @@ class TestParse:
     def test_bounds_are_allowed(self) -> None:
         """0 and 100 %, all of the load as fluctuation, and as many activities as there may be."""
         assert parse_profile("0:0:1,100:0:1,50:50:1") == (Activity(0, 0, 1), Activity(100, 0, 1), Activity(50, 50, 1))
-        assert len(parse_profile(",".join(["1:0:1"] * MOST_ACTIVITIES))) == MOST_ACTIVITIES
+        assert len(parse_profile(",".join(["1:0:1"] * MAX_ACTIVITIES))) == MAX_ACTIVITIES
 
 
 @pytest.mark.parametrize(

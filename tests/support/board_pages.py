@@ -8,7 +8,7 @@ import numpy as np
 from prometheus_client.parser import text_string_to_metric_families
 
 from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, NumberFormat, RowSpec
-from fakedev.exposition.label_cache import Face
+from fakedev.exposition.label_cache import LabelCache
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import Entity
 from fakedev.sim.entities.state import Level, State
@@ -99,7 +99,7 @@ def identity(*families: FamilySpec, **more: object) -> Identity:
 
 def text(shown: Identity, source: Boards, state: State) -> str:
     """The whole page as text."""
-    return Page(Face(shown, source), source.groups).render(state).decode()
+    return Page(LabelCache(shown, source), source.groups).render(state).decode()
 
 
 def samples(page: str) -> dict[tuple[str, ...], float]:

@@ -66,7 +66,7 @@ def stop(fleet: Fleet, workload_id: str) -> None:
 
 def stop_any(fleet: Fleet, place: int) -> None:
     """Stop one of the workloads that are not on their way out, if there is one."""
-    ids = [each for each in fleet.workloads.by_id if not fleet.turnstile.is_ending(each)]
+    ids = [each for each in fleet.workloads.by_id if not fleet.intake.is_ending(each)]
     if ids:
         stop(fleet, ids[place % len(ids)])
 
@@ -83,8 +83,8 @@ class WorkloadSeries:
     :param openmetrics: in that format instead of text.
     """
 
-    def __init__(self, fleet: Fleet, openmetrics: bool = False, most_pairs: int = 50_000) -> None:
-        self._source, *pages = workload_pages(fleet, most_pairs)
+    def __init__(self, fleet: Fleet, openmetrics: bool = False, max_pairs: int = 50_000) -> None:
+        self._source, *pages = workload_pages(fleet, max_pairs)
         self._page = pages[openmetrics]
 
     def render(self) -> bytes:

@@ -45,7 +45,7 @@ class PlainBroker:
     """
 
     specs: dict[str, QueueSpec]
-    most_jobs: int
+    max_jobs: int
     jobs: list[PlainJob] = field(default_factory=list)
     waits: list[PlainWait] = field(default_factory=list)
     due: dict[object, tuple[float, int]] = field(
@@ -222,7 +222,7 @@ class PlainBroker:
         if queue in self.draining:
             return "busy"
         full = 0 < self.specs[queue].max_waiting <= len(self.some("waiting", queue))
-        return "full" if full or len(self.some("waiting") + self.some("running")) >= self.most_jobs else ""
+        return "full" if full or len(self.some("waiting") + self.some("running")) >= self.max_jobs else ""
 
     def _dispatch(self, queue: str, now: float) -> None:
         if queue in self.paused:

@@ -16,7 +16,7 @@ from twisted.internet.error import ConnectionLost
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
-from fakedev.net.lines.fair_share import Turns
+from fakedev.net.lines.fair_share import FairShare
 from fakedev.net.lines.server import LinePeer
 from fakedev.net.queues.backend_port import QueueBackendFactory
 from fakedev.net.queues.client_port import QueueClientFactory
@@ -75,7 +75,7 @@ class QueuePorts:
         spec = BrokerSpec((QueueSpec("sleep", **queue), QueueSpec("other")), max_bytes=max_bytes)
         self.broker = Broker(spec, self.clock.seconds())
         self.hub = QueueHub(self.broker, self.clock)
-        options: Any = {"turns": Turns(self.clock), "message_seconds": message_seconds}
+        options: Any = {"turns": FairShare(self.clock), "message_seconds": message_seconds}
         self.clients = QueueClientFactory(self.hub, self.clock, **options)
         self.backends = QueueBackendFactory(self.hub, self.clock, **options)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from fakedev.exposition.label_cache import Face
+from fakedev.exposition.label_cache import LabelCache
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource, by_identity
 from fakedev.sim.fleet import Fleet
@@ -26,7 +26,7 @@ def page(fleet: Fleet, title: str, names: Sequence[str] = ()) -> bytes:
     nodes = [node for node in fleet.roster.shown if not names or node.name in names]
     identities = {pool.name: loaded(title) for pool in fleet.roster.pools}
     return b"".join(
-        Page(Face(identity, DeviceSource(fleet, identity.shared_devices)), group).render(fleet.shown)
+        Page(LabelCache(identity, DeviceSource(fleet, identity.shared_devices)), group).render(fleet.shown)
         for identity, group in by_identity(nodes, identities)
     )
 

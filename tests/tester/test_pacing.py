@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakedev.tester.pacing import MOST_AT_ONCE, REFUSED_PAUSE_SECONDS, ClosedPacer, OpenPacer
+from fakedev.tester.pacing import MAX_AT_ONCE, REFUSED_PAUSE_SECONDS, ClosedPacer, OpenPacer
 from fakedev.tester.plan import ClosedLoad, OpenLoad
 from fakedev.tester.rate_curve import constant
 
@@ -63,7 +63,7 @@ def test_closed_starts_nothing_without_a_connection() -> None:
 def test_nobody_starts_thousands_at_once() -> None:
     """In neither model: the rest is due at the next call."""
     for pacer in (ClosedPacer(ClosedLoad(9999)), OpenPacer(OpenLoad(constant(9999.0)), "a", 0.0)):
-        assert len(pacer.due(1.0, 0, True)) == len(pacer.due(1.0, MOST_AT_ONCE, True)) == MOST_AT_ONCE
+        assert len(pacer.due(1.0, 0, True)) == len(pacer.due(1.0, MAX_AT_ONCE, True)) == MAX_AT_ONCE
 
 
 @given(st.lists(st.tuples(st.sampled_from(["end", "bad end", "set", "wait"]), st.integers(0, 8)), max_size=60))
@@ -96,7 +96,7 @@ def test_open_starts_what_has_come_with_its_own_time() -> None:
 
 def test_open_lets_arrivals_wait_and_drops_what_is_too_much() -> None:
     """At most two under way and three waiting: of ten that arrived the last five are dropped."""
-    pacer = OpenPacer(OpenLoad(constant(10.0), most_outstanding=2, most_waiting=3), "a", 0.0)
+    pacer = OpenPacer(OpenLoad(constant(10.0), max_outstanding=2, max_waiting=3), "a", 0.0)
     assert len(pacer.due(0.3, 0, True)) == 2
     pacer.due(1.0, 2, True)
     assert (pacer.waiting, pacer.dropped) == (3, 5)
@@ -114,7 +114,7 @@ def test_open_goes_on_arriving_without_a_connection() -> None:
 
 def test_open_is_exhausted_when_all_have_started() -> None:
     """Not before: what waits is still to come."""
-    pacer = OpenPacer(OpenLoad(listed_seconds=(0.0, 1.0), most_outstanding=1), "a", 0.0)
+    pacer = OpenPacer(OpenLoad(listed_seconds=(0.0, 1.0), max_outstanding=1), "a", 0.0)
     pacer.due(1.0, 0, True)
     assert not pacer.is_exhausted
     pacer.due(1.0, 0, True)
@@ -131,7 +131,7 @@ def test_open_looks_at_so_many_arrivals_at_once() -> None:
 
 def test_open_at_another_rate() -> None:
     """From now on; what has come and waits stays, and 0 lets nothing come until another rate is set."""
-    pacer = OpenPacer(OpenLoad(constant(1.0), most_outstanding=1), "p", 0.0)
+    pacer = OpenPacer(OpenLoad(constant(1.0), max_outstanding=1), "p", 0.0)
     assert pacer.rate(0.0) == 1.0
     assert pacer.due(3.0, 1, True) == []
     assert pacer.waiting == 3

@@ -15,7 +15,7 @@ from fakedev.tester.pacing import ClosedPacer, OpenPacer
 from fakedev.tester.plan import ClosedLoad, OpenLoad, Spacing
 from fakedev.tester.rate_curve import constant
 from fakedev.tester.statistics import OTHERS, ByName, Count, Statistics, Ticket, kept_text
-from fakedev.tester.timeline import MOST_STEPS, Timeline
+from fakedev.tester.timeline import MAX_STEPS, Timeline
 from fakedev.workqueue.job import Answer, Outcome
 
 GOOD = Answer(Outcome.SUCCESS, 0, run_seconds=0.5, wait_seconds=0.25, node="n", pod="p", device="card0")
@@ -143,7 +143,7 @@ def test_the_timeline_stays_small_and_loses_nothing() -> None:
     for second in range(86_400):
         timeline.at(second).successes += 1
     steps = list(timeline.steps(86_399.0))
-    assert len(steps) <= MOST_STEPS
+    assert len(steps) <= MAX_STEPS
     assert sum(step.successes for _, step in steps) == 86_400
     assert {step.successes for _, step in steps[:-1]} == {timeline.step_seconds}
 
@@ -244,7 +244,7 @@ def test_a_standstill_is_charged_for_all_that_it_kept_waiting() -> None:
 
 def test_the_standstill_is_charged_also_when_few_may_be_under_way() -> None:
     """With one request at a time the others wait inside the tester: they are late, and total says so all the same."""
-    load = OpenLoad(constant(10.0), most_outstanding=1)
+    load = OpenLoad(constant(10.0), max_outstanding=1)
     statistics = drive(OpenPacer(load, "a", 0.0), FakeQueue(1), [0.001] * 1000, stall=50.0)
     assert statistics.timings["total"].quantile(0.95) == pytest.approx(5.0, abs=0.3)
     assert statistics.timings["wait"].quantile(0.99) < 0.1

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakedev.wire.bare_queue import (
-    MOST_BARE_BYTES,
+    MAX_BARE_BYTES,
     BareRequest,
     BareResult,
     BareWork,
@@ -28,7 +28,7 @@ from fakedev.wire.bare_queue import (
     parse_bare_work,
 )
 from fakedev.wire.errors import ProtocolError
-from fakedev.wire.framing import Opening, Way
+from fakedev.wire.framing import Dialect, Opening
 from tests.support.paths import ORIGINALS
 
 WIRE = ORIGINALS / "WIRE.md"
@@ -104,7 +104,7 @@ def test_in_two_segments(message):
         opening = Opening()
         assert opening.feed(message[:cut]) is None
         opened = opening.feed(message[cut:])
-        assert (opened.way, opened.message, opened.rest) == (Way.BARE, message, b"")
+        assert (opened.way, opened.message, opened.rest) == (Dialect.BARE, message, b"")
 
 
 def test_letter_case_and_what_is_missing():
@@ -155,11 +155,11 @@ def test_answers_fit_whatever_they_say(pod, node, device, error, seconds, code):
     """Never more than the originals read; whole when that fits, and else beginnings of the texts."""
     result = BareResult(pod, node, device, error, seconds, seconds, seconds, code)
     message = encode_bare_answer(result)
-    assert len(message) <= MOST_BARE_BYTES
+    assert len(message) <= MAX_BARE_BYTES
     said = parse_bare_result(message)
     if said != result:
         longer = json.dumps([pod, node, device, error], ensure_ascii=False).encode()
-        assert len(longer) > MOST_BARE_BYTES - 250
+        assert len(longer) > MAX_BARE_BYTES - 250
     for name in ("pod", "node", "device", "error"):
         assert getattr(result, name).startswith(getattr(said, name).removesuffix("..."))
     assert said[4:] == result[4:]
@@ -169,10 +169,10 @@ def test_an_error_is_cut_at_a_character():
     """As late as possible, with dots; names are kept."""
     message = encode_bare_answer(BareResult("pod", "node", "card0", "€" * 1000, exit_code=1))
     said = parse_bare_result(message)
-    assert MOST_BARE_BYTES - 3 < len(message) <= MOST_BARE_BYTES
+    assert MAX_BARE_BYTES - 3 < len(message) <= MAX_BARE_BYTES
     assert said.error == "€" * (len(said.error) - 3) + "..."
     assert (said.pod, said.node, said.device) == ("pod", "node", "card0")
-    assert len(encode_bare_no_work("x" * 5000)) == MOST_BARE_BYTES
+    assert len(encode_bare_no_work("x" * 5000)) == MAX_BARE_BYTES
 
 
 def test_file_names_that_are_no_unicode_can_be_told():
@@ -183,12 +183,12 @@ def test_file_names_that_are_no_unicode_can_be_told():
 @given(st.lists(TEXTS, max_size=12), st.floats(0, 1e10))
 def test_work_that_fits(arguments, limit):
     """The shortcut says what counting would say."""
-    assert fits_bare_work(arguments, limit) == (len(encode_bare_work(arguments, limit)) <= MOST_BARE_BYTES)
+    assert fits_bare_work(arguments, limit) == (len(encode_bare_work(arguments, limit)) <= MAX_BARE_BYTES)
 
 
 def test_work_of_exactly_1024_bytes_fits():
     """One byte more does not."""
-    room = MOST_BARE_BYTES - len(encode_bare_work(("",), 0.0))
+    room = MAX_BARE_BYTES - len(encode_bare_work(("",), 0.0))
     assert fits_bare_work(("x" * room,), 0.0)
     assert not fits_bare_work(("x" * (room + 1),), 0.0)
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakedev.wire.errors import ProtocolError
-from fakedev.wire.framing import MOST_BYTES, ObjectReader
+from fakedev.wire.framing import MAX_BYTES, ObjectReader
 from fakedev.wire.json_scan import has_top_level_key, is_deeper_than
 
 TRICKY = [
@@ -91,7 +91,7 @@ def padded(size):
 @pytest.mark.parametrize("piece", [1, 1000, 65536, 10**6])
 def test_the_limit_is_the_same_in_any_pieces(piece):
     """65536 bytes are taken, one more is not."""
-    fits, over = padded(MOST_BYTES), padded(MOST_BYTES + 1)
+    fits, over = padded(MAX_BYTES), padded(MAX_BYTES + 1)
     assert objects_in([fits[i : i + piece] for i in range(0, len(fits), piece)]) == ([fits], False)
     with pytest.raises(ProtocolError) as caught:
         objects_in([over[i : i + piece] for i in range(0, len(over), piece)])

@@ -9,22 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakedev.wire.errors import ProtocolError
-from fakedev.wire.framing import MOST_BYTES, Opened, Opening, Way
+from fakedev.wire.framing import MAX_BYTES, Dialect, Opened, Opening
 from tests.support.original_bytes import go_workload
 
 WORKLOAD = go_workload([(10, 1, 300)])
 OPENINGS = [
-    (b"help\n", Way.WORDS, b""),
-    (b"  \r\n\nhelp\n", Way.WORDS, b""),
-    (b'["op"]\n', Way.WORDS, b""),
-    (b"\x00{}", Way.WORDS, b""),
-    (b'{"op":"list"}\n', Way.JSON_LINES, b'{"op":"list"}'),
-    (b'\n {\n"id":1,\n"op":"list"\n}\n{"op":"quit"}\n', Way.JSON_LINES, b'{\n"id":1,\n"op":"list"\n}'),
-    (b'{"op": bad}\n', Way.JSON_LINES, b'{"op": bad}'),
-    (WORKLOAD, Way.BARE, WORKLOAD),
-    (b'{"Op":"x"}', Way.BARE, b'{"Op":"x"}'),
-    (b'{"a":{"op":"list"}}', Way.BARE, b'{"a":{"op":"list"}}'),
-    (b"{}", Way.BARE, b"{}"),
+    (b"help\n", Dialect.WORDS, b""),
+    (b"  \r\n\nhelp\n", Dialect.WORDS, b""),
+    (b'["op"]\n', Dialect.WORDS, b""),
+    (b"\x00{}", Dialect.WORDS, b""),
+    (b'{"op":"list"}\n', Dialect.JSON_LINES, b'{"op":"list"}'),
+    (b'\n {\n"id":1,\n"op":"list"\n}\n{"op":"quit"}\n', Dialect.JSON_LINES, b'{\n"id":1,\n"op":"list"\n}'),
+    (b'{"op": bad}\n', Dialect.JSON_LINES, b'{"op": bad}'),
+    (WORKLOAD, Dialect.BARE, WORKLOAD),
+    (b'{"Op":"x"}', Dialect.BARE, b'{"Op":"x"}'),
+    (b'{"a":{"op":"list"}}', Dialect.BARE, b'{"a":{"op":"list"}}'),
+    (b"{}", Dialect.BARE, b"{}"),
 ]
 
 
@@ -66,11 +66,11 @@ def test_begun():
 
 
 @pytest.mark.parametrize("piece", [4096, 10**6])
-@pytest.mark.parametrize(("head", "way"), [(b'{"op":"run","x":"', Way.JSON_LINES), (b'{"Name":"', Way.BARE)])
+@pytest.mark.parametrize(("head", "way"), [(b'{"op":"run","x":"', Dialect.JSON_LINES), (b'{"Name":"', Dialect.BARE)])
 def test_too_long_is_told_in_the_likely_way(head, way, piece):
     """An object that is too long is answered as what it looks like so far."""
     opening = Opening()
-    stream = head + b"x" * (MOST_BYTES + 1 - len(head))
+    stream = head + b"x" * (MAX_BYTES + 1 - len(head))
     with pytest.raises(ProtocolError, match="65536"):
         for start in range(0, len(stream), piece):
             opening.feed(stream[start : start + piece])
@@ -79,4 +79,4 @@ def test_too_long_is_told_in_the_likely_way(head, way, piece):
 
 def test_nothing_said_is_words():
     """Who said nothing is told in words."""
-    assert Opening().likely_way() is Way.WORDS
+    assert Opening().likely_way() is Dialect.WORDS

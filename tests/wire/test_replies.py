@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fakedev.wire.errors import CODES, ProtocolError
 from fakedev.wire.fleet_verbs import WORKLOAD_GRAMMAR, WORKLOAD_VERBS, workload_ended
-from fakedev.wire.framing import Way
+from fakedev.wire.framing import Dialect
 from fakedev.wire.replies import News, Reply, bare_digit, encode_error, encode_news, encode_reply, printable
 from fakedev.wire.words import split_words
 
@@ -29,16 +29,16 @@ from fakedev.wire.words import split_words
 )
 def test_good_answers(reply, words, data):
     """The forms that doc/protocol-workload.txt gives."""
-    assert encode_reply(reply, Way.WORDS) == words
-    assert json.loads(encode_reply(reply, Way.JSON_LINES)) == {"ok": True, **data}
-    assert json.loads(encode_reply(reply, Way.JSON_LINES, 0)) == {"id": 0, "ok": True, **data}
+    assert encode_reply(reply, Dialect.WORDS) == words
+    assert json.loads(encode_reply(reply, Dialect.JSON_LINES)) == {"ok": True, **data}
+    assert json.loads(encode_reply(reply, Dialect.JSON_LINES, 0)) == {"id": 0, "ok": True, **data}
 
 
 def test_errors():
     """An error's code is one word of the closed list."""
     error = ProtocolError("unknown-name", "no 'a'")
-    assert encode_error(error, Way.WORDS) == b"error unknown-name no 'a'\n"
-    assert encode_error(error, Way.JSON_LINES, 1) == (
+    assert encode_error(error, Dialect.WORDS) == b"error unknown-name no 'a'\n"
+    assert encode_error(error, Dialect.JSON_LINES, 1) == (
         b'{"id":1,"ok":false,"error":{"code":"unknown-name","message":"no \'a\'"}}\n'
     )
     with pytest.raises(ValueError, match="not one of the codes"):
@@ -49,8 +49,8 @@ def test_errors():
 def test_news():
     """A workload's end, told in both ways; a name with spaces is one word."""
     news = workload_ended("w17", "my train", 1, "Limit memory reached, terminated")
-    assert encode_news(news, Way.WORDS) == b'ended "my train" 1 Limit memory reached, terminated\n'
-    assert json.loads(encode_news(news, Way.JSON_LINES)) == {
+    assert encode_news(news, Dialect.WORDS) == b'ended "my train" 1 Limit memory reached, terminated\n'
+    assert json.loads(encode_news(news, Dialect.JSON_LINES)) == {
         "event": "ended",
         "workload": "w17",
         "name": "my train",
@@ -69,12 +69,12 @@ def test_a_text_is_one_line_in_every_answer(text):
     """Whatever peers put into names, an answer is one line, and nothing in it moves a cursor."""
     error = ProtocolError("internal", text)
     answers = [
-        encode_reply(Reply("x" + text), Way.WORDS),
-        encode_error(error, Way.WORDS),
-        encode_error(error, Way.JSON_LINES, text),
-        encode_reply(Reply(text), Way.JSON_LINES),
-        encode_news(News(text, {"name": text}), Way.JSON_LINES),
-        encode_news(News(text, {}), Way.WORDS),
+        encode_reply(Reply("x" + text), Dialect.WORDS),
+        encode_error(error, Dialect.WORDS),
+        encode_error(error, Dialect.JSON_LINES, text),
+        encode_reply(Reply(text), Dialect.JSON_LINES),
+        encode_news(News(text, {"name": text}), Dialect.JSON_LINES),
+        encode_news(News(text, {}), Dialect.WORDS),
     ]
     for answer in answers:
         assert len(answer.decode().splitlines()) == 1 or answer == b"\n"
@@ -124,7 +124,7 @@ SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False,
 @given(st.dictionaries(st.text(), SCALARS | st.lists(SCALARS)))
 def test_any_data_is_one_line_of_ascii(data):
     """A program reads what was said; a terminal meets no character that does something."""
-    line = encode_news(News("", data), Way.JSON_LINES)
+    line = encode_news(News("", data), Dialect.JSON_LINES)
     assert json.loads(line) == data
     assert line.isascii()
     assert line.decode()[:-1].isprintable()
@@ -134,4 +134,4 @@ def test_any_data_is_one_line_of_ascii(data):
 def test_what_json_has_no_word_for_is_a_fault():
     """A NaN is never told as null."""
     with pytest.raises(ValueError, match="not JSON compliant"):
-        encode_news(News("", {"a": float("nan")}), Way.JSON_LINES)
+        encode_news(News("", {"a": float("nan")}), Dialect.JSON_LINES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fakedev.workqueue.admission import JOB_BYTES, MOST_A_PARTY
+from fakedev.workqueue.admission import JOB_BYTES, MAX_PER_OWNER
 from fakedev.workqueue.job import Answer, Outcome, Report
 from tests.support.broker_cases import BrokerTestCase, OneQueue, SomeClient, left_behind
 
@@ -218,11 +218,11 @@ class BoundTests(BrokerTestCase):
 
     def test_bounds_of_one_party(self):
         """What has to be done at once when somebody leaves is bounded."""
-        for _ in range(MOST_A_PARTY):
+        for _ in range(MAX_PER_OWNER):
             self.queue.put(self.client)
         self.refused("full", "4096 requests of this connection are open", self.queue.put, self.client)
         self.queue.put(SomeClient())
-        for _ in range(MOST_A_PARTY - 1):
+        for _ in range(MAX_PER_OWNER - 1):
             self.queue.take(self.worker)
         self.broker.wait(self.worker, "other", None, None)
         self.refused("full", "This connection holds 4096 jobs", self.queue.take, self.worker)

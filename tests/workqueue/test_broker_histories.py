@@ -34,7 +34,7 @@ REPORTS = st.sampled_from([Report(0), Report(3), Report(0, "no file"), Report(1,
 
 
 @dataclass(eq=False)
-class Party:
+class Owner:
     """A client and a worker in one; writes down what it is told."""
 
     name: int
@@ -63,15 +63,15 @@ class Party:
 class AnyHistory(RuleBasedStateMachine):
     """Random clients and workers at two queues; the broker does what the plain one does."""
 
-    @initialize(specs=st.tuples(SPECS, SPECS), most_jobs=st.sampled_from([4, 1000]))
-    def begin(self, specs: tuple[dict[str, float], ...], most_jobs: int) -> None:
+    @initialize(specs=st.tuples(SPECS, SPECS), max_jobs=st.sampled_from([4, 1000]))
+    def begin(self, specs: tuple[dict[str, float], ...], max_jobs: int) -> None:
         """A broker and a plain one."""
         by_name = {name: QueueSpec(name, **spec) for name, spec in zip(QUEUES, specs, strict=True)}  # type: ignore[arg-type]
         self.now = 0.0
-        self.broker = Broker(BrokerSpec(tuple(by_name.values()), max_bytes=most_jobs * JOB_BYTES), self.now)
-        self.plain = PlainBroker(by_name, most_jobs)
+        self.broker = Broker(BrokerSpec(tuple(by_name.values()), max_bytes=max_jobs * JOB_BYTES), self.now)
+        self.plain = PlainBroker(by_name, max_jobs)
         self.told: list[tuple[object, ...]] = []
-        self.parties = [Party(name, self.told) for name in range(3)]
+        self.parties = [Owner(name, self.told) for name in range(3)]
         self.had_client: set[int] = set()
         self.tickets = 0
 
@@ -220,7 +220,7 @@ class AnyHistory(RuleBasedStateMachine):
         assert result == expected
         return result
 
-    def some_job(self, choice: int, other: int | None) -> tuple[Party, int]:
+    def some_job(self, choice: int, other: int | None) -> tuple[Owner, int]:
         """A running job, or else any; its worker, or another one who may not."""
         running = self.plain.some("running")
         jobs = running or self.plain.jobs[-6:]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fakedev.workqueue.admission import JOB_BYTES
 from fakedev.workqueue.deadlines import Deadlines
 from fakedev.workqueue.job import Answer, Outcome
-from fakedev.workqueue.queue import MOST_BURIED, MOST_BURIED_BYTES
-from fakedev.workqueue.slices import MOST_AT_ONCE
+from fakedev.workqueue.queue import MAX_BURIED, MAX_BURIED_BYTES
+from fakedev.workqueue.slices import MAX_AT_ONCE
 from tests.support.broker_cases import BrokerTestCase, OneQueue, SomeClient, left_behind
 
 
@@ -180,7 +180,7 @@ class TimeTests(BrokerTestCase):
             self.queue.put(self.client, limit_seconds=1.0)
             self.queue.take(self.worker)
         self.broker.expire(self.queue.now + 100)
-        self.assertEqual(self.queue.counted(), {"timeout": MOST_AT_ONCE})
+        self.assertEqual(self.queue.counted(), {"timeout": MAX_AT_ONCE})
         self.assertLess(self.broker.next_deadline(), self.queue.now + 100)
         self.queue.pass_time(100)
         self.assertEqual(self.queue.counted(), {"timeout": 250})
@@ -237,10 +237,10 @@ class BuriedTests(BrokerTestCase):
 
     def test_buried_jobs_are_bounded(self):
         """The oldest are forgotten, and none of them counts against the memory."""
-        for _ in range(MOST_BURIED + 5):
+        for _ in range(MAX_BURIED + 5):
             self.queue.put(self.client)
             self.broker.bury(self.worker, self.queue.take(self.worker), "", self.queue.now)
-        self.assertEqual(self.queue.state(), (0, 0, MOST_BURIED))
+        self.assertEqual(self.queue.state(), (0, 0, MAX_BURIED))
         self.assertEqual(self.broker.jobs("sleep", 1)[0].id, 6)
         self.assertEqual(left_behind(self.broker), [])
 
@@ -248,7 +248,7 @@ class BuriedTests(BrokerTestCase):
         """The oldest are forgotten; what is kicked makes room for others."""
         def bury(count):
             for _ in range(count):
-                self.queue.put(self.client, size_bytes=MOST_BURIED_BYTES // 4 - JOB_BYTES)
+                self.queue.put(self.client, size_bytes=MAX_BURIED_BYTES // 4 - JOB_BYTES)
                 self.broker.bury(self.worker, self.queue.take(self.worker), "", self.queue.now)
 
         bury(6)

@@ -11,7 +11,7 @@ from tests.support.broker_cases import BrokerTestCase, left_behind
 class BrokerReloadTests(BrokerTestCase):
     """From the queues ``sleep`` and ``other`` to others."""
 
-    def go_over(self, *queues: QueueSpec, **more: object) -> None:
+    def apply_reload(self, *queues: QueueSpec, **more: object) -> None:
         """To these queues."""
         spec = replace(self.broker.spec, queues=queues, **more)
         self.broker.prepare(spec)
@@ -21,7 +21,7 @@ class BrokerReloadTests(BrokerTestCase):
         """Waiting and running, under the new limits, which concern those that come or are taken from now on."""
         first, second = self.queue.put(self.client), self.queue.put(self.client)
         self.assertEqual(self.queue.take(self.worker), first)
-        self.go_over(QueueSpec("new"), QueueSpec("sleep", max_waiting=1, retries=1))
+        self.apply_reload(QueueSpec("new"), QueueSpec("sleep", max_waiting=1, retries=1))
         self.assertEqual(self.broker.queue_names, ("new", "sleep"))
         self.assertEqual(self.queue.state(), (1, 1, 0))
         self.refused("full", "Queue 'sleep' is full", self.queue.put, self.client)
@@ -37,7 +37,7 @@ class BrokerReloadTests(BrokerTestCase):
         self.queue.wait(self.worker, "ticket", seconds=60)
         self.queue.wait(self.other, "small", small_only=True)
         self.broker.control.pause("sleep", self.queue.now + 5)
-        self.go_over(QueueSpec("other"))
+        self.apply_reload(QueueSpec("other"))
         self.assertEqual((self.worker.nothings, self.other.nothings), (["ticket"], ["small"]))
         self.assertEqual(left_behind(self.broker), [])
         self.refused("unknown-name", "Unknown 'sleep' queue", self.queue.put, self.client)
@@ -68,5 +68,5 @@ class BrokerReloadTests(BrokerTestCase):
 
     def test_memory(self) -> None:
         """The most bytes of all requests."""
-        self.go_over(*self.broker.spec.queues, max_bytes=100)
+        self.apply_reload(*self.broker.spec.queues, max_bytes=100)
         self.refused("full", "The memory for requests is full: 100 bytes", self.queue.put, self.client)

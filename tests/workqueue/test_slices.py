@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from fakedev.workqueue.slices import MOST_AT_ONCE, Slices, for_each
+from fakedev.workqueue.slices import MAX_AT_ONCE, Slices, for_each
 from tests.support.broker_cases import BrokerTestCase, OneQueue, SomeClient, left_behind
 
-MANY = 3 * MOST_AT_ONCE + 7
+MANY = 3 * MAX_AT_ONCE + 7
 
 
 class BrokerSlicesTests(BrokerTestCase):
@@ -27,7 +27,7 @@ class BrokerSlicesTests(BrokerTestCase):
         while self.broker.next_deadline() == self.queue.now:
             self.broker.expire(self.queue.now)
             over.append(self.over())
-        self.assertLessEqual(max(after - before for before, after in pairwise(over)), MOST_AT_ONCE)
+        self.assertLessEqual(max(after - before for before, after in pairwise(over)), MAX_AT_ONCE)
         self.assertEqual(self.broker.next_deadline(), None)
         return over
 
@@ -45,7 +45,7 @@ class BrokerSlicesTests(BrokerTestCase):
         jobs = self.put_many()
         self.queue.take(self.worker)
         self.broker.control.close("the end", self.queue.now)
-        self.assertEqual((self.over(), self.queue.take(self.worker)), (MOST_AT_ONCE, None))
+        self.assertEqual((self.over(), self.queue.take(self.worker)), (MAX_AT_ONCE, None))
         self.assertEqual(self.slices()[-1], MANY - 1)
         self.assertEqual(sorted(self.client.answers), jobs[1:])
 
@@ -77,8 +77,8 @@ class BrokerSlicesTests(BrokerTestCase):
         jobs = self.put_many()
         self.broker.client_left(self.client, self.queue.now)
         self.assertEqual(self.broker.statistics("sleep").disconnects, MANY)
-        self.assertEqual(self.queue.take(self.worker), jobs[MOST_AT_ONCE])
-        self.queue.finish(self.worker, jobs[MOST_AT_ONCE])
+        self.assertEqual(self.queue.take(self.worker), jobs[MAX_AT_ONCE])
+        self.queue.finish(self.worker, jobs[MAX_AT_ONCE])
         self.slices()
         self.assertEqual(self.queue.counted(), {"success": 1, "cancelled": MANY - 1})
         self.assertEqual(self.client.answers, {})
@@ -101,7 +101,7 @@ class BrokerSlicesTests(BrokerTestCase):
             self.queue.wait(self.worker, ticket)
         jobs = self.put_many()
         self.broker.control.resume("sleep", self.queue.now)
-        self.assertEqual(len(self.worker.offers), MOST_AT_ONCE)
+        self.assertEqual(len(self.worker.offers), MAX_AT_ONCE)
         jobs.append(self.queue.put(SomeClient()))
         self.slices()
         self.assertEqual(self.worker.offers, list(zip(jobs, range(MANY + 1), strict=True)))

@@ -14,7 +14,7 @@ from fakedev.commands.workload.options import find_files, parse_seconds
 from fakedev.config.peer_address import parse_address
 from fakedev.workqueue.backend import SLEEP, BackendCommand
 
-_MOST_WORKERS: Final = 1000
+_MAX_WORKERS: Final = 1000
 #: Characters of a host's name, and of a pod's and a node's: what DNS takes.
 _LONGEST_NAME: Final = 253
 
@@ -79,8 +79,8 @@ class BackendOptions:
             raise FlagError(f"give the absolute path of a command, or sleep, and its arguments{given}")
         if values[self._backoff] > values[self._backoff_max]:
             raise FlagError("-backoff is longer than -backoff-max")
-        if not 1 <= values[self._workers] <= _MOST_WORKERS:
-            raise FlagError(f"-workers: 1 to {_MOST_WORKERS}")
+        if not 1 <= values[self._workers] <= _MAX_WORKERS:
+            raise FlagError(f"-workers: 1 to {_MAX_WORKERS}")
         if values[self._protocol] not in PROTOCOLS:
             raise FlagError(f"-protocol: {' or '.join(PROTOCOLS)}, not {values[self._protocol]!r}")
         if not values[self._name]:
@@ -101,7 +101,7 @@ class BackendOptions:
             null_in=values[self._null_in],
             null_out=values[self._null_out],
             backoff_seconds=values[self._backoff],
-            most_backoff_seconds=values[self._backoff_max],
+            max_backoff_seconds=values[self._backoff_max],
             reconnect_seconds=values[self._reconnect],
             grace_seconds=values[self._grace],
             kill_after_seconds=values[self._kill_after],

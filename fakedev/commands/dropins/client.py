@@ -79,8 +79,8 @@ class ClientOptions:
         )
         self._arrivals = flags.text("arrivals", "even", f"how they are spread: even or poisson{ours}", "WORD")
         self._seed = flags.unsigned("seed", 1, f"of poisson arrivals{ours}")
-        self._most_outstanding = flags.unsigned(
-            "most-outstanding", OpenLoad.most_outstanding, f"open model: most requests under way{ours}"
+        self._max_outstanding = flags.unsigned(
+            "most-outstanding", OpenLoad.max_outstanding, f"open model: most requests under way{ours}"
         )
         self._plans = flags.text(
             "plans", "", f"a file with several plans, in place of -name and the like{ours}", "FILE"
@@ -128,7 +128,7 @@ class ClientOptions:
     def _plans_of_file(self, values: Values) -> tuple[Plan, ...]:
         alone = (
             *(self._faddr, self._name, self._limit, self._req_max, self._req_now, self._delay, self._rate),
-            *(self._arrivals, self._seed, self._most_outstanding, self._protocol),
+            *(self._arrivals, self._seed, self._max_outstanding, self._protocol),
         )
         for flag in alone:
             if values.given(flag):
@@ -149,7 +149,7 @@ class ClientOptions:
         return Plan(queue, queue, load, values[self._faddr].shown, values.operands, limit, is_lines)
 
     def _closed(self, values: Values) -> ClosedLoad:
-        for flag in (self._arrivals, self._seed, self._most_outstanding):
+        for flag in (self._arrivals, self._seed, self._max_outstanding):
             if values.given(flag):
                 raise FlagError(f"-{flag.name} goes with -rate")
         now, most = values[self._req_now], values[self._req_max]
@@ -168,13 +168,13 @@ class ClientOptions:
         spacings = [spacing.value for spacing in Spacing]
         if values[self._arrivals] not in spacings:
             raise FlagError(f"-arrivals: {' or '.join(spacings)}, not {values[self._arrivals]!r}")
-        if not values[self._most_outstanding]:
+        if not values[self._max_outstanding]:
             raise FlagError("-most-outstanding: at least 1")
         return replace(
             load,
             spacing=Spacing(values[self._arrivals]),
             seed=values[self._seed],
-            most_outstanding=values[self._most_outstanding],
+            max_outstanding=values[self._max_outstanding],
         )
 
     def _control(self, values: Values) -> ListenAddress:

@@ -64,11 +64,11 @@ _FAKE: Final = (
     "NUM_FAKE_GPUS", "METRIC_PROFILE", "GPU_PROFILES", "METRIC_UPDATE_INTERVAL", "GPU_START_INDEX", "EXPORTER_PORT",
     "ENABLE_UDS", "UDS_SOCKET_PATH",
 )  # fmt: skip
-_MOST_GPUS: Final = 1024
+_MAX_GPUS: Final = 1024
 #: The devices change no more often.
 _TICK_MILLISECONDS: Final = 1000
 #: A day.
-_MOST_MILLISECONDS: Final = 86_400_000
+_MAX_MILLISECONDS: Final = 86_400_000
 
 
 def _quirk(name: str, option: str, **changes: object) -> dict[str, object]:
@@ -126,7 +126,7 @@ class DcgmOptions:
 
         :raises UsageProblem: when a value cannot be used.
         """
-        count = self._number("NUM_FAKE_GPUS", 4 if self.is_fake else 8, 1, _MOST_GPUS)
+        count = self._number("NUM_FAKE_GPUS", 4 if self.is_fake else 8, 1, _MAX_GPUS)
         first = self._number("GPU_START_INDEX", 1, 0, 10**6)
         pool: dict[str, object] = {
             "name": "gpus",
@@ -206,8 +206,8 @@ class DcgmOptions:
 
     def _milliseconds(self, name: str, values: Values, least: int = 1) -> int:
         milliseconds = self._flags.number(name, values)
-        if not least <= milliseconds <= _MOST_MILLISECONDS:
-            raise UsageProblem(f"--{name}: {milliseconds} milliseconds is not within {least} to {_MOST_MILLISECONDS}")
+        if not least <= milliseconds <= _MAX_MILLISECONDS:
+            raise UsageProblem(f"--{name}: {milliseconds} milliseconds is not within {least} to {_MAX_MILLISECONDS}")
         return milliseconds
 
     def _fake_identity(self, values: Values) -> dict[str, object]:

@@ -21,7 +21,7 @@ _OPTIONS: Final = "options"
 _FLAG_OF_LINE: Final = {2: "-maddr", 5: "-caddr", 6: "-waddr"}
 #: What the configuration takes at most.
 _LONGEST_INTERVAL_SECONDS: Final = 10**10
-_MOST_WAITING: Final = 10**8
+_MAX_WAITING: Final = 10**8
 
 
 class FrontendOptions:
@@ -37,8 +37,8 @@ class FrontendOptions:
             "interval", 0, "seconds between statistics in the log, covered by the maxima, too; 0: none", "SECONDS",
             _up_to(_LONGEST_INTERVAL_SECONDS),
         )  # fmt: skip
-        self.most_waiting = flags.value(
-            "qmax", 0, "most requests that wait in a queue; 0: no limit", "N", _up_to(_MOST_WAITING)
+        self.max_waiting = flags.value(
+            "qmax", 0, "most requests that wait in a queue; 0: no limit", "N", _up_to(_MAX_WAITING)
         )
         self.verbose = flags.boolean("verbose", "log all messages")
         self.since_scrape = flags.boolean(
@@ -50,7 +50,7 @@ class FrontendOptions:
         """The configuration (YAML, for it is JSON) that the options stand for."""
         interval = values[self.interval]
         maxima = "since-scrape" if values[self.since_scrape] else "interval" if interval else "window"
-        names = {name: {"max-waiting": values[self.most_waiting]} for name in values.operands}
+        names = {name: {"max-waiting": values[self.max_waiting]} for name in values.operands}
         clients, backends = ({"listen": _listen(values[flag]), "open": True} for flag in (self.clients, self.backends))
         web = {"listen": _listen(values[self.metrics]), "serve": "metrics"}
         return f"""{{"version": 1, "workloads": {{"listen": []}},

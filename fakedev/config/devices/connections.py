@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from fakedev.config.names import MOST_DEVICES_PER_NODE, pci_address
+from fakedev.config.names import MAX_DEVICES_PER_NODE, pci_address
 from fakedev.config.schema.nodes import Place, Report
 from fakedev.config.schema.schema import Key, Section, Values
 from fakedev.config.schema.types import Choice, Integer, ListOf, MapOf, Text
@@ -86,9 +86,9 @@ def _server(values: Values, report: Report) -> Server:
     return Server(values["name"], tuple(addresses), tuple(values["numa-nodes"]), cpus)
 
 #: Links of one board, and switches of one node.
-MOST_LINKS: Final = 64
+MAX_LINKS: Final = 64
 _GENERATION: Final = Integer(min(GIGATRANSFERS_PER_SECOND), max(GIGATRANSFERS_PER_SECOND))
-_INDEX: Final = Integer(0, MOST_DEVICES_PER_NODE - 1)
+_INDEX: Final = Integer(0, MAX_DEVICES_PER_NODE - 1)
 
 PCIE = Section(
     "device type.connections.pcie",
@@ -106,13 +106,13 @@ PCIE = Section(
 LINKS = Section(
     "device type.connections.links",
     (
-        Key("count", Integer(1, MOST_LINKS), "Links of a board.", required=True),
+        Key("count", Integer(1, MAX_LINKS), "Links of a board.", required=True),
         Key(
             "layout", Choice(tuple(layout.value for layout in Layout)),
             "Where they lead: to switches, to all other devices of the node, to the next and the last, or out of it.",
             default="none",
         ),
-        Key("switches", Integer(0, MOST_LINKS), "Switches of a node.", default=0),
+        Key("switches", Integer(0, MAX_LINKS), "Switches of a node.", default=0),
         Key(
             "peers",
             ListOf(ListOf(_INDEX, words="list of devices"), words="list of lists of devices"),

@@ -10,7 +10,7 @@ from fakedev.config.models import Making
 from fakedev.config.schema.nodes import Place, Report
 from fakedev.config.schema.schema import nearest_name
 from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, RowSpec
-from fakedev.spec.tallies import CLOCK_SAMPLES, MOST_SAMPLES, XIDS, Tally, is_sampled, is_tally, tallies_of
+from fakedev.spec.tallies import CLOCK_SAMPLES, MAX_SAMPLES, XIDS, Tally, is_sampled, is_tally, tallies_of
 
 #: In the value of a label of a row: its window in milliseconds.
 _WINDOW = "{window_ms}"
@@ -23,8 +23,8 @@ def with_windows(identity: Identity, making: Making, place: Place, report: Repor
         return identity
     sampled = {row.within for row in rows if not CLOCK_SAMPLES.keys().isdisjoint(row.named)}
     for name, seconds in making.windows.items():
-        if name in sampled and seconds > making.sample_seconds * MOST_SAMPLES:
-            report.problem(place, f"windows: {name} has more than {MOST_SAMPLES} samples: make sample-every longer")
+        if name in sampled and seconds > making.sample_seconds * MAX_SAMPLES:
+            report.problem(place, f"windows: {name} has more than {MAX_SAMPLES} samples: make sample-every longer")
     return replace(identity, families=tuple(_family(each, making, place, report) for each in identity.families))
 
 

@@ -12,7 +12,7 @@ from fakedev.config.schema.schema import Values
 from fakedev.config.work_profiles import Series
 from fakedev.config.workloads import read_workload
 from fakedev.sim.workloads.admission import Admission
-from fakedev.sim.workloads.churn import MOST_EXPECTED, MOST_EXPECTED_AT_NODE
+from fakedev.sim.workloads.churn import MAX_EXPECTED, MAX_EXPECTED_AT_NODE
 from fakedev.spec.errors import Refused
 from fakedev.spec.fleet import ChurnKind, ChurnSpec, PoolSpec
 
@@ -64,10 +64,10 @@ def check_churn(pools: Iterable[LoadedPool], tick_seconds: float, admission: Adm
         place = values.place_of("rate")
         at_node = churn.per_second * tick_seconds
         expected += at_node * len(pool.spec.nodes)
-        if at_node > MOST_EXPECTED_AT_NODE:
-            report.problem(place, f"rate: {at_node:g} come to a node in a tick: at most {MOST_EXPECTED_AT_NODE:g} can")
-        elif expected > MOST_EXPECTED:
-            report.problem(place, f"rate: {expected:g} come to the fleet in a tick: at most {MOST_EXPECTED:g} can")
+        if at_node > MAX_EXPECTED_AT_NODE:
+            report.problem(place, f"rate: {at_node:g} come to a node in a tick: at most {MAX_EXPECTED_AT_NODE:g} can")
+        elif expected > MAX_EXPECTED:
+            report.problem(place, f"rate: {expected:g} come to the fleet in a tick: at most {MAX_EXPECTED:g} can")
         words = (f"{pool.spec.nodes[0].name}/*",)
         for kind, said in zip(churn.kinds, values["workloads"], strict=False):
             if min(kind.counts) > most[pool.spec.name] and values.given("workloads"):

@@ -6,14 +6,14 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from fakedev.config.names import MOST_DEVICES_PER_NODE
+from fakedev.config.names import MAX_DEVICES_PER_NODE
 from fakedev.config.schema.schema import Key, Section
 from fakedev.config.schema.types import Choice, Duration, Integer, ListOf, Number, OneOf, Text
 from fakedev.config.workloads import BASE
 
 _SECONDS_OF: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _RATE: Final = re.compile(r"(\d+(?:\.\d+)?|\.\d+)/([smhd])", re.ASCII)
-_COUNT: Final = Integer(1, MOST_DEVICES_PER_NODE)
+_COUNT: Final = Integer(1, MAX_DEVICES_PER_NODE)
 _LASTS: Final = Duration(0.001, 1e8)
 #: Keys of a kind that are those of workloads.base.
 _SHARED: Final = ("profile", "metrics", "kind", "seconds-of", "measured-frequency", "measured-capability", "limits")

@@ -8,8 +8,8 @@ from fakedev.config.identities.attribution import ATTRIBUTION
 from fakedev.config.names import (
     COLDEST_INLET,
     HOTTEST_INLET,
-    MOST_DEVICES_PER_NODE,
-    MOST_NODES,
+    MAX_DEVICES_PER_NODE,
+    MAX_NODES,
     epoch_seconds,
     fact_name,
     node_name,
@@ -35,7 +35,7 @@ DEVICE = Section(
     "fleet.pools.devices",
     (
         Key(
-            "index", Integer(0, MOST_DEVICES_PER_NODE - 1), "Which device of each node is meant, from 0.", required=True
+            "index", Integer(0, MAX_DEVICES_PER_NODE - 1), "Which device of each node is meant, from 0.", required=True
         ),
         Key(
             "uuid",
@@ -62,7 +62,7 @@ POOL = Section(
             "nodes",
             OneOf(
                 (
-                    Integer(1, MOST_NODES),
+                    Integer(1, MAX_NODES),
                     ListOf(Text("node name", node_name), 1, words="list of names"),
                     Text("path of a CSV file"),
                 )
@@ -120,7 +120,7 @@ POOL = Section(
         ),
         Key(
             "devices-per-node",
-            Integer(1, MOST_DEVICES_PER_NODE),
+            Integer(1, MAX_DEVICES_PER_NODE),
             "Devices of each node.",
             default_words="8; with a list of the original's JSON all of its devices",
         ),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from fakedev.config.catalog import Catalog
-from fakedev.config.names import MOST_DEVICES_PER_NODE, MOST_NODES, fact_name, inlet_celsius, node_name
+from fakedev.config.names import MAX_DEVICES_PER_NODE, MAX_NODES, fact_name, inlet_celsius, node_name
 from fakedev.config.schema.documents import is_clean
 from fakedev.config.schema.nodes import Place, Report
 from fakedev.config.schema.schema import Values, nearest_name
@@ -67,8 +67,8 @@ def read_node_list(text: str, shown: str, report: Report) -> list[ListedNode]:
     except csv.Error as error:
         rows += 1
         report.problem(Place(shown, reader.reader.line_num), f"is not CSV: {error}")
-    if len(nodes) > MOST_NODES:
-        report.problem(Place(shown, 1), f"has {len(nodes)} nodes: at most {MOST_NODES}")
+    if len(nodes) > MAX_NODES:
+        report.problem(Place(shown, 1), f"has {len(nodes)} nodes: at most {MAX_NODES}")
     elif not rows:
         report.problem(Place(shown, 1), "has no node: give at least one line below the first")
     return nodes
@@ -124,8 +124,8 @@ def _put(facts: dict[str, str], label: str, value: str) -> None:
 
 
 def _count(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= MOST_DEVICES_PER_NODE):
-        raise ValueError(f"{text[:60]!r} is no number of devices: 1 to {MOST_DEVICES_PER_NODE}")
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= MAX_DEVICES_PER_NODE):
+        raise ValueError(f"{text[:60]!r} is no number of devices: 1 to {MAX_DEVICES_PER_NODE}")
     return int(text)
 
 

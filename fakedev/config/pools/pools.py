@@ -21,7 +21,7 @@ from fakedev.spec.device_types import DeviceType
 from fakedev.spec.fleet import DeviceSpec, PoolSpec
 
 #: Devices a fleet may have.
-MOST_DEVICES: Final = 1_000_000
+MAX_DEVICES: Final = 1_000_000
 #: Facts of single devices: said of many alike they would make these the same.
 _SINGLE: Final = ("uuid", "serial", "pci_address", "device_file", "addr", "file")
 _DEVICES_PER_NODE: Final = 8
@@ -198,9 +198,9 @@ class Pools:
     def _fits(self, devices: int, place: Place) -> bool:
         """Whether the fleet may have so many devices more; reported once when not."""
         before, self._devices = self._devices, self._devices + devices
-        if before <= MOST_DEVICES < self._devices:
-            self._report.problem(place, f"the fleet has {self._devices} devices so far: at most {MOST_DEVICES}")
-        return self._devices <= MOST_DEVICES
+        if before <= MAX_DEVICES < self._devices:
+            self._report.problem(place, f"the fleet has {self._devices} devices so far: at most {MAX_DEVICES}")
+        return self._devices <= MAX_DEVICES
 
 
 def _places(values: Values, key: str) -> list[Place]:

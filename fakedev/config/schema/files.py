@@ -11,7 +11,7 @@ from importlib import resources
 from typing import Final
 
 #: A larger file is refused.
-MOST_BYTES: Final = 4 * 2**20
+MAX_BYTES: Final = 4 * 2**20
 _CATALOG: Final = "catalog:"
 
 
@@ -106,7 +106,7 @@ class Files:
 def _bytes(path: str) -> bytes:
     try:
         with open(path, "rb") as stream:
-            data = stream.read(MOST_BYTES + 1)
+            data = stream.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise Unreadable("no such file") from None
     except IsADirectoryError:
@@ -115,8 +115,8 @@ def _bytes(path: str) -> bytes:
         raise Unreadable("no permission to read it") from None
     except (OSError, ValueError) as error:
         raise Unreadable(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if len(data) > MOST_BYTES:
-        raise Unreadable(f"is larger than {MOST_BYTES // 2**20} MiB")
+    if len(data) > MAX_BYTES:
+        raise Unreadable(f"is larger than {MAX_BYTES // 2**20} MiB")
     return data
 
 

@@ -92,7 +92,7 @@ class Report:
 #: Levels of nesting a document may have.
 DEEPEST: Final = 64
 #: Values a document may have, aliases counted as often as they are used.
-MOST_VALUES: Final = 200_000
+MAX_VALUES: Final = 200_000
 
 _NO_TEXT: Final = re.compile("[\0\ud800-\udfff]")
 _NULLS: Final = frozenset(("", "~", "null", "Null", "NULL"))
@@ -245,8 +245,8 @@ class Growth:
 
     @staticmethod
     def _check(weight: int, line: int) -> None:
-        if weight > MOST_VALUES:
-            raise SyntaxProblem(line, f"has more than {MOST_VALUES} values (aliases count as often as they are used)")
+        if weight > MAX_VALUES:
+            raise SyntaxProblem(line, f"has more than {MAX_VALUES} values (aliases count as often as they are used)")
 
 
 def _depth(children: list[Node]) -> int:

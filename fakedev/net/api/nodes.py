@@ -21,7 +21,7 @@ from fakedev.sim.fleet import Fleet
 from fakedev.sim.links.facts import link_facts, switch_facts
 
 #: Links of a node that are told with it; those of one device are always told with that.
-_MOST_LINKS: Final = 1024
+_MAX_LINKS: Final = 1024
 _STATES: Final = {0: "off", 2: "active", 3: "error"}
 #: What is told of a device's PCIe link, of links, and of switches: name to quantity.
 _PCIE: Final = {
@@ -40,7 +40,7 @@ def describe_topology(fleet: Fleet, node: RosterNode) -> dict[str, Any]:
     layout = fleet.roster.links
     facts = fleet.facts(node)
     has_links = sum(len(layout.of(device)) for device in node.devices)
-    tells_links = has_links <= _MOST_LINKS
+    tells_links = has_links <= _MAX_LINKS
     every = _links(fleet, node, facts) if tells_links else []
     level = fleet.state.levels["device"]
     devices = []

@@ -17,7 +17,7 @@ from fakedev.tester.report import statistics_values
 from fakedev.tester.timeline import Step
 
 #: The highest rate that can be asked for.
-MOST_PER_SECOND: Final = 100_000
+MAX_PER_SECOND: Final = 100_000
 _SHARES: Final = (0.5, 0.99)
 _COLUMNS: Final = ("seconds", "started", "successes", "failures", "outstanding", "p50", "p99")
 
@@ -87,8 +87,8 @@ def _wanted(fields: dict[str, Any]) -> dict[str, Any]:
         raise HttpError(400, "plan must be the name of a plan", "bad-argument", "plan")
     if "parallel" in fields and type(wanted["parallel"]) is not int:
         raise HttpError(400, "parallel must be a whole number", "bad-argument", "parallel")
-    if "rate" in fields and not (type(wanted["rate"]) in (int, float) and 0 <= wanted["rate"] <= MOST_PER_SECOND):
-        text = f"rate must be a number of requests per second, from 0 to {MOST_PER_SECOND}"
+    if "rate" in fields and not (type(wanted["rate"]) in (int, float) and 0 <= wanted["rate"] <= MAX_PER_SECOND):
+        text = f"rate must be a number of requests per second, from 0 to {MAX_PER_SECOND}"
         raise HttpError(400, text, "bad-argument", "rate")
     if not wanted["reset"] and wanted["parallel"] is None and wanted["rate"] is None:
         raise HttpError(400, 'nothing to do: give "reset": true, "parallel" or "rate"', "bad-argument", "body")
@@ -145,6 +145,6 @@ def _described(driver: PlanDriver) -> dict[str, Any]:
         "limit-seconds": plan.limit_seconds,
         "model": "open" if driver.parallel is None else "closed",
         "parallel": driver.parallel,
-        "most-parallel": driver.plan.load.most_parallel if isinstance(driver.plan.load, ClosedLoad) else None,
+        "most-parallel": driver.plan.load.max_parallel if isinstance(driver.plan.load, ClosedLoad) else None,
         "rate": driver.rate,
     }

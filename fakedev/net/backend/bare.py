@@ -8,7 +8,7 @@ from twisted.internet.protocol import Protocol
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from fakedev.net.backend.sources import BackendNames, FrontendLost, FrontendRefused, LastWords, TakenJob
+from fakedev.net.backend.sources import BackendNames, FrontendLost, FrontendRefused, Shutdown, TakenJob
 from fakedev.net.lines.client import FrontendConnector
 from fakedev.wire.bare_queue import BareResult, BareWork, BareWorkReader, encode_bare_ask, encode_bare_result
 from fakedev.wire.errors import ProtocolError
@@ -91,7 +91,7 @@ class BareSource:
         self._question = encode_bare_ask(queue)
         self._names = names
         self._exchange: BareExchange | None = None
-        self._last_words = LastWords(clock)
+        self._last_words = Shutdown(clock)
 
     async def take(self, idle_seconds: float) -> TakenJob | None:
         """Ask once."""

@@ -14,11 +14,11 @@ from twisted.logger import Logger
 from twisted.protocols.basic import LineOnlyReceiver
 from twisted.python.failure import Failure
 
-from fakedev.net.backend.sources import BackendNames, FrontendLost, FrontendRefused, LastWords, TakenJob
+from fakedev.net.backend.sources import BackendNames, FrontendLost, FrontendRefused, Shutdown, TakenJob
 from fakedev.net.lines.client import FrontendConnector
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.queue_talk import (
-    MOST_ANSWER_BYTES,
+    MAX_ANSWER_BYTES,
     Done,
     Refusal,
     Withdrawn,
@@ -59,7 +59,7 @@ class FrontendTalk(LineOnlyReceiver):
 
     log = Logger()
     delimiter = b"\n"
-    MAX_LENGTH = MOST_ANSWER_BYTES
+    MAX_LENGTH = MAX_ANSWER_BYTES
 
     def __init__(self) -> None:
         self.held: LineJob | None = None
@@ -141,7 +141,7 @@ class LinesSource:
         self._names = names
         self._said: dict[str, str] = {}
         self._talk: FrontendTalk | None = None
-        self._last_words = LastWords(clock)
+        self._last_words = Shutdown(clock)
 
     async def take(self, idle_seconds: float) -> TakenJob | None:
         """Ask, and wait for work as long as that."""

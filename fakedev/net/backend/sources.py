@@ -99,7 +99,7 @@ LAST_WORDS_SECONDS: Final = 0.5
 T = TypeVar("T")
 
 
-class LastWords:
+class Shutdown:
     """Waits for one thing at a time; when the program is to end, each wait ends too, by CancelledError.
 
     :ivar leaving: whether the program is to end.

@@ -55,7 +55,7 @@ class DeviceFile:
         return self._path
 
 
-class Whereabouts:
+class RunLocation:
     """What results say of where they were made."""
 
     def __init__(self, pod: str, node: str, device: DeviceFile) -> None:

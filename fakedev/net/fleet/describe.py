@@ -16,7 +16,7 @@ from fakedev.sim.workloads.workload import Workload
 from fakedev.spec.workload_fields import fields_of_workload
 
 #: Workloads that are told of a device or part; of more it is said how many there are.
-_MOST_WORKLOADS: Final = 100
+_MAX_WORKLOADS: Final = 100
 #: What is told of each of the parts of a device: all else is told of one part alone.
 _OF_EACH_PART: Final = frozenset({
     "usage_ratio", "memory_bandwidth_ratio", "memory_used_bytes", "memory_total_bytes", "core_frequency_mhz",
@@ -102,7 +102,7 @@ def describe_state(fleet: Fleet, unit: int) -> dict[str, Any]:
     which = np.zeros(fleet.roster.parts.unit_count, np.bool_)
     which[unit] = True
     found = [each for each, _ in fleet.workloads.on_devices(fleet.roster.parts.spread(which))]
-    told = [{"id": each.workload_id, "name": each.spec.name} for each in found[:_MOST_WORKLOADS]]
+    told = [{"id": each.workload_id, "name": each.spec.name} for each in found[:_MAX_WORKLOADS]]
     more = len(found) - len(told)
     return {
         "health": health_of(fleet.state.levels["unit"], unit),

@@ -16,7 +16,7 @@ from fakedev.sim.fleet import Fleet
 from fakedev.spec.errors import Refused
 
 #: Device words that are told of a fault; of more it is said how many there are.
-_MOST_WORDS = 100
+_MAX_WORDS = 100
 #: What clears every fault.
 ALL = "all"
 
@@ -81,8 +81,8 @@ def describe_fault(fleet: Fleet, fault: Fault) -> dict[str, Any]:
     if ends and began is not None:
         left = round(max(began + ends - fleet.state.seconds, 0.0), 6)
     fields = fields_of_fault(fault.spec)
-    fields["devices"] = list(fault.spec.devices[:_MOST_WORDS])
-    more = len(fault.spec.devices) - _MOST_WORDS
+    fields["devices"] = list(fault.spec.devices[:_MAX_WORDS])
+    more = len(fault.spec.devices) - _MAX_WORDS
     return {
         "id": fault.fault_id,
         "state": "waiting" if waits else "active",

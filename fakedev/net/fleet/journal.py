@@ -17,7 +17,7 @@ from twisted.logger import Logger
 
 from fakedev.sim.entities.selectors import resolve
 from fakedev.sim.fleet import Fleet
-from fakedev.sim.journal import HAPPENING_KINDS, MOST_KEPT, Happening
+from fakedev.sim.journal import HAPPENING_KINDS, MAX_KEPT, Happening
 from fakedev.spec.errors import Refused
 
 
@@ -30,7 +30,7 @@ class JournalFile(Service):
 
     A line that would be longer than a file may be has null in place of its devices.
 
-    :param most_bytes: a file that would get longer is turned over.
+    :param max_bytes: a file that would get longer is turned over.
     :param keep: how many files there are at most, that which is written among them.
     :raises OSError: when the file cannot be written.
     :ivar failed: nothing more is written: writing failed, or the run is over.
@@ -38,10 +38,10 @@ class JournalFile(Service):
 
     log = Logger()
 
-    def __init__(self, path: str, most_bytes: int, keep: int) -> None:
+    def __init__(self, path: str, max_bytes: int, keep: int) -> None:
         self.setName("journal")
         self._path = path
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         self._keep = keep
         self.failed = False
         self._file = self._opened()
@@ -52,10 +52,10 @@ class JournalFile(Service):
         if self.failed:
             return
         line = _line(happening.fields())
-        if len(line) > self._most_bytes:
+        if len(line) > self._max_bytes:
             line = _line({**happening.fields(), "devices": None})
         try:
-            if self._size and self._size + len(line) > self._most_bytes:
+            if self._size and self._size + len(line) > self._max_bytes:
                 self._turn_over()
             self._file.write(line)
             self._size += len(line)
@@ -88,7 +88,7 @@ class JournalFile(Service):
 
 
 def find_happenings(
-    fleet: Fleet, kinds: Sequence[str] = (), devices: Sequence[str] = (), node: str = "", count: int = MOST_KEPT
+    fleet: Fleet, kinds: Sequence[str] = (), devices: Sequence[str] = (), node: str = "", count: int = MAX_KEPT
 ) -> list[Happening]:
     """The last things that happened, oldest first.
 

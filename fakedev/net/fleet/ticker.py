@@ -20,11 +20,11 @@ from fakedev.sim.workloads.workload import Verdict
 from fakedev.spec.errors import Refused
 
 #: Further behind than this, missed ticks are dropped and counted.
-_MOST_BEHIND_SECONDS: Final = 10.0
+_MAX_BEHIND_SECONDS: Final = 10.0
 #: Wall seconds that an advance by hand may hold the reactor for.
 _SLICE_SECONDS: Final = 0.01
 #: Ticks of one advance: more is surely a slip of the hand.
-MOST_TICKS: Final = 10_000_000
+MAX_TICKS: Final = 10_000_000
 
 
 class Ticker(Service):
@@ -93,7 +93,7 @@ class Ticker(Service):
             return f"tick {self._fleet.state.tick + 1} failed; the log says why"
         if self.speed and self._advance is None:
             overdue = self._clock.seconds() - self._fleet.due_seconds(self._fleet.state.tick + 1)
-            if overdue > _MOST_BEHIND_SECONDS:
+            if overdue > _MAX_BEHIND_SECONDS:
                 return f"the next tick is {overdue:.0f} s overdue"
         return None
 
@@ -105,8 +105,8 @@ class Ticker(Service):
         :returns: fires with the number of the tick that was reached; fails with Refused.
         """
         ticks = math.ceil(round(seconds / self._fleet.spec.tick_seconds, 9))
-        if not 1 <= ticks <= MOST_TICKS:
-            text = f"{seconds:g} seconds are {ticks:.7g} ticks: give a time that is 1 to {MOST_TICKS} ticks"
+        if not 1 <= ticks <= MAX_TICKS:
+            text = f"{seconds:g} seconds are {ticks:.7g} ticks: give a time that is 1 to {MAX_TICKS} ticks"
             return fail(Refused("bad-argument", text, "duration"))
         if self._advance is not None:
             return fail(Refused("busy", "the clock is being moved already", "duration"))
@@ -152,7 +152,7 @@ class Ticker(Service):
         behind = now - self._fleet.due_seconds(self._fleet.state.tick + 1)
         if behind < -1e-6:
             return
-        if behind > _MOST_BEHIND_SECONDS:
+        if behind > _MAX_BEHIND_SECONDS:
             dropped = int(behind / self._wall_per_tick)
             self.missed += dropped
             self.log.warn("{dropped} ticks dropped: {behind:.1f} s behind", dropped=dropped, behind=behind)

@@ -59,10 +59,10 @@ def cut(lines: list[str], total: int) -> list[str]:
     return lines if len(lines) == total else [*lines, f"... and {total - len(lines)} more"]
 
 #: Faults of one answer: what is beyond is said to be there.
-_MOST_FAULTS = 1000
+_MAX_FAULTS = 1000
 #: Lines of the journal in one answer: when nobody says how many, and at most.
 _FEW_HAPPENINGS = 20
-_MOST_HAPPENINGS = 1000
+_MAX_HAPPENINGS = 1000
 
 
 class FaultVerbs:
@@ -86,7 +86,7 @@ class FaultVerbs:
         """A line for each fault."""
         fleet = self.factory.hub.fleet
         every = list(fleet.faults.by_id.values())
-        described = [describe_fault(fleet, each) for each in every[:_MOST_FAULTS]]
+        described = [describe_fault(fleet, each) for each in every[:_MAX_FAULTS]]
         return Reply(lines=cut([_line(each) for each in described], len(every)),
                      data={"faults": described, "total": len(every)})  # fmt: skip
 
@@ -109,8 +109,8 @@ class FaultVerbs:
     def do_journal(self, request: Request) -> Reply:
         """What happened last."""
         count: Any = request.arguments.get("count", _FEW_HAPPENINGS)
-        if not 1 <= count <= _MOST_HAPPENINGS:
-            raise Refused("bad-argument", f"count: must be 1 to {_MOST_HAPPENINGS}", "count")
+        if not 1 <= count <= _MAX_HAPPENINGS:
+            raise Refused("bad-argument", f"count: must be 1 to {_MAX_HAPPENINGS}", "count")
         kinds, devices = (request.arguments.get(name) or [] for name in ("kind", "devices"))
         found = find_happenings(self.factory.hub.fleet, kinds, devices, self.factory.node if devices else "", count)
         told = [each.fields() for each in found]
@@ -133,7 +133,7 @@ def _line(described: Mapping[str, Any]) -> str:
     return " ".join([described["id"], described["kind"], *rest])
 
 #: Lines of one longer answer: what `devices` and `list` say of a large fleet is cut there, and says so.
-MOST_LINES = 1000
+MAX_LINES = 1000
 #: What `devices` says of each.
 _DEVICE_QUANTITIES = (
     "usage_ratio", "power_watts", "temperature_celsius", "core_frequency_mhz", "memory_used_bytes",
@@ -195,7 +195,7 @@ class WorkloadPeer(FaultVerbs, LinePeer):
         """A line for each workload."""
         fleet = self.factory.hub.fleet
         every = list(fleet.workloads.by_id.values())
-        shown = describe_workloads(fleet, every[:MOST_LINES])
+        shown = describe_workloads(fleet, every[:MAX_LINES])
         lines = [_workload_line(each) for each in shown]
         return Reply(lines=cut(lines, len(every)), data={"workloads": shown, "total": len(every)})
 
@@ -212,7 +212,7 @@ class WorkloadPeer(FaultVerbs, LinePeer):
         places = resolve([str(word) for word in _as_list(words)], fleet.roster, self.factory.node).tolist()
         level = fleet.state.levels["unit"]
         shown = []
-        for place in places[:MOST_LINES]:
+        for place in places[:MAX_LINES]:
             node = fleet.roster.nodes[fleet.roster.node_position(place)]
             device: dict[str, Any] = {"device": fleet.roster.unit_name(place), "type": node.pool.device_type.name}
             for quantity in _DEVICE_QUANTITIES:

@@ -47,7 +47,7 @@ class WorkloadHub:
         :returns: their ids.
         :raises Refused: when there is none.
         """
-        found = [each for each in self.fleet.workloads.find(word) if not self.fleet.turnstile.is_ending(each)]
+        found = [each for each in self.fleet.workloads.find(word) if not self.fleet.intake.is_ending(each)]
         if not found:
             raise Refused("unknown-name", f"no workload {word!r}", "workload")
         for workload_id in found:

@@ -40,7 +40,7 @@ def unknown_key(request: GuardedRequest, known: Sequence[str]) -> HttpError | No
     return None
 
 #: Items of a collection in one answer: about 20 ms of work for devices.
-_MOST_ITEMS: Final = 500
+_MAX_ITEMS: Final = 500
 _STATUS: Final = {"unknown-name": 404, "busy": 503, "full": 503}
 
 
@@ -151,7 +151,7 @@ def _whole(request: GuardedRequest, name: str, default: int, most: int) -> int:
     return int(text)
 
 
-def page_of(request: GuardedRequest, count: int, most: int = _MOST_ITEMS) -> range:
+def page_of(request: GuardedRequest, count: int, most: int = _MAX_ITEMS) -> range:
     """Which items of a collection of ``count`` a query with limit and offset asks for.
 
     :param most: items in one answer.

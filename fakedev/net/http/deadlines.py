@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fakedev.net.system.timing import tell_nobody
+from fakedev.net.system.timing import no_op
 
 
 class Deadlines:
@@ -52,7 +52,7 @@ class Deadlines:
     def stop(self) -> None:
         """No deadline matters any more, and nothing here points back at the connection."""
         self._input_by = self._output_by = None
-        self._input_is_late = self._output_is_late = tell_nobody
+        self._input_is_late = self._output_is_late = no_op
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

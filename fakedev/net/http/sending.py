@@ -16,12 +16,12 @@ from twisted.internet.interfaces import IPullProducer
 from zope.interface import implementer
 
 from fakedev.net.http.deadlines import Deadlines
-from fakedev.net.system.timing import tell_nobody
+from fakedev.net.system.timing import no_op
 
 #: What all answers on their way may hold together.
-MOST_BYTES: Final = 256 * 1024 * 1024
+MAX_BYTES: Final = 256 * 1024 * 1024
 #: Or so many times the size of the newest of them, where that is more: pages of as many ticks.
-MOST_TIMES: Final = 8
+MAX_TIMES: Final = 8
 
 
 @dataclass
@@ -33,17 +33,17 @@ class _Answer:
     readers: dict[object, Callable[[], None]] = field(default_factory=dict)
 
 
-class HeldAnswers:
+class InFlightBodies:
     """The bodies that are being sent, each counted once however many peers read it.
 
     A page of a tick that is over is kept by nobody but its readers. When peers that hardly read come tick after tick,
     each holds another page; those of the oldest are dropped before it is too much.
 
-    :param most_bytes: what all may hold, or MOST_TIMES the newest.
+    :param max_bytes: what all may hold, or MAX_TIMES the newest.
     """
 
-    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
-        self._most_bytes = most_bytes
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        self._max_bytes = max_bytes
         self._answers: dict[int, _Answer] = {}
         self._read_by: dict[object, int] = {}
         self._bytes = 0
@@ -65,7 +65,7 @@ class HeldAnswers:
             self._bytes += answer.length
         answer.readers[reader] = drop
         self._read_by[reader] = newest
-        most = max(self._most_bytes, MOST_TIMES * answer.length)
+        most = max(self._max_bytes, MAX_TIMES * answer.length)
         for key in list(self._answers):
             if self._bytes > most and key != newest:
                 for each, drop_it in list(self._answers[key].readers.items()):
@@ -103,7 +103,7 @@ class Outgoing:
     def __init__(
         self,
         transport: Any,
-        held: HeldAnswers,
+        held: InFlightBodies,
         deadlines: Deadlines,
         stall_seconds: float,
         taken: Callable[[bool], None],
@@ -175,7 +175,7 @@ class Outgoing:
         self.is_endless = False
         self._pieces = None
         self._held.remove(self)
-        self._taken = self._drop = tell_nobody
+        self._taken = self._drop = no_op
 
     def stop_watching(self) -> None:
         """It is nothing to us any more when the transport is empty."""

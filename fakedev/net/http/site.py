@@ -18,7 +18,7 @@ from fakedev.net.http.change_guard import ChangeGuard
 from fakedev.net.http.channel import GuardedChannel
 from fakedev.net.http.head import HttpLimits
 from fakedev.net.http.response import DeferToThread, HttpError, error_response
-from fakedev.net.http.sending import HeldAnswers
+from fakedev.net.http.sending import InFlightBodies
 
 
 class GuardedSite(Site):
@@ -49,7 +49,7 @@ class GuardedSite(Site):
         self.limits = limits or HttpLimits()
         self.defer_to_thread = defer_to_thread or self._defer_to_pool
         self.channels = set()
-        self.held = HeldAnswers()
+        self.held = InFlightBodies()
         self.codes: Counter[int] = Counter()
         self.server_name = f"fakedev/{__version__} (simulated)".encode()
         self._stamp = b""

@@ -19,9 +19,9 @@ from zope.interface import implementer
 
 from fakedev.net.lines.framing import LineInput
 from fakedev.net.lines.outbox import Outbox
-from fakedev.net.system.timing import tell_nobody
+from fakedev.net.system.timing import no_op
 from fakedev.wire.errors import ProtocolError
-from fakedev.wire.framing import MOST_BYTES
+from fakedev.wire.framing import MAX_BYTES
 from fakedev.wire.grammar import Request
 from fakedev.wire.replies import excerpt
 
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from fakedev.net.lines.server import LinePeerFactory
 
 #: Requests of one peer that may wait for their answers.
-MOST_OWED: Final = 256
+MAX_PENDING_REQUESTS: Final = 256
 
 
-class OwedAnswers:
+class PendingRequests:
     """Knows which requests were not answered yet, and whether one of them holds up those after it.
 
     A request with an id may be overtaken; one without must be answered before the next is looked at.
@@ -51,8 +51,8 @@ class OwedAnswers:
 
         :raises ProtocolError: ``full``, when too many wait.
         """
-        if len(self._requests) >= MOST_OWED:
-            raise ProtocolError("full", f"{MOST_OWED} requests of this connection wait for their answers")
+        if len(self._requests) >= MAX_PENDING_REQUESTS:
+            raise ProtocolError("full", f"{MAX_PENDING_REQUESTS} requests of this connection wait for their answers")
         self._requests[id(request)] = request
 
     def postpone(self, request: Request) -> bool:
@@ -119,7 +119,7 @@ class MessageTimer:
     def lost(self) -> None:
         """The connection is gone: nobody is told any more, so that nothing here points back at it."""
         self.stop()
-        self._too_slow = self._too_quiet = tell_nobody
+        self._too_slow = self._too_quiet = no_op
 
     def _fire(self, told: Callable[[], None]) -> None:
         self.stop()
@@ -138,7 +138,7 @@ class LineConnection(LineInput):
 
     def __init__(self) -> None:
         super().__init__()
-        self.owed = OwedAnswers()
+        self.pending_requests = PendingRequests()
         #: Whether nothing more is heard.
         self.closing = False
         #: Whether the peer sends nothing more.
@@ -181,7 +181,7 @@ class LineConnection(LineInput):
         elif len(data) > _LARGE_BYTES:
             self.turn_over()
         elif len(self._said) == 1:
-            self.factory.turns.afterwards(self)
+            self.factory.fair_share.afterwards(self)
 
     def turn_over(self) -> None:
         """Send what was said in the turn of another peer."""
@@ -259,7 +259,7 @@ class LineConnection(LineInput):
     def take_turn(self) -> bool:
         """Do a slice of what has come; whether there is more to do now."""
         more = self._slice() if self._may_go_on() else False
-        if self.ended and not more and ((self.used_up and not self.owed) or self.is_working()):
+        if self.ended and not more and ((self.used_up and not self.pending_requests) or self.is_working()):
             self.end(linger=False)
         if self.closing:
             self._conclude()
@@ -268,10 +268,10 @@ class LineConnection(LineInput):
         return more
 
     def _wake(self) -> None:
-        self.factory.turns.ask(self)
+        self.factory.fair_share.ask(self)
 
     def _may_go_on(self) -> bool:
-        return not (self.closing or self.owed.blocking or self._outbox.full)
+        return not (self.closing or self.pending_requests.blocking or self._outbox.full)
 
     def _slice(self) -> bool:
         self._slicing = True
@@ -290,7 +290,7 @@ class LineConnection(LineInput):
         else:
             self._timer.stop()
         # While a request is waited for the end of input should still be noticed, so some more is read.
-        room = self.held_bytes <= MOST_BYTES if self.owed.blocking else not more
+        room = self.held_bytes <= MAX_BYTES if self.pending_requests.blocking else not more
         self._read(room and not self._outbox.full)
 
     def _read(self, wanted: bool) -> None:
@@ -316,7 +316,7 @@ class LineConnection(LineInput):
         if self._left:
             return
         self._left = True
-        self.owed.clear()
+        self.pending_requests.clear()
         try:
             self.peerLeft()
         except Exception:

@@ -11,7 +11,7 @@ from twisted.logger import Logger
 TURN_SECONDS = 0.010
 
 
-class TakesTurns(Protocol):
+class TurnTaker(Protocol):
     """Something with work that can be done in slices."""
 
     def take_turn(self) -> bool:
@@ -21,14 +21,14 @@ class TakesTurns(Protocol):
         """
 
 
-class MindsTurns(Protocol):
+class TurnObserver(Protocol):
     """Something that gathers what turns bring, to do it once when one is over."""
 
     def turn_over(self) -> None:
         """Do it."""
 
 
-class Turns:
+class FairShare:
     """Gives turns: at once while there is time, else in the next reactor turns.
 
     Who asks comes before those who had a slice and were not done, so that a short request does not wait for the
@@ -40,14 +40,14 @@ class Turns:
     def __init__(self, clock: IReactorTime, turn_seconds: float = TURN_SECONDS) -> None:
         self._clock = clock
         self._turn_seconds = turn_seconds
-        self._asking: dict[TakesTurns, None] = {}
-        self._unfinished: dict[TakesTurns, None] = {}
-        self._taking: TakesTurns | None = None
-        self._afterwards: dict[MindsTurns, None] = {}
+        self._asking: dict[TurnTaker, None] = {}
+        self._unfinished: dict[TurnTaker, None] = {}
+        self._taking: TurnTaker | None = None
+        self._afterwards: dict[TurnObserver, None] = {}
         self._spent = 0.0
         self._call: IDelayedCall | None = None
 
-    def ask(self, peer: TakesTurns) -> None:
+    def ask(self, peer: TurnTaker) -> None:
         """Let the peer take a turn: now, or as soon as the others have had theirs."""
         if peer in self._asking or peer in self._unfinished:
             return
@@ -57,7 +57,7 @@ class Turns:
             self._asking[peer] = None
         self._schedule()
 
-    def afterwards(self, mind: MindsTurns) -> None:
+    def afterwards(self, mind: TurnObserver) -> None:
         """Tell it once when the turn that is being taken is over; at once when none is."""
         if self._taking is None:
             mind.turn_over()
@@ -77,7 +77,7 @@ class Turns:
         self._serve(self._unfinished, len(self._unfinished), at_least=1)
         self._schedule()
 
-    def _serve(self, waiting: dict[TakesTurns, None], most: int, at_least: int = 0) -> None:
+    def _serve(self, waiting: dict[TurnTaker, None], most: int, at_least: int = 0) -> None:
         """Give each that waits a turn, while there is time."""
         for served in range(most):
             if served >= at_least and self._spent >= self._turn_seconds:
@@ -86,7 +86,7 @@ class Turns:
             del waiting[peer]
             self._give(peer)
 
-    def _give(self, peer: TakesTurns) -> None:
+    def _give(self, peer: TurnTaker) -> None:
         began = self._clock.seconds()
         self._taking = peer
         try:

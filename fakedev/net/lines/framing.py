@@ -9,7 +9,7 @@ from collections.abc import Callable
 from twisted.protocols.basic import LineReceiver
 
 from fakedev.wire.errors import ProtocolError
-from fakedev.wire.framing import MOST_BYTES, ObjectReader, Opening, Way
+from fakedev.wire.framing import MAX_BYTES, Dialect, ObjectReader, Opening
 
 # LineReceiver copies its whole buffer for each line, so it gets small pieces.
 _PIECE_BYTES = 4096
@@ -26,11 +26,11 @@ class LineInput(LineReceiver, ABC):
     """
 
     delimiter = b"\n"
-    MAX_LENGTH = MOST_BYTES
+    MAX_LENGTH = MAX_BYTES
 
     def __init__(self) -> None:
         #: The way in which the peer speaks; None before it is clear.
-        self.way: Way | None = None
+        self.way: Dialect | None = None
         #: Messages that were complete.
         self.messages = 0
         #: Bytes that wait for a slice.
@@ -74,7 +74,7 @@ class LineInput(LineReceiver, ABC):
         self.held_bytes = 0
         self.clearLineBuffer()
 
-    def likely_way(self) -> Way:
+    def likely_way(self) -> Dialect:
         """The way, also while it is not clear: then what the first bytes look like."""
         return self.way or self._opening.likely_way()
 
@@ -108,7 +108,7 @@ class LineInput(LineReceiver, ABC):
         except ProtocolError as error:
             self.framing_failed(error)
             return
-        if self.way is not Way.BARE:
+        if self.way is not Dialect.BARE:
             self.setLineMode()
         if rest:  # before the message: it may drop the input
             self._pieces.appendleft(rest)

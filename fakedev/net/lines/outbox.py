@@ -9,12 +9,12 @@ from twisted.internet.abstract import FileDescriptor
 from twisted.internet.interfaces import IDelayedCall, IHalfCloseableDescriptor, IPushProducer, IReactorTime, ITransport
 from zope.interface import implementer
 
-from fakedev.net.system.timing import tell_nobody
+from fakedev.net.system.timing import no_op
 
 #: Bytes handed to the transport at once.
 CHUNK_BYTES = 65536
 #: Bytes beyond those in the transport that may wait before a further message cuts the connection.
-MOST_BYTES = 256 * 1024
+MAX_BYTES = 256 * 1024
 #: Seconds for the peer to take what the transport holds, once its buffer is full.
 PATIENCE_SECONDS = 10.0
 #: Seconds that a peer has to see why it is closed, while what it still sends is thrown away.
@@ -64,7 +64,7 @@ class Outbox:
         if not self.full and not self._chunks and len(data) <= CHUNK_BYTES:
             self._hand_over(data)
             return
-        if self._size > MOST_BYTES:
+        if self._size > MAX_BYTES:
             self._cut("it does not read its answers")
             return
         self._chunks.extend(data[start : start + CHUNK_BYTES] for start in range(0, len(data), CHUNK_BYTES))
@@ -91,8 +91,8 @@ class Outbox:
         self._stop_timer()
         # Nothing points back at the connection: it is gone at once, not when garbage is looked for.
         self._finish = None
-        self._drained = tell_nobody
-        self._give_up = tell_nobody
+        self._drained = no_op
+        self._give_up = no_op
 
     def pauseProducing(self) -> None:
         """The transport's buffer is full."""

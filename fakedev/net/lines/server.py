@@ -12,16 +12,16 @@ from twisted.internet.protocol import Factory, Protocol
 from twisted.logger import Logger
 
 from fakedev.net.lines.connection import LineConnection
-from fakedev.net.lines.fair_share import Turns
+from fakedev.net.lines.fair_share import FairShare
 from fakedev.spec.errors import FieldError, Refused
 from fakedev.wire.errors import ProtocolError
-from fakedev.wire.framing import Way
+from fakedev.wire.framing import Dialect
 from fakedev.wire.grammar import Grammar, Request
 from fakedev.wire.json_lines import parse_json_line
 from fakedev.wire.replies import News, Reply, encode_error, encode_news, encode_reply, excerpt, printable
 from fakedev.wire.words import parse_words
 
-_PARSERS: Final = {Way.WORDS: parse_words, Way.JSON_LINES: parse_json_line}
+_PARSERS: Final = {Dialect.WORDS: parse_words, Dialect.JSON_LINES: parse_json_line}
 
 
 class LinePeer(LineConnection):
@@ -71,15 +71,15 @@ class LinePeer(LineConnection):
 
     def reply(self, request: Request, answer: Reply | ProtocolError) -> None:
         """Answer a request for which requestReceived() returned None."""
-        blocking = self.owed.blocking
-        if self.owed.settle(request):
+        blocking = self.pending_requests.blocking
+        if self.pending_requests.settle(request):
             self._answer(request, answer)
             if blocking or self.ended:
                 self.go_on()
 
     def tell(self, news: News) -> None:
         """Tell the peer something it did not ask just now; a bare peer is not told."""
-        if self.way in (Way.WORDS, Way.JSON_LINES):
+        if self.way in (Dialect.WORDS, Dialect.JSON_LINES):
             self.say(encode_news(news, self.way))
 
     def answer_bare(self, answer: bytes, last: bool = True) -> None:
@@ -142,22 +142,22 @@ class LinePeer(LineConnection):
         if request.verb == "help":
             self._answer(request, Reply(lines=self.factory.grammar.help_lines(str(request.arguments.get("verb", "")))))
             return
-        self.owed.add(request)
+        self.pending_requests.add(request)
         answer = self.requestReceived(request)
         if answer is not None:
-            self.owed.settle(request)
+            self.pending_requests.settle(request)
             self._answer(request, answer)
-        elif self.owed.postpone(request):
+        elif self.pending_requests.postpone(request):
             self.paused = True
 
     def _refuse(self, request: Request | None, error: ProtocolError | Refused) -> None:
         if isinstance(error, Refused):
             text = error.text
-            if isinstance(error, FieldError) and request is not None and self.way is Way.WORDS:
+            if isinstance(error, FieldError) and request is not None and self.way is Dialect.WORDS:
                 text = f"{self.factory.grammar.find(request.verb).said(error.field)}: {error.reason}"
             error = ProtocolError(error.code, text)
         if request is not None:
-            self.owed.settle(request)
+            self.pending_requests.settle(request)
             error.request_id = request.id
         self._fail(error)
 
@@ -175,7 +175,7 @@ class LinePeer(LineConnection):
     def _fail(self, error: ProtocolError) -> None:
         """Answer an error in the peer's way, and close where the way says so."""
         way = self.likely_way()
-        if way is Way.BARE:
+        if way is Dialect.BARE:
             self._fail_bare(error)
             return
         self.log.debug("{peer}: {code} {text}", peer=self.describe(), code=error.code, text=printable(error.text))
@@ -203,7 +203,7 @@ class LinePeerFactory(Factory):
     :param idle_answer_seconds: a peer whose first message was begun and that sends nothing for so long is answered
         as a bare one and closed; None for no such rule.
     :param verbose: log every message, of both sides.
-    :param turns: shares the reactor; several ports may have one.
+    :param fair_share: shares the reactor; several ports may have one.
     """
 
     noisy = False
@@ -218,7 +218,7 @@ class LinePeerFactory(Factory):
         message_seconds: float = MESSAGE_SECONDS,
         idle_answer_seconds: float | None = None,
         verbose: bool = False,
-        turns: Turns | None = None,
+        fair_share: FairShare | None = None,
     ) -> None:
         self.grammar = grammar
         self.clock = clock
@@ -226,7 +226,7 @@ class LinePeerFactory(Factory):
         self.message_seconds = message_seconds
         self.idle_answer_seconds = idle_answer_seconds
         self.verbose = verbose
-        self.turns = turns or Turns(clock)
+        self.fair_share = fair_share or FairShare(clock)
         self.peers: set[LinePeer] = set()
         #: Connections that were taken, and those that were told ``error busy``.
         self.accepted = 0
@@ -251,5 +251,5 @@ class _Refusal(Protocol):
 
     def connectionMade(self) -> None:
         error = ProtocolError("busy", f"{self._most} connections are open, and no more are taken", fatal=True)
-        self.transport.write(encode_error(error, Way.WORDS))
+        self.transport.write(encode_error(error, Dialect.WORDS))
         self.transport.loseConnection()

@@ -9,7 +9,7 @@ from twisted.logger import Logger
 
 from fakedev.net.queues.hub import QueueHub
 from fakedev.net.queues.port import (
-    MOST_JOBS,
+    MAX_JOBS,
     QueuePeer,
     QueuePortFactory,
     describe_work,
@@ -25,17 +25,17 @@ from fakedev.wire.bare_queue import (
     parse_bare_result,
 )
 from fakedev.wire.errors import ProtocolError
-from fakedev.wire.framing import Way
+from fakedev.wire.framing import Dialect
 from fakedev.wire.grammar import Request
 from fakedev.wire.queue_verbs import QUEUE_BACKEND_GRAMMAR, job_withdrawn
 from fakedev.wire.replies import Reply
 from fakedev.workqueue.job import Job, Report
 from fakedev.workqueue.spec import Refused
 
-_MOST_ID: Final = 2**63
+_MAX_ID: Final = 2**63
 #: Of the jobs of one answer: then it has enough, whatever it asked for.
-_MOST_GIVEN_BYTES: Final = 2**20
-_MOST_KEPT_CHARACTERS: Final = 1024
+_MAX_GIVEN_BYTES: Final = 2**20
+_MAX_KEPT_CHARACTERS: Final = 1024
 
 
 class QueueBackendPeer(QueuePeer):
@@ -57,17 +57,17 @@ class QueueBackendPeer(QueuePeer):
         """The jobs that the peer holds wait again."""
         hub = self.factory.hub
         hub.broker.worker_quits(self, hub.now())
-        self.factory.turns.afterwards(hub)
+        self.factory.fair_share.afterwards(hub)
 
     def peerLeft(self) -> None:
         """The jobs that the peer holds are lost to it, and it waits for none."""
         hub = self.factory.hub
         hub.broker.worker_left(self, hub.now())
-        self.factory.turns.afterwards(hub)
+        self.factory.fair_share.afterwards(hub)
 
     def is_working(self) -> bool:
         """Whether the peer holds a job, or waits for one."""
-        return bool(self._held or self.owed)
+        return bool(self._held or self.pending_requests)
 
     def offered(self, job: Job, ticket: Any) -> None:
         """The broker gives a job for which a request of the peer waited."""
@@ -95,12 +95,12 @@ class QueueBackendPeer(QueuePeer):
         hub = self.factory.hub
         queue = str(request.arguments["queue"])
         wait_seconds = seconds_of(request.arguments, "wait")
-        count = whole_of(request.arguments, "count", 1, MOST_JOBS) or 1
+        count = whole_of(request.arguments, "count", 1, MAX_JOBS) or 1
         now = hub.now()
         jobs: list[Job] = []
         given_bytes = 0
         try:
-            while len(jobs) < count and given_bytes < _MOST_GIVEN_BYTES:
+            while len(jobs) < count and given_bytes < _MAX_GIVEN_BYTES:
                 job = hub.broker.take(self, queue, now)
                 if job is None:
                     break
@@ -152,7 +152,7 @@ class QueueBackendPeer(QueuePeer):
 
     def do_kick(self, request: Request) -> Reply:
         """Put buried jobs in again."""
-        count = whole_of(request.arguments, "count", 1, _MOST_ID)
+        count = whole_of(request.arguments, "count", 1, _MAX_ID)
         kicked = self.factory.hub.broker.kick(str(request.arguments["queue"]), count, self.factory.hub.now())
         return Reply(f"kicked {len(kicked)}", data={"kicked": [job.id for job in kicked]})
 
@@ -215,7 +215,7 @@ class QueueBackendPeer(QueuePeer):
 
     def _given(self, request: Request, jobs: list[Job]) -> Reply:
         self._held.update(job.id for job in jobs)
-        if self.way is not Way.WORDS:
+        if self.way is not Dialect.WORDS:
             return Reply("", {"jobs": [describe_work(job) for job in jobs]})
         lines = [work_in_words(job) for job in jobs]
         return Reply(lines=lines) if "count" in request.arguments else Reply(lines[0] if lines else "empty")
@@ -237,7 +237,7 @@ class QueueBackendFactory(QueuePortFactory):
 
 
 def _job_id(request: Request) -> int:
-    return whole_of(request.arguments, "job", 1, _MOST_ID) or 0
+    return whole_of(request.arguments, "job", 1, _MAX_ID) or 0
 
 
 def _exit_code(request: Request) -> int:
@@ -251,8 +251,8 @@ def _run_seconds(arguments: Mapping[str, object]) -> float | None:
 def _short(arguments: Mapping[str, object], name: str, default: str) -> str:
     """A text that is kept."""
     text = str(arguments.get(name, default))
-    if len(text) > _MOST_KEPT_CHARACTERS:
-        raise ProtocolError("bad-argument", f"{name}: is longer than {_MOST_KEPT_CHARACTERS} characters")
+    if len(text) > _MAX_KEPT_CHARACTERS:
+        raise ProtocolError("bad-argument", f"{name}: is longer than {_MAX_KEPT_CHARACTERS} characters")
     return text
 
 

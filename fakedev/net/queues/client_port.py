@@ -10,14 +10,14 @@ from fakedev.net.queues.hub import QueueHub
 from fakedev.net.queues.port import QueuePeer, QueuePortFactory, describe_result, seconds_of, whole_of
 from fakedev.wire.bare_queue import BareResult, encode_bare_answer, fits_bare_work, parse_bare_request
 from fakedev.wire.errors import ProtocolError
-from fakedev.wire.framing import Way
+from fakedev.wire.framing import Dialect
 from fakedev.wire.grammar import Request
 from fakedev.wire.queue_verbs import QUEUE_CLIENT_GRAMMAR, request_ended, result_text
 from fakedev.wire.replies import Reply
 from fakedev.workqueue.admission import ARGUMENT_BYTES
 from fakedev.workqueue.job import Answer, Job
 
-_MOST_ID: Final = 2**63
+_MAX_ID: Final = 2**63
 
 
 class QueueClientPeer(QueuePeer):
@@ -36,7 +36,7 @@ class QueueClientPeer(QueuePeer):
         if self._open:
             hub = self.factory.hub
             hub.broker.client_left(self, hub.now())
-            self.factory.turns.afterwards(hub)
+            self.factory.fair_share.afterwards(hub)
 
     def is_working(self) -> bool:
         """Whether a request of the peer waits or runs."""
@@ -45,14 +45,14 @@ class QueueClientPeer(QueuePeer):
     def answered(self, job: Job, answer: Answer) -> None:
         """The broker says that a request is over; its ticket is what is answered then, if anything."""
         self._open -= 1
-        if self.way is Way.BARE:
+        if self.way is Dialect.BARE:
             self.answer_bare(_bare_answer(answer))
             return
         result = describe_result(job.id, answer)
         request: Any = job.ticket
         if request is None:
             self.tell(request_ended(result))
-        elif self.way is Way.WORDS:
+        elif self.way is Dialect.WORDS:
             self.reply(request, Reply(result_text(result)))
         else:
             self.reply(request, Reply("", result))
@@ -63,7 +63,7 @@ class QueueClientPeer(QueuePeer):
         """Put a request in."""
         arguments = request.arguments
         args: Any = arguments.get("args", ())
-        answer = arguments.get("answer", "accepted" if self.way is Way.WORDS else "ended")
+        answer = arguments.get("answer", "accepted" if self.way is Dialect.WORDS else "ended")
         if answer not in ("accepted", "ended"):
             raise ProtocolError("bad-argument", "answer: must be accepted or ended")
         ticket = request if answer == "ended" else None
@@ -72,7 +72,7 @@ class QueueClientPeer(QueuePeer):
 
     def do_cancel(self, request: Request) -> Reply:
         """End a request of this connection; what waits for it is told first."""
-        job_id = whole_of(request.arguments, "job", 1, _MOST_ID) or 0
+        job_id = whole_of(request.arguments, "job", 1, _MAX_ID) or 0
         self.factory.hub.broker.cancel(self, job_id, self.factory.hub.now())
         return Reply()
 

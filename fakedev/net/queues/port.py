@@ -15,7 +15,7 @@ from fakedev.net.lines.server import LinePeer, LinePeerFactory
 from fakedev.net.queues.hub import QueueHub
 from fakedev.spec.units import LONGEST_SECONDS, parse_duration
 from fakedev.wire.errors import ProtocolError
-from fakedev.wire.framing import Way
+from fakedev.wire.framing import Dialect
 from fakedev.wire.grammar import Grammar, Request
 from fakedev.wire.replies import Reply, printable
 from fakedev.wire.words import quote_word
@@ -132,7 +132,7 @@ def _shown(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else quote_word(str(value))
 
 #: Jobs that one answer tells or gives.
-MOST_JOBS = 1000
+MAX_JOBS = 1000
 
 
 class QueuePeer(LinePeer):
@@ -159,7 +159,7 @@ class QueuePeer(LinePeer):
     def take_turn(self) -> bool:
         """Do a slice of what has come; whether there is more to do now."""
         more = super().take_turn()
-        self.factory.turns.afterwards(self.factory.hub)
+        self.factory.fair_share.afterwards(self.factory.hub)
         return more
 
     @abstractmethod
@@ -187,8 +187,8 @@ class QueuePeer(LinePeer):
             return Reply(lines=broker.queue_names, data={"queues": list(broker.queue_names)})
         snapshot = broker.snapshot(str(queue), now)
         total = snapshot.waiting + snapshot.running + snapshot.buried
-        described = [describe_job(job, now) for job in broker.jobs(str(queue), MOST_JOBS)]
-        if self.way is not Way.WORDS:
+        described = [describe_job(job, now) for job in broker.jobs(str(queue), MAX_JOBS)]
+        if self.way is not Dialect.WORDS:
             return Reply(data={"jobs": described, "total": total})
         lines = [job_in_words(each) for each in described]
         if total > len(lines):

@@ -10,10 +10,10 @@ from twisted.logger import ILogObserver, LogEvent, LogLevel
 from zope.interface import implementer
 
 #: An entry may be logged this often in one span; then it is only counted.
-MOST_REPEATS = 10
+MAX_REPEATS = 10
 SPAN_SECONDS = 10.0
 #: Old entries are forgotten beyond this number: kinds of entries are few, unless somebody's texts are formats.
-MOST_KINDS = 1000
+MAX_KINDS = 1000
 
 _Kind = tuple[Any, ...]
 
@@ -36,7 +36,7 @@ class RepeatLimit:
     """
 
     def __init__(
-        self, observer: ILogObserver, clock: IReactorTime, most: int = MOST_REPEATS, seconds: float = SPAN_SECONDS
+        self, observer: ILogObserver, clock: IReactorTime, most: int = MAX_REPEATS, seconds: float = SPAN_SECONDS
     ) -> None:
         self._observer = observer
         self._clock = clock
@@ -87,10 +87,10 @@ class RepeatLimit:
         self._observer(summary)
 
     def _forget_old(self, now: float) -> None:
-        if len(self._spans) < MOST_KINDS:
+        if len(self._spans) < MAX_KINDS:
             return
         for kind, span in list(self._spans.items()):
-            if now >= span.began + self._seconds or len(self._spans) >= MOST_KINDS:
+            if now >= span.began + self._seconds or len(self._spans) >= MAX_KINDS:
                 self._close(kind)
 
 

@@ -21,7 +21,7 @@ _OLDEST: Final = 2
 #: objects, which takes some milliseconds.
 _COLLECTIONS: Final = 3
 #: So many objects at least are set aside before all is looked at again: some 50 MB.
-LEAST_ASIDE: Final = 500_000
+MIN_ASIDE: Final = 500_000
 #: Freed memory up to this stays with the process: pages of 10,000 devices, twice over.
 KEPT_BYTES: Final = 256 * 1024 * 1024
 
@@ -38,13 +38,13 @@ def keep_freed_memory() -> bool:
     return bool(mallopt(_TRIM_THRESHOLD, KEPT_BYTES))
 
 
-class Settled:
+class CollectorSettings:
     """Objects that are there to stay: the garbage collector need not look at them again.
 
     Looking at everything holds the reactor for 50 ms once the pages of 10,000 devices are there, for twice that with
     as many workloads, and for some milliseconds when it looks at what is new alone. So what has outlived a look at all
     that is new is set aside. There, what only objects that point at each other keep is found no more: connections that
-    were closed, at most so many objects as there were at the start, or LEAST_ASIDE; then all is looked at once.
+    were closed, at most so many objects as there were at the start, or MIN_ASIDE; then all is looked at once.
     """
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class Settled:
             return
         self._aside += len(gc.get_objects(_OLDEST))
         gc.freeze()
-        if self._aside > max(self._first, LEAST_ASIDE):
+        if self._aside > max(self._first, MIN_ASIDE):
             self._aside = 0
             gc.unfreeze()
 

@@ -16,7 +16,7 @@ Outcome = TypeVar("Outcome")
 _TURN_SECONDS: Final = 0.0001
 
 
-def aside(reactor: Any, work: Callable[[], Outcome]) -> Deferred[Outcome]:
+def call_in_thread(reactor: Any, work: Callable[[], Outcome]) -> Deferred[Outcome]:
     """Do something in a thread, one such thing at a time.
 
     :returns: fires with what it returns, or fails with what it raises.

@@ -50,5 +50,5 @@ class Pause:
             over.callback(None)
 
 
-def tell_nobody(*_: object) -> None:
+def no_op(*_: object) -> None:
     """Nobody is told any more."""

@@ -17,7 +17,7 @@ _SETTLE_SECONDS: Final = 0.3
 #: How often it is looked at folders that cannot be watched: they are not there, or the limit of the system is reached.
 _LOOK_AGAIN_SECONDS: Final = 5.0
 #: Links to links that are followed.
-_MOST_LINKS: Final = 10
+_MAX_LINKS: Final = 10
 
 #: What a file was when it was looked at: device, inode, time, size; None when it was not there.
 Seen = tuple[int, int, int, int] | None
@@ -125,7 +125,7 @@ def _seen(path: str) -> Seen:
 
 def _folders(path: str) -> Iterable[str]:
     """The folders of a file and of all links on the way to it: a mounted ConfigMap is a link by a link to a folder."""
-    for _ in range(_MOST_LINKS):
+    for _ in range(_MAX_LINKS):
         folder = os.path.dirname(path)
         yield folder
         yield os.path.realpath(folder)

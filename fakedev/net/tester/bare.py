@@ -13,7 +13,7 @@ from twisted.python.failure import Failure
 
 from fakedev.net.backend.sources import FrontendLost
 from fakedev.net.lines.client import FrontendConnector
-from fakedev.net.tester.driver import Asker, Comeback, lost
+from fakedev.net.tester.driver import Asker, Reconnection, lost
 from fakedev.tester.plan import Plan
 from fakedev.wire.bare_queue import BareReader, BareRequest, BareResult, encode_bare_request, parse_bare_result
 from fakedev.wire.errors import ProtocolError
@@ -83,7 +83,7 @@ class BareRequests:
         self._connector = connector
         self._asker = asker
         self._verbose = verbose
-        self._comeback = Comeback(self._look, clock)
+        self._comeback = Reconnection(self._look, clock)
         self._looking: Deferred[None] | None = None
         self._connecting: dict[int, Deferred[None]] = {}
         self._exchanges: dict[int, BareExchange] = {}

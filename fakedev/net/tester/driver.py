@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
 from fakedev.net.system.timing import SteadySeconds
-from fakedev.tester.pacing import MOST_AT_ONCE, ClosedPacer, OpenPacer, pacer_of
+from fakedev.tester.pacing import MAX_AT_ONCE, ClosedPacer, OpenPacer, pacer_of
 from fakedev.tester.plan import Plan
 from fakedev.tester.statistics import Statistics, Ticket
 from fakedev.workqueue.job import Answer, Outcome
@@ -57,7 +57,7 @@ class Asker(Protocol):
         """There is a connection again, after one was lost or could not be had."""
 
 
-class Comeback:
+class Reconnection:
     """When a frontend that is away is tried again: soon at first, then less and less often."""
 
     def __init__(self, attempt: Callable[[], None], clock: IReactorTime) -> None:
@@ -236,7 +236,7 @@ class PlanDriver:
     def _start_due(self) -> None:
         now = self._seconds()
         excess = self._pacer.excess(len(self._tickets))
-        self._take_back(min(excess, MOST_AT_ONCE))
+        self._take_back(min(excess, MAX_AT_ONCE))
         due = self._pacer.due(now, len(self._tickets), self._requests.can_start)
         for intended in due:
             self._number += 1
@@ -244,7 +244,7 @@ class PlanDriver:
             self._requests.send(self._number)
         self._note_dropped()
         # What is left over is done in the next reactor turn, after all others had theirs.
-        is_more = max(excess, len(due)) >= MOST_AT_ONCE
+        is_more = max(excess, len(due)) >= MAX_AT_ONCE
         self._look_again(now if is_more else self._pacer.next_due(now, len(self._tickets)), now)
 
     def _note_dropped(self) -> None:

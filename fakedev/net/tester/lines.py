@@ -14,11 +14,11 @@ from zope.interface import implementer
 
 from fakedev.net.backend.sources import FrontendLost
 from fakedev.net.lines.client import FrontendConnector
-from fakedev.net.tester.driver import Asker, Comeback, lost
+from fakedev.net.tester.driver import Asker, Reconnection, lost
 from fakedev.tester.plan import Plan
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.queue_talk import (
-    MOST_LINE_BYTES,
+    MAX_LINE_BYTES,
     Accepted,
     ClientMessage,
     Ended,
@@ -39,7 +39,7 @@ class ClientTalk(LineOnlyReceiver):
 
     log = Logger()
     delimiter = b"\n"
-    MAX_LENGTH = MOST_LINE_BYTES
+    MAX_LENGTH = MAX_LINE_BYTES
 
     def __init__(self, requests: LineRequests, verbose: bool) -> None:
         self._requests = requests
@@ -115,7 +115,7 @@ class LineRequests:
         self._connector = connector
         self._asker = asker
         self._verbose = verbose
-        self._comeback = Comeback(self._connect, clock)
+        self._comeback = Reconnection(self._connect, clock)
         self._connecting: Deferred[None] | None = None
         self._talk: ClientTalk | None = None
         self._was_away = False

@@ -21,7 +21,7 @@ from fakedev.tester.statistics import ALL, Statistics
 
 _HTML: Final = "text/html; charset=utf-8"
 #: Nodes, devices and pods in one answer: what can be written in about 20 ms.
-_MOST_SHOWN: Final = 100
+_MAX_SHOWN: Final = 100
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,9}")
 _WAY: Final = "POST to /api/v1/tester: "
 
@@ -201,7 +201,7 @@ def make_tester_folder(tester: LoadTester) -> Folder:
 
 def shown_names(request: GuardedRequest) -> range:
     """Which nodes, devices and pods a query with limit and offset asks for."""
-    return page_of(request, len(ALL), _MOST_SHOWN)
+    return page_of(request, len(ALL), _MAX_SHOWN)
 
 
 def result(form: Form, value: float | str, info: str) -> Response:

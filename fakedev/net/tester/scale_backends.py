@@ -132,7 +132,7 @@ def command_path(name: str) -> str:
 _LOOK_AGAIN_SECONDS: Final = 0.5
 #: How long the frontend may take to say so.
 _PATIENCE_SECONDS: Final = 10.0
-_MOST_ANSWER_BYTES: Final = 65536
+_MAX_ANSWER_BYTES: Final = 65536
 
 
 class CountedBackends:
@@ -219,7 +219,7 @@ class _QueueQuestion(protocol.Protocol):
     def dataReceived(self, data: bytes) -> None:
         """Take a piece of the answer."""
         self._line += data
-        if b"\n" in self._line or len(self._line) > _MOST_ANSWER_BYTES:
+        if b"\n" in self._line or len(self._line) > _MAX_ANSWER_BYTES:
             self.transport.loseConnection()
             self._end(self._line.partition(b"\n")[0])
 

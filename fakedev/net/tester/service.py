@@ -112,7 +112,7 @@ class LoadTester(Service):
         """
         driver = self._closed(name)
         assert isinstance(driver.plan.load, ClosedLoad)
-        driver.set_parallel(min(max(parallel, 0), driver.plan.load.most_parallel))
+        driver.set_parallel(min(max(parallel, 0), driver.plan.load.max_parallel))
         return self.parallel(name)
 
     def set_rate(self, rate: float, name: str = "") -> float:

@@ -30,7 +30,7 @@ from fakedev.sim.fleet import Fleet
 from fakedev.spec.fleet import PoolSpec
 
 #: Queues, and plans of load, that a frame tells of.
-MOST_ROWS: Final = 100
+MAX_ROWS: Final = 100
 
 
 class FrameSource:
@@ -65,9 +65,9 @@ class FrameSource:
             "health": health(level),
         }
         if self._queues is not None:
-            frame["queues"] = [_queue(self._queues, name) for name in self._queues.broker.queue_names[:MOST_ROWS]]
+            frame["queues"] = [_queue(self._queues, name) for name in self._queues.broker.queue_names[:MAX_ROWS]]
         if self._tester is not None:
-            frame["load"] = [_plan(self._tester, name) for name in list(self._tester.drivers)[:MOST_ROWS]]
+            frame["load"] = [_plan(self._tester, name) for name in list(self._tester.drivers)[:MAX_ROWS]]
         return frame
 
 
@@ -127,7 +127,7 @@ def _plan(tester: LoadTester, name: str) -> list[Any]:
     return [name, driver.parallel, statistics.outstanding, rate, statistics.successes, statistics.failed]
 
 #: Viewers at once; further ones are told that it is full.
-MOST_VIEWERS: Final = 64
+MAX_VIEWERS: Final = 64
 #: How often it is looked whether there is something new: at most so often is a frame made.
 _BEAT_SECONDS: Final = 0.25
 #: A frame is made at the latest after so long, although the clock stands.
@@ -163,7 +163,7 @@ class LiveView(Service):
     @property
     def is_full(self) -> bool:
         """Whether there are as many viewers as there may be."""
-        return len(self._viewers) >= MOST_VIEWERS
+        return len(self._viewers) >= MAX_VIEWERS
 
     def stopService(self) -> None:
         """No more frames; the viewers go with the connections."""

@@ -11,7 +11,7 @@ from twisted.python.failure import Failure
 
 from fakedev.exposition.held_states import HeldStates
 from fakedev.exposition.identity import Identity, without_parts
-from fakedev.exposition.label_cache import Face
+from fakedev.exposition.label_cache import LabelCache
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource, by_identity
 from fakedev.exposition.workload_pages import workload_pages
@@ -181,9 +181,9 @@ class Pages:
         self.fleet = fleet
         self.identities = identities
         self._clock = clock
-        self._faces: dict[Identity, Face[RosterNode]] = {}
+        self._faces: dict[Identity, LabelCache[RosterNode]] = {}
         #: Those of before the last reload.
-        self._former: dict[Identity, Face[RosterNode]] = {}
+        self._former: dict[Identity, LabelCache[RosterNode]] = {}
         #: By all that a page is of; an identity by its number, since it is large. What it is of is kept beside it.
         self._kept: dict[tuple[str, str | None, int, float | None], tuple[CachedPage, str, Selection]] = {}
         self._workloads: CachedPage | None = None
@@ -253,11 +253,11 @@ class Pages:
             self._kept[key] = self._made(nodes, selection), name, selection
         return self._kept[key][0]
 
-    def _face(self, identity: Identity) -> Face[RosterNode]:
+    def _face(self, identity: Identity) -> LabelCache[RosterNode]:
         if identity not in self._faces:
             shown = identity if self.fleet.roster.parts.count else without_parts(identity)
             source = DeviceSource(self.fleet, identity.shared_devices)
-            self._faces[identity] = Face(shown, source, self._former.pop(identity, None))
+            self._faces[identity] = LabelCache(shown, source, self._former.pop(identity, None))
         return self._faces[identity]
 
     def _made(self, nodes: Sequence[RosterNode], selection: Selection) -> CachedPage:

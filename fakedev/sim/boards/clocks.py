@@ -39,7 +39,7 @@ def thermal_ratio(boards: Coefficients, before: Mapping[str, Floats] | None, sec
     over = before["temperature_celsius"] - boards.slowdown
     taken = np.where(over >= 0, -_THERMAL_RATE * (1.0 + np.maximum(over, 0.0)), 0.0)
     given = np.where(before["temperature_celsius"] < boards.resume, _THERMAL_RATE, 0.0)
-    return np.clip(before["thermal_clock_ratio"] + (taken + given) * seconds, boards.least_ratio, 1.0)
+    return np.clip(before["thermal_clock_ratio"] + (taken + given) * seconds, boards.min_ratio, 1.0)
 
 
 def hardware_ratio(boards: Coefficients, setting: Setting, before: Mapping[str, Floats] | None) -> Floats:

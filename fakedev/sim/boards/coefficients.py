@@ -143,7 +143,7 @@ class Coefficients:
         self.has = {name: flags([name in each.ranges for each in types]) for name in DIRECT_QUANTITIES}
         self.span = {name: self.high[name] - low for name, low in self.low.items()}
 
-        self.least_ratio = self.low[_CLOCK] / self.high[_CLOCK]
+        self.min_ratio = self.low[_CLOCK] / self.high[_CLOCK]
 
         def each_of(name: str) -> Floats:
             return of_boards([float(getattr(each, name)) for each in dynamics])

@@ -60,7 +60,7 @@ BOARD_QUANTITIES: Final = (
     "lost",
 )
 #: Work gets on, however slowly, also on a board whose idle clock is 0, or that hangs.
-_LEAST_PACE: Final = 0.001
+_MIN_PACE: Final = 0.001
 
 
 class Boards:
@@ -194,5 +194,5 @@ class Boards:
         hangs = hung > 0
         if not lost.any() and not hangs.any():
             return {}
-        paces = {kind: np.maximum(self._boards.pace(kind, lost), _LEAST_PACE) for kind in self._boards.kinds}
-        return {kind: np.where(hangs, _LEAST_PACE, pace) for kind, pace in paces.items()}
+        paces = {kind: np.maximum(self._boards.pace(kind, lost), _MIN_PACE) for kind in self._boards.kinds}
+        return {kind: np.where(hangs, _MIN_PACE, pace) for kind, pace in paces.items()}

@@ -27,7 +27,7 @@ class Memory:
     :param spread: from a number of each node to those of its devices.
     :ivar total: in bytes; 0 where it is not known.
     :ivar has: the devices whose types say how much there is.
-    :ivar most_used: what work can have of it.
+    :ivar max_used: what work can have of it.
     :ivar sizes: what never changes.
     """
 
@@ -42,7 +42,7 @@ class Memory:
         )
         self.has: Mask = (self.total > 0) & (spread([float(each is not None) for each in ranges]) > 0)
         self._some_have = bool(self.has.any())
-        self.most_used = np.where(self.has, self.total - self._reserved, self._low + self._span)
+        self.max_used = np.where(self.has, self.total - self._reserved, self._low + self._span)
         self.sizes = {"memory_total_bytes": self.total, "memory_reserved_bytes": self._reserved}
 
     def shown(self, demand: Demand) -> dict[str, Floats]:
@@ -55,7 +55,7 @@ class Memory:
         used = self._low + demand.held * self._span + demand.asked.get(USED, 0.0)
         if self._some_have:
             used = np.where(self.total > 0, np.round(used / self._page) * self._page, used)
-        used = np.clip(used, 0.0, self.most_used)
+        used = np.clip(used, 0.0, self.max_used)
         if not self._some_have:
             return {USED: used}
         ratio = np.divide(used, self.total, out=np.zeros_like(used), where=self.total > 0)

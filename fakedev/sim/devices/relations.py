@@ -28,7 +28,7 @@ from fakedev.sim.devices.lost import LostBoards
 from fakedev.sim.devices.memory import MEMORY_QUANTITIES, USED, Memory
 from fakedev.sim.devices.pcie import PCIE_QUANTITIES, PcieLinks
 from fakedev.sim.devices.ratings import rated
-from fakedev.sim.devices.subset import Places
+from fakedev.sim.devices.subset import Subset
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.state import Level, Mask
@@ -93,7 +93,7 @@ class Relations:
         dynamics = [each.dynamics for each in types]
         self._memory_carries = spread([each.memory_bytes_per_second if each else 0.0 for each in dynamics])
         self._has_dynamics = mask([each is not None for each in dynamics])
-        self._places = Places(self._has_dynamics)
+        self._places = Subset(self._has_dynamics)
         self._boards: Boards | None = None
         if self._has_dynamics.any():
             of_boards, which = with_dynamics(types, pools)
@@ -254,7 +254,7 @@ class Relations:
         maxima = {}
         for name in ("usage_ratio", *ASKABLE):
             if name in self._present:
-                most = self._memory.most_used if name == USED else self._high.get(name, ones)
+                most = self._memory.max_used if name == USED else self._high.get(name, ones)
                 maxima[name] = np.where(self._present[name], most, 0.0)
         if self._boards is not None:
             for name, most in self._boards.maxima.items():

@@ -11,7 +11,7 @@ from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.state import Mask
 
 
-class Places:
+class Subset:
     """Where some devices stand among all.
 
     :param which: those that are meant, shape (devices,).

@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from fakedev.sim.boards.conditions import Conditions
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.roster import Roster, RosterNode
-from fakedev.sim.entities.state import Level, Made, Mask
+from fakedev.sim.entities.state import LazyArrays, Level, Mask
 from fakedev.sim.workloads.schedule import Positions
 from fakedev.spec.fleet import PoolSpec
 
 Number = TypeVar("Number", np.float64, np.bool_, np.int64)
 
 
-class Carriage:
+class Reindex:
     """From the entities of one level of a fleet to those of another.
 
     :ivar new_of: the new position of each old entity, -1 of those that are gone: shape (old entities,).
@@ -67,7 +67,7 @@ class Carriage:
         return carried
 
 
-class Moves(Carriage):
+class Moves(Reindex):
     """From the devices of one roster to those of another.
 
     :ivar unchanged: what each new node was of which nothing else is said than before.
@@ -116,7 +116,7 @@ class Moves(Carriage):
             return carried if has_all else np.where(self.carried(had[name], ever), carried, values)
 
         # Most of it nobody asks for: the next tick is made of less.
-        return Level(fresh.count, Made(fresh.arrays, moved), fresh.present)
+        return Level(fresh.count, LazyArrays(fresh.arrays, moved), fresh.present)
 
     def conditions(self, conditions: Conditions) -> Conditions:
         """The conditions of the devices in their new order; those that have come have none."""
@@ -127,7 +127,7 @@ class Moves(Carriage):
         )
 
 
-def _parts_moved(old: Roster, new: Roster, devices: Carriage) -> Carriage:
+def _parts_moved(old: Roster, new: Roster, devices: Reindex) -> Reindex:
     """The parts: one lives on when its device does, and has a part of the same key and the same size."""
     new_of: Positions = np.full(old.parts.count, -1, dtype=np.int64)
     places: dict[tuple[int, str], int] = {}
@@ -138,14 +138,14 @@ def _parts_moved(old: Roster, new: Roster, devices: Carriage) -> Carriage:
         place = places.get((int(devices.new_of[owner]), part.key))
         if place is not None and replace(new.parts.specs[place], facts=part.facts) == part:
             new_of[at] = place
-    return Carriage(new_of, new.parts.count)
+    return Reindex(new_of, new.parts.count)
 
 
-def _units_moved(old: Roster, new: Roster, moves: Moves) -> Carriage:
+def _units_moved(old: Roster, new: Roster, moves: Moves) -> Reindex:
     if not old.parts.count and not new.parts.count:
-        return Carriage(moves.new_of, new.device_count)
+        return Reindex(moves.new_of, new.device_count)
     of_parts = np.where(moves.parts.gone, -1, moves.parts.new_of + new.device_count)
-    return Carriage(np.concatenate((moves.new_of, of_parts)), new.parts.unit_count)
+    return Reindex(np.concatenate((moves.new_of, of_parts)), new.parts.unit_count)
 
 
 def _but_nodes(pool: PoolSpec) -> PoolSpec:

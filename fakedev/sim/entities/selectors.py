@@ -27,10 +27,10 @@ from fakedev.spec.errors import Refused
 _TOKEN: Final = re.compile(r"\[(\d{1,9})-(\d{1,9})\]|\*+|\?")
 _GROUPS: Final = ("all", "even", "odd")
 #: Words with wildcards in one selection: each may have to look at every node.
-MOST_PATTERNS: Final = 64
-_MOST_WILDCARDS: Final = 4
-_MOST_HINTS: Final = 500
-_MOST_SHARDS_NAMED: Final = 8
+MAX_PATTERNS: Final = 64
+_MAX_WILDCARDS: Final = 4
+_MAX_HINTS: Final = 500
+_MAX_SHARDS_NAMED: Final = 8
 
 
 def resolve(words: Sequence[str], roster: Roster, node: str = "") -> NDArray[np.int64]:
@@ -42,8 +42,8 @@ def resolve(words: Sequence[str], roster: Roster, node: str = "") -> NDArray[np.
     if node and roster.node(node) is None:
         raise no_node(node, roster, "node")
     words = list(dict.fromkeys(words))
-    if sum(map(_is_pattern, words)) > MOST_PATTERNS:
-        raise Refused("bad-argument", f"more than {MOST_PATTERNS} device words with wildcards", "devices")
+    if sum(map(_is_pattern, words)) > MAX_PATTERNS:
+        raise Refused("bad-argument", f"more than {MAX_PATTERNS} device words with wildcards", "devices")
     chosen: set[int] = set()
     for word in words:
         if word.count("/") > 1:
@@ -87,7 +87,7 @@ def resolve_here(
 def _elsewhere(what: str, nodes: Collection[str], roster: Roster, where: str) -> Refused:
     assert roster.shard is not None
     shards = sorted({roster.shard.other(name).number for name in nodes})
-    names = ", ".join(map(str, shards[:_MOST_SHARDS_NAMED])) + (", ..." if len(shards) > _MOST_SHARDS_NAMED else "")
+    names = ", ".join(map(str, shards[:_MAX_SHARDS_NAMED])) + (", ..." if len(shards) > _MAX_SHARDS_NAMED else "")
     of = f"shard{'s' * (len(shards) > 1)} {names} of {roster.shard.count}"
     return Refused("unknown-name", f"{what} is in {of}, and this is shard {roster.shard}", where)
 
@@ -190,7 +190,7 @@ def _indices(part: str, files: Mapping[str, int]) -> list[int]:
 
 def _nearest(word: str, names: Sequence[str]) -> str:
     # Looking at ten thousand names would hold the reactor for some 60 ms.
-    near = difflib.get_close_matches(word[:100], names[:_MOST_HINTS], 1)
+    near = difflib.get_close_matches(word[:100], names[:_MAX_HINTS], 1)
     return f"; did you mean {near[0]}?" if near else ""
 
 
@@ -199,8 +199,8 @@ def _matcher(pattern: str) -> Callable[[str], bool]:
 
     :raises Refused: for so many wildcards that trying them would take long.
     """
-    if len(_TOKEN.findall(pattern)) > _MOST_WILDCARDS:
-        raise Refused("bad-argument", f"more than {_MOST_WILDCARDS} wildcards in {pattern[:80]!r}", "devices")
+    if len(_TOKEN.findall(pattern)) > _MAX_WILDCARDS:
+        raise Refused("bad-argument", f"more than {_MAX_WILDCARDS} wildcards in {pattern[:80]!r}", "devices")
     ranges: list[tuple[int, int]] = []
     regex = []
     position = 0
@@ -226,7 +226,7 @@ def _matcher(pattern: str) -> Callable[[str], bool]:
 
 _DIGITS: Final = "0123456789"
 #: Longer numbers are not counted through.
-_MOST_DIGITS: Final = 9
+_MAX_DIGITS: Final = 9
 #: Parts that a device can have, and more: what a device of a node is multiplied by, so that its parts fit in between.
 _ROOM: Final = 1 << 16
 
@@ -281,7 +281,7 @@ def _names(names: list[str]) -> list[str]:
     for name in names:
         prefix = name.rstrip(_DIGITS)
         digits = name[len(prefix) :]
-        if not 1 <= len(digits) <= _MOST_DIGITS:
+        if not 1 <= len(digits) <= _MAX_DIGITS:
             found.append(name)
             continue
         # 07 and 7 are two nodes: numbers that begin with 0 are counted apart, by how long they are.

@@ -55,7 +55,7 @@ class State:
 Values = TypeVar("Values")
 
 
-class Made(Mapping[str, Values]):
+class LazyArrays(Mapping[str, Values]):
     """Arrays by name, each made when it is asked for the first time.
 
     :param names: of all there are.

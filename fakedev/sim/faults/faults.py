@@ -19,7 +19,7 @@ from fakedev.spec.errors import Refused
 from fakedev.spec.fault import FaultSpec
 
 #: Faults that a fleet takes, those that wait among them.
-MOST_FAULTS: Final = 10_000
+MAX_FAULTS: Final = 10_000
 
 
 class _Tick(NamedTuple):
@@ -67,9 +67,9 @@ class Faults:
         :raises Refused: when they may not.
         """
         taken = len(self.by_id) + self._reserved
-        if taken + count > MOST_FAULTS:
-            text = f"{taken} faults are there, and {count} more would come: at most {MOST_FAULTS} can be"
-            raise Refused("full", f"there are {MOST_FAULTS} faults already" if count == 1 else text)
+        if taken + count > MAX_FAULTS:
+            text = f"{taken} faults are there, and {count} more would come: at most {MAX_FAULTS} can be"
+            raise Refused("full", f"there are {MAX_FAULTS} faults already" if count == 1 else text)
 
     def reserve(self, count: int) -> None:
         """Keep room for faults that will come with another configuration; 0: they have come."""

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from fakedev.sim.entities.carry_over import Carriage
+from fakedev.sim.entities.carry_over import Reindex
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.state import Level, overlaid
 from fakedev.sim.faults.fault import Fault
@@ -20,7 +20,7 @@ from fakedev.spec.quantities import COUNTERS
 _CREATED: Final = "created_seconds"
 
 
-class Disguises:
+class ExporterFaults:
     """What faults make of the level of the units (devices, and parts of such) before it is shown.
 
     :param parts: which devices have parts: what is shown of a device is shown of its parts too.
@@ -34,7 +34,7 @@ class Disguises:
         self._offsets: dict[str, Floats] = {}
         self._created: Floats | None = None
 
-    def move(self, moves: Carriage, parts: Parts, level: Level) -> None:
+    def move(self, moves: Reindex, parts: Parts, level: Level) -> None:
         """The devices and parts have new places.
 
         :param level: what they have shown last, there.

@@ -62,7 +62,7 @@ def _switches(roster: Roster, node: RosterNode) -> range:
     return roster.links.switches_of(node.first)
 
 #: Links that are named; of more it is said how many there are.
-_MOST_NAMED: Final = 4
+_MAX_NAMED: Final = 4
 #: Products of shares and numbers of links miss a whole number by less than this.
 _ROUNDING: Final = 1e-9
 #: The code that NVIDIA's driver reports for an error of links.
@@ -72,8 +72,8 @@ _LINK_XID: Final = 74
 def links_up_text(roster: Roster, history: LinkHistory, device: int) -> str:
     """How many links of a device are up, and which are not."""
     own, down = roster.links.of(device), links_down(history, device)
-    named = ", ".join(f"{link - own.start}{_end(roster, link)}" for link in down[:_MOST_NAMED])
-    more = f" and {len(down) - _MOST_NAMED} more" if len(down) > _MOST_NAMED else ""
+    named = ", ".join(f"{link - own.start}{_end(roster, link)}" for link in down[:_MAX_NAMED])
+    more = f" and {len(down) - _MAX_NAMED} more" if len(down) > _MAX_NAMED else ""
     text = f"{len(own) - len(down)} of {len(own)} links are up"
     return f"{text}; down: {named}{more}" if down else text
 

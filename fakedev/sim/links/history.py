@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from fakedev.sim.entities.carry_over import Carriage
+from fakedev.sim.entities.carry_over import Reindex
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.state import Level, Mask
 from fakedev.sim.links.layout import LinkLayout
@@ -172,7 +172,7 @@ def first_of_each(links: Positions, owners: Positions) -> Positions:
     return found
 
 
-def moved(history: LinkHistory, devices: Level, layout: LinkLayout, moves: Carriage) -> LinkHistory:
+def moved(history: LinkHistory, devices: Level, layout: LinkLayout, moves: Reindex) -> LinkHistory:
     """The history of the links in their new places.
 
     The links of a device that has come, or has another number of links now, are all up and have carried alike.

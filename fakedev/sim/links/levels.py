@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 import numpy as np
 
 from fakedev.sim.entities.randomness import Floats
-from fakedev.sim.entities.state import Level, Made, Mask
+from fakedev.sim.entities.state import LazyArrays, Level, Mask
 from fakedev.sim.links.history import CARRIED, COUNTED, RATES, LinkHistory
 from fakedev.sim.links.layout import LinkLayout
 
@@ -77,9 +77,9 @@ def link_levels(history: LinkHistory, devices: Level, shown: Level | None = None
     return {LINK: links, PORT: ports, SWITCH: _switches(history.layout, well, devices, names)}
 
 
-def _made(makers: Mapping[str, Callable[[], Array]]) -> Made[Array]:
+def _made(makers: Mapping[str, Callable[[], Array]]) -> LazyArrays[Array]:
     """What each maker makes."""
-    return Made(makers, lambda name: makers[name]())
+    return LazyArrays(makers, lambda name: makers[name]())
 
 
 def _own(history: LinkHistory) -> dict[str, Callable[[], Floats]]:

@@ -15,12 +15,12 @@ from fakedev.spec.quantities import ERROR_COUNTERS
 _MEMORY = "memory_used_bytes"
 
 
-def memory_share(parts: Parts, most_bytes: Floats) -> Floats:
+def memory_share(parts: Parts, max_bytes: Floats) -> Floats:
     """The share of its device's memory that each part has, shape (P,).
 
-    :param most_bytes: what work can have of each device's, shape (D,).
+    :param max_bytes: what work can have of each device's, shape (D,).
     """
-    most = most_bytes[parts.owners]
+    most = max_bytes[parts.owners]
     is_known = (most > 0) & (parts.memory_bytes > 0)
     shares: Floats = np.where(is_known, parts.memory_bytes / np.where(most > 0, most, 1.0), parts.compute_share)
     return shares

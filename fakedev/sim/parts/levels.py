@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from fakedev.sim.entities.randomness import Floats
-from fakedev.sim.entities.state import Level, Made, Mask
+from fakedev.sim.entities.state import LazyArrays, Level, Mask
 from fakedev.sim.parts.layout import Parts
 
 
@@ -27,7 +27,7 @@ def part_level(parts: Parts, devices: Level, own: Mapping[str, Floats], lost: Ma
         return has if lost is None or name == "lost" else has & ~lost
 
     names = {**devices.arrays, **own}
-    return Level(parts.count, Made(names, array), Made(devices.present if lost is None else names, mask))
+    return Level(parts.count, LazyArrays(names, array), LazyArrays(devices.present if lost is None else names, mask))
 
 
 def unit_level(parts: Parts, devices: Level, of_parts: Level) -> Level:
@@ -44,7 +44,7 @@ def unit_level(parts: Parts, devices: Level, of_parts: Level) -> Level:
     names = dict.fromkeys((*devices.arrays, *of_parts.arrays))
     of_parts_alone = [name for name in of_parts.arrays if name not in devices.arrays]
     masked = dict.fromkeys((*devices.present, *of_parts.present, *of_parts_alone))
-    return Level(parts.unit_count, Made(names, array), Made(masked, mask))
+    return Level(parts.unit_count, LazyArrays(names, array), LazyArrays(masked, mask))
 
 
 def _mask(level: Level, name: str) -> Mask:
@@ -59,8 +59,8 @@ def split_level(parts: Parts, units: Level) -> tuple[Level, Level]:
     def of(begin: int, end: int) -> Level:
         return Level(
             end - begin,
-            Made(units.arrays, lambda name: units.arrays[name][begin:end]),
-            Made(units.present, lambda name: units.present[name][begin:end]),
+            LazyArrays(units.arrays, lambda name: units.arrays[name][begin:end]),
+            LazyArrays(units.present, lambda name: units.present[name][begin:end]),
         )
 
     return of(0, count), of(count, parts.unit_count)

@@ -16,8 +16,8 @@ from fakedev.sim.boards.coefficients import Coefficients, with_dynamics
 from fakedev.sim.boards.engines import ENGINES, Engines
 from fakedev.sim.boards.heat_and_power import work_share
 from fakedev.sim.devices.relations import Relations
-from fakedev.sim.devices.subset import Places
-from fakedev.sim.entities.carry_over import Carriage
+from fakedev.sim.devices.subset import Subset
+from fakedev.sim.entities.carry_over import Reindex
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.state import Level, Mask
@@ -61,13 +61,13 @@ class PartRelations:
         capacity = relations.capacity()
         of_memory = memory_share(parts, capacity.most(_MEMORY))
         self._page = np.array([each.memory_page_bytes for each in types])[pools]
-        self._most_used = np.floor(capacity.most(_MEMORY)[owners] * of_memory / self._page) * self._page
+        self._max_used = np.floor(capacity.most(_MEMORY)[owners] * of_memory / self._page) * self._page
         total = capacity.memory_total_bytes[owners]
         self._total = np.where((parts.memory_bytes > 0) & (total > 0), parts.memory_bytes, total * of_memory)
         self._low, self._span = self._ends(relations, of_memory)
         self.idle_memory_bytes = capacity.idle.get(_MEMORY, np.zeros(parts.device_count))
         has_dynamics = np.array([each.dynamics is not None for each in types], dtype=np.bool_)[pools]
-        self._places = Places(has_dynamics)
+        self._places = Subset(has_dynamics)
         self._boards: Coefficients | None = None
         self._engines: Engines | None = None
         if has_dynamics.any():
@@ -102,7 +102,7 @@ class PartRelations:
             return np.zeros(self._parts.count)
         asked = part_demand(demand, self._parts)
         used = self._low[_MEMORY] + asked.held * self._span[_MEMORY] + asked.asked.get(_MEMORY, 0.0)
-        used = np.clip(np.round(used / self._page) * self._page, 0.0, self._most_used)
+        used = np.clip(np.round(used / self._page) * self._page, 0.0, self._max_used)
         return np.asarray(used, dtype=np.float64)
 
     def level(
@@ -173,11 +173,11 @@ class PartRelations:
             if name in own:
                 own[name] = np.where(self._parts.is_tile, own[name], devices.arrays[name][self._parts.owners])
 
-    def moved_level(self, past: Level, carriage: Carriage, devices: Level) -> Level:
+    def moved_level(self, past: Level, reindex: Reindex, devices: Level) -> Level:
         """The level of the parts when the fleet goes over to another configuration.
 
         :param past: what parts showed last, in their old order.
-        :param carriage: from their old places to the new ones.
+        :param reindex: from their old places to the new ones.
         :param devices: what their devices show.
         """
         idle = Demand({}, np.zeros(self._parts.unit_count), {})
@@ -185,7 +185,7 @@ class PartRelations:
         names = (*BY_LOAD, *MEMORY, *INTEGRALS, "xid", *(OF_TILES if self._tiles is not None else ()))
         own = {name: fresh.arrays[name] for name in names if name in fresh.arrays}
         carried = {
-            name: carriage.carried(past.arrays[name], values) if name in past.arrays else values
+            name: reindex.carried(past.arrays[name], values) if name in past.arrays else values
             for name, values in own.items()
         }
         self._where_own(carried, devices)
@@ -253,6 +253,6 @@ class PartRelations:
         own[_MEMORY] = used
         if "memory_total_bytes" in devices.arrays:
             own["memory_total_bytes"] = self._total
-            own["memory_reserved_bytes"] = self._total - self._most_used
-            own["memory_free_bytes"] = self._most_used - used
+            own["memory_reserved_bytes"] = self._total - self._max_used
+            own["memory_free_bytes"] = self._max_used - used
             own["memory_used_ratio"] = np.divide(used, self._total, out=np.zeros_like(used), where=self._total > 0)

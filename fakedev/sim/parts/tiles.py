@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from fakedev.sim.boards.coefficients import Coefficients
-from fakedev.sim.devices.subset import Places
+from fakedev.sim.devices.subset import Subset
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.state import Level, Mask
 from fakedev.sim.parts.layout import Parts
@@ -73,7 +73,7 @@ class Tiles:
     :param boards: the coefficients of the boards of these.
     """
 
-    def __init__(self, parts: Parts, idle_watts: Floats, places: Places, boards: Coefficients | None) -> None:
+    def __init__(self, parts: Parts, idle_watts: Floats, places: Subset, boards: Coefficients | None) -> None:
         self._parts = parts
         self._idle_watts = idle_watts
         self._places = places

@@ -26,10 +26,10 @@ from fakedev.spec.tallies import PEERS
 _MINUTE_SECONDS: Final = 60.0
 #: A counter is looked at no more often.
 _SECOND: Final = 1.0
-_MOST_REPLAYS: Final = 8
+_MAX_REPLAYS: Final = 8
 #: The counters that are looked at, the finding, and the increase in a minute from which on it is one.
 _FINDINGS: Final = (
-    ("pcie_replays", "health_pcie_replay_rate", _MOST_REPLAYS + 1),
+    ("pcie_replays", "health_pcie_replay_rate", _MAX_REPLAYS + 1),
     ("link_errors", "health_link_errors", 1),
     ("throttled_thermal_seconds", "health_thermal_violation", 1e-9),
     ("throttled_power_seconds", "health_power_violation", 1e-9),
@@ -93,7 +93,7 @@ class Health:
         self._increase = {name: np.zeros(len(moves.old_of)) for name in self._increase}
 
 #: Boards of a node of which DCGM tells; those after them are in no pair.
-_MOST_BOARDS: Final = 32
+_MAX_BOARDS: Final = 32
 
 
 class Peers:
@@ -130,5 +130,5 @@ class Peers:
 
 
 def _pairs(node: RosterNode) -> Iterator[tuple[int, int]]:
-    count = min(len(node.devices), _MOST_BOARDS)
+    count = min(len(node.devices), _MAX_BOARDS)
     return ((board, peer) for board in range(count) for peer in range(count) if board != peer)

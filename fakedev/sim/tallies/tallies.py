@@ -26,7 +26,7 @@ from fakedev.spec.tallies import CLOCK_SAMPLES, CLOCK_STARTS, HEALTH, PEERS, XID
 XID_LEVEL: Final = "xid"
 PEER_LEVEL: Final = "peer"
 _REASONS: Final = "throttle_reasons"
-_NOBODY: Final = np.zeros(0, dtype=np.int64)
+_NO_DEVICES: Final = np.zeros(0, dtype=np.int64)
 
 
 class Tallies:
@@ -70,7 +70,7 @@ class Tallies:
         :returns: the devices that have an entity more than before.
         """
         if not self._tallies:
-            return _NOBODY
+            return _NO_DEVICES
         reasons = level.arrays.get(_REASONS)
         if reasons is not None:
             is_there = level.present.get(_REASONS, np.ones(self._count, dtype=np.bool_))

@@ -14,7 +14,7 @@ from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.selectors import resolve_here
 from fakedev.sim.workloads.demand import Capacity
-from fakedev.sim.workloads.draws import MOST_DRAWS
+from fakedev.sim.workloads.draws import MAX_DRAWS
 from fakedev.sim.workloads.schedule import Positions
 from fakedev.sim.workloads.table import speed_on
 from fakedev.sim.workloads.workload import Limit
@@ -144,7 +144,7 @@ class Admission:
         if not draws:
             return
         speed = speed_on(workload, devices, self._capacity) if workload.is_work else 1.0
-        least = self._tick_seconds * max(speed, 1.0) / MOST_DRAWS
+        least = self._tick_seconds * max(speed, 1.0) / MAX_DRAWS
         shortest = min([value.arguments[2] for value in draws] + [activity.seconds for activity in activities])
         if shortest < least:
             text = (

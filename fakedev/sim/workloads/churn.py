@@ -18,17 +18,17 @@ from numpy.typing import NDArray
 from fakedev.sim.entities.randomness import Floats, Keys, sub_keys, uniform
 from fakedev.sim.entities.roster import Roster, RosterNode
 from fakedev.sim.entities.state import State
-from fakedev.sim.workloads.intake import Turnstile
+from fakedev.sim.workloads.intake import Intake
 from fakedev.sim.workloads.ownership import Attribution
 from fakedev.sim.workloads.workload import Workload
 from fakedev.spec.fleet import ChurnKind, ChurnSpec, WorkloadSpec
 from fakedev.spec.shards import entity_key
 
 #: Arrivals that a fleet may expect in a tick: each costs some tenths of a millisecond.
-MOST_EXPECTED: Final = 100.0
+MAX_EXPECTED: Final = 100.0
 #: Arrivals that a node may expect in a tick, and has at most.
-MOST_EXPECTED_AT_NODE: Final = 1.0
-_MOST_AT_NODE: Final = 8
+MAX_EXPECTED_AT_NODE: Final = 1.0
+_MAX_AT_NODE: Final = 8
 #: The alphabet of the names that Kubernetes makes up: no vowels, and nothing that looks like another.
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH: Final = 5
@@ -68,7 +68,7 @@ class Churn:
         expected = np.array([churn.per_second * tick_seconds for _, churn in self._nodes])
         self._thresholds = _poisson(expected)
 
-    def let_in(self, turnstile: Turnstile, attribution: Attribution, state: State) -> list[Workload]:
+    def let_in(self, intake: Intake, attribution: Attribution, state: State) -> list[Workload]:
         """The workloads that come after a state: they begin at once, on what is there and has no pod."""
         level = state.levels["device"]
 
@@ -77,12 +77,12 @@ class Churn:
             return not is_lost and attribution.is_free(unit)
 
         come = [
-            turnstile.accept(arrival.workload_id, arrival.workload, of_configuration=True)
+            intake.accept(arrival.workload_id, arrival.workload, of_configuration=True)
             for arrival in self.of_tick(state.tick + 1, is_free)
-            if turnstile.has_room
+            if intake.has_room
         ]
         if come:
-            turnstile.let_through(state.tick, state.seconds)
+            intake.let_through(state.tick, state.seconds)
         return come
 
     def of_tick(self, tick: int, free: Callable[[int], bool]) -> list[Arrival]:
@@ -130,7 +130,7 @@ class Churn:
     def _workload(
         self, node: RosterNode, kind: ChurnKind, words: tuple[str, ...], draws: _Draws, place: int
     ) -> WorkloadSpec:
-        lasts = kind.least_seconds * (kind.most_seconds / kind.least_seconds) ** float(draws.lasts[place])
+        lasts = kind.min_seconds * (kind.max_seconds / kind.min_seconds) ** float(draws.lasts[place])
         name = kind.workload.name
         if kind.is_job:
             owner = f"{name}-{int(draws.owner[place] * 90000) + 10000}"
@@ -151,11 +151,11 @@ class _Draws:
 
 
 def _poisson(expected: Floats) -> Floats:
-    """For each number from 1 up the probability of fewer arrivals than that: shape (_MOST_AT_NODE, nodes)."""
+    """For each number from 1 up the probability of fewer arrivals than that: shape (_MAX_AT_NODE, nodes)."""
     rows = []
     each = np.array([math.exp(-mean) for mean in expected.tolist()])
     total = each
-    for number in range(1, _MOST_AT_NODE + 1):
+    for number in range(1, _MAX_AT_NODE + 1):
         rows.append(total)
         each = each * expected / number
         total = total + each

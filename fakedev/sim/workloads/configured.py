@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TypeVar
 
 from fakedev.sim.faults.faults import Faults
-from fakedev.sim.workloads.intake import Turnstile
+from fakedev.sim.workloads.intake import Intake
 from fakedev.spec.fault import FaultSpec
 from fakedev.spec.fleet import FleetSpec, WorkloadSpec
 
@@ -17,11 +17,11 @@ from fakedev.spec.fleet import FleetSpec, WorkloadSpec
 Spec = TypeVar("Spec", WorkloadSpec, FaultSpec)
 
 
-class Base:
+class ConfiguredWork:
     """The workloads and faults of the configuration, whether they are over or not."""
 
-    def __init__(self, turnstile: Turnstile, faults: Faults) -> None:
-        self._turnstile = turnstile
+    def __init__(self, intake: Intake, faults: Faults) -> None:
+        self._intake = intake
         self._all_faults = faults
         self._workloads: list[tuple[str, WorkloadSpec]] = []
         self._faults: list[tuple[str, FaultSpec]] = []
@@ -58,7 +58,7 @@ class Base:
         """Workloads begin that this shard had no devices of; those of a whole fleet begin at once."""
         for workload_id, spec in self._workloads:
             if workload_id in self._elsewhere:
-                workload = self._turnstile.accept(workload_id, spec, of_configuration=True)
+                workload = self._intake.accept(workload_id, spec, of_configuration=True)
                 if len(workload.devices):
                     self._elsewhere.remove(workload_id)
 
@@ -88,13 +88,13 @@ class Base:
         """
         workloads = len(_kept(self._workloads, coming.base)[2])
         faults = len(_kept(self._faults, coming.faults)[2])
-        self._turnstile.check_room(workloads)
+        self._intake.check_room(workloads)
         self._all_faults.check_room(faults)
         return workloads, faults
 
     def reserve(self, workloads: int, faults: int) -> None:
         """Keep room for workloads and faults that will begin; 0: they have."""
-        self._turnstile.reserve(workloads)
+        self._intake.reserve(workloads)
         self._all_faults.reserve(faults)
 
     def keep_workloads(self, specs: Sequence[WorkloadSpec]) -> tuple[list[str], list[WorkloadSpec]]:

@@ -2,7 +2,7 @@
 
 A draw is a pure function of the seed, the workload, what it is a value of, the run through the profile, the segment
 and the number of the draw in it. A tick walks over its draws, all workloads at once, one draw a step; how many there
-may be is bounded where workloads are taken (MOST_DRAWS).
+may be is bounded where workloads are taken (MAX_DRAWS).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fakedev.sim.workloads.shapes import FIRST_DRAWN, Shape
 from fakedev.spec.fleet import FOREVER
 
 #: Of a workload with random values no activity and no time between two draws is shorter than this part of a tick.
-MOST_DRAWS: Final = 50
+MAX_DRAWS: Final = 50
 #: Segments of a profile are told apart by a number below this.
 _SEGMENTS: Final = 16_384
 

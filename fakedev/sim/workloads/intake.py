@@ -16,10 +16,10 @@ from fakedev.spec.errors import Refused
 from fakedev.spec.fleet import WorkloadSpec
 
 #: Workloads that a fleet takes, whether they run or wait for the next tick.
-MOST_WORKLOADS: Final = 100_000
+MAX_WORKLOADS: Final = 100_000
 
 
-class Turnstile:
+class Intake:
     """The workloads that wait to begin, and those that are to leave.
 
     :param workloads: those inside.
@@ -84,14 +84,14 @@ class Turnstile:
         :raises Refused: when they may not.
         """
         taken = len(self._workloads.by_id) + len(self._told) + self._reserved
-        if taken + count > MOST_WORKLOADS:
-            text = f"{taken} workloads are there, and {count} more would come: at most {MOST_WORKLOADS} can be"
-            raise Refused("full", f"there are {MOST_WORKLOADS} workloads already" if count == 1 else text)
+        if taken + count > MAX_WORKLOADS:
+            text = f"{taken} workloads are there, and {count} more would come: at most {MAX_WORKLOADS} can be"
+            raise Refused("full", f"there are {MAX_WORKLOADS} workloads already" if count == 1 else text)
 
     @property
     def has_room(self) -> bool:
         """Whether one more may come."""
-        return len(self._workloads.by_id) + len(self._told) + self._reserved < MOST_WORKLOADS
+        return len(self._workloads.by_id) + len(self._told) + self._reserved < MAX_WORKLOADS
 
     def reserve(self, count: int) -> None:
         """Keep room for workloads that will come with another configuration; 0: they have come."""

@@ -12,7 +12,7 @@ from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.state import Level
 from fakedev.sim.workloads.demand import Capacity
 from fakedev.sim.workloads.schedule import Positions
-from fakedev.sim.workloads.shares import BROUGHT, Amounts
+from fakedev.sim.workloads.shares import BROUGHT, WorkShares
 from fakedev.sim.workloads.table import MEMORY, Table
 
 #: A demand that is over a limit by less than this part of it fits: sums of floats miss by as much.
@@ -26,7 +26,7 @@ class Crossed(NamedTuple):
     metric: str
 
 
-def own_limits_crossed(table: Table, amounts: Amounts, level: Level) -> list[Crossed]:
+def own_limits_crossed(table: Table, amounts: WorkShares, level: Level) -> list[Crossed]:
     """The workloads that crossed a limit of their own, each with the first that it named; in order of their start.
 
     Of what workloads bring themselves (BROUGHT) it is their own amount on one of their devices; else the device's.
@@ -42,7 +42,7 @@ def own_limits_crossed(table: Table, amounts: Amounts, level: Level) -> list[Cro
     return [Crossed(place, metric) for place, (_, metric) in sorted(crossed.items())]
 
 
-def _values(quantity: str, table: Table, amounts: Amounts, level: Level) -> Floats:
+def _values(quantity: str, table: Table, amounts: WorkShares, level: Level) -> Floats:
     """What a limit of a quantity is compared with, for each pair; what is not there is never too much."""
     device = table.device
     values = amounts.of(quantity) if quantity in BROUGHT else level.arrays[quantity][device]
@@ -78,8 +78,8 @@ class DeviceLimits:
     def crossed(
         self,
         table: Table,
-        now: Amounts,
-        before: Callable[[], Amounts],
+        now: WorkShares,
+        before: Callable[[], WorkShares],
         level: Level,
         past: Level,
         gone: Collection[int],

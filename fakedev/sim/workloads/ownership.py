@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fakedev.sim.entities.carry_over import Carriage
+from fakedev.sim.entities.carry_over import Reindex
 from fakedev.sim.entities.roster import Roster, RosterNode
 from fakedev.sim.workloads.schedule import Positions
 from fakedev.sim.workloads.workload import Workload
@@ -105,7 +105,7 @@ class Attribution:
         held = self._roster.parts.held
         return [(each, device) for each in workloads if each.spec.pod for device in held(each.devices).tolist()]
 
-    def moved(self, other: Attribution, moves: Carriage, chosen: Iterable[Chosen]) -> Attribution:
+    def moved(self, other: Attribution, moves: Reindex, chosen: Iterable[Chosen]) -> Attribution:
         """Carry over to another attribution, of the same devices in new places, whose they are.
 
         :param other: without any holders.

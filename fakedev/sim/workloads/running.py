@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fakedev.sim.entities.carry_over import Carriage
+from fakedev.sim.entities.carry_over import Reindex
 from fakedev.sim.entities.randomness import Floats, Keys, first_noise, next_noise
 from fakedev.sim.entities.state import Level
 from fakedev.sim.workloads.carry_over import carried_table
@@ -19,7 +19,7 @@ from fakedev.sim.workloads.demand import Capacity, Demand
 from fakedev.sim.workloads.draws import drawn_integrals
 from fakedev.sim.workloads.limits import DeviceLimits, own_limits_crossed
 from fakedev.sim.workloads.schedule import Positions
-from fakedev.sim.workloads.shares import Amounts, Crowds
+from fakedev.sim.workloads.shares import Oversubscription, WorkShares
 from fakedev.sim.workloads.table import MEMORY, LimitRows, Table, on_devices, table_of
 from fakedev.sim.workloads.workload import Verdict, Workload
 from fakedev.spec.fleet import FOREVER
@@ -45,7 +45,7 @@ class Workloads:
         self._by_name: dict[str, dict[str, None]] = {}
         self._held: Floats | None = None
         ones = np.ones(capacity.count)
-        self._crowds = self._crowds_before = Crowds(ones, ones)
+        self._crowds = self._crowds_before = Oversubscription(ones, ones)
         self.changes = 0
 
     def accept(self, workload: Workload) -> None:
@@ -82,7 +82,7 @@ class Workloads:
             self._table = self._table.joined(new)
 
     def move(
-        self, moves: Carriage, chosen: Collection[str], device_keys: Keys, capacity: Capacity,
+        self, moves: Reindex, chosen: Collection[str], device_keys: Keys, capacity: Capacity,
         quantities: Collection[str], tick: int,
     ) -> None:  # fmt: skip
         """Follow the running workloads' devices to new places.
@@ -95,7 +95,7 @@ class Workloads:
         self._held = None
         self._device_keys, self._capacity = device_keys, capacity
         ones = np.ones(capacity.count)
-        self._crowds = self._crowds_before = Crowds(*(moves.carried(crowd, ones) for crowd in self._crowds))
+        self._crowds = self._crowds_before = Oversubscription(*(moves.carried(crowd, ones) for crowd in self._crowds))
         old = self._table
         if not len(old):
             return
@@ -114,7 +114,7 @@ class Workloads:
     def _of_row(self, row: int) -> Workload:
         return self.by_id[self._table.ids[row]]
 
-    def _followed(self, moves: Carriage, chosen: Positions) -> tuple[Positions, Positions]:
+    def _followed(self, moves: Reindex, chosen: Positions) -> tuple[Positions, Positions]:
         """Give running workloads the new places of their devices that are still there, ascending: in their order.
 
         :param chosen: rows of those that have theirs already.
@@ -235,9 +235,9 @@ class Workloads:
     def _by_device(self, device: Positions, amount: Floats) -> Floats:
         return np.asarray(np.bincount(device, weights=amount, minlength=self._capacity.count), dtype=np.float64)
 
-    def amounts(self) -> Amounts:
+    def amounts(self) -> WorkShares:
         """Whose what was in the last tick."""
-        return Amounts(self._table, self._capacity, self._crowds)
+        return WorkShares(self._table, self._capacity, self._crowds)
 
     def running(self, ids: Collection[str] | None = None) -> list[Workload]:
         """The workloads in the arrays, in order of their start.
@@ -315,7 +315,7 @@ class Workloads:
             (place, metric, -1) for place, metric in own_limits_crossed(table, now, level) if place not in places
         ]
         if limits.hold(table):
-            before = partial(Amounts, table, self._capacity, self._crowds_before, before=True)
+            before = partial(WorkShares, table, self._capacity, self._crowds_before, before=True)
             places.update(place for place, _, _ in found)
             found += limits.crossed(table, now, before, level, past, places)
         return [(self.by_id[ids[place]], metric, device) for place, metric, device in found]

@@ -19,7 +19,7 @@ _USAGE: Final = "usage_ratio"
 BROUGHT: Final = frozenset((_USAGE, _MEMORY_RATIO, *ASKABLE))
 
 
-class Crowds(NamedTuple):
+class Oversubscription(NamedTuple):
     """How many times over each of D devices was asked for in a tick, at least 1: arrays of shape (D,).
 
     Kept from the tick, since who leaves with it still had no more than its part.
@@ -32,14 +32,14 @@ class Crowds(NamedTuple):
     peak: Floats
 
 
-class Amounts:
+class WorkShares:
     """What P pairs of a workload and a device brought in the last tick; of counters all so far.
 
     :param crowds: of that tick.
     :param before: of the tick before the last one: what began in the last one brought nothing.
     """
 
-    def __init__(self, table: Table, capacity: Capacity, crowds: Crowds, *, before: bool = False) -> None:
+    def __init__(self, table: Table, capacity: Capacity, crowds: Oversubscription, *, before: bool = False) -> None:
         self._table = table
         self._capacity = capacity
         self._crowds = crowds

@@ -231,7 +231,7 @@ def on_devices(told: Table, counts: Positions, devices: Positions, device_keys: 
             metric: uses.on_devices(
                 firsts,
                 counts,
-                *_most_and_amounts(metric, capacity.most(metric)[devices], shares),
+                *_max_and_amounts(metric, capacity.most(metric)[devices], shares),
                 bandwidth.get(metric),
             )
             for metric, uses in told.uses.items()
@@ -286,7 +286,7 @@ def _uses(specs: Sequence[WorkloadSpec]) -> dict[str, list[tuple[int, MetricUse]
     return found
 
 
-def _most_and_amounts(metric: str, most: Floats, shares: Floats) -> tuple[Floats, Floats]:
+def _max_and_amounts(metric: str, most: Floats, shares: Floats) -> tuple[Floats, Floats]:
     """What 100 % of a metric is on some devices, and what is asked for there of a value in its unit.
 
     :param most: what each has of it; links as a whole, whatever part of a board it is.

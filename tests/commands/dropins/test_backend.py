@@ -24,7 +24,7 @@ def test_the_defaults_are_the_originals() -> None:
     expected = {
         "queue": "sleep", "command": BackendCommand(("sleep",)), "pod": "host", "node": "host",
         "path": "", "host": "localhost", "port": 9999, "pattern": "", "folder": "",
-        "null_in": False, "null_out": False, "backoff_seconds": 0.0, "most_backoff_seconds": 5.0,
+        "null_in": False, "null_out": False, "backoff_seconds": 0.0, "max_backoff_seconds": 5.0,
         "once": False, "verbose": False,
         "reconnect_seconds": 60.0, "grace_seconds": 25.0, "kill_after_seconds": 3.0, "workers": 1, "protocol": "bare",
     }  # fmt: skip
@@ -40,7 +40,7 @@ def test_the_defaults_are_the_originals() -> None:
         (["-faddr", "/run/q.sock"], {"path": "/run/q.sock"}),
         (["-name", "media"], {"queue": "media"}),
         (["-glob", "/dev/dri/card*"], {"pattern": "/dev/dri/card*"}),
-        (["-backoff", "0.5", "-backoff-max", "10"], {"backoff_seconds": 0.5, "most_backoff_seconds": 10.0}),
+        (["-backoff", "0.5", "-backoff-max", "10"], {"backoff_seconds": 0.5, "max_backoff_seconds": 10.0}),
         (["-backoff", "250ms"], {"backoff_seconds": 0.25}),
         (["-dir", "/tmp/../tmp"], {"folder": "/tmp"}),
         (["-null-in", "-null-out=true"], {"null_in": True, "null_out": True}),

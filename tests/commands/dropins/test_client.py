@@ -45,7 +45,7 @@ def test_the_open_model() -> None:
     order = order_of("-rate", "20/s", "-arrivals", "poisson", "-seed", "9", "-most-outstanding", "50", "-protocol=json")
     load = order.plans[0].load
     assert isinstance(load, OpenLoad)
-    assert (load.spacing, load.seed, load.most_outstanding) == (Spacing.POISSON, 9, 50)
+    assert (load.spacing, load.seed, load.max_outstanding) == (Spacing.POISSON, 9, 50)
     assert order.plans[0].json_lines
 
 

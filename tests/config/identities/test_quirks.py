@@ -11,7 +11,7 @@ from fakedev.config.catalog import Catalog
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
 from fakedev.config.schema.nodes import ConfigurationError, Place, Report
-from fakedev.exposition.label_cache import Face
+from fakedev.exposition.label_cache import LabelCache
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource
 from fakedev.sim.fleet import Fleet
@@ -29,7 +29,7 @@ def page(folder: Path, quirks: str, more: str = "", pods: tuple[str, ...] = ("tr
     fleet = Fleet(configuration.fleet)
     fleet.advance()
     identity = configuration.identities["p"]
-    face = Face(identity, DeviceSource(fleet, identity.shared_devices))
+    face = LabelCache(identity, DeviceSource(fleet, identity.shared_devices))
     return Page(face, fleet.roster.nodes).render(fleet.state).decode()
 
 

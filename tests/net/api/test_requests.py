@@ -140,7 +140,7 @@ def test_post_of_too_much(app: MemoryApplication) -> None:
 
 def test_post_when_full(app: MemoryApplication, monkeypatch: pytest.MonkeyPatch) -> None:
     """503: it may be tried again."""
-    monkeypatch.setattr(turnstile_module, "MOST_WORKLOADS", 1)
+    monkeypatch.setattr(turnstile_module, "MAX_WORKLOADS", 1)
     start(app)
     failed(app.ask("POST", WORKLOADS, GOOD), 503, "full")
 

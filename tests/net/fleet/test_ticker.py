@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
-from fakedev.net.fleet.ticker import MOST_TICKS, Ticker
+from fakedev.net.fleet.ticker import MAX_TICKS, Ticker
 from fakedev.sim.events import ChangeClock, Stamped, StartWorkload, StopWorkload
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.workloads.workload import Verdict
@@ -187,7 +187,7 @@ class TickerTests(SynchronousTestCase):
     def test_limits_of_an_advance(self) -> None:
         """Nothing, backwards, and more than ten million ticks are refused; nothing is moved or recorded."""
         before = len(self.events)
-        for seconds in (0.0, -1.0, MOST_TICKS + 1.0, 1e300):
+        for seconds in (0.0, -1.0, MAX_TICKS + 1.0, 1e300):
             refused = self.failureResultOf(self.ticker.advance(seconds), Refused).value
             assert (refused.code, refused.where) == ("bad-argument", "duration")
             assert "1 to 10000000 ticks" in refused.text

@@ -177,7 +177,7 @@ class WordsTests(PortTests):
 
     def test_full(self) -> None:
         """There is a most that the fleet takes; when one ends there is room again."""
-        self.patch(turnstile_module, "MOST_WORKLOADS", 2)
+        self.patch(turnstile_module, "MAX_WORKLOADS", 2)
         self.peer.say("run x devices=a/0 profile=10:0:1", "run y devices=a/0 profile=10")
         assert "2 workloads already" in self.error("run z devices=a/0 profile=10", "full")
         self.app.tick()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from twisted.internet.task import Clock
 
 from fakedev.net.http.response import PIECE, Response
-from fakedev.net.http.sending import MOST_TIMES, HeldAnswers
+from fakedev.net.http.sending import MAX_TIMES, InFlightBodies
 from tests.support.http_wire import Page, Peer, make_site
 
 
@@ -15,8 +15,8 @@ class Readers:
     :ivar dropped: those who were dropped, in order.
     """
 
-    def __init__(self, most_bytes: int) -> None:
-        self.held = HeldAnswers(most_bytes)
+    def __init__(self, max_bytes: int) -> None:
+        self.held = InFlightBodies(max_bytes)
         self.dropped: list[str] = []
 
     def begin(self, name: str, pieces: tuple[bytes, ...]) -> None:
@@ -63,14 +63,14 @@ class TestHeldAnswers:
         readers = Readers(20)
         readers.begin("quick", body())
         readers.held.remove("quick")
-        for number in range(MOST_TIMES + 1):
+        for number in range(MAX_TIMES + 1):
             readers.begin(str(number), body())
         assert readers.dropped == ["0"]
 
     def test_large_pages(self) -> None:
         """Some pages of the newest's size are always allowed, whatever that is."""
         readers = Readers(20)
-        for number in range(MOST_TIMES):
+        for number in range(MAX_TIMES):
             readers.begin(str(number), body(1000))
         assert readers.dropped == []
         readers.begin("last", body(1000))
@@ -89,14 +89,14 @@ def test_a_page_of_each_tick_for_peers_that_never_read() -> None:
         return made[-1]
 
     guarded = make_site(Clock(), page=Page(tick))
-    guarded.held = HeldAnswers(PIECE)
+    guarded.held = InFlightBodies(PIECE)
     slow = []
-    for number in range(MOST_TIMES + 4):
+    for number in range(MAX_TIMES + 4):
         slow.append(peer := Peer(guarded))
         peer.transport.reading = False
         peer.send(b"GET /page HTTP/1.1\r\nHost: x\r\n\r\n")
         dropped = [each.transport.disconnected for each in slow]
-        assert dropped == [place <= number - MOST_TIMES for place in range(number + 1)]
+        assert dropped == [place <= number - MAX_TIMES for place in range(number + 1)]
     reader = Peer(guarded)
     assert reader.ask(b"GET /page HTTP/1.1\r\nHost: x\r\n\r\n").body == bytes(3 * PIECE)
     assert not reader.closed

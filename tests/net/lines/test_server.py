@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev.wire.errors import ProtocolError
-from fakedev.wire.framing import MOST_BYTES, Way
+from fakedev.wire.framing import MAX_BYTES, Dialect
 from fakedev.wire.replies import News, Reply
 from tests.support.line_peers import BARE, connect, make_factory
 
@@ -77,7 +77,7 @@ class WordsTests(SynchronousTestCase):
         """A line is a request, and has its answer."""
         self.peer.dataReceived(b"run x devices=card0 profile=98:1:0\nlist\n")
         self.assertEqual(self.told(), "ok run\nok 2 lines\none\ntwo\n")
-        self.assertIs(self.peer.way, Way.WORDS)
+        self.assertIs(self.peer.way, Dialect.WORDS)
 
     def test_a_bad_line_does_not_cost_the_connection(self):
         """Each bad line has its error; the next is served."""
@@ -118,15 +118,15 @@ class WordsTests(SynchronousTestCase):
 
     def test_the_longest_line(self):
         """65536 bytes are a line; one more is told too-long, and closed."""
-        self.peer.dataReceived(b"stop " + b"x" * (MOST_BYTES - 5) + b"\n")
+        self.peer.dataReceived(b"stop " + b"x" * (MAX_BYTES - 5) + b"\n")
         self.assertTrue(self.told().startswith("error unknown-name"))
-        self.peer.dataReceived(b"list\nstop " + b"x" * (MOST_BYTES - 4))
+        self.peer.dataReceived(b"list\nstop " + b"x" * (MAX_BYTES - 4))
         self.assertEqual(self.told(), "ok 2 lines\none\ntwo\nerror too-long a line is at most 65536 bytes\n")
         self.assertTrue(self.transport.disconnecting)
 
     def test_too_long_a_line_with_its_end(self):
         """Its end does not help."""
-        self.peer.dataReceived(b"stop " + b"x" * (MOST_BYTES - 4) + b"\nlist\n")
+        self.peer.dataReceived(b"stop " + b"x" * (MAX_BYTES - 4) + b"\nlist\n")
         self.assertTrue(self.told().startswith("error too-long"))
         self.assertEqual(self.peer.asked, [])
 
@@ -231,7 +231,7 @@ class JsonLinesTests(SynchronousTestCase):
 
     def test_too_long_is_told_in_json(self):
         """Also when the first object never ended."""
-        self.peer.dataReceived(b'{"op":"run","name":"' + b"x" * MOST_BYTES)
+        self.peer.dataReceived(b'{"op":"run","name":"' + b"x" * MAX_BYTES)
         self.assertEqual([answer["error"]["code"] for answer in self.told()], ["too-long"])
         self.assertTrue(self.transport.disconnecting)
 
@@ -258,7 +258,7 @@ class BareTests(SynchronousTestCase):
 
     def test_what_cannot_be_used_is_told_1(self):
         """Whatever is wrong, one digit and the close."""
-        for message in (b'{"Name":1}', b"{x}", BARE + b"x", BARE + BARE, b"{" + b" " * MOST_BYTES):
+        for message in (b'{"Name":1}', b"{x}", BARE + b"x", BARE + BARE, b"{" + b" " * MAX_BYTES):
             peer, transport = connect(make_factory())
             peer.dataReceived(message)
             self.assertEqual((transport.writes, transport.disconnecting, peer.left), ([b"1"], True, 1))

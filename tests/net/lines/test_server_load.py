@@ -6,8 +6,8 @@ from twisted.internet import main
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from fakedev.net.lines.fair_share import Turns
-from fakedev.net.lines.outbox import CHUNK_BYTES, LINGER_SECONDS, MOST_BYTES, PATIENCE_SECONDS
+from fakedev.net.lines.fair_share import FairShare
+from fakedev.net.lines.outbox import CHUNK_BYTES, LINGER_SECONDS, MAX_BYTES, PATIENCE_SECONDS
 from fakedev.wire.replies import News, Reply
 from tests.support.line_peers import TurnClock, connect, connect_descriptor, make_factory
 
@@ -40,19 +40,19 @@ class TurnsTests(SynchronousTestCase):
 
     def setUp(self):
         self.clock = TurnClock()
-        self.turns = Turns(self.clock, turn_seconds=0.010)
+        self.fair_share = FairShare(self.clock, turn_seconds=0.010)
         self.taken = []
 
     def test_at_once_when_there_is_time(self):
         """A peer alone does not wait, and leaves no timer behind."""
-        self.turns.ask(Worker("a", 1, self.taken))
+        self.fair_share.ask(Worker("a", 1, self.taken))
         self.assertEqual(self.taken, ["a"])
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
     def test_slices_alternate(self):
         """Who has much to do lets the others in between."""
         for name, slices in (("a", 4), ("b", 2), ("c", 1)):
-            self.turns.ask(Worker(name, slices, self.taken))
+            self.fair_share.ask(Worker(name, slices, self.taken))
         for expected in ("abc", "abcab", "abcaba", "abcabaa"):
             self.assertEqual("".join(self.taken), expected)
             self.clock.turn()
@@ -61,9 +61,9 @@ class TurnsTests(SynchronousTestCase):
     def test_short_work_before_long(self):
         """Who asks comes before those who are not done; these have one turn at least."""
         for name in "abc":
-            self.turns.ask(Worker(name, 9, self.taken, self.clock, seconds=0.004))
+            self.fair_share.ask(Worker(name, 9, self.taken, self.clock, seconds=0.004))
         for name in "xyzuvw":
-            self.turns.ask(Worker(name, 1, self.taken, self.clock, seconds=0.004))
+            self.fair_share.ask(Worker(name, 1, self.taken, self.clock, seconds=0.004))
         for expected in ("abc", "abcxyza", "abcxyzauvwb", "abcxyzauvwbcab"):
             self.assertEqual("".join(self.taken), expected)
             self.clock.turn()
@@ -71,27 +71,27 @@ class TurnsTests(SynchronousTestCase):
     def test_a_turn_of_the_reactor_is_bounded(self):
         """However many ask, after 10 ms the rest wait for the next turn."""
         for name in "abcdefgh":
-            self.turns.ask(Worker(name, 1, self.taken, self.clock, seconds=0.004))
+            self.fair_share.ask(Worker(name, 1, self.taken, self.clock, seconds=0.004))
         for expected in ("abc", "abcdef", "abcdefgh"):
             self.assertEqual("".join(self.taken), expected)
             self.clock.turn()
-        self.turns.ask(Worker("i", 1, self.taken))
+        self.fair_share.ask(Worker("i", 1, self.taken))
         self.assertEqual(self.taken[-1], "i")
 
     def test_asking_while_working(self):
         """No turn is taken inside another."""
         depth = []
         inner = Worker("inner", 1, self.taken, asks=lambda: depth.append(len(self.taken)))
-        self.turns.ask(Worker("outer", 1, self.taken, asks=lambda: self.turns.ask(inner)))
+        self.fair_share.ask(Worker("outer", 1, self.taken, asks=lambda: self.fair_share.ask(inner)))
         self.assertEqual(self.taken, ["outer"])
         self.clock.advance(0)
         self.assertEqual(self.taken, ["outer", "inner"])
 
     def test_a_fault_stops_nobody_else(self):
         """It is logged."""
-        self.turns.ask(Worker("a", 1, self.taken, asks=lambda: 1 / 0))
+        self.fair_share.ask(Worker("a", 1, self.taken, asks=lambda: 1 / 0))
         self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
-        self.turns.ask(Worker("b", 1, self.taken))
+        self.fair_share.ask(Worker("b", 1, self.taken))
         self.assertEqual(self.taken, ["a", "b"])
 
 
@@ -178,8 +178,8 @@ class DoesNotReadTests(SynchronousTestCase):
         while not transport.aborted:
             peer.tell(News("x" * 999, {}))
             sent += 1000
-        self.assertLess(sent, MOST_BYTES + 2 * CHUNK_BYTES + 2000)
-        self.assertGreater(sent, MOST_BYTES)
+        self.assertLess(sent, MAX_BYTES + 2 * CHUNK_BYTES + 2000)
+        self.assertGreater(sent, MAX_BYTES)
 
     def test_the_last_answer_of_who_does_not_read(self):
         """A connection that is closing does not stay for ever."""

@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from fakedev.net.queues.backend_port import QueueBackendFactory
 from fakedev.net.queues.client_port import QueueClientFactory
 from fakedev.net.queues.hub import QueueHub
-from fakedev.workqueue.admission import MOST_A_PARTY
+from fakedev.workqueue.admission import MAX_PER_OWNER
 from fakedev.workqueue.broker import Broker
 from fakedev.workqueue.spec import BrokerSpec, QueueSpec
 from tests.support.line_peers import connect
@@ -80,7 +80,7 @@ class BackendAnswerTests(SynchronousTestCase):
 
     def test_hands_that_are_full_in_the_middle_of_an_answer(self):
         """What was taken until then is told; the next one is refused."""
-        self.put(MOST_A_PARTY)
+        self.put(MAX_PER_OWNER)
         self.client, self.client_transport = connect(self.client.factory)
         self.put(10)
         answers = [self.ask("take sleep count=1000").partition("\n")[0] for _ in range(6)]

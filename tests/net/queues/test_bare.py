@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from twisted.trial.unittest import SynchronousTestCase
 
-from fakedev.wire.framing import MOST_BYTES
+from fakedev.wire.framing import MAX_BYTES
 from tests.support.queue_transcripts import QueueConnection, QueuePorts
 from tests.wire.test_bare_queue import ANSWER, ASK, EMPTY, REFUSED, REQUEST, RESULT, UNKNOWN, WORK
 
@@ -71,7 +71,7 @@ class BareClientTests(SynchronousTestCase):
             (b'{"Queue": "sleep", "Limit": "x"}', "Limit: must be a number, not a text"),
             (b'{"Queue": "sleep"', ""),
             (b'{"Queue": x}', "not JSON"),
-            (b'{"Queue": "' + b"x" * MOST_BYTES + b'"}', f"an object is at most {MOST_BYTES} bytes"),
+            (b'{"Queue": "' + b"x" * MAX_BYTES + b'"}', f"an object is at most {MAX_BYTES} bytes"),
         ):
             if error:
                 self.refused(message, error)

@@ -18,7 +18,7 @@ from twisted.python.failure import Failure
 from twisted.python.log import LogPublisher as OldPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
-from fakedev.net.system.log_repeats import MOST_KINDS, RepeatLimit
+from fakedev.net.system.log_repeats import MAX_KINDS, RepeatLimit
 from fakedev.net.system.logging import (
     TRACEBACK_INDENT,
     LoggedService,
@@ -194,10 +194,10 @@ class RepeatTests(SynchronousTestCase):
 
     def test_texts_as_formats_do_not_fill_the_memory(self) -> None:
         """Somebody who logs texts as formats makes many kinds: the old ones are forgotten."""
-        for number in range(3 * MOST_KINDS):
+        for number in range(3 * MAX_KINDS):
             self.limit(event(f"text {number}"))
-        self.assertEqual(len(self.texts), 3 * MOST_KINDS)
-        self.assertLessEqual(len(self.limit._spans), MOST_KINDS)
+        self.assertEqual(len(self.texts), 3 * MAX_KINDS)
+        self.assertLessEqual(len(self.limit._spans), MAX_KINDS)
 
     def test_a_summary_has_no_traceback(self) -> None:
         """The traceback was shown with the first ones."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fakedev.net.system.memory import LEAST_ASIDE, Settled, keep_freed_memory
+from fakedev.net.system.memory import MIN_ASIDE, CollectorSettings, keep_freed_memory
 
 
 def test_the_gnu_library_can_be_told() -> None:
@@ -20,14 +20,14 @@ class TestSettled:
     """What the garbage collector looks at."""
 
     @pytest.fixture
-    def settled(self) -> Iterator[Settled]:
+    def settled(self) -> Iterator[CollectorSettings]:
         """From now on, until the test is over."""
-        settled = Settled()
+        settled = CollectorSettings()
         settled.begin()
         yield settled
         settled.end()
 
-    def test_what_stays_is_set_aside(self, settled: Settled) -> None:
+    def test_what_stays_is_set_aside(self, settled: CollectorSettings) -> None:
         """What has outlived a full collection is not looked at again; what is new is."""
         old: list[object] = [[]]
         assert is_looked_at(old)
@@ -36,11 +36,11 @@ class TestSettled:
         assert not is_looked_at(old)
         assert is_looked_at(new)
 
-    def test_all_is_looked_at_in_the_end(self, settled: Settled) -> None:
+    def test_all_is_looked_at_in_the_end(self, settled: CollectorSettings) -> None:
         """When more was set aside than there was at the start; so what was closed does not pile up."""
         old: list[object] = [[]]
         gc.collect()
-        many = [[] for _ in range(max(LEAST_ASIDE, gc.get_freeze_count()) + 1)]
+        many = [[] for _ in range(max(MIN_ASIDE, gc.get_freeze_count()) + 1)]
         gc.collect()
         assert is_looked_at(old)
         assert many
@@ -48,7 +48,7 @@ class TestSettled:
     def test_the_end(self) -> None:
         """Nothing is left behind."""
         before, often = list(gc.callbacks), gc.get_threshold()
-        settled = Settled()
+        settled = CollectorSettings()
         settled.end()
         settled.begin()
         settled.end()

@@ -40,13 +40,13 @@ class Servers:
 
     can_start = True
 
-    def __init__(self, clock: Clock, most_rate: float) -> None:
+    def __init__(self, clock: Clock, max_rate: float) -> None:
         self.count = 0
         self.ended = False
         self.lost = ""
         self.asker: Any = None
         self._clock = clock
-        self._gap_seconds = 1 / most_rate
+        self._gap_seconds = 1 / max_rate
         self._free_at = 0.0
         self._calls: dict[int, Any] = {}
 
@@ -94,10 +94,10 @@ class Servers:
 class ScaleTestTests(SynchronousTestCase):
     """Steps."""
 
-    def begin(self, most_rate: float = math.inf) -> None:
+    def begin(self, max_rate: float = math.inf) -> None:
         """A test of up to eight backends."""
         self.clock = Clock()
-        self.servers = Servers(self.clock, most_rate)
+        self.servers = Servers(self.clock, max_rate)
         self.over: list[bool] = []
         self.told: list[str] = []
         tester = LoadTester([PLAN], self.servers.make, self.clock)
@@ -124,7 +124,7 @@ class ScaleTestTests(SynchronousTestCase):
 
     def test_a_shared_bottleneck_has_its_knee(self) -> None:
         """All that the shared resource lets through is what four backends do."""
-        self.begin(most_rate=4 / RUN_SECONDS)
+        self.begin(max_rate=4 / RUN_SECONDS)
         self.run_steps()
         law = scaling_of(self.test.steps).law
         assert law is not None and law.knee_backends == pytest.approx(4.0, abs=1.5)

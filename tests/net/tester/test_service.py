@@ -10,13 +10,13 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev.net.tester.driver import Asker, lost
 from fakedev.net.tester.service import LoadTester, UnknownPlan
-from fakedev.tester.pacing import MOST_AT_ONCE
+from fakedev.tester.pacing import MAX_AT_ONCE
 from fakedev.tester.plan import ClosedLoad, OpenLoad, Plan
 from fakedev.tester.rate_curve import constant
 from fakedev.workqueue.job import Answer, Outcome, refusal
 
 GOOD = Answer(Outcome.SUCCESS, 0, run_seconds=0.5, node="n", pod="p")
-CLOSED = Plan("closed", "sleep", ClosedLoad(parallel=3, most_parallel=8), "localhost:9997")
+CLOSED = Plan("closed", "sleep", ClosedLoad(parallel=3, max_parallel=8), "localhost:9997")
 OPEN = Plan("open", "train", OpenLoad(constant(10.0)), "localhost:9997")
 
 
@@ -120,11 +120,11 @@ class LoadTesterTests(SynchronousTestCase):
         self.start(replace(CLOSED, load=ClosedLoad(1, 10_000)))
         way = self.ways["closed"]
         self.tester.set_parallel(1000)
-        self.assertEqual(len(way.under_way), 1 + MOST_AT_ONCE)
+        self.assertEqual(len(way.under_way), 1 + MAX_AT_ONCE)
         self.clock.pump([0.0] * 30)
         self.assertEqual(len(way.under_way), 1000)
         self.tester.set_parallel(100)
-        self.assertEqual(len(way.under_way), 1000 - MOST_AT_ONCE)
+        self.assertEqual(len(way.under_way), 1000 - MAX_AT_ONCE)
         way.answer(2)
         self.clock.pump([0.0] * 30)
         self.assertEqual((len(way.under_way), way.under_way[-1]), (100, 102))
@@ -174,7 +174,7 @@ class LoadTesterTests(SynchronousTestCase):
 
     def test_dropped_arrivals_are_counted(self) -> None:
         """One under way, one waiting: the others are dropped."""
-        self.start(Plan("open", "q", OpenLoad(constant(10.0), most_outstanding=1, most_waiting=1), "f"))
+        self.start(Plan("open", "q", OpenLoad(constant(10.0), max_outstanding=1, max_waiting=1), "f"))
         self.clock.pump([0.1] * 11)
         self.assertEqual((self.tester.total.dropped, self.tester.waiting), (9, 1))
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from fakedev.net.http.response import PIECE
-from fakedev.net.web.live import MOST_VIEWERS
-from fakedev.sim.charts import ABSENT, HEALTH, LEAST_TICKS, MOST_TICKS, History, health, health_of, rounded, summary
+from fakedev.net.web.live import MAX_VIEWERS
+from fakedev.sim.charts import ABSENT, HEALTH, MAX_TICKS, MIN_TICKS, History, health, health_of, rounded, summary
 from fakedev.sim.entities.state import Level, State
 from tests.support.application import SMALL, STANDING, MemoryApplication, application
 from tests.support.http_wire import Peer
@@ -163,7 +163,7 @@ def test_a_standing_clock() -> None:
 
 def test_bounded(app: MemoryApplication) -> None:
     """So many viewers and no more; when one leaves the next may come."""
-    peers = [viewer(app) for _ in range(MOST_VIEWERS)]
+    peers = [viewer(app) for _ in range(MAX_VIEWERS)]
     answer = app.get("/api/v1/stream")
     assert (answer.status, json.loads(answer.body)["error"]["code"]) == (503, "full")
     peers.pop().leave()
@@ -213,13 +213,13 @@ def state(tick: int, **arrays: list[float]) -> State:
 def test_history_is_a_ring() -> None:
     """It forgets the oldest, skips ticks that it was not told of, and holds what it says at any size."""
     history = History(state(0, usage_ratio=[0, 1]))
-    assert history.size == MOST_TICKS
-    for tick in range(1, MOST_TICKS + 10):
+    assert history.size == MAX_TICKS
+    for tick in range(1, MAX_TICKS + 10):
         history.note(state(tick, usage_ratio=[tick % 2, 1]))
-    assert history.times()["ticks"] == list(range(10, MOST_TICKS + 10))
+    assert history.times()["ticks"] == list(range(10, MAX_TICKS + 10))
     assert history.of_device(0)["usage_ratio"][-2:] == [0, 1]
     large = Level(1_000_000, {"usage_ratio": np.zeros(1_000_000)}, {})
-    assert History(State(0, 0.0, 0.0, {"device": large}, 0)).size == LEAST_TICKS
+    assert History(State(0, 0.0, 0.0, {"device": large}, 0)).size == MIN_TICKS
 
 
 def test_overview() -> None:

@@ -11,13 +11,13 @@ from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
 from fakedev.exposition.identity import Identity
-from fakedev.exposition.label_cache import Face
+from fakedev.exposition.label_cache import LabelCache
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource
 from fakedev.net.http.response import Response
 from fakedev.net.web.page_cache import TICK_HEADER, CachedPage, LatestPages, Pages
 from fakedev.net.web.selection import Selection
-from fakedev.sim.compiled import Machinery
+from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.entities.roster import RosterNode
 from fakedev.sim.entities.state import State
 from fakedev.sim.events import Reload, StartWorkload
@@ -71,7 +71,7 @@ def made_alone(fleet: Fleet, configuration: Configuration) -> bytes:
     for node in fleet.roster.nodes:
         pools.setdefault(node.pool.name, []).append(node)
     source = DeviceSource(fleet)
-    parts = [Page(Face(configuration.identities[name], source), nodes) for name, nodes in pools.items()]
+    parts = [Page(LabelCache(configuration.identities[name], source), nodes) for name, nodes in pools.items()]
     return b"".join(part.render(fleet.state) for part in parts)
 
 
@@ -79,7 +79,7 @@ class CountingPage(Page[RosterNode]):
     """Notes the ticks that it is rendered at; fails when a test says so."""
 
     def __init__(self, identity: Identity, fleet: Fleet) -> None:
-        super().__init__(Face(identity, DeviceSource(fleet)), fleet.roster.nodes)
+        super().__init__(LabelCache(identity, DeviceSource(fleet)), fleet.roster.nodes)
         self.ticks: list[int] = []
         self.fails = False
 
@@ -205,7 +205,7 @@ class LargePageTests(SynchronousTestCase):
         self.part = CountingPage(self.configuration.identities["p"], self.fleet)
         self.page = CachedPage(lambda: self.fleet.state, self.reactor, [self.part])
 
-    def turns(self, waiter: Deferred[Response], between: Callable[[], object] = lambda: None) -> int:
+    def fair_share(self, waiter: Deferred[Response], between: Callable[[], object] = lambda: None) -> int:
         """Reactor turns until the page is there."""
         count = 0
         while not waiter.called:
@@ -224,7 +224,7 @@ class LargePageTests(SynchronousTestCase):
     def test_over_many_turns(self) -> None:
         """A large page leaves the reactor free between its pieces, and is right in the end."""
         waiter = self.waiting()
-        assert self.turns(waiter) > 5
+        assert self.fair_share(waiter) > 5
         body = bytes(self.successResultOf(waiter).body)
         assert len(body) > 5_000_000
         assert body == made_alone(self.fleet, self.configuration)
@@ -232,7 +232,7 @@ class LargePageTests(SynchronousTestCase):
     def test_one_state_though_ticks_pass(self) -> None:
         """A tick between any two pieces: still all lines are of one tick, the one that is said."""
         waiter = self.waiting()
-        self.turns(waiter, self.fleet.advance)
+        self.fair_share(waiter, self.fleet.advance)
         response = self.successResultOf(waiter)
         assert self.fleet.state.tick > tick_of(response) + 3
         assert self.part.ticks == [tick_of(response)]
@@ -250,10 +250,10 @@ class LargePageTests(SynchronousTestCase):
         fields = {"name": "x", "devices": "all", "profile": "60:0:0", "pod": "pod-of-mine"}
         self.fleet.apply(StartWorkload(workload_from_fields(fields)))
         self.fleet.advance()
-        self.turns(waiter)
+        self.fair_share(waiter)
         assert bytes(self.successResultOf(waiter).body) == expected
         second = self.waiting()
-        self.turns(second)
+        self.fair_share(second)
         assert bytes(self.successResultOf(second).body).count(b'pod="pod-of-mine"') > 1600
 
     def test_several_wait_for_one(self) -> None:
@@ -262,7 +262,7 @@ class LargePageTests(SynchronousTestCase):
         for _ in range(5):
             self.reactor.turn()
             waiters.append(self.waiting())
-        self.turns(waiters[0])
+        self.fair_share(waiters[0])
         responses = [self.successResultOf(waiter) for waiter in waiters]
         assert len(set(map(id, responses))) == 1
         assert self.part.ticks == [0]
@@ -272,12 +272,12 @@ class LargePageTests(SynchronousTestCase):
         """And who asks afterwards starts anew."""
         self.part.fails = True
         first, second = self.waiting(), self.waiting()
-        self.turns(first)
+        self.fair_share(first)
         for waiter in (first, second):
             self.failureResultOf(waiter, RuntimeError)
         self.part.fails = False
         third = self.waiting()
-        self.turns(third)
+        self.fair_share(third)
         assert bytes(self.successResultOf(third).body) == made_alone(self.fleet, self.configuration)
 
 
@@ -290,10 +290,10 @@ class FollowingTests(SynchronousTestCase):
         self.reactor = BusyReactor()
         self.pages = Pages(self.fleet, self.configuration.identities, self.reactor)
 
-    def go_over(self, text: str) -> None:
+    def apply_reload(self, text: str) -> None:
         """The fleet becomes that of another configuration."""
         coming = configured(text)
-        self.fleet.apply(Reload(Machinery(coming.fleet), RecordHead("", 0.0)))
+        self.fleet.apply(Reload(CompiledFleet(coming.fleet), RecordHead("", 0.0)))
         self.fleet.advance()
         self.pages.follow(coming.identities)
         self.expected = made_alone(self.fleet, coming)
@@ -315,12 +315,12 @@ class FollowingTests(SynchronousTestCase):
 
     def test_who_waits_is_given_the_page_of_the_new_fleet(self) -> None:
         """However far the old one was."""
-        for turns in (0, 3, 20):
+        for fair_share in (0, 3, 20):
             came = self.waiting(self.pages.fleet_page())
-            for _ in range(turns):
+            for _ in range(fair_share):
                 self.reactor.turn()
             self.assertEqual(came, [])
-            self.go_over(LARGE.replace("nodes: 200", f"nodes: {150 + turns}"))
+            self.apply_reload(LARGE.replace("nodes: 200", f"nodes: {150 + fair_share}"))
             self.turn(came)
             (response,) = came
             assert isinstance(response, Response)
@@ -329,7 +329,7 @@ class FollowingTests(SynchronousTestCase):
 
     def test_another_identity(self) -> None:
         """Pages are those of the new one."""
-        self.go_over(LARGE.replace("nodes: 200", "nodes: 2").replace("identity: dcgm", "identity: collectd"))
+        self.apply_reload(LARGE.replace("nodes: 200", "nodes: 2").replace("identity: dcgm", "identity: collectd"))
         came = self.waiting(self.pages.fleet_page())
         self.turn(came)
         (page,) = came

@@ -144,7 +144,7 @@ def test_any_history(
         elif isinstance(what, tuple) and begun:
             number, event = what
             workload_id = begun[number % len(begun)]
-            if workload_id in fleet.workloads.by_id and not fleet.turnstile.is_ending(workload_id):
+            if workload_id in fleet.workloads.by_id and not fleet.intake.is_ending(workload_id):
                 fleet.apply(event(workload_id))
     again, replay = Fleet(spec), Replay(kept)
     while again.state.tick < fleet.state.tick:

@@ -192,7 +192,7 @@ class TestKindsOfWork:
             start(fleet, kind=kind)
         assert refused.value.code == "unknown-name"
         assert refused.value.text == told
-        assert fleet.turnstile.starting_count == 0
+        assert fleet.intake.starting_count == 0
 
     def test_usage_within_its_range(self) -> None:
         """A type whose usage does not go from 0 to 1 shows its own ends, and is idle at the lower one."""

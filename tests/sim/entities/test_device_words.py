@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakedev.sim.entities.roster import Roster
-from fakedev.sim.entities.selectors import MOST_PATTERNS, resolve, words_of
+from fakedev.sim.entities.selectors import MAX_PATTERNS, resolve, words_of
 from fakedev.spec.fleet import NodeSpec, PoolSpec
 from tests.support.divided_devices import divided_pool
 from tests.support.fleets import BOARD, pool_of
@@ -37,8 +37,8 @@ def test_nothing_is_lost(chosen: frozenset[int]) -> None:
     words = words_of(ROSTER, units)
     found = [
         unit
-        for begin in range(0, len(words), MOST_PATTERNS)
-        for unit in resolve(words[begin : begin + MOST_PATTERNS], ROSTER).tolist()
+        for begin in range(0, len(words), MAX_PATTERNS)
+        for unit in resolve(words[begin : begin + MAX_PATTERNS], ROSTER).tolist()
     ]
     assert len(found) == len(set(found))
     # Parts of devices that are there are meant by these.

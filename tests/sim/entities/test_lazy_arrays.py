@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fakedev.sim.entities.state import Made, overlaid
+from fakedev.sim.entities.state import LazyArrays, overlaid
 
 
 @pytest.mark.parametrize("is_made", [False, True])
@@ -16,7 +16,7 @@ def test_overlaid(is_made: bool) -> None:
         asked.append(name)
         return {"a": 1, "b": 2}[name]
 
-    below = Made(dict.fromkeys("ab"), make) if is_made else {"a": 1, "b": 2}
+    below = LazyArrays(dict.fromkeys("ab"), make) if is_made else {"a": 1, "b": 2}
     over = overlaid(below)
     for name, value in (("b", 3), ("c", 4), ("c", 5)):
         over[name] = value

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakedev.sim.entities.roster import Roster
-from fakedev.sim.entities.selectors import MOST_PATTERNS, resolve
+from fakedev.sim.entities.selectors import MAX_PATTERNS, resolve
 from fakedev.spec.errors import Refused
 from fakedev.spec.fleet import DeviceSpec
 from tests.support.fleets import pool_of
@@ -137,7 +137,7 @@ class TestFaults:
     def test_wildcards_are_bounded(self) -> None:
         """Few in a word, and few words with any: each may have to look at every node."""
         assert fault("*a*b*c*d*/0") == ("bad-argument", "more than 4 wildcards in '*a*b*c*d*'", "devices")
-        assert fault(*[f"*{n}/0" for n in range(MOST_PATTERNS + 1)]) == (
+        assert fault(*[f"*{n}/0" for n in range(MAX_PATTERNS + 1)]) == (
             "bad-argument",
             "more than 64 device words with wildcards",
             "devices",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fakedev.sim.door import fault_id_of
 from fakedev.sim.events import ClearFault
-from fakedev.sim.faults.faults import MOST_FAULTS
+from fakedev.sim.faults.faults import MAX_FAULTS
 from fakedev.sim.faults.fields import VALUES, fault_from_fields, fields_of_fault
 from fakedev.sim.faults.kinds import KINDS
 from fakedev.sim.fleet import Fleet
@@ -85,7 +85,7 @@ class TestFields:
     def test_no_more_than_the_most(self) -> None:
         """A fleet takes so many faults."""
         fleet = make_fleet()
-        for _ in range(MOST_FAULTS):
+        for _ in range(MAX_FAULTS):
             inject(fleet, kind="reset", devices="all", start=1000)
         with pytest.raises(Refused, match="faults already"):
             inject(fleet, kind="reset", devices="all")

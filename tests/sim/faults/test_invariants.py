@@ -157,7 +157,7 @@ class AnyFaults(RuleBasedStateMachine):
             assert {name for name in level.arrays if level.has(name, device)} <= {"lost", "xid"}
         if self.fleet.state.tick:
             working = self.fleet.workloads.on_devices(level.arrays["lost"] > 0)
-            assert all(self.fleet.turnstile.is_ending(workload.workload_id) for workload, _ in working)
+            assert all(self.fleet.intake.is_ending(workload.workload_id) for workload, _ in working)
 
     @invariant()
     def nodes_are_down_as_a_whole(self) -> None:

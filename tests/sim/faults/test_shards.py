@@ -10,7 +10,7 @@ import pytest
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
 from fakedev.config.schema.nodes import ConfigurationError
-from fakedev.sim.compiled import Machinery
+from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.events import Reload
 from fakedev.sim.faults.fields import fault_from_fields
 from fakedev.sim.fleet import Fleet
@@ -79,8 +79,8 @@ class TestFleets:
         for coming in (grown, spec, grown):
             for fleet in (whole, *shards):
                 advance(fleet, 2)
-                machinery = Machinery(replace(coming, shard=fleet.spec.shard))
-                fleet.apply(Reload(machinery, RecordHead("1", 0.0)))
+                compiled = CompiledFleet(replace(coming, shard=fleet.spec.shard))
+                fleet.apply(Reload(compiled, RecordHead("1", 0.0)))
                 advance(fleet, 2)
                 assert list(fleet.faults.by_id) == ["config-1"] * (kind != "counter-reset")
             assert_same(whole, shards)
@@ -104,7 +104,7 @@ class TestFleets:
         for nodes in (1, 3, 1, 2):
             coming = replace(spec, pools=(spec.pools[0], boards_of("h100", nodes=nodes)))
             for fleet in (whole, *shards):
-                fleet.apply(Reload(Machinery(replace(coming, shard=fleet.spec.shard)), RecordHead("1", 0.0)))
+                fleet.apply(Reload(CompiledFleet(replace(coming, shard=fleet.spec.shard)), RecordHead("1", 0.0)))
             for _ in range(3):
                 for fleet in (whole, *shards):
                     fleet.advance()
@@ -126,8 +126,8 @@ class TestFleets:
         for fleet in (Fleet(SPEC), *shards_of(SPEC, 2)):
             inject(fleet, kind="nan", devices="a-*/0", metric=METRIC)
             advance(fleet, 2)
-            machinery = Machinery(replace(SPEC, pools=SPEC.pools[:1], shard=fleet.spec.shard))
-            fleet.apply(Reload(machinery, RecordHead("1", 0.0)))
+            compiled = CompiledFleet(replace(SPEC, pools=SPEC.pools[:1], shard=fleet.spec.shard))
+            fleet.apply(Reload(compiled, RecordHead("1", 0.0)))
             fleet.advance()
             assert not fleet.faults.by_id
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fakedev.sim.compiled import Machinery
+from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.events import Reload
 from fakedev.sim.explanation import Explanation, explain, explain_link
 from fakedev.sim.fleet import Fleet
@@ -255,7 +255,7 @@ class TestLinks:
         before = [links(fleet, "fabric_tx_bytes", device) for device in range(3)]
         others = pool_of("a", device_type=catalog_type("h100"), devices_per_node=2)
         spec = replace(fleet.spec, pools=(others, boards_of("mi300x", devices=3)))
-        fleet.apply(Reload(Machinery(spec), RecordHead("", 0.0)))
+        fleet.apply(Reload(CompiledFleet(spec), RecordHead("", 0.0)))
         advance(fleet, 1)
         for device, carried in enumerate(before):
             now = links(fleet, "fabric_tx_bytes", device + 2)
@@ -274,7 +274,7 @@ class TestLinks:
             advance(fleet, 3)
             if is_reloaded:
                 more = replace(fleet.spec, pools=(pool_of("a", devices_per_node=3), *fleet.spec.pools))
-                fleet.apply(Reload(Machinery(more), RecordHead("", 0.0)))
+                fleet.apply(Reload(CompiledFleet(more), RecordHead("", 0.0)))
             advance(fleet, 3)
             links_of_all = fleet.state.levels["link"]
             shown.append([links_of_all.arrays[name][-288:].tolist() for name in ("fabric_tx_bytes", "link_errors")])

@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from fakedev.sim.compiled import Machinery
+from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.entities.state import Level
 from fakedev.sim.events import ClearFault, Reload
 from fakedev.sim.links.history import CARRIED, COUNTED, RATES
@@ -94,7 +94,7 @@ class AnyLinks(RuleBasedStateMachine):
     def reload(self, h_nodes: int, m_devices: int) -> None:
         """Other numbers of nodes and boards: links stand elsewhere, and lead elsewhere."""
         spec = replace(self.fleet.spec, pools=tuple(pools(h_nodes, m_devices)))
-        self.fleet.apply(Reload(Machinery(spec), RecordHead("", 0.0)))
+        self.fleet.apply(Reload(CompiledFleet(spec), RecordHead("", 0.0)))
         self.fleet.advance()
 
     @rule(ticks=st.integers(1, 6))

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from twisted.trial.unittest import SynchronousTestCase
 
-from fakedev.sim.compiled import Machinery
+from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.entities.selectors import resolve
 from fakedev.sim.events import Reload
 from fakedev.sim.explanation import explain
@@ -30,8 +30,8 @@ def units_of(fleet: Fleet, *words: str) -> list[str]:
 
 def reload(fleet: Fleet, pool: PoolSpec) -> None:
     """Go over to another pool."""
-    machinery = Machinery(replace(fleet.spec, pools=(pool,)))
-    fleet.apply(Reload(machinery, RecordHead("1", 0.0)))
+    compiled = CompiledFleet(replace(fleet.spec, pools=(pool,)))
+    fleet.apply(Reload(compiled, RecordHead("1", 0.0)))
 
 
 class LayoutTests(SynchronousTestCase):

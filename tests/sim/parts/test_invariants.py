@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from fakedev.sim.compiled import Machinery
+from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.events import Reload
 from fakedev.sim.fleet import Fleet
 from fakedev.spec.errors import Refused
@@ -67,8 +67,8 @@ class AnyDivision(RuleBasedStateMachine):
     @rule(layouts=LAYOUTS)
     def divide(self, layouts: list[tuple[PartSpec, ...]]) -> None:
         """The boards are divided otherwise."""
-        machinery = Machinery(replace(self.fleet.spec, pools=(pool(layouts),)))
-        self.fleet.apply(Reload(machinery, RecordHead("1", 0.0)))
+        compiled = CompiledFleet(replace(self.fleet.spec, pools=(pool(layouts),)))
+        self.fleet.apply(Reload(compiled, RecordHead("1", 0.0)))
 
     @rule(ticks=st.integers(1, 5))
     def advance(self, ticks: int) -> None:

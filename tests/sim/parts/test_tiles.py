@@ -14,10 +14,10 @@ from twisted.trial.unittest import SynchronousTestCase
 from fakedev.commands.sample_page import sample_page
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
-from fakedev.exposition.label_cache import Face
+from fakedev.exposition.label_cache import LabelCache
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource
-from fakedev.sim.compiled import Machinery
+from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.events import Reload
 from fakedev.sim.explanation import explain
 from fakedev.sim.fleet import Fleet
@@ -231,8 +231,8 @@ class ReloadTests(SynchronousTestCase):
         advance(fleet, 60)
         names = ("energy_joules", "temperature_celsius", "cache_errors_correctable", "core_frequency_mhz")
         before = [tiles(fleet, name) for name in names]
-        machinery = Machinery(replace(fleet.spec, pools=(max_1550(2),)))
-        fleet.apply(Reload(machinery, RecordHead("1", 0.0)))
+        compiled = CompiledFleet(replace(fleet.spec, pools=(max_1550(2),)))
+        fleet.apply(Reload(compiled, RecordHead("1", 0.0)))
         fleet.advance()
         after = [tiles(fleet, name) for name in names]
         for had, has in zip(before, after, strict=True):
@@ -323,7 +323,8 @@ class PageTests(SynchronousTestCase):
         configuration = load(None, Files(environ={}), text=text)
         fleet = Fleet(configuration.fleet)
         advance(fleet, 300)
-        page = Page(Face(configuration.identities["p"], DeviceSource(fleet)), fleet.roster.nodes).render(fleet.state)
+        labels = LabelCache(configuration.identities["p"], DeviceSource(fleet))
+        page = Page(labels, fleet.roster.nodes).render(fleet.state)
         document = (ROOT / "doc" / "parts.md").read_text(encoding="utf-8")
         for line in page.decode().splitlines():
             assert not line.startswith("xpum_engine_ratio") or f"    {line}\n" in document

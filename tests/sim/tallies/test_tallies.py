@@ -14,10 +14,10 @@ from fakedev.config.load import load
 from fakedev.config.schema.files import Files
 from fakedev.config.schema.nodes import ConfigurationError
 from fakedev.exposition.held_states import HeldStates
-from fakedev.exposition.label_cache import Face
+from fakedev.exposition.label_cache import LabelCache
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource
-from fakedev.sim.compiled import Machinery
+from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.door import fault_id_of
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.events import ClearFault, InjectFault, Reload
@@ -55,7 +55,7 @@ class Exporter:
         configuration = self.configuration(["n-0"], profile)
         self.fleet = Fleet(configuration.fleet)
         self.identity = configuration.identities["p"]
-        self._face = Face(self.identity, DeviceSource(self.fleet))
+        self._face = LabelCache(self.identity, DeviceSource(self.fleet))
         self._page = Page(self._face, self.fleet.roster.nodes)
         self.held = HeldStates(lambda: self.fleet.shown)
 
@@ -248,7 +248,7 @@ def test_a_state_that_is_held(tmp_path: Path) -> None:
     state = exporter.held.every(30.0)
     exporter.fault("xid", code=48)
     exporter.advance(10)
-    page = Page(Face(exporter.identity, DeviceSource(exporter.fleet)), exporter.fleet.roster.nodes)
+    page = Page(LabelCache(exporter.identity, DeviceSource(exporter.fleet)), exporter.fleet.roster.nodes)
     early = page.render(state()).decode()
     assert exporter.shows(XIDS, "xid", text=early) == {(): 0}
     later = page.render(exporter.advance(20).held.every(30.0)()).decode()
@@ -273,7 +273,7 @@ def test_a_reload(tmp_path: Path) -> None:
     exporter.fault("xid", "n-0/0", code=13)
     exporter.advance(31)
     fleet = exporter.fleet
-    fleet.apply(Reload(Machinery(exporter.configuration(["new", "n-0"]).fleet), RecordHead("", 0.0)))
+    fleet.apply(Reload(CompiledFleet(exporter.configuration(["new", "n-0"]).fleet), RecordHead("", 0.0)))
     fleet.advance()
     level = fleet.state.levels["xid"]
     assert level.arrays["xid_events_within_300s"].tolist() == [1, 1]

@@ -179,7 +179,7 @@ class FleetTests(SynchronousTestCase):
     def test_room(self) -> None:
         """Where the fleet takes no more workloads, none comes."""
         fleet = churning(0.9)
-        fleet.turnstile.reserve(100_000)
+        fleet.intake.reserve(100_000)
         advance(fleet, 20)
         self.assertEqual(fleet.workloads.by_id, {})
 
@@ -204,9 +204,9 @@ def test_configuration() -> None:
     assert pool.churn is not None
     assert pool.churn.per_second == 6 / 3600
     first, second = pool.churn.kinds
-    assert (first.counts, first.least_seconds, first.most_seconds, first.weight) == ((4, 8), 1800, 21600, 2)
+    assert (first.counts, first.min_seconds, first.max_seconds, first.weight) == ((4, 8), 1800, 21600, 2)
     assert (first.is_job, first.workload.namespace, first.workload.container) == (True, "n", "t")
-    assert (second.counts, second.least_seconds, second.most_seconds) == ((1,), 600, 600)
+    assert (second.counts, second.min_seconds, second.max_seconds) == ((1,), 600, 600)
     assert (second.workload.repeat, second.workload.namespace, len(first.workload.uses)) == (0, "default", 1)
     (plain,) = loaded(_fleet("{rate: 1/d}")).fleet.pools
     assert plain.churn is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, NumberFormat, RowSpec
-from fakedev.exposition.label_cache import Face
+from fakedev.exposition.label_cache import LabelCache
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource
 from fakedev.sim.entities.roster import Roster
@@ -32,7 +32,7 @@ def test_on_a_page() -> None:
     """No row before the first error; then number, code and text are of one tick, whatever was kept of the page."""
     fleet = make_fleet(boards_of("h100", nodes=2, devices=1))
     identity = Identity("test", "", (ERRORS,), (LabelSpec("node", "{node}"),))
-    page = Page(Face(identity, DeviceSource(fleet)), fleet.roster.nodes)
+    page = Page(LabelCache(identity, DeviceSource(fleet)), fleet.roster.nodes)
     assert rows(page.render(fleet.state)) == []
     inject(fleet, kind="xid", devices="dgx-0/0", code=63)
     inject(fleet, kind="xid", devices="dgx-1/0", code=16)
@@ -50,7 +50,7 @@ def test_the_words_of_dcgm_exporter() -> None:
     """Codes and words stand among the pod's labels, by name; a code that nobody has words for is an error too."""
     fleet = make_fleet(boards_of("h100", nodes=1, devices=4))
     dcgm = loaded("fleet: {pools: [{name: p, device: h100, identity: dcgm}]}").identities["p"]
-    page = Page(Face(dcgm, DeviceSource(fleet)), fleet.roster.nodes)
+    page = Page(LabelCache(dcgm, DeviceSource(fleet)), fleet.roster.nodes)
     start(fleet, "all", pod="train", namespace="ml", container="main")
     for device, code in ((0, 63), (1, 74), (3, 999)):
         inject(fleet, kind="xid", devices=f"dgx-0/{device}", code=code)

@@ -1,6 +1,7 @@
 """The tables of doc/faults.md: what the kinds take, and what each moves on a busy board, found by running it.
 
-Run it at the root of the project to bring them up to date: ``PYTHONPATH=. python -m tests.support.documents.fault_table``.
+Run it at the root of the project to bring them up to date:
+``PYTHONPATH=. python -m tests.support.documents.fault_table``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Makes the pictures of the web page in doc/pictures: ``python tests/support/documents/page_pictures.py [large] [loop] [parts]``.
+"""Makes the pictures of the web page in doc/pictures.
+
+Run as ``python -m tests.support.documents.page_pictures [large] [loop] [parts]``.
 
 It takes seven minutes. They are of 10,000 GPUs, of a run of etc/loop.sh in which the fans of all boards fail for a
 while, and of divided boards and of links.

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 #: What the original reads of a message.
-MOST_BYTES = 1024
+MAX_BYTES = 1024
 
 
 def to_go(fields: dict[str, Any]) -> bytes:
@@ -112,7 +112,7 @@ class OriginalFrontend:
             connection.close()
 
     def _serve_client(self, connection: socket.socket) -> None:
-        asked = from_go(connection.recv(MOST_BYTES))
+        asked = from_go(connection.recv(MAX_BYTES))
         waiting = self.queues.get(asked["queue"])
         if waiting is None:
             self._answer(connection, {"error": f"Unknown '{asked['queue']}' queue", "retcode": 1}, 0)
@@ -122,7 +122,7 @@ class OriginalFrontend:
                 self.changed.notify_all()
 
     def _serve_backend(self, connection: socket.socket) -> None:
-        name = from_go(connection.recv(MOST_BYTES))["queue"]
+        name = from_go(connection.recv(MAX_BYTES))["queue"]
         waiting = self.queues.get(name)
         with self.changed:
             self.asked += 1
@@ -135,7 +135,7 @@ class OriginalFrontend:
         else:
             wait_seconds = time.monotonic() - job.since
             connection.sendall(work(job.args, job.limit))
-            data = connection.recv(MOST_BYTES)
+            data = connection.recv(MAX_BYTES)
             result = from_go(data) if data else {"error": "backend connection lost", "retcode": 1}
             with self.changed:
                 self.results.append(result)
@@ -154,7 +154,7 @@ def answer_of(client: socket.socket) -> dict[str, Any]:
     """A client's answer, in its one read."""
     with client:
         client.settimeout(60)
-        return dict(json.loads(client.recv(MOST_BYTES)))
+        return dict(json.loads(client.recv(MAX_BYTES)))
 
 
 def main() -> None:
