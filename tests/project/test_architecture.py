@@ -238,13 +238,13 @@ def test_indirect_imports_are_followed(tmp_path: Path) -> None:
     for path, text in (
         ("fakedev/__init__.py", ""),
         ("fakedev/commands/__init__.py", ""),
-        ("fakedev/commands/workload/main.py", "from fakedev.sim import units\n"),
+        ("fakedev/commands/program.py", "from fakedev.sim import light\n"),
         ("fakedev/sim/__init__.py", "from fakedev.sim import heavy\n"),
-        ("fakedev/spec/units.py", "from .heavy import thing\n"),
+        ("fakedev/sim/light.py", "from .heavy import thing\n"),
         ("fakedev/sim/heavy.py", "import numpy\n"),
         ("fakedev/sim/other.py", "import twisted\n"),
     ):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
     known = {module.name: module for module in modules(tmp_path)}
-    assert set(closure("fakedev.commands.workload.main", known)) == set(known) - {"fakedev.sim.other"}
+    assert set(closure("fakedev.commands.program", known)) == set(known) - {"fakedev.sim.other"}
