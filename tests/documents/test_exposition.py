@@ -68,7 +68,7 @@ def test_quirks() -> None:
 
 def test_ones_own() -> None:
     """The identity that the document writes out needs no code: its page is the one that is shown, but for numbers."""
-    section = (DOCUMENTS / "identities.md").read_text(encoding="utf-8").partition("## One's own\n")[2]
+    section = (DOCUMENTS / "identities.md").read_text(encoding="utf-8").partition("## Your own identity\n")[2]
     identity, _, rest = section.partition("\nAn H100 ")
     shown = [line.strip() for line in rest.partition("\nOr take ")[0].splitlines() if line.startswith("    ")]
     text = """
@@ -88,7 +88,7 @@ def test_ones_own() -> None:
 
 def test_tour() -> None:
     """The lines shown are those that are rendered; the mistake is told as shown."""
-    text = (DOCUMENTS / "identities.md").read_text(encoding="utf-8").partition("## A tour with files of one's own")[2]
+    text = (DOCUMENTS / "identities.md").read_text(encoding="utf-8").partition("## A tour with your own files")[2]
     shown = re.findall(r"^    (#.*|\w+\{.*)$", text, re.MULTILINE)
     folder = DOCUMENTS.parent / "etc" / "own"
     configuration = load(str(folder / "fakedev.yaml"), Files(environ={}))
