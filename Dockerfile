@@ -1,6 +1,6 @@
-# An image that starts any of the programs:
+# An image that can run each of the programs:
 #   docker run -p 9400:9400 IMAGE                      the service, with the configuration below
-#   docker run IMAGE fakedev-exporter -count 2 ...     any other, by its name
+#   docker run IMAGE fakedev-exporter -count 2 ...     any other program, by its name
 FROM python:3.13-slim AS build
 COPY . /source
 RUN python -m venv /opt/fakedev && /opt/fakedev/bin/pip install --no-cache-dir "/source[fast]"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Starts fakedev with etc/loop.yaml, and a backend for each of its eight GPUs; ends them all when it is ended.
-# Further arguments are for `fakedev serve`, as --set 'web=["127.0.0.1:9500"]'.
+# Starts fakedev with etc/loop.yaml and one backend for each of its eight GPUs. Stops all of them when it is stopped.
+# Passes its arguments to `fakedev serve`, for example --set 'web=["127.0.0.1:9500"]'.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
