@@ -22,11 +22,11 @@ def boards() -> Section:
     section = Section(
         "A tick of boards",
         f"""
-The fleet alone, in a process of its own: H100s, each with its part of the configuration's one workload and with one of
-its own, both fluctuating, the latter of all kinds of work in turn; engines, traffic, clocks, power, heat, throttling,
-memory and counters. In turn with it {_MULTIPLICATIONS} bare NumPy multiplications of arrays of that many numbers
-into one that is there already. Processor time, so that whoever else is busy on the machine counts less. Medians of
-{_ROUNDS} rounds; *ratio* is the median of the rounds' own.
+The fleet alone, in a separate process: H100s, each with its part of the configuration's one workload and one
+workload of its own, both fluctuating, the latter of all kinds of work in turn; engines, traffic, clocks, power,
+heat, throttling, memory and counters. The reference, measured alternately, is {_MULTIPLICATIONS} bare NumPy
+multiplications of arrays of the same size into an existing array. Processor time, which reduces the effect of
+other processes on the machine. Medians of {_ROUNDS} rounds; *ratio* is the median of the ratios of the rounds.
 """,
         ["tick", f"{_MULTIPLICATIONS} multiplications", "ratio", "for each device"],
     )

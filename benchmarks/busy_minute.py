@@ -26,11 +26,13 @@ def busy_minute() -> Section:
     section = Section(
         "A busy minute of 10,000 GPUs",
         f"""
-{_NODES:,} nodes of 8 H100s with pod labels, a tick a second, each node scraped every 15 s by one connection. Where the
-service is, by `py-spy record --rate {_RATE} --duration {_SECONDS} --format raw --pid PID`, which looks at it {_RATE}
-times a second: the share of the times at which it did anything. *Itself* is the function alone, *in all* with whatever
-it calls; the {_ROWS} functions with most of each. `doPoll` itself is the kernel's looking for what there is to do, and
-py-spy takes a part of the waiting there for work. On a terminal `py-spy top --pid PID` shows the same as it goes.
+{_NODES:,} nodes of 8 H100s with pod labels, one tick a second, each node scraped every 15 s by one connection.
+Shown is where the service spends its time, by
+`py-spy record --rate {_RATE} --duration {_SECONDS} --format raw --pid PID`, which takes {_RATE} samples a
+second: the share of the samples in which the service was working. *Itself* is the function alone, *in all*
+includes the functions that it calls; the {_ROWS} functions with most of each. `doPoll` itself is the
+kernel's search for pending events, and py-spy counts a part of the waiting there as work. `py-spy top --pid
+PID` shows the same live on a terminal.
 """,
         ["itself", "in all"],
     )

@@ -26,12 +26,12 @@ def large_neighbours() -> Section:
     section = Section(
         "A small scrape beside large ones",
         f"""
-{DEVICES:,} H100s with pod labels. One connection asks for one node's page (8 devices, 44 kB) every
-{_INTERVAL * 1000:.0f} ms for {_SECONDS:.0f} s; a request that had to wait for a late answer counts from when it was
-due. Once nobody else asks; then another client asks for the whole fleet's page (55 MB), waits {_PAUSE * 1000:.0f} ms
-and asks again, so that it is rendered each tick and sent more often; the same by gzip; the same without any pause,
-which moves about 1 GB/s through a server's core and the one core that both clients share; then 50 clients ask for it
-at once and never read. p99 is judged.
+{DEVICES:,} H100s with pod labels. One connection requests one node's page (8 devices, 44 kB) every
+{_INTERVAL * 1000:.0f} ms for {_SECONDS:.0f} s. A request that had to wait for a late answer counts from its
+scheduled time. The scenarios: no other requests; another client requests the whole fleet's page (55 MB), waits
+{_PAUSE * 1000:.0f} ms and requests it again, so that it is rendered each tick and sent more often; the same with
+gzip; the same without a pause, which moves about 1 GB/s through a server's core and the one core that both
+clients share; and 50 clients that request it at once and never read. The target applies to p99.
 """,
         ["p50", "p99", "worst", "large pages meanwhile"],
     )
@@ -104,10 +104,10 @@ def silent_peers() -> Section:
     section = Section(
         "A scrape beside silent peers",
         f"""
-128 devices in the original's JSON; one connection asks for /metrics every {_INTERVAL * 1000:.0f} ms for 3 s.
-Then with 1000 connections to the workload port that never say anything, and with 1000 that have sent half an object.
-Asked when all are connected, which takes as long as attaching that many.
-With 100 of them the Go program's next scrape takes 1,031 ms.
+128 devices in the original's JSON. One connection requests /metrics every {_INTERVAL * 1000:.0f} ms for 3 s:
+first alone, then with 1000 connections to the workload port that never send anything, and with 1000 that have
+sent half an object. The measurement starts when all are connected, which takes as long as attaching that many
+workloads. With 100 of them the Go program's next scrape takes 1,031 ms.
 """,
         ["p50", "p99", "worst"],
     )

@@ -30,12 +30,13 @@ def growth() -> Section:
     section = Section(
         "From 8 to 80,000 devices",
         f"""
-H100s with a pod each, 8 a node, shown as by dcgm-exporter; each fleet in a process of its own, without sockets.
-*Made* is from the configuration's text to the fleet; *first page* the first of the whole fleet, with all texts of
-labels. Then, medians of {_ROUNDS} ticks: a tick, the whole page, and one node's page. Processor time, so that
-neighbours count less. *Memory* is what the process has more than an empty one (VmRSS), for each device: the fleet, all
-texts of labels, the lines of every node's page and of the whole; and one whole page of bytes.
-Judged is the whole page of 80,000 devices, for each sample, by that of 8,000: doubling the fleet doubles the cost.
+H100s with one pod each, 8 per node, shown as by dcgm-exporter; each fleet in a separate process, without sockets.
+*Made* is the time from the configuration's text to the fleet. *First page* is the first page of the whole fleet,
+including all texts of labels. The following are medians of {_ROUNDS} ticks: a tick, the whole page, and one
+node's page. All are processor time, which reduces the effect of neighbours on the host. *Memory* is the memory of
+the process minus that of an empty one (VmRSS), per device: the fleet, all texts of labels, the lines of every
+node's page and of the whole page, and the bytes of one whole page. The target applies to the whole page of 80,000
+devices, per sample, relative to that of 8,000: doubling the fleet doubles the cost.
 """,
         ["made", "first page", "tick", "for each device", "whole page", "for each sample", "a node's page", "memory"],
     )
@@ -59,10 +60,10 @@ def changing_labels() -> Section:
     section = Section(
         "A large page while pods come and go",
         f"""
-{_CHANGING_DEVICES:,} devices; before each page a tick, and so many nodes get a workload with a pod of its own on all
-their devices, one after the other. Processor time for each sample of the whole page, texts of labels included, medians
-of {_ROUNDS}; and the longest step that it is made in, of all rounds: whatever else the reactor has to do waits so long
-at most. Judged.
+{_CHANGING_DEVICES:,} devices. Before each page there is a tick, and the given number of nodes get a workload with
+its own pod on all their devices, in turn. Shown are the processor time per sample of the whole page, including
+texts of labels (median of {_ROUNDS}), and the longest step in which it is made, over all rounds: all other work
+of the reactor waits at most this long. The target applies to the longest step.
 """,
         ["nodes that change", "for each sample", "longest step"],
     )

@@ -25,11 +25,11 @@ def tester() -> Section:
     section = Section(
         "Load of one fakedev-client",
         f"""
-One `fakedev-client` and a frontend that answers each request at once, each a process of its own; the frontend is
-written in Python too, and costs about as much as the client. Bare JSON is a connection for each request. Times are
-what the client says of its requests: from the intended start to the answer. Medians of {_ROUNDS} runs
-of {_SECONDS:g} s. The original's client does 380 to {_GO} requests/s with its own frontend and backends, which have
-more to do.
+One `fakedev-client` and a frontend that answers each request immediately, in separate processes. The frontend is
+written in Python too, and costs about as much as the client. Bare JSON uses one connection per request. Times are
+those that the client reports for its requests: from the intended start to the answer. Medians of {_ROUNDS} runs
+of {_SECONDS:g} s. The original's client does 380 to {_GO} requests/s with its own frontend and backends, which do
+more work.
 """,
         ["requests/s", "p50", "p99", "to Go"],
     )

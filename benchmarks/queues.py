@@ -37,16 +37,17 @@ def speed() -> Section:
     section = Section(
         "Jobs of a work queue",
         f"""
-Jobs that are no work at all, as fast as they go; a load client (one process, the same for both servers) is all clients
-and all backends. Ours and Debian's beanstalkd in turn, medians of {_ROUNDS} rounds of {_SECONDS} s. CPU is the server's
-processor time for one job, *load* that of the load client. On a machine that is busy with other things neither server
-gets a core of its own and the ratio of jobs/s says little, so the worse one of it and that of CPU is judged.
-*Kept* is JSON lines on 64 connections of clients and 64 of backends with 16 jobs in flight each: a client puts a
-request in when the result of another has come, a backend says `done` for each job and asks with `take ... count=16`,
-or (*singly*) with a `take` for each job; to beanstalkd it is put, reserve and delete, where a client is told when its
-request was taken in, and no result. *Bare* is the original's JSON with a new connection for each request and for each
-job of a backend (64 clients, 16 backends), so two connections a job, and to beanstalkd as many. The Go program did 740
-of these on a machine of this kind.
+Jobs without any work, at the maximum rate. One load client (one process, the same for both servers) plays all
+clients and all backends. fakedev and Debian's beanstalkd run alternately, medians of {_ROUNDS} rounds of
+{_SECONDS} s. CPU is the server's processor time per job, *load* that of the load client. On a busy machine
+neither server has a core of its own and the ratio of jobs/s says little, so the target applies to the worse ratio
+of jobs/s and CPU. *Kept* is JSON lines on 64 connections of clients and 64 of backends with 16 jobs in flight
+each. A client puts a request in when the result of another has arrived. A backend sends `done` for each job and
+requests jobs with `take ... count=16`, or (*singly*) with one `take` per job. For beanstalkd it is put, reserve
+and delete: a client learns when its request was accepted, but receives no result. *Bare* is the original's JSON
+with a new connection for each request and for each job of a backend (64 clients, 16 backends), that is two
+connections per job, and the same number for beanstalkd. The Go program did 740 of these on a machine of this
+kind.
 """,
         ["jobs/s", "CPU", "load", "beanstalkd: jobs/s", "CPU", "load", "ratio", "ratio of CPU"],
     )
@@ -97,16 +98,18 @@ def latency() -> Section:
     section = Section(
         "Latency of a work queue",
         f"""
-From the moment at which a request is due to be sent until its result is there, no work in between. 64 clients and 64
-backends on kept connections that speak JSON lines, at half of the rate that they reached just before, each with so many
-requests or jobs under way. {_ROUNDS} rounds of 3 s, after a request of each client that is not counted; the median of
-the rounds' p50 and p99. In turn with it beanstalkd at the same rate, which tells a client of no result: there it is
-until the backend has the job. *Added*, which is judged, is the median of what ours took more in each round: what the
-load client and the machine take is in both. Each of both processes needs a core of its own, and the load client
-never lets its own sleep. *Machine* is the longest time, and the share of the time, for which a loop that only reads the
-clock was without its core, on the worse of the cores: nothing that needs both is on time more often than that.
-With 16 under way the maximum is so high because one read and one write carry many messages; at half of it they come
-and go singly and cost about three times as much, so that neither process is half idle. The target is for one.
+Latency is the time from the moment at which a request is due to be sent until its result arrives, without work in
+between. 64 clients and 64 backends use kept connections with JSON lines, at half of the rate that they reached
+immediately before, each with the given number of outstanding requests or jobs. {_ROUNDS} rounds of 3 s, after one
+request of each client that is not counted; the median of the rounds' p50 and p99. beanstalkd runs alternately at
+the same rate. It sends no result to the client, so its latency ends when the backend has the job. *Added*, to
+which the target applies, is the median over the rounds of the additional time of fakedev: the time of the load
+client and of the machine is in both. Each of the two processes needs its own core, and the load client never lets
+its core sleep. *Machine* is the longest time, and the share of the time, for which a loop that only reads the
+clock lost its core, on the worse of the cores: nothing that needs both cores can be on time more often than that.
+With 16 outstanding the maximum is high because one read and one write carry many messages. At half of that rate
+the messages arrive and leave singly and cost about three times as much, so neither process is half idle. The
+target applies to 1 outstanding.
 """,
         ["maximum", "rate", "latency", "beanstalkd", "added"],
     )
@@ -166,8 +169,9 @@ def depth() -> Section:
     section = Section(
         "A deep work queue",
         f"""
-One connection puts {count:,} requests in, another takes as many one by one and says `done`: with an empty queue and
-with one in which {_DEEP:,} wait, in turn: medians of {_ROUNDS} rounds. Then what is asked of the deep queue, once.
+One connection puts {count:,} requests in; another takes as many singly and sends `done`. This is measured
+alternately with an empty queue and with a queue in which {_DEEP:,} wait: medians of {_ROUNDS} rounds. Then the
+queries of the deep queue are measured once.
 """,
         ["put", "take", "done", "slower by"],
     )

@@ -101,12 +101,13 @@ def real_prometheus(seconds: int = SECONDS) -> Section:
     section = Section(
         "10,000 GPUs scraped by a real Prometheus",
         f"""
-{_NODES:,} nodes of 8 H100s with pod labels, shown as by dcgm-exporter, a tick a second; Prometheus finds them by /sd
-and scrapes all of them and /-/metrics every {_INTERVAL} s, both programs on this machine. Measured from when it had
-scraped all once, for {seconds} s; in the middle of them {_NODES:,} nodes became {_MORE_NODES:,} by a reload. The
-numbers are what Prometheus itself answers then, but for processor time, which is the kernel's. *As Prometheus saw them*
-is `scrape_duration_seconds` of the nodes, with its own waiting for a core; *as fakedev counts them* is
-`fakedev_scrape_duration_seconds` of the nodes' pages, from the request to the last byte, by its buckets.
+{_NODES:,} nodes of 8 H100s with pod labels, shown as by dcgm-exporter, one tick a second. Prometheus discovers
+them with /sd and scrapes all of them and /-/metrics every {_INTERVAL} s; both programs run on this machine. The
+measurement starts after the first scrape of all nodes and takes {seconds} s. In the middle a reload changes
+{_NODES:,} nodes to {_MORE_NODES:,}. The numbers are Prometheus' own answers, except for processor time, which is
+the kernel's. *As Prometheus saw them* is `scrape_duration_seconds` of the nodes, including the time that
+Prometheus waits for a core. *As fakedev counts them* is `fakedev_scrape_duration_seconds` of the nodes' pages,
+from the request to the last byte, by its buckets.
 """,
         ["answer"],
     )

@@ -25,12 +25,12 @@ def reloads() -> Section:
     section = Section(
         "A reload of 10,000 devices",
         f"""
-{_NODES:,} nodes of 8 H100s; one connection asks for the nodes' pages in turn, as often as a Prometheus would that
-scrapes them all every 15 s, another for /health every {_PROBE_INTERVAL * 1000:.0f} ms, which is answered as soon as the
-reactor is free: *held* is the longest that it had to wait. First {_SECONDS:.0f} s as they are, then as many with a
-reload in the middle that makes {_MORE_NODES:,} nodes of them. *Reload* is from its request to its answer, which comes
-with the next tick. Workloads are of one device each, with a pod. Judged is the longest scrape with the reload, less
-that without.
+{_NODES:,} nodes of 8 H100s. One connection requests the nodes' pages in turn, as often as a Prometheus that
+scrapes them all every 15 s. Another connection requests /health every {_PROBE_INTERVAL * 1000:.0f} ms, which is
+answered as soon as the reactor is free: *held* is the longest time that it had to wait. First {_SECONDS:.0f} s
+without a reload, then as long with a reload in the middle that changes them to {_MORE_NODES:,} nodes. *Reload* is
+the time from its request to its answer, which is sent with the next tick. Each workload is on one device, with a
+pod. The target applies to the longest scrape with the reload, minus the longest without it.
 """,
         ["scrape p50", "p99", "longest", "held", "with a reload: p50", "p99", "longest", "held", "reload"],
     )

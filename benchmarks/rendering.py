@@ -112,17 +112,17 @@ def large_pages() -> Section:
     section = Section(
         "Rendering one page of 10,000 devices",
         f"""
-Nanoseconds of processor time a sample, so that neighbours count less, medians of {_ROUNDS} rounds that do each way in
-turn; a tick of the fleet between rounds, so that all numbers are new. *In pieces* is what the service does: the texts
-are checked, numbers formatted, and the page kept as pieces of up to 64 KiB. *As one* (`Page.render`, for
-`fakedev render`) joins them. *Bare* is one template of all lines `%` a tuple of numbers that are bytes already, so
-without reading or formatting any number: the same work that is left when everything else is free; it makes one piece of
-memory that the system hands out page by page each time, which smaller pieces avoid. *Bare, small* is the same in
-templates of 128 lines. generate_latest of prometheus_client is measured on {_FEW_DEVICES:,} devices with the same
-labels, and has its samples ready made. *First* is the first page of all, with the texts of all labels.
-The process keeps freed memory, as the service does (fakedev/net/system/memory.py): without that
-the C library may give the
-memory of the last page back to the system, and getting it again costs up to 80 ns a sample more.
+Nanoseconds of processor time per sample, which reduces the effect of neighbours on the host. Medians of {_ROUNDS}
+rounds that measure all variants alternately, with a tick of the fleet between rounds, so that all numbers are
+new. *In pieces* is what the service does: texts are checked, numbers are formatted, and the page is kept as
+pieces of up to 64 KiB. *As one* (`Page.render`, for `fakedev render`) joins the pieces. *Bare* is one template of
+all lines `%` a tuple of numbers that are already bytes, without reading or formatting any number: the work that
+remains when everything else is free. It creates one block of memory that the system hands out page by page each
+time; smaller pieces avoid this. *Bare, small* is the same with templates of 128 lines. generate_latest of
+prometheus_client is measured on {_FEW_DEVICES:,} devices with the same labels, with its samples already created.
+*First* is the very first page, including the texts of all labels. The process keeps freed memory, as the service
+does (fakedev/net/system/memory.py). Otherwise the C library may return the memory of the last page to the system, and
+getting it again costs up to 80 ns more per sample.
 """,
         ["samples", "MB", "in pieces", "as one", "bare", "bare, small", "ratio to bare", "generate_latest",
          "ahead of it", "ahead of Go's 1,020 ns", "first"],

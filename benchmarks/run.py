@@ -120,21 +120,23 @@ def _page(sections: list[Section], seconds: float) -> str:
     packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
     head = f"""# Performance
 
-Written by `make bench` (`python benchmarks/run.py`; with the name of a benchmark it prints only that one), on
-{datetime.now(UTC):%Y-%m-%d} in {seconds:.0f} s. `--write NAME ...` writes single sections anew, as that of ten minutes
-of Prometheus: `python benchmarks/run.py --write --minutes 10 prometheus`.
+This page reports the measured performance of fakedev: scrapes, rendering, ticks, workloads, work queues, memory
+and reloads. It was written by `make bench` (`python benchmarks/run.py`; with the name of a benchmark it only prints
+the result of that one) on {datetime.now(UTC):%Y-%m-%d} in {seconds:.0f} s. `--write NAME ...` replaces single
+sections, for example that of ten minutes of Prometheus:
+`python benchmarks/run.py --write --minutes 10 prometheus`.
 {verdict}
 
 Machine: {_processor()}, {os.cpu_count()} cores, {_memory()}, {platform.system()} {platform.release()}.
 Software: {platform.python_implementation()} {platform.python_version()}, {packages}.
 
-How to read it: absolute figures are of this machine and this hour; on a virtual machine they drift by a quarter and
-more between runs. So what is judged is a ratio to a reference that ran in the same run, in turn with ours, wherever
-there is one; figures are medians over rounds. Clients are processes of their own on the same machine, and written in
-Python: with two cores they have one of them, and requests/s of more than one connection are also theirs.
-The figures of the Go programs were measured earlier on a machine of this kind (2-core AMD EPYC virtual machine,
-loopback) and are repeated here to compare by order of magnitude. A worst answer is one single event: a neighbour on
-the host is enough to spoil it.
+How to read the figures: absolute figures apply to this machine at this time. On a virtual machine they drift by
+a quarter and more between runs. Wherever possible the target is therefore a ratio to a reference that ran in
+the same run, alternating with fakedev. Figures are medians over rounds. Clients are separate processes on the
+same machine, written in Python: with two cores they use one core, and they also limit requests/s with more than
+one connection. The figures of the Go programs were measured earlier on a machine of this kind (2-core AMD EPYC
+virtual machine, loopback) and are repeated here to compare the order of magnitude. A worst answer is a single
+event: a neighbour on the host is enough to spoil it.
 """
     return "\n".join([head, *(section.markdown() for section in sections)])
 

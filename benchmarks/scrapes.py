@@ -34,11 +34,11 @@ def small_pages() -> Section:
     section = Section(
         "Serving a page",
         f"""
-/metrics over keep-alive connections of one load client (a process of its own), next to plain `twisted.web` that
-serves a fixed body of the same bytes. The clock ticks, so ours also simulates and renders once a second.
-Medians of {_ROUNDS} rounds of {_SECONDS} s each, ours and theirs in turn. CPU is the server's processor time for
-one request. Go is `intel/fakedev-exporter` on a machine of this kind: 1,810 scrapes/s with 1 connection
-(p50 0.53 ms, p99 1.0 ms), 1,870 with 8 (p50 4.2 ms).
+/metrics over keep-alive connections of one load client (a separate process), compared with plain `twisted.web`
+that serves a fixed body of the same size. The clock ticks, so fakedev also simulates and renders once a second.
+Medians of {_ROUNDS} rounds of {_SECONDS} s each, fakedev and the reference alternating. CPU is the server's
+processor time per request. Go is `intel/fakedev-exporter` on a machine of this kind: 1,810 scrapes/s with 1
+connection (p50 0.53 ms, p99 1.0 ms), 1,870 with 8 (p50 4.2 ms).
 """,
         ["requests/s", "p50", "p99", "CPU", "twisted.web: requests/s", "p50", "p99", "CPU", "ratio", "to Go"],
     )
@@ -79,10 +79,10 @@ def with_workloads() -> Section:
     section = Section(
         "Serving a page while workloads are connected",
         f"""
-128 devices in the original's JSON, 512 series; three servers with 0, 170 and 1000 connected clients (bare JSON over
-the UNIX socket, as the Go client sends it, held open), asked in turn: medians of {_ROUNDS} rounds of {_SECONDS} s.
-The Go program needs 0.6, 190 and 1,105 ms for one scrape. Ratios are to the server without workloads: the worse
-one of requests/s and p50 is judged.
+128 devices in the original's JSON, 512 series. Three servers with 0, 170 and 1000 connected clients (bare JSON
+over the UNIX socket, as the Go client sends it, connections kept open) are scraped alternately: medians of
+{_ROUNDS} rounds of {_SECONDS} s. The Go program needs 0.6, 190 and 1,105 ms for one scrape. Ratios are relative
+to the server without workloads. The target applies to the worse ratio of requests/s and p50.
 """,
         ["requests/s", "p50", "p99", "CPU", "slower by, requests/s", "by p50", "Go's p50"],
     )

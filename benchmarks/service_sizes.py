@@ -36,13 +36,14 @@ def service_sizes() -> Section:
     section = Section(
         "Services of 8 to 80,000 GPUs",
         f"""
-H100s with pod labels, 8 a node, a tick a second. *First page* is from the start of the process to the last byte of
-/metrics. *Tick* is the mean of `fakedev_tick_duration_seconds` and *CPU* the processor time of ticks alone, over
-{_SECONDS:.0f} s in which nobody asks. *Node* is the median of scrapes of single nodes, each of another node and tick,
-so that each page is made; *whole page* of {_PAGES} of /metrics, each of another tick, over loopback by a client on the
-same machine. *Resident* is VmRSS after the whole page, which is kept for a tick, and all nodes' pages; *each* is what
-that is for each GPU more than with 8. *Tenfold* is by the line above. Judged are the ticks' processor time and the
-whole page of 80,000 GPUs by those of 8,000: doubling the fleet doubles the cost.
+H100s with pod labels, 8 per node, one tick a second. *First page* is the time from the start of the process to
+the last byte of /metrics. *Tick* is the mean of `fakedev_tick_duration_seconds` and *CPU* the processor time of
+ticks alone, over {_SECONDS:.0f} s without requests. *Node* is the median of scrapes of single nodes, each of
+another node and tick, so that each page is rendered. *Whole page* is the median of {_PAGES} scrapes of /metrics,
+each in another tick, over loopback by a client on the same machine. *Resident* is VmRSS after the whole page,
+which is kept for a tick, and all nodes' pages. *Each* is the increase per GPU relative to 8 GPUs. *Tenfold* is
+relative to the previous line. The targets apply to the processor time of the ticks and to the whole page of
+80,000 GPUs, relative to 8,000: doubling the fleet doubles the cost.
 """,
         ["first page", "tick", "CPU", "node", "whole page", "MB", "resident", "each", "CPU, tenfold", "page, tenfold"],
     )

@@ -22,8 +22,8 @@ def starts() -> Section:
     section = Section(
         "From start to first page",
         f"""
-A new process of `fakedev serve`, until it has said where it listens, and until it has answered with its first
-/metrics. Medians of {_STARTS} starts (3 of the large fleet); the built-in demo, but for the port that it listens on.
+A new process of `fakedev serve`, until it has reported its listening addresses, and until it has answered its
+first /metrics. Medians of {_STARTS} starts (3 of the large fleet); the built-in demo, except for the port.
 """,
         ["ready", "first page"],
     )
@@ -48,8 +48,8 @@ def memory() -> Section:
     section = Section(
         "Memory",
         """
-Resident memory (VmRSS). *Per device* is what a process has more than that of 8 devices. The page of 10,000 devices
-is 55 MB by itself, and all the nodes' pages once more.
+Resident memory (VmRSS). *Per device* is the increase relative to a process with 8 devices. The page of 10,000
+devices alone has 55 MB, and all the nodes' pages together have the same size again.
 """,
         ["resident", "per device"],
     )

@@ -40,10 +40,11 @@ def web_page() -> Section:
     section = Section(
         "The web page",
         f"""
-The page in a Chromium without a window or a graphics card, on the same machine as the service; every device has a
-fluctuating load, so that most cells of the map change with each tick. For {_SECONDS} s: how often the page could be
-drawn anew, the longest time between two drawings, tasks of the page that took longer than 50 ms; how long the
-service's ticks took meanwhile, and the share of a processor that it used, with the page open and with nobody looking.
+The page in a Chromium without a window or a graphics card, on the same machine as the service. Every device has a
+fluctuating load, so most cells of the map change with each tick. Measured for {_SECONDS} s: how often the page
+could be redrawn, the longest time between two redraws, tasks of the page that took longer than 50 ms, the
+duration of the service's ticks meanwhile, and the share of a processor that the service used, with the page open
+and without viewers.
 """,
         ["drawn", "longest pause", "long tasks", "tick", "service, looked at", "nobody looks"],
     )

@@ -23,11 +23,11 @@ def whole_page() -> Section:
     section = Section(
         "A scrape of 10,000 devices, all in",
         f"""
-/metrics of {_DEVICES:,} H100s with pod labels, without gzip, over loopback; a scrape for each of {_ROUNDS} ticks, so
-that the page is made anew. Processor time of the server from the request to the last byte, less what ticks alone take
-in that time: finding the page, texts of labels, numbers, HTTP, and the kernel's copying. *Bare* is one template of all
-lines `%` a tuple of numbers that are bytes already, timed by the benchmark itself between the scrapes; it sends
-nothing. Medians. By gzip it is compressed in a thread.
+/metrics of {_DEVICES:,} H100s with pod labels, without gzip, over loopback; one scrape in each of {_ROUNDS}
+ticks, so that the page is rendered again each time. Processor time of the server from the request to the last
+byte, minus the time of the ticks alone: finding the page, texts of labels, numbers, HTTP, and copying in the
+kernel. *Bare* is one template of all lines `%` a tuple of numbers that are already bytes. The benchmark itself
+measures it between the scrapes, without sending anything. Medians. With gzip the page is compressed in a thread.
 """,
         ["samples", "MB", "scrape", "CPU", "for each sample", "bare", "ratio"],
     )

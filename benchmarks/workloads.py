@@ -26,10 +26,10 @@ def attaching() -> Section:
     section = Section(
         "Attaching 1000 workloads",
         f"""
-128 devices in the original's JSON. One client connects {_COUNT} times over the UNIX socket and sends a workload in
-bare JSON on each connection; *running* is when all of them are, which is at a tick: up to 1 s later by the clock.
-CPU is all that the server used from the first connection on, that tick and being asked included.
-Medians of {_ROUNDS} new servers. The Go program needs 73 s.
+128 devices in the original's JSON. One client connects {_COUNT} times over the UNIX socket and sends a workload
+in bare JSON on each connection. *Running* is the time until all of them run. They start at a tick, which can be
+up to 1 s later. CPU is the total processor time of the server from the first connection on, including that tick
+and the queries of the benchmark. Medians of {_ROUNDS} new servers. The Go program needs 73 s.
 """,
         ["sent", "taken", "running", "CPU", "CPU for each workload", "ahead of Go"],
     )
@@ -65,8 +65,9 @@ def ticks() -> Section:
     section = Section(
         "A tick of 10,000 devices",
         """
-The fleet alone, in a process of its own, medians of 20 ticks: nothing rendered, no sockets. Each workload is on one
-device, with a pod and a profile of two activities. *Starting* is taking the workloads in (`fleet.apply`).
+The fleet alone, in a separate process, medians of 20 ticks: no rendering, no sockets. Each workload is on one
+device, with a pod and a profile of two activities. *Starting* is the time to accept the workloads
+(`fleet.apply`).
 """,
         ["starting", "first tick", "tick", "CPU"],
     )
