@@ -13,12 +13,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
-PYTEST_ARGS ?= -q -rs
+PYTEST_ARGS ?= -q -rsfE
 
 # Expanded only in recipes: then there is a Python to ask.
 CORES = $(shell $(BIN)/python -c 'import os; print(max(2, os.cpu_count() or 1))')
 WORKERS = $(CORES)
-PYTEST = PYTHONPATH=. $(BIN)/python -m pytest $(PYTEST_ARGS) --numprocesses $(WORKERS) --dist worksteal
+# Tests run make, too: it must not take over the options and variables of this one.
+PYTEST = MAKEFLAGS= PYTHONPATH=. $(BIN)/python -m pytest $(PYTEST_ARGS) --numprocesses $(WORKERS) --dist worksteal
 
 # Lint takes no time and stops the rest. Types are checked while the tests run, and are printed after them.
 # The shell starts mypy deaf to ^C; without the trap it would outlive make.
