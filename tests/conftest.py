@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.programs.processes import Program, require_program
+
+pytest_plugins = ["tests.support.logged_errors"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -35,6 +39,18 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             require_program(name)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run synchronous tests without the reactor; pytest-twisted runs those that its decorators mark.
+
+    pytest-twisted 1.14.3 would run all of them inside its reactor, and fails for property tests with parameters.
+    """
+    if hasattr(pyfuncitem.obj, "_pytest_twisted_mark"):
+        return None
+    pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames})
+    return True
+
+
 @pytest.fixture
 def misuse(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
     """Calls the main function of a program with arguments that it ends for, with 2; what it says of that."""
@@ -46,6 +62,13 @@ def misuse(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
         return capsys.readouterr().err
 
     return said
+
+
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """A folder for UNIX sockets: its path is short wherever the tests keep their other files."""
+    with TemporaryDirectory(prefix="fakedev-") as folder:
+        yield Path(folder)
 
 
 @pytest.fixture
