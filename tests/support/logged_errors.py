@@ -76,10 +76,13 @@ def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
     """After all fixtures are gone: fail the test for errors that it did not take."""
-    # A fixture would be too early: the test's own attributes still hold Deferreds then.
     try:
         return (yield)
     finally:
+        # pytest would keep the attributes of the test's object, and the Deferreds in them, to the end of the session.
+        if (instance := getattr(item, "instance", None)) is not None:
+            vars(instance).clear()
+        getattr(item, "funcargs", {}).clear()
         gc.collect()
         errors = item.stash[_KEY]
         globalLogPublisher.removeObserver(errors)
