@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,8 +9,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
 
+from tests.support.examples import load_profile
 from tests.support.programs.processes import Program, require_program
 
 pytest_plugins = ["tests.support.logged_errors"]
@@ -19,12 +18,7 @@ pytest_plugins = ["tests.support.logged_errors"]
 
 def pytest_configure(config: pytest.Config) -> None:
     """Make the markers known, and give property tests the time they need."""
-    # How long an example takes says nothing on a machine that is busy with other things.
-    # Where a change is judged, the examples are always the same ones: a new find must not hit whoever comes next.
-    always_same = "CI" in os.environ
-    healthy = [HealthCheck.too_slow]
-    settings.register_profile("fakedev", deadline=None, derandomize=always_same, suppress_health_check=healthy)
-    settings.load_profile("fakedev")
+    load_profile()
     config.addinivalue_line(
         "markers",
         "requires_program(name, ...): needs programs of the system; skipped without them, "
@@ -69,6 +63,14 @@ def short_folder() -> Iterator[Path]:
     """A folder for UNIX sockets: its path is short wherever the tests keep their other files."""
     with TemporaryDirectory(prefix="fakedev-") as folder:
         yield Path(folder)
+
+
+@pytest.fixture(autouse=True)
+def runtime_folder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A default socket folder of its own for each test of real programs, shared with no other fakedev."""
+    if request.node.get_closest_marker("real"):
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(request.getfixturevalue("short_folder")))
+        monkeypatch.delenv("RUNTIME_DIRECTORY", raising=False)
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from fakedev.spec.fault import FaultSpec
 from fakedev.spec.fleet import FleetSpec, NodeSpec, PoolSpec, WorkloadSpec
 from fakedev.spec.record_head import RecordHead
 from tests.support.board_checks import changed
+from tests.support.examples import examples
 from tests.support.faulty_fleets import boards_of, inject
 from tests.support.fleets import (
     BOARD,
@@ -373,7 +374,7 @@ NODES = st.lists(st.sampled_from("abcdef"), min_size=1, max_size=6, unique=True)
 class TestInvariant:
     """Whatever the fleets are."""
 
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=examples(40), deadline=None)
     @given(st.lists(NODES, min_size=2, max_size=5))
     def test_who_is_always_there_has_one_history(self, fleets: list[list[str]]) -> None:
         """A node of all configurations shows what it would have shown without any reload."""

@@ -23,6 +23,7 @@ from fakedev.spec.record_head import RecordHead
 from fakedev.spec.shards import Shard, parse_shard, shard_number, shard_of_host
 from fakedev.spec.workload_fields import workload_from_fields
 from tests.support.calibration import catalog_type
+from tests.support.examples import examples
 from tests.support.faulty_fleets import boards_of, inject
 from tests.support.fleets import BOARD, advance, loads, make_fleet, pool_of, start, workload
 from tests.support.shards import assert_same, shards_of
@@ -163,7 +164,7 @@ _PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
 class TestWhole:
     """The pages of all shards together are those of the whole fleet."""
 
-    @settings(max_examples=25, deadline=None, phases=_PHASES)
+    @settings(max_examples=examples(25), deadline=None, phases=_PHASES)
     @given(spec=_fleets(), count=st.integers(1, 5))
     def test_any_configuration(self, spec: FleetSpec, count: int) -> None:
         """Byte for byte, in each tick, whatever works and goes wrong there."""
@@ -174,7 +175,7 @@ class TestWhole:
                 fleet.advance()
             assert_same(whole, shards)
 
-    @settings(max_examples=15, deadline=None, phases=_PHASES)
+    @settings(max_examples=examples(15), deadline=None, phases=_PHASES)
     @given(data=st.data(), count=st.integers(2, 4))
     def test_any_events(self, data: st.DataObject, count: int) -> None:
         """Workloads and faults that come later, each sent to the shards that have devices of it."""

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.framing import MAX_BYTES, Dialect
 from fakedev.wire.replies import News, Reply
+from tests.support.examples import examples
 from tests.support.line_peers import BARE, connect, make_factory
 
 STREAMS = [
@@ -50,7 +51,7 @@ def test_every_cut_has_the_same_outcome(stream):
     assert outcome([bytes([byte]) for byte in stream]) == whole
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.binary(max_size=60) | st.text('{}"op:list\n \\', max_size=40).map(str.encode), st.sets(st.integers(0, 60)))
 def test_any_bytes_have_the_same_outcome_in_any_pieces(stream, cuts):
     """So it is for bytes that mean little, and nothing of them is a fault of ours."""

@@ -26,6 +26,7 @@ from fakedev.spec.errors import Refused
 from fakedev.spec.fleet import PoolSpec
 from fakedev.spec.record_head import RecordHead
 from tests.support.calibration import catalog_type
+from tests.support.examples import examples
 from tests.support.faulty_fleets import cleared, inject
 from tests.support.fleets import BOARD, MIB, advance, ended, make_fleet, pool_of, start, stop
 from tests.support.paths import ROOT
@@ -256,7 +257,7 @@ _STEPS = st.lists(
 )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(_STEPS)
 def test_the_board_is_its_tiles(steps: list[tuple[Any, ...]]) -> None:
     """Through random work, faults and caps on boards and tiles: sums, means and the highest clock are the board's.
