@@ -71,7 +71,7 @@ class EndOfInputTests(SynchronousTestCase):
         self.peer.dataReceived(b"list\nli")
         self.peer.connectionLost(Failure(ConnectionLost()))
         self.assertEqual((self.peer.left, self.factory.peers), (1, set()))
-        self.peer.tell(News("x", {}))
+        self.peer.notify(News("x", {}))
         self.peer.close()
         self.assertEqual(self.peer.left, 1)
         self.assertEqual(self.factory.clock.getDelayedCalls(), [])
