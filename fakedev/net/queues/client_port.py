@@ -112,9 +112,7 @@ class ClientSession:
         """List queues or jobs."""
         return reply_to_list(self._hub, request, self._peer.dialect)
 
-    def _put(
-        self, queue: str, arguments: tuple[str, ...], limit_seconds: float, ticket: Request | None = None
-    ) -> Job:
+    def _put(self, queue: str, arguments: tuple[str, ...], limit_seconds: float, ticket: Request | None = None) -> Job:
         size_bytes = len("".join(arguments).encode()) + ARGUMENT_BYTES * len(arguments)
         is_large = not fits_bare_work(arguments, limit_seconds or self._factory.run_time_limits.get(queue, 0.0))
         job = self._hub.broker.put(
