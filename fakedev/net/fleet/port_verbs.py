@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol, cast
 
 from fakedev.net.fleet.describe import describe_workloads
@@ -43,42 +43,28 @@ class WorkloadPort(Protocol):
 
 
 class FleetVerbs:
-    """Serves the verbs that are the same for each peer of a port.
-
-    :ivar by_name: the function of each verb.
-    """
+    """Serves the verbs that are the same for each peer of a port, each by the method ``do_VERB``."""
 
     def __init__(self, port: WorkloadPort) -> None:
         self._port = port
         self._hub = port.hub
         self._fleet = port.hub.fleet
         self._faults = FaultHub(port.hub.fleet)
-        self.by_name: dict[str, Callable[[Request], Reply]] = {
-            "stop": self._stop,
-            "list": self._list,
-            "show": self._show,
-            "devices": self._devices,
-            "fault": self._fault,
-            "clear": self._clear,
-            "faults": self._list_faults,
-            "explain": self._explain,
-            "journal": self._journal,
-        }
 
-    def _stop(self, request: Request) -> Reply:
+    def do_stop(self, request: Request) -> Reply:
         """Stop a workload, or all of a name."""
         self._port.check_allowed("workloads", "start or stop workloads")
         stopped = self._hub.stop(str(request.arguments["workload"]))
         return Reply(f"stopped {len(stopped)}", data={"stopped": stopped})
 
-    def _list(self, _: Request) -> Reply:
+    def do_list(self, _: Request) -> Reply:
         """A line for each workload."""
         workloads = list(self._fleet.workloads.by_id.values())
         described = describe_workloads(self._fleet, workloads[:MAX_LINES])
         lines = [_workload_line(each) for each in described]
         return _list_reply("workloads", lines, described, len(workloads))
 
-    def _show(self, request: Request) -> Reply:
+    def do_show(self, request: Request) -> Reply:
         """All about one workload, a line for each field."""
         word = str(request.arguments["workload"])
         found = self._fleet.workloads.find(word)
@@ -88,7 +74,7 @@ class FleetVerbs:
         lines = [f"{key}: {_as_word(value)}" for key, value in described.items() if value is not None]
         return Reply(lines=lines, data={"workload": described})
 
-    def _devices(self, request: Request) -> Reply:
+    def do_devices(self, request: Request) -> Reply:
         """A line for each device."""
         roster, level = self._fleet.roster, self._fleet.state.levels["unit"]
         given = request.arguments.get("devices") or ["all"]
@@ -106,25 +92,25 @@ class FleetVerbs:
         lines = [" ".join([each.pop("device"), *(f"{key}={word}" for key, word in each.items())]) for each in words]
         return _list_reply("devices", lines, described, len(positions))
 
-    def _fault(self, request: Request) -> Reply:
+    def do_fault(self, request: Request) -> Reply:
         """Inject a fault."""
         self._port.check_allowed("faults", "inject or clear faults")
         fault_id = self._faults.inject(request.arguments, self._port.node)
         return Reply(fault_id, data={"fault": fault_id})
 
-    def _clear(self, request: Request) -> Reply:
+    def do_clear(self, request: Request) -> Reply:
         """Clear a fault, or all."""
         self._port.check_allowed("faults", "inject or clear faults")
         cleared = self._faults.clear(str(request.arguments["fault"]))
         return Reply(f"cleared {len(cleared)}", data={"cleared": cleared})
 
-    def _list_faults(self, _: Request) -> Reply:
+    def do_faults(self, _: Request) -> Reply:
         """A line for each fault."""
         faults = list(self._fleet.faults.by_id.values())
         described = [describe_fault(self._fleet, each) for each in faults[:MAX_LINES]]
         return _list_reply("faults", [_fault_line(each) for each in described], described, len(faults))
 
-    def _explain(self, request: Request) -> Reply:
+    def do_explain(self, request: Request) -> Reply:
         """Why the metrics of a device or a link have their values."""
         word = str(request.arguments["device"])
         link = link_word(word)
@@ -139,7 +125,7 @@ class FleetVerbs:
         lines = [f"{each['metric']} {_number(each['value'])}: {each['text']}" for each in described["explanations"]]
         return Reply(lines=lines, data=described)
 
-    def _journal(self, request: Request) -> Reply:
+    def do_journal(self, request: Request) -> Reply:
         """The latest lines of the journal."""
         count = cast("int", request.arguments.get("count", _DEFAULT_HAPPENINGS))
         if not 1 <= count <= _MAX_HAPPENINGS:

@@ -38,14 +38,10 @@ class WorkloadSession:
         self._running: set[str] = set()
 
     def request_received(self, request: Request) -> Reply | None:
-        """Serve `run` and `advance` here; the other verbs do not depend on the peer."""
-        match request.verb:
-            case "run":
-                return self._run(request)
-            case "advance":
-                self._advance(request)
-                return None
-        return self._port.verbs.by_name[request.verb](request)
+        """Serve a verb by the method ``do_VERB``, here or among the verbs of the port."""
+        name = f"do_{request.verb}"
+        reply: Reply | None = (getattr(self, name, None) or getattr(self._port.verbs, name))(request)
+        return reply
 
     def object_received(self, message: bytes) -> None:
         """Start the workload of a client of the original, which gets one digit when that ends."""
@@ -72,7 +68,8 @@ class WorkloadSession:
             self._port.hub.drop(workload_id)
         self._running.clear()
 
-    def _run(self, request: Request) -> Reply:
+    def do_run(self, request: Request) -> Reply:
+        """Start a workload."""
         fields = dict(request.arguments)
         if fields.pop("detach", False):
             workload_id = self._port.start(fields, None)
@@ -93,7 +90,7 @@ class WorkloadSession:
         self._running.discard(verdict.workload_id)
         self._peer.answer_bare(bare_digit(verdict.code))
 
-    def _advance(self, request: Request) -> None:
+    def do_advance(self, request: Request) -> None:
         """Move the clock; the answer follows when it has got there."""
         self._port.check_allowed("clock", "move the clock")
         duration = request.arguments["duration"]

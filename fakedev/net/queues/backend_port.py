@@ -17,7 +17,6 @@ from fakedev.net.queues.port import (
     QueuePortFactory,
     describe_work,
     job_id_of,
-    perform,
     reply_to_list,
     reply_to_stats,
     seconds_of,
@@ -62,13 +61,13 @@ class BackendSession:
 
     def request_received(self, request: Request) -> Reply | None:
         """Serve a verb by the method ``do_VERB``."""
-        reply: Reply | None = perform(getattr(self, f"do_{request.verb}"), request)
+        reply: Reply | None = getattr(self, f"do_{request.verb}")(request)
         return reply
 
     def object_received(self, message: bytes) -> None:
         """Give a job to a backend of the original, or take its result."""
         if self._bare_job is None:
-            perform(self._take_bare, message)
+            self._take_bare(message)
         else:
             self._finish_bare(self._bare_job, message)
 

@@ -14,7 +14,6 @@ from fakedev.net.queues.port import (
     QueuePortFactory,
     describe_result,
     job_id_of,
-    perform,
     reply_to_list,
     reply_to_stats,
     seconds_of,
@@ -45,7 +44,7 @@ class ClientSession:
 
     def request_received(self, request: Request) -> Reply | None:
         """Serve a verb by the method ``do_VERB``."""
-        reply: Reply | None = perform(getattr(self, f"do_{request.verb}"), request)
+        reply: Reply | None = getattr(self, f"do_{request.verb}")(request)
         return reply
 
     def object_received(self, message: bytes) -> None:
@@ -55,7 +54,7 @@ class ClientSession:
         self._sent_object = True
         bare = parse_bare_request(message)
         self._peer.log_notes(bare.notes)
-        perform(lambda _: self._put(bare.queue, bare.arguments, bare.limit_seconds), None)
+        self._put(bare.queue, bare.arguments, bare.limit_seconds)
 
     def encode_bare_error(self, error: ProtocolError) -> bytes:
         """A result with the text of the error."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from prometheus_client.utils import floatToGoString
@@ -61,94 +62,74 @@ class _Row(NamedTuple):
     value: Callable[[QueueFigure], float]
 
 
+_gauge: Final = partial(_Row, "gauge")
+_counter: Final = partial(_Row, "counter")
+
 _ORIGINALS: Final = (
-    _Row(
-        "gauge",
-        "hpa_queue_all",
-        "Requests that wait or run.",
-        lambda queue: queue.now.waiting + queue.now.running,
+    _gauge("hpa_queue_all", "Requests that wait or run.", lambda queue: queue.now.waiting + queue.now.running),
+    _gauge("hpa_queue_waiting", "Requests that wait for a backend.", lambda queue: queue.now.waiting),
+    _gauge("hpa_queue_running", "Requests that a backend has.", lambda queue: queue.now.running),
+    _counter(
+        "hpa_queue_success_total", "Requests that succeeded.", lambda queue: queue.counted.outcomes[Outcome.SUCCESS]
     ),
-    _Row("gauge", "hpa_queue_waiting", "Requests that wait for a backend.", lambda queue: queue.now.waiting),
-    _Row("gauge", "hpa_queue_running", "Requests that a backend has.", lambda queue: queue.now.running),
-    _Row(
-        "counter",
-        "hpa_queue_success_total",
-        "Requests that succeeded.",
-        lambda queue: queue.counted.outcomes[Outcome.SUCCESS],
-    ),
-    _Row(
-        "counter",
+    _counter(
         "hpa_queue_failure_total",
         "Requests that failed, were out of time, or whose backend was lost.",
         lambda queue: sum(queue.counted.outcomes[outcome] for outcome in FAILURES),
     ),
-    _Row(
-        "counter",
+    _counter(
         "hpa_queue_disconnect_total",
         "Requests whose client left before they were over.",
         lambda queue: queue.counted.disconnects,
     ),
 )
 _MAXIMA: Final = (
-    _Row(
-        "gauge",
+    _gauge(
         "hpa_queue_maxrun_seconds",
         "The longest run that ended lately.",
         lambda queue: queue.counted.longest_run_seconds(queue.seconds),
     ),
-    _Row(
-        "gauge",
+    _gauge(
         "hpa_queue_maxwait_seconds",
         "The longest wait that ended lately.",
         lambda queue: queue.counted.longest_wait_seconds(queue.seconds),
     ),
-    _Row(
-        "gauge",
+    _gauge(
         "hpa_queue_maxtotal_seconds",
         "The longest wait and run of a request that ended lately.",
         lambda queue: queue.counted.longest_total_seconds(queue.seconds),
     ),
 )
 _OURS: Final = (
-    _Row(
-        "gauge",
+    _gauge(
         "fakedev_queue_oldest_waiting_seconds",
         "How long the oldest waiting request has waited.",
         lambda queue: queue.now.oldest_seconds,
     ),
-    _Row(
-        "gauge",
+    _gauge(
         "fakedev_queue_waiting_bytes",
         "What the waiting requests count for in max-bytes.",
         lambda queue: queue.now.waiting_bytes,
     ),
-    _Row(
-        "gauge",
-        "fakedev_queue_paused",
-        "1 while nothing is handed out.",
-        lambda queue: int("paused" in queue.now.state),
-    ),
-    _Row("gauge", "fakedev_queue_buried", "Jobs that are laid aside.", lambda queue: queue.now.buried),
-    _Row(
-        "gauge",
+    _gauge("fakedev_queue_paused", "1 while nothing is handed out.", lambda queue: int("paused" in queue.now.state)),
+    _gauge("fakedev_queue_buried", "Jobs that are laid aside.", lambda queue: queue.now.buried),
+    _gauge(
         "fakedev_queue_arrivals_per_second",
         "Requests taken in, over the window.",
         lambda queue: queue.counted.arrivals_per_second(queue.seconds),
     ),
-    _Row(
-        "gauge",
+    _gauge(
         "fakedev_queue_services_per_second",
         "Runs that ended, over the window.",
         lambda queue: queue.counted.services_per_second(queue.seconds),
     ),
-    _Row("counter", "fakedev_queue_puts_total", "Requests taken in.", lambda queue: queue.counted.puts),
-    _Row(
-        "counter",
+    _counter("fakedev_queue_puts_total", "Requests taken in.", lambda queue: queue.counted.puts),
+    _counter(
         "fakedev_queue_retries_total",
         "Jobs offered again because their backend had left.",
         lambda queue: queue.counted.retries,
     ),
-    _Row("counter", "fakedev_queue_burials_total", "Jobs laid aside so far.", lambda queue: queue.counted.burials),
+    _counter("fakedev_queue_burials_total", "Jobs laid aside so far.", lambda queue: queue.counted.burials),
 )
 
 

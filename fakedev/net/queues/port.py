@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, cast
 
 from twisted.internet.interfaces import IReactorTime
 
@@ -18,16 +18,12 @@ from fakedev.wire.replies import Reply
 from fakedev.wire.words import quote_word
 from fakedev.workqueue.broker import Broker
 from fakedev.workqueue.job import Answer, Job, JobState, Outcome
-from fakedev.workqueue.spec import Refused
 
 #: Jobs in one answer.
 MAX_JOBS: Final = 1000
 MAX_ID: Final = 2**63
 #: Characters of the arguments of a listed job: a list has many jobs, and each may have 64 KiB of arguments.
 _SHOWN_CHARACTERS: Final = 100
-
-Argument = TypeVar("Argument")
-Result = TypeVar("Result")
 
 
 class QueuePortFactory(LineServerFactory):
@@ -46,14 +42,6 @@ class QueuePortFactory(LineServerFactory):
     ) -> None:
         super().__init__(grammar, make_session, clock, turn_observer=hub, **options)
         self.hub = hub
-
-
-def perform(act: Callable[[Argument], Result], argument: Argument) -> Result:
-    """The result of an act; a refusal of the broker becomes an error of the protocol."""
-    try:
-        return act(argument)
-    except Refused as refused:
-        raise ProtocolError(refused.code, refused.text) from None
 
 
 def reply_to_stats(hub: QueueHub, request: Request) -> Reply:
