@@ -204,7 +204,7 @@ class LineConnection(LineReceiver):
     def _is_finished(self) -> bool:
         """Whether, after the end of input, all is answered, or the peer has left what works for it."""
         used_up = not self.paused and not self._pieces
-        return (used_up and not self._peer.is_waiting) or self._peer.is_working()
+        return (used_up and not self._peer.pending) or self._peer.session.is_working()
 
     def _run_slice(self) -> bool:
         """Serve messages until the input is used up, or ``paused``; return whether there is more to do now."""

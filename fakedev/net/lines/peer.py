@@ -54,25 +54,16 @@ class Session(Protocol):
 
 
 class Connection(Protocol):
-    """What a peer needs of its connection."""
+    """What a peer needs of its connection; see :class:`~fakedev.net.lines.connection.LineConnection`."""
 
     closing: bool
     ended: bool
 
-    def write(self, data: bytes) -> None:
-        """Send bytes; nothing once the connection is closing."""
-
-    def close(self, linger: bool) -> None:
-        """Close when everything is sent."""
-
-    def resume(self) -> None:
-        """Serve the messages that waited."""
-
-    def likely_dialect(self) -> Dialect:
-        """The dialect that the bytes so far suggest, while it is not clear."""
-
-    def describe(self) -> str:
-        """The peer's address, for the log."""
+    def write(self, data: bytes) -> None: ...
+    def close(self, linger: bool) -> None: ...
+    def resume(self) -> None: ...
+    def likely_dialect(self) -> Dialect: ...
+    def describe(self) -> str: ...
 
 
 class Peer:
@@ -84,19 +75,20 @@ class Peer:
     A request with an id may be overtaken; one without must be answered before the next is served.
 
     :ivar dialect: how the peer talks; None until that is clear. The connection sets it.
+    :ivar pending: the requests that have no answer yet, by ``id()``.
     :ivar blocking: the request whose answer those after it wait for.
     """
 
-    __slots__ = ("_connection", "_grammar", "_pending", "_session", "blocking", "dialect")
+    __slots__ = ("_connection", "_grammar", "blocking", "dialect", "pending", "session")
     log = Logger()
 
     def __init__(self, connection: Connection, grammar: Grammar, make_session: Callable[[Peer], Session]) -> None:
         self._connection = connection
         self._grammar = grammar
-        self._pending: dict[int, Request] = {}
+        self.pending: dict[int, Request] = {}
         self.dialect: Dialect | None = None
         self.blocking: Request | None = None
-        self._session = make_session(self)
+        self.session = make_session(self)
 
     # For the session
 
@@ -137,22 +129,13 @@ class Peer:
 
     # For the connection
 
-    @property
-    def is_waiting(self) -> bool:
-        """Whether a request of the peer has no answer yet."""
-        return bool(self._pending)
-
-    def is_working(self) -> bool:
-        """Whether the end of input means that the peer left."""
-        return self._session.is_working()
-
     def message_received(self, message: bytes) -> None:
         """Serve a line without its LF, or a whole object; a blank line is no message."""
         request = None
         try:
             parse = _PARSERS.get(self.dialect)
             if parse is None:
-                self._session.object_received(message)
+                self.session.object_received(message)
             elif stripped := message.strip():
                 request = parse(stripped, self._grammar)
                 self._serve(request)
@@ -177,7 +160,7 @@ class Peer:
         if self._connection.closing:
             return
         self.log.warn("{peer}: refused: {text}", peer=self.describe(), text=printable(error.text))
-        self._connection.write(self._session.encode_bare_error(error))
+        self._connection.write(self.session.encode_bare_error(error))
         self._connection.close(linger=True)
 
     def report_failure(self, request: Request | None = None) -> None:
@@ -187,10 +170,10 @@ class Peer:
 
     def leave(self) -> None:
         """End the session; nothing refers to it any more."""
-        self._pending.clear()
+        self.pending.clear()
         self.blocking = None
-        session = self._session
-        del self._session
+        session = self.session
+        del self.session
         try:
             session.peer_left()
         except Exception:
@@ -198,30 +181,29 @@ class Peer:
 
     def _serve(self, request: Request) -> None:
         if request.verb == "quit":
-            self._session.quit_received()
+            self.session.quit_received()
             self._answer(request, Reply())
             self.close()
             return
         if request.verb == "help":
             self._answer(request, Reply(lines=self._grammar.help_lines(str(request.arguments.get("verb", "")))))
             return
-        pending = self._pending
-        if len(pending) >= MAX_PENDING_REQUESTS:
+        if len(self.pending) >= MAX_PENDING_REQUESTS:
             text = f"{MAX_PENDING_REQUESTS} requests of this connection wait for their answers"
             raise ProtocolError("full", text)
-        pending[id(request)] = request
-        answer = self._session.request_received(request)
+        self.pending[id(request)] = request
+        answer = self.session.request_received(request)
         if answer is not None:
-            pending.pop(id(request), None)
+            self.pending.pop(id(request), None)
             self._answer(request, answer)
-        elif request.id is None and id(request) in pending:
+        elif request.id is None and id(request) in self.pending:
             self.blocking = request
 
     def _settle(self, request: Request) -> bool:
         """Note that a request gets its answer now; False when it had one already."""
         if self.blocking is request:
             self.blocking = None
-        return self._pending.pop(id(request), None) is not None
+        return self.pending.pop(id(request), None) is not None
 
     def _refuse(self, request: Request | None, error: ProtocolError | Refused) -> None:
         if isinstance(error, Refused):

@@ -77,7 +77,7 @@ class BackendSession:
 
     def is_working(self) -> bool:
         """Whether the backend holds a job, or waits for one."""
-        return bool(self._held or self._peer.is_waiting)
+        return bool(self._held or self._peer.pending)
 
     def quit_received(self) -> None:
         """Return the jobs that the backend holds to their queues."""
