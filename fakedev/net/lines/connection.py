@@ -52,7 +52,7 @@ class LinePort(Protocol):
 class LineConnection(LineReceiver):
     """One connection to a line port.
 
-    It starts in raw mode. When the first bytes show words or JSON lines it goes on in line mode; bare JSON stays raw.
+    It starts in raw mode. When the first bytes show words or JSON lines it changes to line mode; bare JSON stays raw.
     LineReceiver's ``paused`` stops a slice at any time: the rest of the input waits for the next slice.
 
     :ivar closing: whether further input is dropped.
@@ -60,6 +60,7 @@ class LineConnection(LineReceiver):
     """
 
     log = Logger()
+    line_mode = 0
     delimiter = b"\n"
     MAX_LENGTH = MAX_BYTES
 
@@ -77,7 +78,7 @@ class LineConnection(LineReceiver):
         self._objects: ObjectReader | None = None
         self._pieces: deque[bytes] | None = None
         self._held_bytes = 0
-        self._line_begun = False
+        self._in_line = False
         self._messages = 0
         self._timer: MessageTimer | None = None
         # The current slice
@@ -85,7 +86,6 @@ class LineConnection(LineReceiver):
         self._slice_messages = 0
         self._slice_answer_bytes = 0
         self._unsent: list[bytes] = []
-        self.setRawMode()
 
     # For the peer
 
@@ -249,7 +249,7 @@ class LineConnection(LineReceiver):
             self._held_bytes -= len(piece)
             if self.line_mode:
                 _, newline, after = piece.rpartition(b"\n")
-                self._line_begun = bool(after.strip()) or (self._line_begun and not newline)
+                self._in_line = bool(after.strip()) or (self._in_line and not newline)
             super().dataReceived(piece)
             if seconds() >= until:
                 self.paused = True
@@ -257,9 +257,9 @@ class LineConnection(LineReceiver):
             self._end_input()
 
     def _is_incomplete(self) -> bool:
-        """Whether, all slices done, a message was begun and is not complete."""
+        """Whether the input ends inside a message, when all of it has been read."""
         reader = self._objects or self._opening
-        return self._line_begun if reader is None else reader.begun
+        return self._in_line if reader is None else reader.begun
 
     def rawDataReceived(self, data: bytes) -> None:
         """Read the first bytes until they show the dialect, and bare JSON after that."""

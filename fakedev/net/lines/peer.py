@@ -164,7 +164,7 @@ class Peer:
         self._connection.close(linger=True)
 
     def report_failure(self, request: Request | None = None) -> None:
-        """Log the current exception, a bug of ours; send ``internal`` and close."""
+        """Log the current exception, a bug of fakedev; send ``internal`` and close."""
         self.log.failure("serving {peer}", peer=self.describe())
         self._refuse(request, ProtocolError("internal", "a fault of fakedev; its log says more", fatal=True))
 

@@ -1,4 +1,4 @@
-"""/queues/metrics: the series of the original frontend under their own names, and ours beside them.
+"""/queues/metrics: the series of the original frontend under their own names, and further ones.
 
 The text is built here: prometheus_client takes ten times as long for a page of many queues.
 """
@@ -150,7 +150,7 @@ class _Page:
         self._openmetrics = openmetrics
 
     def lines(self) -> Iterator[str]:
-        """The original's families, then ours."""
+        """The families of the original, then those of fakedev."""
         figures = self._figures
         for name, text, count in (
             ("hpa_client_connections_total", "Connections that clients made.", figures.client_connections()),
