@@ -21,8 +21,6 @@ from fakedev.spec.units import parse_duration
 class Clock(ApiResource):
     """The simulated clock: look at it, move it on."""
 
-    isLeaf = True
-
     def __init__(self, fleet: Fleet, ticker: Ticker) -> None:
         super().__init__()
         self._fleet = fleet
@@ -55,7 +53,6 @@ class Clock(ApiResource):
 class JournalApi(ApiResource):
     """What happened last."""
 
-    isLeaf = True
     query = ("kind", "devices", "node", "limit", "offset")
 
     def __init__(self, fleet: Fleet) -> None:

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import re
 
-from twisted.web.resource import Resource
-
 from fakedev.net.api.nodes import describe_links
 from fakedev.net.fleet.describe import describe_device, describe_part, describe_parts, describe_state
 from fakedev.net.fleet.faults import describe_explanations, describe_link_explanations
 from fakedev.net.http.api import ApiResource, Missing, argument, as_http_error, missing, missing_node, numbered, page_of
 from fakedev.net.http.request import GuardedRequest
+from fakedev.net.http.resource import GuardedResource
 from fakedev.net.http.response import Response, json_response
 from fakedev.sim.charts import History
 from fakedev.sim.entities.roster import RosterNode
@@ -23,8 +22,6 @@ from fakedev.sim.fleet import Fleet
 
 class FleetHistory(ApiResource):
     """/api/v1/history: sums over the fleet."""
-
-    isLeaf = True
 
     def __init__(self, history: History) -> None:
         super().__init__()
@@ -40,8 +37,6 @@ class DeviceHistory(ApiResource):
 
     :param position: the device's place in arrays.
     """
-
-    isLeaf = True
 
     def __init__(self, history: History, position: int, name: str) -> None:
         super().__init__()
@@ -65,7 +60,7 @@ class Devices(ApiResource):
         self._fleet = fleet
         self._history = history
 
-    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
+    def find_child(self, path: bytes, request: GuardedRequest) -> GuardedResource | None:
         """The devices of a node, one of them below it."""
         if not path and not request.postpath:
             return self
@@ -100,7 +95,7 @@ class NodeDevices(ApiResource):
         self._history = history
         self._node = node
 
-    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
+    def find_child(self, path: bytes, request: GuardedRequest) -> GuardedResource | None:
         """The device of that index."""
         index = _number_below(path, len(self._node.devices))
         return self._missing(path) if index is None else DeviceItem(self._fleet, self._history, self._node, index)
@@ -119,12 +114,12 @@ class DeviceItem(ApiResource):
 
     def __init__(self, fleet: Fleet, history: History, node: RosterNode, index: int) -> None:
         super().__init__()
-        self.putChild(b"link", Links(fleet, node, index))
-        self.putChild(b"parts", Parts(fleet, node, index))
-        self.putChild(b"history", DeviceHistory(history, node.first + index, f"{node.name}/{index}"))
+        self.put_child("link", Links(fleet, node, index))
+        self.put_child("parts", Parts(fleet, node, index))
+        self.put_child("history", DeviceHistory(history, node.first + index, f"{node.name}/{index}"))
         self._of = fleet, node, index
 
-    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
+    def find_child(self, path: bytes, request: GuardedRequest) -> GuardedResource | None:
         """The part of that number."""
         fleet, node, index = self._of
         parts = fleet.roster.parts.of(node.first + index)
@@ -146,8 +141,6 @@ class DeviceItem(ApiResource):
 
 class Parts(ApiResource):
     """The parts of one device."""
-
-    isLeaf = True
 
     def __init__(self, fleet: Fleet, node: RosterNode, index: int) -> None:
         super().__init__()
@@ -180,7 +173,7 @@ class Links(ApiResource):
         super().__init__()
         self._of = fleet, node, index
 
-    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
+    def find_child(self, path: bytes, request: GuardedRequest) -> GuardedResource | None:
         """The link of that number."""
         fleet, node, index = self._of
         if not path and not request.postpath:

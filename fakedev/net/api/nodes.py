@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from twisted.web.resource import Resource
-
 from fakedev.net.fleet.describe import describe_node
 from fakedev.net.http.api import ApiResource, argument, counted, missing_node, page_of
 from fakedev.net.http.request import GuardedRequest
+from fakedev.net.http.resource import GuardedResource
 from fakedev.net.http.response import HttpError, Response, json_response
 from fakedev.net.web.page_cache import Pages
 from fakedev.sim.entities.roster import RosterNode
@@ -118,7 +117,7 @@ class Nodes(ApiResource):
         self._fleet = fleet
         self._pages = pages
 
-    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
+    def find_child(self, path: bytes, request: GuardedRequest) -> GuardedResource | None:
         """A node by name."""
         if not path and not request.postpath:
             return self
@@ -143,8 +142,6 @@ class Nodes(ApiResource):
 class NodeItem(ApiResource):
     """One node."""
 
-    isLeaf = True
-
     def __init__(self, fleet: Fleet, node: RosterNode, title: str) -> None:
         super().__init__()
         self._fleet = fleet
@@ -159,8 +156,6 @@ class NodeItem(ApiResource):
 
 class Identities(ApiResource):
     """The identities that the fleet shows, and what they lack."""
-
-    isLeaf = True
 
     def __init__(self, fleet: Fleet, pages: Pages) -> None:
         super().__init__()

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted.web.resource import Resource
-
 from fakedev.net.http.api import ApiResource, counted, missing, page_of
 from fakedev.net.http.request import GuardedRequest
+from fakedev.net.http.resource import GuardedResource
 from fakedev.net.http.response import Response, json_response
 from fakedev.net.queues.figures import QueueFigures
 from fakedev.net.queues.port import describe_queue
@@ -28,7 +27,7 @@ class Queues(ApiResource):
         super().__init__()
         self._figures = figures
 
-    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
+    def find_child(self, path: bytes, request: GuardedRequest) -> GuardedResource | None:
         """A queue by name."""
         if not path and not request.postpath:
             return self
@@ -48,8 +47,6 @@ class Queues(ApiResource):
 
 class QueueItem(ApiResource):
     """One queue."""
-
-    isLeaf = True
 
     def __init__(self, figures: QueueFigures, name: str) -> None:
         super().__init__()

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from twisted.web.resource import Resource
-
 from fakedev.net.http.api import ApiResource, counted, json_body, missing
 from fakedev.net.http.request import GuardedRequest
+from fakedev.net.http.resource import GuardedResource
 from fakedev.net.http.response import HttpError, Response, json_response
 from fakedev.net.tester.driver import PlanDriver
 from fakedev.net.tester.pages import shown_names
@@ -31,7 +30,7 @@ class LoadCollection(ApiResource):
         super().__init__()
         self._tester = tester
 
-    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
+    def find_child(self, path: bytes, request: GuardedRequest) -> GuardedResource | None:
         """One plan."""
         drivers = self._tester.drivers
         driver = drivers.get(path.decode("utf-8", "replace"))
@@ -102,7 +101,7 @@ class LoadPlan(ApiResource):
 
     def __init__(self, tester: LoadTester, driver: PlanDriver) -> None:
         super().__init__()
-        self.putChild(b"timeline", LoadTimeline(tester, driver.plan.name))
+        self.put_child("timeline", LoadTimeline(tester, driver.plan.name))
         self._tester = tester
         self._driver = driver
 
@@ -115,8 +114,6 @@ class LoadPlan(ApiResource):
 
 class LoadTimeline(ApiResource):
     """What happened when, for charts."""
-
-    isLeaf = True
 
     def __init__(self, tester: LoadTester, plan: str) -> None:
         super().__init__()

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from twisted.web.resource import Resource
-
 from fakedev.net.api.control import Clock, JournalApi
 from fakedev.net.api.devices import Devices, FleetHistory
 from fakedev.net.api.nodes import Identities, Nodes
@@ -18,7 +16,7 @@ from fakedev.net.api.workloads import FaultKinds, FaultsApi, Workloads
 from fakedev.net.fleet.faults import FaultHub
 from fakedev.net.http.api import ApiResource, Missing, counted, missing
 from fakedev.net.http.request import GuardedRequest
-from fakedev.net.http.resource import Folder
+from fakedev.net.http.resource import Folder, GuardedResource
 from fakedev.net.http.response import HttpError, Response
 from fakedev.net.web.live import CONTENT_TYPE, LiveView
 from fakedev.net.web.program import Program
@@ -26,8 +24,6 @@ from fakedev.net.web.program import Program
 
 class Stream(ApiResource):
     """Server-sent events: who there is, then a frame for each tick."""
-
-    isLeaf = True
 
     def __init__(self, live: LiveView) -> None:
         super().__init__()
@@ -52,7 +48,7 @@ _NO_PLANS: Final = "no load is put on queues: the configuration has no tester"
 class Version(ApiResource):
     """All that there is, by name."""
 
-    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
+    def find_child(self, path: bytes, request: GuardedRequest) -> GuardedResource | None:
         """What is not there."""
         return missing("resource", path, self._there)
 
@@ -84,5 +80,5 @@ def make_api(program: Program) -> Folder:
         "stream": Stream(program.live),
         "tester": Missing(_NO_PLANS, "tester") if program.tester is None else LoadCollection(program.tester),
     }.items():
-        version.putChild(name.encode(), resource)
+        version.put_child(name, resource)
     return Folder(errors_as_json=True, v1=version)

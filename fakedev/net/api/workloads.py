@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted.web.resource import Resource
-
 from fakedev.net.fleet.describe import describe_workloads
 from fakedev.net.fleet.faults import FaultHub, describe_fault
 from fakedev.net.fleet.workloads import WorkloadHub
 from fakedev.net.http.api import ApiResource, as_http_error, json_body, page_of
 from fakedev.net.http.request import GuardedRequest
+from fakedev.net.http.resource import GuardedResource
 from fakedev.net.http.response import HttpError, Response, json_response
 from fakedev.sim.faults.kinds import KINDS, FaultKind
 from fakedev.spec.errors import Refused
@@ -29,7 +28,7 @@ class Workloads(ApiResource):
         super().__init__()
         self._hub = hub
 
-    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
+    def find_child(self, path: bytes, request: GuardedRequest) -> GuardedResource | None:
         """A workload, by id or name."""
         if not path and not request.postpath:
             return self
@@ -57,8 +56,6 @@ class Workloads(ApiResource):
 
 class WorkloadItem(ApiResource):
     """One workload: look at it, stop it."""
-
-    isLeaf = True
 
     def __init__(self, hub: WorkloadHub, word: str) -> None:
         super().__init__()
@@ -90,7 +87,7 @@ class FaultsApi(ApiResource):
         super().__init__()
         self._hub = hub
 
-    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
+    def find_child(self, path: bytes, request: GuardedRequest) -> GuardedResource | None:
         """A fault, by id."""
         if not path and not request.postpath:
             return self
@@ -120,8 +117,6 @@ class FaultsApi(ApiResource):
 class FaultItem(ApiResource):
     """One fault: look at it, clear it."""
 
-    isLeaf = True
-
     def __init__(self, hub: FaultHub, fault_id: str) -> None:
         super().__init__()
         self._hub = hub
@@ -145,8 +140,6 @@ class FaultItem(ApiResource):
 
 class FaultKinds(ApiResource):
     """The kinds of faults, as doc/faults.md lists them."""
-
-    isLeaf = True
 
     def get(self, request: GuardedRequest) -> Response:
         """Each kind with what it takes."""

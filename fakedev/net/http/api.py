@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
 import orjson
-from twisted.web.resource import Resource
 
 from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.resource import GuardedResource
@@ -53,13 +52,9 @@ class ApiResource(GuardedResource):
     errors_as_json = True
     query: ClassVar[tuple[str, ...]] = ()
 
-    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
-        """What is found below when no child was put there: that there is none."""
-        return Missing(_nothing_at(request))
-
     def refusal(self, request: GuardedRequest) -> Response | None:
         """Also refused: a query with keys that nobody would look at."""
-        if self.isLeaf and request.postpath:
+        if request.postpath:
             return self.error(404, _nothing_at(request))
         refused = super().refusal(request)
         if refused is not None:
@@ -73,8 +68,6 @@ class Missing(ApiResource):
 
     :param where: the piece of the path at fault; empty for what could not be named either.
     """
-
-    isLeaf = True
 
     def __init__(self, text: str, where: str = "") -> None:
         super().__init__()

@@ -232,8 +232,6 @@ TITLE: Final = f"# fakedev {__version__}: work queues, with the series of the sc
 class QueueMetricsPage(GuardedResource):
     """/queues/metrics of the service, /metrics of ``fakedev-frontend``."""
 
-    isLeaf = True
-
     def __init__(self, figures: QueueFigures, statistics: PageStatistics) -> None:
         super().__init__()
         self._figures = figures

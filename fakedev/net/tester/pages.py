@@ -40,8 +40,6 @@ class LoadPage(GuardedResource, ABC):
     :param changes: whether GET may change something here, as on the port of the original.
     """
 
-    isLeaf = True
-
     def __init__(self, tester: LoadTester, changes: bool) -> None:
         super().__init__()
         self.tester = tester

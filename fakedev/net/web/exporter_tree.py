@@ -10,8 +10,6 @@ from html import escape
 from ipaddress import IPv4Address, IPv4Network
 from typing import Final
 
-from twisted.web.resource import Resource
-
 from fakedev.exposition.identity import Identity
 from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.resource import Folder, GuardedResource
@@ -60,7 +58,7 @@ class AddressedNodes(GuardedResource):
         self,
         pages: Pages,
         network: IPv4Network,
-        exporter: Callable[[CachedPage], Resource],
+        exporter: Callable[[CachedPage], GuardedResource],
         selection: Selection,
     ) -> None:
         super().__init__()
@@ -72,14 +70,14 @@ class AddressedNodes(GuardedResource):
         self._nodes = [roster.node(node.name) for node in (roster.whole or roster).nodes if selection.has(node)]
         self._selection = selection
 
-    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
+    def find_child(self, path: bytes, request: GuardedRequest) -> GuardedResource | None:
         """What the exporter of the node has there to which the connection was made; nothing at any other address."""
         place = int(IPv4Address(request.host.host)) - self._first
         node = self._nodes[place] if 0 <= place < len(self._nodes) else None
         if node is None:
-            return super().getChild(path, request)
+            return None
         page = self._pages.node_page(node, self._selection)
-        return self._exporter(page).getChildWithDefault(path, request)
+        return self._exporter(page).child(path, request)
 
 _PLAIN: Final = "text/plain; charset=utf-8"
 _HTML: Final = "text/html; charset=utf-8"
@@ -87,8 +85,6 @@ _HTML: Final = "text/html; charset=utf-8"
 
 class VendorHealth(GuardedResource):
     """/health as an exporter answers it: a word, or 503 with the reason."""
-
-    isLeaf = True
 
     def __init__(self, identity: Identity, health: Health) -> None:
         super().__init__()
@@ -105,8 +101,6 @@ class VendorHealth(GuardedResource):
 
 class Landing(GuardedResource):
     """/ of an exporter: its name, and the way to its metrics."""
-
-    isLeaf = True
 
     def __init__(self, identity: Identity) -> None:
         super().__init__()
@@ -129,7 +123,7 @@ def make_vendor_root(
     selection: Selection,
     *,
     per_node: IPv4Network | None = None,
-) -> Resource:
+) -> GuardedResource:
     """The tree of a vendor's exporter: /metrics; /health and / in its words, where all identities have the same.
 
     :param per_node: each node has one of its addresses, with its own exporter.
@@ -137,12 +131,12 @@ def make_vendor_root(
     identity = _common([selection.identity] if selection.identity else pages.identities.values())
     statistics = scrapes.page("/metrics")
 
-    def exporter(metrics: MetricsPage) -> Resource:
+    def exporter(metrics: MetricsPage) -> GuardedResource:
         if identity is None:
             return Folder(metrics=metrics, health=HealthPage(health))
         root = Folder(metrics=metrics, health=VendorHealth(identity, health) if identity.health else HealthPage(health))
         if identity.landing:
-            root.putChild(b"", Landing(identity))
+            root.put_child("", Landing(identity))
         return root
 
     if per_node is None:

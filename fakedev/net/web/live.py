@@ -175,7 +175,7 @@ class LiveView(Service):
         viewer = request.respond_endlessly(CONTENT_TYPE)
         if viewer is None:
             return
-        gone = request.notifyFinish()
+        gone = request.notify_finish()
         gone.addBoth(lambda _: self._remove(viewer))
         self._viewers[viewer] = -1
         viewer.send_more(self._outline().pieces)

@@ -22,8 +22,6 @@ _HTML: Final = "text/html; charset=utf-8"
 class MetricsPage(GuardedResource):
     """A page of metrics."""
 
-    isLeaf = True
-
     def __init__(self, page: CachedPage, statistics: PageStatistics, allow_head: bool = True) -> None:
         super().__init__()
         self._page = page

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 from twisted.internet.defer import Deferred
-from twisted.web.resource import Resource
 
 from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.resource import GuardedResource
@@ -21,8 +20,6 @@ Health = Callable[[], str | None]
 
 class HealthPage(GuardedResource):
     """/health and its aliases: 200, or 503 with the reason."""
-
-    isLeaf = True
 
     def __init__(self, health: Health) -> None:
         super().__init__()
@@ -53,8 +50,6 @@ class ReloadFailed(Exception):
 class Reload(GuardedResource):
     """/-/reload: POST reads the configuration again."""
 
-    isLeaf = True
-
     def __init__(self, ask: AskReload) -> None:
         super().__init__()
         self._ask = ask
@@ -72,7 +67,7 @@ class Reload(GuardedResource):
 class NotYet(GuardedResource):
     """All pages of an address that a reload has added, until its configuration is in use."""
 
-    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
+    def find_child(self, path: bytes, request: GuardedRequest) -> GuardedResource | None:
         """It is the same at every path."""
         return self
 

@@ -31,8 +31,6 @@ _SAFE: Final = (
 class StaticFile(GuardedResource):
     """A file that is asked for again only when it has changed."""
 
-    isLeaf = True
-
     def __init__(self, content: bytes, content_type: str) -> None:
         super().__init__()
         self._tag = f'W/"{hashlib.sha256(content).hexdigest()[:20]}"'

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from html import escape
 
-from twisted.web.resource import Resource
-
 from fakedev import __version__
 from fakedev.exposition.discovery import chosen_nodes, targets_of
 from fakedev.net.api.tree import make_api
@@ -37,19 +35,17 @@ class NodePages(GuardedResource):
         self._statistics = statistics
         self._selection = selection
 
-    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
+    def find_child(self, path: bytes, request: GuardedRequest) -> GuardedResource | None:
         """A node by name."""
         node = self._pages.fleet.roster.node(path.decode("utf-8", "replace"))
         if node is None or not self._selection.has(node):
-            return super().getChild(path, request)
+            return None
         page = self._pages.node_page(node, self._selection)
         return Folder(metrics=MetricsPage(page, self._statistics))
 
 
 class Discovery(GuardedResource):
     """/sd: HTTP service discovery, a target per node."""
-
-    isLeaf = True
 
     def __init__(self, fleet: Fleet, pool: str | None) -> None:
         super().__init__()
@@ -79,13 +75,11 @@ class Start(Folder):
 
     def __init__(self, page: GuardedResource) -> None:
         super().__init__()
-        self.putChild(b"", page)
+        self.put_child("", page)
 
 
 class Links(GuardedResource):
     """The page at / of an address where nothing can be changed: what is where."""
-
-    isLeaf = True
 
     def __init__(self, fleet: Fleet, has_queues: bool) -> None:
         super().__init__()
@@ -108,7 +102,7 @@ class Links(GuardedResource):
         return Response(200, self._html, "text/html; charset=utf-8")
 
 
-def make_root(program: Program, selection: Selection, *, is_full: bool = True) -> Resource:
+def make_root(program: Program, selection: Selection, *, is_full: bool = True) -> GuardedResource:
     """The tree of one address.
 
     :param selection: what /metrics and the nodes' pages show there.
@@ -116,46 +110,46 @@ def make_root(program: Program, selection: Selection, *, is_full: bool = True) -
     """
     pages, scrapes, queues = program.pages, program.scrapes, program.queues
     root = Start(program.files.start() if is_full else Links(program.fleet, queues is not None))
-    root.putChild(b"metrics", HostMetricsPage(pages, scrapes.page("/metrics"), selection))
-    root.putChild(b"nodes", NodePages(pages, scrapes.page("/nodes/NODE/metrics"), selection))
-    root.putChild(b"sd", Discovery(program.fleet, selection.pool))
-    for name in (b"health", b"healthz", b"livez"):
-        root.putChild(name, HealthPage(program.health))
-    root.putChild(b"readyz", HealthPage(program.ready))
+    root.put_child("metrics", HostMetricsPage(pages, scrapes.page("/metrics"), selection))
+    root.put_child("nodes", NodePages(pages, scrapes.page("/nodes/NODE/metrics"), selection))
+    root.put_child("sd", Discovery(program.fleet, selection.pool))
+    for name in ("health", "healthz", "livez"):
+        root.put_child(name, HealthPage(program.health))
+    root.put_child("readyz", HealthPage(program.ready))
     ours = Folder(healthy=HealthPage(program.health), ready=HealthPage(program.ready))
-    root.putChild(b"-", ours)
+    root.put_child("-", ours)
     if queues is not None:
-        root.putChild(b"queues", Folder(metrics=QueueMetricsPage(queues, scrapes.page("/queues/metrics"))))
+        root.put_child("queues", Folder(metrics=QueueMetricsPage(queues, scrapes.page("/queues/metrics"))))
     if is_full:
-        ours.putChild(b"metrics", OwnMetricsResource(program.own_metrics))
-        ours.putChild(b"reload", Reload(program.reload))
+        ours.put_child("metrics", OwnMetricsResource(program.own_metrics))
+        ours.put_child("reload", Reload(program.reload))
         workloads = MetricsPage(pages.workload_page(), scrapes.page("/workloads/metrics"))
-        root.putChild(b"workloads", Folder(metrics=workloads))
-        root.putChild(b"api", make_api(program))
-        root.putChild(b"page", program.files.folder())
+        root.put_child("workloads", Folder(metrics=workloads))
+        root.put_child("api", make_api(program))
+        root.put_child("page", program.files.folder())
         if program.tester is not None:
-            root.putChild(b"tester", make_tester_folder(program.tester))
+            root.put_child("tester", make_tester_folder(program.tester))
     return root
 
 
-def add_page(root: Resource, path: str, page: CachedPage, scrapes: ScrapeStatistics) -> None:
+def add_page(root: GuardedResource, path: str, page: CachedPage, scrapes: ScrapeStatistics) -> None:
     """A page at a path of somebody's own.
 
     :param path: begins with a slash; no other page is there or below it.
     """
-    *folders, name = path.encode().strip(b"/").split(b"/")
+    *folders, name = path.strip("/").split("/")
     for folder in folders:
-        if folder not in root.children:
-            root.putChild(folder, Folder())
-        root = root.children[folder]
-    root.putChild(name, MetricsPage(page, scrapes.page(path)))
+        if folder.encode() not in root.children:
+            root.put_child(folder, Folder())
+        root = root.children[folder.encode()]
+    root.put_child(name, MetricsPage(page, scrapes.page(path)))
 
 
-def make_exporter_root(pages: Pages, scrapes: ScrapeStatistics) -> Resource:
+def make_exporter_root(pages: Pages, scrapes: ScrapeStatistics) -> GuardedResource:
     """The tree of ``fakedev-exporter``: /metrics by GET, and nothing else, as the original's."""
     return Folder(metrics=MetricsPage(pages.fleet_page(), scrapes.page("/metrics"), allow_head=False))
 
 
-def make_frontend_root(queues: QueueFigures, scrapes: ScrapeStatistics) -> Resource:
+def make_frontend_root(queues: QueueFigures, scrapes: ScrapeStatistics) -> GuardedResource:
     """The tree of ``fakedev-frontend``: /metrics and nothing else, as the original's."""
     return Folder(metrics=QueueMetricsPage(queues, scrapes.page("/metrics")))

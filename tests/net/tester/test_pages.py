@@ -11,7 +11,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev.net.api.tester import LoadCollection
-from fakedev.net.http.head import DROP_IN_LIMITS
+from fakedev.net.http.limits import DROP_IN_LIMITS
 from fakedev.net.http.resource import Folder
 from fakedev.net.http.site import GuardedSite
 from fakedev.net.tester.driver import Asker
@@ -43,7 +43,7 @@ class PageCase(SynchronousTestCase):
         self.tester.startService()
         self.own = GuardedSite(self.root(), self.clock, limits=DROP_IN_LIMITS)
         metrics = OwnMetrics({"tester": LoadMetrics(self.tester), "queries": QueryMetrics(self.own.codes)})
-        self.own.resource.putChild(b"-", Folder(metrics=OwnMetricsResource(metrics)))
+        self.own.resource.put_child("-", Folder(metrics=OwnMetricsResource(metrics)))
         api = Folder(errors_as_json=True, tester=LoadCollection(self.tester))
         service = Folder(tester=make_tester_folder(self.tester), api=Folder(errors_as_json=True, v1=api))
         self.service = GuardedSite(service, self.clock)
