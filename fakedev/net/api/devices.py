@@ -1,7 +1,4 @@
-"""/api/v1/devices: every device with all its quantities.
-
-The last ticks of a device, and of the whole fleet, for charts.
-"""
+"""/api/v1/devices and /api/v1/history: devices with their parts and links, and the last ticks for charts."""
 
 from __future__ import annotations
 
@@ -10,14 +7,24 @@ import re
 from fakedev.net.api.nodes import describe_links
 from fakedev.net.fleet.describe import describe_device, describe_part, describe_parts, describe_state
 from fakedev.net.fleet.faults import describe_explanations, describe_link_explanations
-from fakedev.net.http.api import ApiResource, Missing, argument, as_http_error, missing, missing_node, numbered, page_of
+from fakedev.net.http.api import (
+    ApiCollection,
+    ApiResource,
+    Missing,
+    argument,
+    as_http_error,
+    missing,
+    missing_node,
+    numbered,
+    page_of,
+)
 from fakedev.net.http.request import GuardedRequest
-from fakedev.net.http.resource import GuardedResource
 from fakedev.net.http.response import Response, json_response
 from fakedev.sim.charts import History
 from fakedev.sim.entities.roster import RosterNode
 from fakedev.sim.entities.selectors import no_node
 from fakedev.sim.fleet import Fleet
+from fakedev.spec.web_paths import DEVICES
 
 
 class FleetHistory(ApiResource):
@@ -28,14 +35,14 @@ class FleetHistory(ApiResource):
         self._history = history
 
     def get(self, request: GuardedRequest) -> Response:
-        """Mean usage, power of all, highest temperature of each of the last ticks."""
+        """Mean usage, total power and highest temperature in each of the last ticks."""
         return json_response({**self._history.times(), "quantities": self._history.of_fleet()})
 
 
 class DeviceHistory(ApiResource):
     """/api/v1/devices/NODE/INDEX/history.
 
-    :param position: the device's place in arrays.
+    :param position: the index of the device in arrays.
     """
 
     def __init__(self, history: History, position: int, name: str) -> None:
@@ -45,26 +52,23 @@ class DeviceHistory(ApiResource):
         self._name = name
 
     def get(self, request: GuardedRequest) -> Response:
-        """What the device showed in each of the last ticks."""
+        """The quantities of the device in each of the last ticks."""
         times, quantities = self._history.times(), self._history.of_device(self._position)
         return json_response({"device": self._name, **times, "quantities": quantities})
 
 
-class Devices(ApiResource):
+class Devices(ApiCollection):
     """The devices with all their quantities; ``node``, ``limit`` and ``offset`` choose some."""
 
-    query = ("node", "limit", "offset")
+    query = DEVICES.query
 
     def __init__(self, fleet: Fleet, history: History) -> None:
         super().__init__()
         self._fleet = fleet
         self._history = history
 
-    def find_child(self, path: bytes, request: GuardedRequest) -> GuardedResource | None:
-        """The devices of a node, one of them below it."""
-        if not path and not request.postpath:
-            return self
-        name = path.decode("utf-8", "replace")
+    def item(self, name: str) -> ApiResource:
+        """The devices of a node, each below it."""
         node = self._fleet.roster.node(name)
         return missing_node(self._fleet.roster, name) if node is None else NodeDevices(self._fleet, self._history, node)
 
@@ -95,18 +99,18 @@ class NodeDevices(ApiResource):
         self._history = history
         self._node = node
 
-    def find_child(self, path: bytes, request: GuardedRequest) -> GuardedResource | None:
+    def find_child(self, name: bytes, request: GuardedRequest) -> ApiResource:
         """The device of that index."""
-        index = _number_below(path, len(self._node.devices))
-        return self._missing(path) if index is None else DeviceItem(self._fleet, self._history, self._node, index)
+        index = _number_below(name, len(self._node.devices))
+        return self._missing(name) if index is None else DeviceItem(self._fleet, self._history, self._node, index)
 
     def refusal(self, request: GuardedRequest) -> Response:
-        """Nothing is here by itself."""
+        """The node without an index is no device."""
         return self._missing(b"").refusal(request)
 
-    def _missing(self, path: bytes) -> Missing:
-        name = self._node.name
-        return missing("device", name.encode() + b"/" + path, numbered(name, len(self._node.devices), "it has none"))
+    def _missing(self, index: bytes) -> Missing:
+        node = self._node.name
+        return missing("device", node.encode() + b"/" + index, numbered(node, len(self._node.devices), "it has none"))
 
 
 class DeviceItem(ApiResource):
@@ -114,24 +118,24 @@ class DeviceItem(ApiResource):
 
     def __init__(self, fleet: Fleet, history: History, node: RosterNode, index: int) -> None:
         super().__init__()
-        self.put_child("link", Links(fleet, node, index))
+        self.put_child("link", DeviceLinks(fleet, node, index))
         self.put_child("parts", Parts(fleet, node, index))
         self.put_child("history", DeviceHistory(history, node.first + index, f"{node.name}/{index}"))
         self._of = fleet, node, index
 
-    def find_child(self, path: bytes, request: GuardedRequest) -> GuardedResource | None:
+    def find_child(self, name: bytes, request: GuardedRequest) -> ApiResource:
         """The part of that number."""
         fleet, node, index = self._of
         parts = fleet.roster.parts.of(node.first + index)
-        number = _number_below(path, len(parts))
+        number = _number_below(name, len(parts))
         if number is not None:
             return PartItem(fleet, node, parts[number])
-        name = f"{node.name}/{index}"
-        there = f"{numbered(name, len(parts), f'{name} is not divided')}; also there are history, link and parts"
-        return missing("part", name.encode() + b"/" + path, there)
+        device = f"{node.name}/{index}"
+        there = f"{numbered(device, len(parts), f'{device} is not divided')}; also there are history, link and parts"
+        return missing("part", device.encode() + b"/" + name, there)
 
     def get(self, request: GuardedRequest) -> Response:
-        """The device with all its quantities, and why the most important are what they are."""
+        """The device with all its quantities, and the reasons for the most important."""
         fleet, node, index = self._of
         explained = describe_explanations(fleet, node.first + index)["explanations"]
         device = describe_device(fleet, node, index, fleet.facts(node)[index])
@@ -147,7 +151,7 @@ class Parts(ApiResource):
         self._of = fleet, node, index
 
     def get(self, request: GuardedRequest) -> Response:
-        """Each with its names, what is the matter with it, its work, and the most important of its quantities."""
+        """Each with its names, health, workloads, and the most important of its quantities."""
         return json_response({"tick": self._of[0].state.tick, "parts": describe_parts(*self._of)})
 
 
@@ -159,31 +163,29 @@ class PartItem(ApiResource):
         self._of = fleet, node, unit
 
     def get(self, request: GuardedRequest) -> Response:
-        """The part with all its quantities, and why the most important are what they are."""
+        """The part with all its quantities, and the reasons for the most important."""
         fleet, node, unit = self._of
         explained = describe_explanations(fleet, unit)["explanations"]
         facts = dict(fleet.part_facts(node))[unit]
         return json_response({**describe_part(fleet, unit, facts), "explained": explained})
 
 
-class Links(ApiResource):
+class DeviceLinks(ApiCollection):
     """The links of one device."""
 
     def __init__(self, fleet: Fleet, node: RosterNode, index: int) -> None:
         super().__init__()
         self._of = fleet, node, index
 
-    def find_child(self, path: bytes, request: GuardedRequest) -> GuardedResource | None:
+    def item(self, name: str) -> ApiResource:
         """The link of that number."""
         fleet, node, index = self._of
-        if not path and not request.postpath:
-            return self
         count = len(fleet.roster.links.of(node.first + index))
-        number = _number_below(path, count)
+        number = _number_below(name.encode(), count)
         if number is not None:
             return LinkItem(fleet, node, index, number)
-        name = f"{node.name}/{index}"
-        return missing("link", f"{name}/link/".encode() + path, numbered(name, count, f"{name} has none"))
+        device = f"{node.name}/{index}"
+        return missing("link", f"{device}/link/{name}", numbered(device, count, f"{device} has none"))
 
     def get(self, request: GuardedRequest) -> Response:
         """Each with its other end, state, traffic and errors."""
@@ -199,12 +201,12 @@ class LinkItem(ApiResource):
         self._number = number
 
     def get(self, request: GuardedRequest) -> Response:
-        """The link with what it shows, and why."""
+        """The link with its quantities, and their reasons."""
         fleet, node, index = self._of
         explained = describe_link_explanations(fleet, node.first + index, self._number)["explanations"]
         return json_response({**describe_links(fleet, node, index)[self._number], "explained": explained})
 
 
-def _number_below(path: bytes, count: int) -> int | None:
-    """The number that a piece of a path is; None for what is none, and for those from ``count`` on."""
-    return int(path) if re.fullmatch(rb"[0-9]{1,6}", path) and int(path) < count else None
+def _number_below(name: bytes, count: int) -> int | None:
+    """The number in a part of a path; None when it is no number, or not below ``count``."""
+    return int(name) if re.fullmatch(rb"[0-9]{1,6}", name) and int(name) < count else None

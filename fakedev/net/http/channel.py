@@ -56,7 +56,7 @@ class GuardedChannel(TwistedProtocol):
 
     def __init__(self, site: ChannelSite) -> None:
         self.persistent = True
-        self._site = site
+        self.site = site
         self._limits = site.limits
         self._state = _State.HEAD
         self._request: GuardedRequest | None = None
@@ -73,11 +73,11 @@ class GuardedChannel(TwistedProtocol):
         self._connection = connection = cast(Connection, self.transport)
         self._incoming = Incoming(connection, self._deadlines, self._limits)
         self._outgoing = Outgoing(
-            connection, self._site.held, self._deadlines, self._limits.stall_seconds, self._output_taken,
+            connection, self.site.held, self._deadlines, self._limits.stall_seconds, self._output_taken,
             self._output_is_late,
         )  # fmt: skip
-        self._site.channels.add(self)
-        if len(self._site.channels) > self._limits.max_connections:
+        self.site.channels.add(self)
+        if len(self.site.channels) > self._limits.max_connections:
             self._refuse(503, "too many connections")
         else:
             self._deadlines.input_in(self._limits.idle_seconds)
@@ -108,7 +108,7 @@ class GuardedChannel(TwistedProtocol):
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """The connection is closed."""
-        self._site.channels.discard(self)
+        self.site.channels.discard(self)
         self._outgoing.forget()
         self._state = _State.CLOSING
         self._incoming.forget()
@@ -198,7 +198,7 @@ class GuardedChannel(TwistedProtocol):
         head = self._incoming.take_head()
         if head is None:
             return False
-        self._request = request = GuardedRequest(self, self._site, self._connection, head)
+        self._request = request = GuardedRequest(self, self.site, self._connection, head)
         self.persistent = not head.close
         if not head.has_body:
             self._state = _State.BUSY
@@ -237,7 +237,7 @@ class GuardedChannel(TwistedProtocol):
         if self._request is not None:
             self._refuse_request(self._request, self._request.error(status, reason))
             return
-        self._connection.writeSequence(self._site.refusal(status, reason))
+        self._connection.writeSequence(self.site.refusal(status, reason))
         self._close(True)
 
     def _refuse_request(self, request: GuardedRequest, response: Response) -> None:

@@ -147,7 +147,7 @@ class GuardedRequest:
                 compressed.addCallback(lambda done: self._send(response, done, True))
                 compressed.addErrback(self._cannot_send)
         except Exception:
-            self._cannot_send(Failure())
+            self._cannot_send()
 
     def respond_endlessly(self, content_type: str) -> Outgoing | None:
         """Begin an answer without end, never compressed.
@@ -178,7 +178,7 @@ class GuardedRequest:
         try:
             resource = self._locate()
         except Exception:
-            return self._internal_error(Failure())
+            return self._internal_error()
         return resource.refusal(self)
 
     def received(self, body: bytes) -> None:
@@ -187,7 +187,7 @@ class GuardedRequest:
         try:
             self._locate().handle(self)
         except Exception:
-            self._cannot_send(Failure())
+            self._cannot_send()
 
     def error(self, status: int, message: str) -> Response:
         """An error in the form that the resource uses; as text when no resource is known."""
@@ -241,15 +241,18 @@ class GuardedRequest:
         self._has_begun = True
         channel.send(head, () if without_body else body.pieces)
 
-    def _cannot_send(self, failure: Failure) -> None:
-        """Answer with 500 or, when an answer has begun, end the connection: the peer must see that it is not whole."""
+    def _cannot_send(self, failure: Failure | None = None) -> None:
+        """Answer with 500 or, when an answer has begun, close the connection: the peer must see that it is not whole.
+
+        :param failure: the reason; None: the exception being handled.
+        """
         response = self._internal_error(failure)
         if not self._has_begun:
             self._send(response, response.body, False)
         elif self._channel is not None:
             self._channel.abort()
 
-    def _internal_error(self, failure: Failure) -> Response:
+    def _internal_error(self, failure: Failure | None = None) -> Response:
         self.log.failure("A request could not be answered", failure)
         return self.error(500, "internal error")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, ClassVar
 
 from twisted.internet.defer import Deferred, fail
@@ -66,8 +66,8 @@ class GuardedResource:
         answer: object
         try:
             answer = self.refusal(request) or self._answer(request)
-        except Exception:
-            answer = self._failed(Failure())
+        except Exception as error:
+            answer = self._failed(error)
         if type(answer) is Response:
             request.respond(answer)
         else:
@@ -122,12 +122,15 @@ class GuardedResource:
             later = answer
         else:
             later = fail(TypeError(f"a resource answered with {type(answer).__name__}, not with a Response"))
-        later.addErrback(self._failed)
+        later.addErrback(self._failed_later)
         later.addCallback(request.respond)
 
-    def _failed(self, failure: Failure) -> Response:
-        if isinstance(failure.value, HttpError):
-            return error_response(failure.value, self.errors_as_json)
+    def _failed_later(self, failure: Failure) -> Response:
+        return self._failed(failure.value, failure)
+
+    def _failed(self, error: BaseException | None, failure: Failure | None = None) -> Response:
+        if isinstance(error, HttpError):
+            return error_response(error, self.errors_as_json)
         self.log.failure("A web resource failed", failure)
         return self.error(500, "internal error")
 
@@ -140,3 +143,19 @@ class Folder(GuardedResource):
         self.errors_as_json = errors_as_json
         for name, child in children.items():
             self.put_child(name, child)
+
+
+def make_tree(resources: Mapping[str, GuardedResource], root: GuardedResource | None = None) -> GuardedResource:
+    """Put resources at their paths, with folders on the way.
+
+    :param resources: by paths that begin with a slash; of two paths, the longer after the shorter.
+    :param root: the root of the tree; a new folder when None.
+    """
+    root = root or Folder()
+    for path, resource in resources.items():
+        *folders, name = path[1:].split("/")
+        parent = root
+        for folder in folders:
+            parent = parent.children.setdefault(folder.encode(), Folder())
+        parent.put_child(name, resource)
+    return root

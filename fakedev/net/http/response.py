@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from email.utils import formatdate
 from typing import Final
 from zlib import DEFLATED, MAX_WBITS
 
@@ -10,10 +11,10 @@ import orjson
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure
-from twisted.web.http import RESPONSES, datetimeToString
+from twisted.web.http import RESPONSES
 
 try:
-    from isal.isal_zlib import compressobj
+    from isal.isal_zlib import compressobj  # type: ignore[import-not-found, unused-ignore]
 except ImportError:
     from zlib import compressobj
 
@@ -193,7 +194,7 @@ class CommonHeaders:
         if second != self._second:
             self._second = second
             server = f"fakedev/{__version__} (simulated)".encode()
-            self._lines = b"Server: %b\r\nDate: %b\r\n" % (server, datetimeToString(second))
+            self._lines = b"Server: %b\r\nDate: %b\r\n" % (server, formatdate(second, usegmt=True).encode())
         return self._lines
 
 

@@ -41,7 +41,7 @@ class ChunkedUpload:
         self._received = 0
         self._parts: list[bytes] = []
         self._buffer = b""
-        self._missing = 0  # of the chunk being read, with the CR LF after it
+        self._missing = 0  # bytes of the current chunk, with the CR LF after it
         self._in_trailer = False
         self._trailer = 0
 

@@ -1,7 +1,4 @@
-"""Our own metrics page, /-/metrics: what this program does, apart from what it simulates.
-
-The groups of our own metrics: each reads plain numbers that its subject keeps, and yields metric families.
-"""
+"""The metrics of fakedev itself, /-/metrics, in groups: each reads plain numbers and yields metric families."""
 
 from __future__ import annotations
 
@@ -42,7 +39,7 @@ class TickerStatistics(Protocol):
     :ivar missed: ticks dropped because the clock was too far behind.
     :ivar failures: ticks that raised.
     :ivar lag_seconds: how late the last tick began.
-    :ivar durations: how long ticks took; its bounds should be TICK_BUCKETS.
+    :ivar durations: how long ticks took, by TICK_BUCKETS.
     """
 
     ticks: int
@@ -54,11 +51,11 @@ class TickerStatistics(Protocol):
 
 @dataclass
 class ReloadStatistics:
-    """How the configuration was loaded last.
+    """The last load of the configuration.
 
-    :ivar succeeded_at: seconds since the Unix epoch.
-    :ivar sha256: of the text of the configuration's file that is in use, in hexadecimal digits.
-    :ivar good, failed: how many reloads were.
+    :ivar succeeded_at: the time of the last successful load, in seconds since the Unix epoch.
+    :ivar sha256: the SHA-256 of the file in use, in hexadecimal digits.
+    :ivar good, failed: the numbers of reloads.
     """
 
     successful: bool = True
@@ -69,7 +66,7 @@ class ReloadStatistics:
 
 
 class BuildMetrics:
-    """Which program this is."""
+    """The version of fakedev."""
 
     def __init__(self, version: str) -> None:
         self._version = version
@@ -84,7 +81,7 @@ class BuildMetrics:
 class TickMetrics:
     """The simulated clock.
 
-    :param tick: the number of the tick that is shown now.
+    :param tick: returns the number of the tick that pages show.
     """
 
     def __init__(self, ticker: TickerStatistics, tick: Callable[[], int]) -> None:
@@ -134,8 +131,8 @@ class ScrapeMetrics:
 class WorkloadMetrics:
     """Workloads and their connections.
 
-    :param by_state: how many workloads are in each state.
-    :param connections: how many connections the workload ports have.
+    :param by_state: returns the numbers of workloads by state.
+    :param connections: returns the number of connections of the workload ports.
     """
 
     def __init__(self, by_state: Callable[[], Mapping[str, int]], connections: Callable[[], int]) -> None:
@@ -154,9 +151,9 @@ class WorkloadMetrics:
 
 
 class FaultMetrics:
-    """Faults that were injected and are not over.
+    """Faults that wait or last.
 
-    :param by_kind: how many there are of each kind.
+    :param by_kind: returns the numbers of faults by kind.
     """
 
     def __init__(self, by_kind: Callable[[], Mapping[str, int]]) -> None:
@@ -203,17 +200,17 @@ def _add_histogram(family: HistogramMetricFamily, labels: list[str], durations: 
     sofar = 0
     for bound, count in zip((*durations.bounds, float("inf")), durations.counts, strict=True):
         sofar += count
-        buckets.append((floatToGoString(bound), sofar))
+        buckets.append((floatToGoString(bound), sofar))  # type: ignore[no-untyped-call, unused-ignore]
     family.add_metric(labels, buckets, durations.total)
 
 
 class OwnMetrics:
     """The metrics of one application object.
 
-    Build, process and Python are always there. A group that fails is left out, logged once, and reported as
-    ``fakedev_collector_success 0``; the rest of the page stays.
+    The groups build, process and python always exist. A group that fails is missing from the page, logged once, and
+    reported as ``fakedev_collector_success 0``; the rest of the page stays.
 
-    :param groups: by the name under which each is reported.
+    :param groups: by name.
     """
 
     def __init__(self, groups: Mapping[str, Group] | None = None, clock: Callable[[], float] = perf_counter) -> None:
@@ -231,7 +228,7 @@ class OwnMetrics:
         self._groups.groups[name] = group
 
     def render(self, accept: bytes | None) -> tuple[str, bytes]:
-        """Content-Type and text of the page, in the format that the Accept header asks for."""
+        """Content-Type and text of the page, in the format of the Accept header."""
         exposition = choose_exposition(accept)
         generate = generate_openmetrics if exposition.openmetrics else generate_latest
         return exposition.content_type, generate(self._registry)
@@ -251,7 +248,7 @@ class OwnMetricsResource(GuardedResource):
 
 
 class _Groups(Collector):
-    """All groups as one collector, so that one that fails costs only itself."""
+    """All groups as one collector, in which a failure of one group costs only that group."""
 
     log = Logger()
 
@@ -261,7 +258,7 @@ class _Groups(Collector):
         self._failing: set[str] = set()
 
     def collect(self) -> Iterable[Metric]:
-        """The families of all groups, and how each group fared."""
+        """The families of all groups, and the success and duration of each group."""
         success = GaugeMetricFamily("fakedev_collector_success", "Whether the group is here.", labels=["group"])
         duration = GaugeMetricFamily("fakedev_collector_duration_seconds", "How long it took.", labels=["group"])
         for name, group in self.groups.items():
@@ -277,7 +274,7 @@ class _Groups(Collector):
             families = list(group.collect())
             for family in families:
                 for sample in family.samples:
-                    float(sample.value)  # what cannot be printed must fail here, where it costs one group only
+                    float(sample.value)  # a value that cannot be printed must fail here, where it costs one group only
         except Exception:
             if name not in self._failing:
                 self._failing.add(name)

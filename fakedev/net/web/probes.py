@@ -1,7 +1,4 @@
-"""/health and its aliases: whether the service is well.
-
-Pages around a reload: /-/reload, and what an address answers that listens before its configuration is in use.
-"""
+"""Pages for supervisors: /health and its aliases, /-/reload, and 503 at addresses that a reload has just added."""
 
 from __future__ import annotations
 
@@ -14,8 +11,10 @@ from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.resource import GuardedResource
 from fakedev.net.http.response import HttpError, Response, json_response
 
-#: Why the service is not well; None when it is.
+#: The reason why the service is not healthy; None when it is.
 Health = Callable[[], str | None]
+#: Reads the configuration again; fires with values to report, or fails with ReloadFailed.
+AskReload = Callable[[], Deferred[dict[str, Any]]]
 
 
 class HealthPage(GuardedResource):
@@ -26,20 +25,16 @@ class HealthPage(GuardedResource):
         self._health = health
 
     def get(self, request: GuardedRequest) -> Response:
-        """How the service is."""
+        """The health of the service."""
         reason = self._health()
         if reason is None:
             return json_response({"status": "healthy"})
         return json_response({"status": "unhealthy", "reason": reason}, 503)
 
-#: Reads the configuration again; fires with what to tell, or fails with ReloadFailed.
-AskReload = Callable[[], Deferred[dict[str, Any]]]
-
-
 class ReloadFailed(Exception):
-    """The configuration stays as it was; the text says why, a line for each reason.
+    """The old configuration stays in use; the text has a line for each reason.
 
-    :ivar is_ours: the configuration may be good: it cannot be taken now.
+    :ivar is_ours: the new configuration may be valid, but fakedev cannot use it now.
     """
 
     def __init__(self, text: str, is_ours: bool = False) -> None:
@@ -55,7 +50,7 @@ class Reload(GuardedResource):
         self._ask = ask
 
     async def post(self, request: GuardedRequest, body: bytes) -> Response:
-        """200 when the configuration is in use; 400 with the reasons when it cannot be, and the old one stays."""
+        """200 when the new configuration is in use; 400 with the reasons when the old one stays."""
         if body:
             raise HttpError(400, "no body belongs here: the configuration is read from where it was read at the start")
         try:
@@ -65,10 +60,10 @@ class Reload(GuardedResource):
 
 
 class NotYet(GuardedResource):
-    """All pages of an address that a reload has added, until its configuration is in use."""
+    """All paths of an address that a reload has added, until its configuration is in use."""
 
     def find_child(self, path: bytes, request: GuardedRequest) -> GuardedResource | None:
-        """It is the same at every path."""
+        """The same at every path."""
         return self
 
     def get(self, request: GuardedRequest) -> Response:
