@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 _PAGE: Final = ("limit", "offset")
@@ -28,9 +29,12 @@ class WebPath:
     is_linked: bool = False
 
     def at(self, **names: object) -> str:
-        """The path with names in place of the parts in capitals; no part with a slash."""
-        parts = (str(names[part]) if part.isupper() else part for part in self.template.split("/"))
-        return "/".join(parts)
+        """The path with names, without slashes, in place of the parts in capitals."""
+        return self._format.format(**names)
+
+    @cached_property
+    def _format(self) -> str:
+        return "/".join(f"{{{part}}}" if part.isupper() else part for part in self.template.split("/"))
 
     @property
     def fixed(self) -> str:
