@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from functools import partial
+from typing import Any
 
 from fakedev.net.api.nodes import describe_links
 from fakedev.net.fleet.describe import describe_device, describe_part, describe_parts, describe_state
 from fakedev.net.fleet.faults import describe_explanations, describe_link_explanations
 from fakedev.net.http.api import (
     ApiCollection,
+    ApiPage,
     ApiResource,
     Missing,
     argument,
@@ -25,36 +28,6 @@ from fakedev.sim.entities.roster import RosterNode
 from fakedev.sim.entities.selectors import no_node
 from fakedev.sim.fleet import Fleet
 from fakedev.spec.web_paths import DEVICES
-
-
-class FleetHistory(ApiResource):
-    """/api/v1/history: sums over the fleet."""
-
-    def __init__(self, history: History) -> None:
-        super().__init__()
-        self._history = history
-
-    def get(self, request: GuardedRequest) -> Response:
-        """Mean usage, total power and highest temperature in each of the last ticks."""
-        return json_response({**self._history.times(), "quantities": self._history.of_fleet()})
-
-
-class DeviceHistory(ApiResource):
-    """/api/v1/devices/NODE/INDEX/history.
-
-    :param position: the index of the device in arrays.
-    """
-
-    def __init__(self, history: History, position: int, name: str) -> None:
-        super().__init__()
-        self._history = history
-        self._position = position
-        self._name = name
-
-    def get(self, request: GuardedRequest) -> Response:
-        """The quantities of the device in each of the last ticks."""
-        times, quantities = self._history.times(), self._history.of_device(self._position)
-        return json_response({"device": self._name, **times, "quantities": quantities})
 
 
 class Devices(ApiCollection):
@@ -119,8 +92,9 @@ class DeviceItem(ApiResource):
     def __init__(self, fleet: Fleet, history: History, node: RosterNode, index: int) -> None:
         super().__init__()
         self.put_child("link", DeviceLinks(fleet, node, index))
-        self.put_child("parts", Parts(fleet, node, index))
-        self.put_child("history", DeviceHistory(history, node.first + index, f"{node.name}/{index}"))
+        self.put_child("parts", ApiPage(partial(_parts, fleet, node, index)))
+        past = partial(_device_history, history, node.first + index, f"{node.name}/{index}")
+        self.put_child("history", ApiPage(past))
         self._of = fleet, node, index
 
     def find_child(self, name: bytes, request: GuardedRequest) -> ApiResource:
@@ -129,7 +103,7 @@ class DeviceItem(ApiResource):
         parts = fleet.roster.parts.of(node.first + index)
         number = _number_below(name, len(parts))
         if number is not None:
-            return PartItem(fleet, node, parts[number])
+            return ApiPage(partial(_part, fleet, node, parts[number]))
         device = f"{node.name}/{index}"
         there = f"{numbered(device, len(parts), f'{device} is not divided')}; also there are history, link and parts"
         return missing("part", device.encode() + b"/" + name, there)
@@ -141,33 +115,6 @@ class DeviceItem(ApiResource):
         device = describe_device(fleet, node, index, fleet.facts(node)[index])
         state, links = describe_state(fleet, node.first + index), describe_links(fleet, node, index)
         return json_response({**device, **state, "links": links, "explained": explained})
-
-
-class Parts(ApiResource):
-    """The parts of one device."""
-
-    def __init__(self, fleet: Fleet, node: RosterNode, index: int) -> None:
-        super().__init__()
-        self._of = fleet, node, index
-
-    def get(self, request: GuardedRequest) -> Response:
-        """Each with its names, health, workloads, and the most important of its quantities."""
-        return json_response({"tick": self._of[0].state.tick, "parts": describe_parts(*self._of)})
-
-
-class PartItem(ApiResource):
-    """One part of a device."""
-
-    def __init__(self, fleet: Fleet, node: RosterNode, unit: int) -> None:
-        super().__init__()
-        self._of = fleet, node, unit
-
-    def get(self, request: GuardedRequest) -> Response:
-        """The part with all its quantities, and the reasons for the most important."""
-        fleet, node, unit = self._of
-        explained = describe_explanations(fleet, unit)["explanations"]
-        facts = dict(fleet.part_facts(node))[unit]
-        return json_response({**describe_part(fleet, unit, facts), "explained": explained})
 
 
 class DeviceLinks(ApiCollection):
@@ -183,7 +130,7 @@ class DeviceLinks(ApiCollection):
         count = len(fleet.roster.links.of(node.first + index))
         number = _number_below(name.encode(), count)
         if number is not None:
-            return LinkItem(fleet, node, index, number)
+            return ApiPage(partial(_link, fleet, node, index, number))
         device = f"{node.name}/{index}"
         return missing("link", f"{device}/link/{name}", numbered(device, count, f"{device} has none"))
 
@@ -192,19 +139,31 @@ class DeviceLinks(ApiCollection):
         return json_response({"links": describe_links(*self._of)})
 
 
-class LinkItem(ApiResource):
-    """One link of a device."""
+def fleet_history(history: History) -> dict[str, Any]:
+    """Mean usage, total power and highest temperature of the fleet in each of the last ticks."""
+    return {**history.times(), "quantities": history.of_fleet()}
 
-    def __init__(self, fleet: Fleet, node: RosterNode, index: int, number: int) -> None:
-        super().__init__()
-        self._of = fleet, node, index
-        self._number = number
 
-    def get(self, request: GuardedRequest) -> Response:
-        """The link with its quantities, and their reasons."""
-        fleet, node, index = self._of
-        explained = describe_link_explanations(fleet, node.first + index, self._number)["explanations"]
-        return json_response({**describe_links(fleet, node, index)[self._number], "explained": explained})
+def _device_history(history: History, device: int, name: str) -> dict[str, Any]:
+    """The quantities of a device in each of the last ticks."""
+    return {"device": name, **history.times(), "quantities": history.of_device(device)}
+
+
+def _parts(fleet: Fleet, node: RosterNode, index: int) -> dict[str, Any]:
+    """The parts of a device with names, health, workloads, and the most important of their quantities."""
+    return {"tick": fleet.state.tick, "parts": describe_parts(fleet, node, index)}
+
+
+def _part(fleet: Fleet, node: RosterNode, unit: int) -> dict[str, Any]:
+    """A part with all its quantities, and the reasons for the most important."""
+    explained = describe_explanations(fleet, unit)["explanations"]
+    return {**describe_part(fleet, unit, dict(fleet.part_facts(node))[unit]), "explained": explained}
+
+
+def _link(fleet: Fleet, node: RosterNode, index: int, number: int) -> dict[str, Any]:
+    """A link with its quantities, and their reasons."""
+    explained = describe_link_explanations(fleet, node.first + index, number)["explanations"]
+    return {**describe_links(fleet, node, index)[number], "explained": explained}
 
 
 def _number_below(name: bytes, count: int) -> int | None:

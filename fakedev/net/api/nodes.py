@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from fakedev.net.fleet.describe import describe_node
-from fakedev.net.http.api import ApiCollection, ApiResource, argument, missing_node, page_of, unknown_pool
+from fakedev.net.http.api import ApiCollection, ApiPage, ApiResource, argument, missing_node, page_of, unknown_pool
 from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.response import Response, json_response
 from fakedev.net.web.page_cache import Pages
@@ -118,7 +119,7 @@ class Nodes(ApiCollection):
         """A node by name."""
         roster = self._fleet.roster
         node = roster.node(name)
-        return missing_node(roster, name) if node is None else NodeItem(self._fleet, node, self._title(node))
+        return missing_node(roster, name) if node is None else ApiPage(partial(self._described, node))
 
     def get(self, request: GuardedRequest) -> Response:
         """The nodes in the order of the configuration."""
@@ -130,46 +131,26 @@ class Nodes(ApiCollection):
         shown = [describe_node(nodes[place], self._title(nodes[place])) for place in page_of(request, len(nodes))]
         return json_response({"nodes": shown, "total": len(nodes)})
 
+    def _described(self, node: RosterNode) -> dict[str, Any]:
+        return {**describe_node(node, self._title(node)), "topology": describe_topology(self._fleet, node)}
+
     def _title(self, node: RosterNode) -> str:
         return self._pages.identities[node.pool.name].title
 
 
-class NodeItem(ApiResource):
-    """One node."""
-
-    def __init__(self, fleet: Fleet, node: RosterNode, title: str) -> None:
-        super().__init__()
-        self._fleet = fleet
-        self._node = node
-        self._title = title
-
-    def get(self, request: GuardedRequest) -> Response:
-        """The node, and how its devices are connected."""
-        topology = describe_topology(self._fleet, self._node)
-        return json_response({**describe_node(self._node, self._title), "topology": topology})
-
-
-class Identities(ApiResource):
-    """The identities that the fleet shows, and the families that they lack."""
-
-    def __init__(self, fleet: Fleet, pages: Pages) -> None:
-        super().__init__()
-        self._fleet = fleet
-        self._pages = pages
-
-    def get(self, request: GuardedRequest) -> Response:
-        """Each identity with its families, those that no device has, and what it does not cover."""
-        quantities = self._fleet.quantity_names()
-        unique = {identity.title: identity for identity in self._pages.identities.values()}
-        shown = [
-            {
-                "identity": title,
-                "content-type": identity.content_type,
-                "families": [family.name for family in identity.families],
-                "absent": identity.absent_families(quantities),
-                "conditional": identity.conditional_families(),
-                "not-covered": list(identity.not_covered),
-            }
-            for title, identity in unique.items()
-        ]
-        return json_response({"identities": shown})
+def describe_identities(fleet: Fleet, pages: Pages) -> dict[str, Any]:
+    """The identities that the fleet shows: their families, those that no device has, and what they do not cover."""
+    quantities = fleet.quantity_names()
+    unique = {identity.title: identity for identity in pages.identities.values()}
+    shown = [
+        {
+            "identity": title,
+            "content-type": identity.content_type,
+            "families": [family.name for family in identity.families],
+            "absent": identity.absent_families(quantities),
+            "conditional": identity.conditional_families(),
+            "not-covered": list(identity.not_covered),
+        }
+        for title, identity in unique.items()
+    ]
+    return {"identities": shown}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from fakedev.net.http.api import ApiCollection, ApiResource, counted, missing, page_of
+from fakedev.net.http.api import ApiCollection, ApiPage, ApiResource, counted, missing, page_of
 from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.response import Response, json_response
 from fakedev.net.queues.figures import QueueFigures
@@ -32,7 +33,7 @@ class Queues(ApiCollection):
         names = self._figures.broker.queue_names if self._figures else ()
         if self._figures is None or name not in names:
             return missing("queue", name, counted(names) if names else "the configuration has no queues")
-        return QueueItem(self._figures, name)
+        return ApiPage(partial(_described, self._figures, name))
 
     def get(self, request: GuardedRequest) -> Response:
         """The queues in the order of the configuration."""
@@ -40,19 +41,6 @@ class Queues(ApiCollection):
         names = figures.broker.queue_names if figures else ()
         shown = [_described(figures, names[place]) for place in page_of(request, len(names)) if figures]
         return json_response({"queues": shown, "total": len(names)})
-
-
-class QueueItem(ApiResource):
-    """One queue."""
-
-    def __init__(self, figures: QueueFigures, name: str) -> None:
-        super().__init__()
-        self._figures = figures
-        self._name = name
-
-    def get(self, request: GuardedRequest) -> Response:
-        """The queue."""
-        return json_response(_described(self._figures, self._name))
 
 
 def _described(figures: QueueFigures, name: str) -> dict[str, Any]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
-from fakedev.net.http.api import ApiResource, counted, json_body, missing, shown
+from fakedev.net.http.api import ApiPage, ApiResource, counted, json_body, missing, shown
 from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.response import HttpError, Response, json_response
 from fakedev.net.tester.driver import PlanDriver
@@ -101,7 +102,7 @@ class LoadPlan(ApiResource):
 
     def __init__(self, tester: LoadTester, driver: PlanDriver) -> None:
         super().__init__()
-        self.put_child("timeline", LoadTimeline(tester, driver.plan.name))
+        self.put_child("timeline", ApiPage(partial(_timeline, tester, driver.plan.name)))
         self._tester = tester
         self._driver = driver
 
@@ -112,19 +113,14 @@ class LoadPlan(ApiResource):
         return json_response({**_described(self._driver), "statistics": values})
 
 
-class LoadTimeline(ApiResource):
-    """The load over time, for charts."""
+def _timeline(tester: LoadTester, plan: str) -> dict[str, Any]:
+    """The load over time, for charts: a row for each step since the last reset.
 
-    def __init__(self, tester: LoadTester, plan: str) -> None:
-        super().__init__()
-        self._tester = tester
-        self._plan = plan
-
-    def get(self, request: GuardedRequest) -> Response:
-        """A row for each step since the last reset, 240 at most: the steps get longer as the run does."""
-        timeline, now = self._tester.statistics(self._plan).timeline, self._tester.now
-        rows = [_step(seconds, step) for seconds, step in timeline.steps(now)]
-        return json_response({"step-seconds": timeline.step_seconds, "columns": _COLUMNS, "rows": rows})
+    There are 240 rows at most: the steps get longer as the run does.
+    """
+    timeline, now = tester.statistics(plan).timeline, tester.now
+    rows = [_step(seconds, step) for seconds, step in timeline.steps(now)]
+    return {"step-seconds": timeline.step_seconds, "columns": _COLUMNS, "rows": rows}
 
 
 def _step(seconds: float, step: Step) -> list[float | None]:

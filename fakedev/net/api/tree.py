@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from fakedev.net.api.control import Clock, JournalApi
-from fakedev.net.api.devices import Devices, FleetHistory
-from fakedev.net.api.nodes import Identities, Nodes
+from fakedev.net.api.devices import Devices, fleet_history
+from fakedev.net.api.nodes import Nodes, describe_identities
 from fakedev.net.api.queues import Queues
 from fakedev.net.api.tester import LoadCollection
-from fakedev.net.api.workloads import FaultKinds, FaultsApi, Workloads
+from fakedev.net.api.workloads import FaultsApi, Workloads, fault_kinds
 from fakedev.net.fleet.faults import FaultHub
-from fakedev.net.http.api import ApiResource, Missing, counted, missing
+from fakedev.net.http.api import ApiPage, ApiResource, Missing, counted, missing
 from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.resource import Folder, GuardedResource, make_tree
 from fakedev.net.http.response import HttpError, Response
@@ -28,14 +29,14 @@ def add_api(root: GuardedResource, program: Program) -> None:
     resources: dict[web_paths.WebPath, ApiResource] = {
         web_paths.WORKLOADS: Workloads(program.hub),
         web_paths.FAULTS: FaultsApi(FaultHub(fleet)),
-        web_paths.FAULT_KINDS: FaultKinds(),
+        web_paths.FAULT_KINDS: ApiPage(fault_kinds),
         web_paths.DEVICES: Devices(fleet, history),
         web_paths.NODES: Nodes(fleet, pages),
-        web_paths.IDENTITIES: Identities(fleet, pages),
+        web_paths.IDENTITIES: ApiPage(partial(describe_identities, fleet, pages)),
         web_paths.JOURNAL: JournalApi(fleet),
         web_paths.CLOCK: Clock(fleet, program.ticker),
         web_paths.QUEUES: Queues(program.queues),
-        web_paths.HISTORY: FleetHistory(history),
+        web_paths.HISTORY: ApiPage(partial(fleet_history, history)),
         web_paths.STREAM: Stream(program.live),
         web_paths.LOAD: Missing(_NO_PLANS, "tester") if tester is None else LoadCollection(tester),
     }

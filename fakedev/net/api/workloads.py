@@ -131,12 +131,9 @@ class FaultItem(ApiResource):
             raise as_http_error(refusal, is_item=True) from None
 
 
-class FaultKinds(ApiResource):
-    """The kinds of faults, as in doc/faults.md."""
-
-    def get(self, request: GuardedRequest) -> Response:
-        """Each kind with its parameters."""
-        return json_response({"kinds": [_described(kind) for kind in KINDS.values()]})
+def fault_kinds() -> dict[str, Any]:
+    """The kinds of faults with their parameters, as in doc/faults.md."""
+    return {"kinds": [_described(kind) for kind in KINDS.values()]}
 
 
 def _described(kind: FaultKind) -> dict[str, Any]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final
 
 import orjson
 
 from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.resource import GuardedResource
-from fakedev.net.http.response import HttpError, Response
+from fakedev.net.http.response import HttpError, Response, json_response
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.selectors import no_node
 from fakedev.spec.errors import Refused
@@ -41,6 +41,21 @@ class ApiResource(GuardedResource):
             return refused
         unknown = unknown_key(request, self.query if request.method in (b"GET", b"HEAD") else ())
         return None if unknown is None else self.error(unknown.status, str(unknown), unknown.code, unknown.where)
+
+
+class ApiPage(ApiResource):
+    """A resource of the API that only shows a value.
+
+    :param make: makes the value at each request.
+    """
+
+    def __init__(self, make: Callable[[], dict[str, Any]]) -> None:
+        super().__init__()
+        self._make = make
+
+    def get(self, request: GuardedRequest) -> Response:
+        """The value."""
+        return json_response(self._make())
 
 
 class ApiCollection(ApiResource):

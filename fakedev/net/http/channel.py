@@ -28,14 +28,13 @@ _LINGER_SECONDS: Final = 2.0
 
 
 class ChannelSite(RequestSite, Protocol):
-    """What a channel uses of its site."""
+    """What a channel uses of its site; see GuardedSite."""
 
     limits: HttpLimits
     held: InFlightBodies
     channels: set[GuardedChannel]
 
-    def refusal(self, status: int, reason: str) -> Sequence[bytes]:
-        """The answer to bytes that are no request."""
+    def refusal(self, status: int, reason: str) -> Sequence[bytes]: ...
 
 
 class _State(Enum):

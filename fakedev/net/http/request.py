@@ -32,18 +32,13 @@ class RequestResource(Protocol):
     errors_as_json: bool
     statistics: PageStatistics | None
 
-    def child(self, name: bytes, request: GuardedRequest, /) -> RequestResource | None:
-        """The resource one part of the path further."""
-
-    def refusal(self, request: GuardedRequest, /) -> Response | None:
-        """The refusal of a request before its body is read."""
-
-    def handle(self, request: GuardedRequest, /) -> None:
-        """Answer a request."""
+    def child(self, name: bytes, request: GuardedRequest, /) -> RequestResource | None: ...
+    def refusal(self, request: GuardedRequest, /) -> Response | None: ...
+    def handle(self, request: GuardedRequest, /) -> None: ...
 
 
 class RequestSite(Protocol):
-    """What requests use of their site."""
+    """What a request uses of its site; see GuardedSite."""
 
     reactor: IReactorTime
     changes: ChangeGuard
@@ -52,26 +47,18 @@ class RequestSite(Protocol):
     defer_to_thread: DeferToThread
 
     @property
-    def resource(self) -> RequestResource:
-        """The root of the tree."""
+    def resource(self) -> RequestResource: ...
 
 
 class RequestChannel(Protocol):
-    """What a request uses of its connection."""
+    """What a request uses of its connection; see GuardedChannel."""
 
     persistent: bool
 
-    def send(self, head: bytes, pieces: Sequence[bytes]) -> None:
-        """Send the answer."""
-
-    def begin_endless(self, head: bytes) -> Outgoing:
-        """Begin an answer without end."""
-
-    def request_done(self) -> None:
-        """Go on with the next request."""
-
-    def abort(self) -> None:
-        """Close the connection at once."""
+    def send(self, head: bytes, pieces: Sequence[bytes]) -> None: ...
+    def begin_endless(self, head: bytes) -> Outgoing: ...
+    def request_done(self) -> None: ...
+    def abort(self) -> None: ...
 
 
 class GuardedRequest:

@@ -27,32 +27,15 @@ MAX_TIMES: Final = 8
 class Connection(Protocol):
     """The transport of a connection, over TCP, UNIX sockets or TLS; see Twisted's ITransport and IConsumer."""
 
-    def write(self, data: bytes, /) -> None:
-        """Send bytes."""
-
-    def writeSequence(self, iovec: Iterable[bytes], /) -> None:
-        """Send several byte strings."""
-
-    def registerProducer(self, producer: IPullProducer, streaming: bool, /) -> None:
-        """Ask ``producer`` for more whenever all is sent."""
-
-    def unregisterProducer(self) -> None:
-        """Ask no more."""
-
-    def pauseProducing(self) -> None:
-        """Stop reading."""
-
-    def resumeProducing(self) -> None:
-        """Read on."""
-
-    def loseConnection(self) -> None:
-        """Close when all is sent."""
-
-    def abortConnection(self) -> None:
-        """Close at once."""
-
-    def getHost(self) -> object:
-        """The address that the peer connected to."""
+    def write(self, data: bytes, /) -> None: ...
+    def writeSequence(self, iovec: Iterable[bytes], /) -> None: ...
+    def registerProducer(self, producer: IPullProducer, streaming: bool, /) -> None: ...
+    def unregisterProducer(self) -> None: ...
+    def pauseProducing(self) -> None: ...
+    def resumeProducing(self) -> None: ...
+    def loseConnection(self) -> None: ...
+    def abortConnection(self) -> None: ...
+    def getHost(self) -> object: ...
 
 
 class Deadlines:

@@ -29,7 +29,7 @@ class Group(Protocol):
     """A group of metric families."""
 
     def collect(self) -> Iterable[Metric]:
-        """The families, as they are now."""
+        """The families with their present values."""
 
 
 class TickerStatistics(Protocol):
@@ -65,33 +65,31 @@ class ReloadStatistics:
     failed: int = 0
 
 
-class BuildMetrics:
+@dataclass
+class BuildMetrics(Group):
     """The version of fakedev."""
 
-    def __init__(self, version: str) -> None:
-        self._version = version
+    version: str
 
     def collect(self) -> Iterable[Metric]:
-        """See Group."""
         family = GaugeMetricFamily("fakedev_build_info", "The version of fakedev, always 1.", labels=["version"])
-        family.add_metric([self._version], 1)
+        family.add_metric([self.version], 1)
         yield family
 
 
-class TickMetrics:
+@dataclass
+class TickMetrics(Group):
     """The simulated clock.
 
     :param tick: returns the number of the tick that pages show.
     """
 
-    def __init__(self, ticker: TickerStatistics, tick: Callable[[], int]) -> None:
-        self._ticker = ticker
-        self._tick = tick
+    ticker: TickerStatistics
+    tick: Callable[[], int]
 
     def collect(self) -> Iterable[Metric]:
-        """See Group."""
-        ticker = self._ticker
-        yield GaugeMetricFamily("fakedev_tick", "The number of the tick that is shown.", self._tick())
+        ticker = self.ticker
+        yield GaugeMetricFamily("fakedev_tick", "The number of the tick that is shown.", self.tick())
         yield CounterMetricFamily("fakedev_ticks", "Ticks done since the start.", ticker.ticks)
         yield CounterMetricFamily(
             "fakedev_ticks_missed", "Ticks dropped because the clock was too far behind.", ticker.missed
@@ -103,14 +101,13 @@ class TickMetrics:
         yield durations
 
 
-class ScrapeMetrics:
+@dataclass
+class ScrapeMetrics(Group):
     """Requests to our pages."""
 
-    def __init__(self, scrapes: ScrapeStatistics) -> None:
-        self._scrapes = scrapes
+    scrapes: ScrapeStatistics
 
     def collect(self) -> Iterable[Metric]:
-        """See Group."""
         total = CounterMetricFamily(
             "fakedev_scrapes",
             "Requests answered; 499: the client left first; 444: closed by a fault.",
@@ -120,7 +117,7 @@ class ScrapeMetrics:
         durations = HistogramMetricFamily(
             "fakedev_scrape_duration_seconds", "From the request to the last byte written.", labels=["page"]
         )
-        for page, statistics in sorted(self._scrapes.pages.items()):
+        for page, statistics in sorted(self.scrapes.pages.items()):
             for code, count in sorted(statistics.codes.items()):
                 total.add_metric([page, str(code)], count)
             in_flight.add_metric([page], statistics.in_flight)
@@ -128,70 +125,67 @@ class ScrapeMetrics:
         yield from (total, in_flight, durations)
 
 
-class WorkloadMetrics:
+@dataclass
+class WorkloadMetrics(Group):
     """Workloads and their connections.
 
     :param by_state: returns the numbers of workloads by state.
     :param connections: returns the number of connections of the workload ports.
     """
 
-    def __init__(self, by_state: Callable[[], Mapping[str, int]], connections: Callable[[], int]) -> None:
-        self._by_state = by_state
-        self._connections = connections
+    by_state: Callable[[], Mapping[str, int]]
+    connections: Callable[[], int]
 
     def collect(self) -> Iterable[Metric]:
-        """See Group."""
         states = GaugeMetricFamily("fakedev_workloads", "Workloads by state.", labels=["state"])
-        for state, count in sorted(self._by_state().items()):
+        for state, count in sorted(self.by_state().items()):
             states.add_metric([state], count)
         yield states
         yield GaugeMetricFamily(
-            "fakedev_workload_connections", "Connections on the workload ports.", self._connections()
+            "fakedev_workload_connections", "Connections on the workload ports.", self.connections()
         )
 
 
-class FaultMetrics:
+@dataclass
+class FaultMetrics(Group):
     """Faults that wait or last.
 
     :param by_kind: returns the numbers of faults by kind.
     """
 
-    def __init__(self, by_kind: Callable[[], Mapping[str, int]]) -> None:
-        self._by_kind = by_kind
+    by_kind: Callable[[], Mapping[str, int]]
 
     def collect(self) -> Iterable[Metric]:
-        """See Group."""
         kinds = GaugeMetricFamily("fakedev_faults", "Faults that wait or last, by kind.", labels=["kind"])
-        for kind, count in sorted(self._by_kind().items()):
+        for kind, count in sorted(self.by_kind().items()):
             kinds.add_metric([kind], count)
         yield kinds
 
 
-class ReloadMetrics:
+@dataclass
+class ReloadMetrics(Group):
     """The configuration in use."""
 
-    def __init__(self, reload: ReloadStatistics) -> None:
-        self._reload = reload
+    reload: ReloadStatistics
 
     def collect(self) -> Iterable[Metric]:
-        """See Group."""
         yield GaugeMetricFamily(
             "fakedev_config_last_reload_successful",
             "Whether the configuration was good when it was read last.",
-            int(self._reload.successful),
+            int(self.reload.successful),
         )
         yield GaugeMetricFamily(
             "fakedev_config_last_reload_success_timestamp_seconds",
             "When a good configuration was read last.",
-            self._reload.succeeded_at,
+            self.reload.succeeded_at,
         )
         info = GaugeMetricFamily(
             "fakedev_config_info", "The configuration in use, always 1: the SHA-256 of its file.", labels=["sha256"]
         )
-        info.add_metric([self._reload.sha256], 1)
+        info.add_metric([self.reload.sha256], 1)
         reloads = CounterMetricFamily("fakedev_config_reloads", "Reloads that were asked for.", labels=["result"])
-        reloads.add_metric(["good"], self._reload.good)
-        reloads.add_metric(["failed"], self._reload.failed)
+        reloads.add_metric(["good"], self.reload.good)
+        reloads.add_metric(["failed"], self.reload.failed)
         yield from (info, reloads)
 
 
