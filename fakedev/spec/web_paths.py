@@ -14,7 +14,7 @@ class WebPath:
     """One path, with what it takes.
 
     :param template: the path; parts in capitals stand for names and numbers.
-    :param summary: what is found there, in some words.
+    :param summary: the content, in some words.
     :param query: the keys that GET takes after the ``?``.
     :param methods: HEAD goes with GET.
     :param in_metrics: also at addresses with ``serve: metrics``, else at those with ``serve: all`` alone.
@@ -109,5 +109,5 @@ WEB_PATHS: Final = (
     PARTS, LINKS, LINK, DEVICE_HISTORY, HISTORY, STREAM, NODES, NODE, IDENTITIES, QUEUES, QUEUE, LOAD, LOAD_PLAN,
     LOAD_TIMELINE, CLOCK,
 )  # fmt: skip
-#: The first parts of paths, where a configuration may put no page of its own.
+#: The first parts of paths; the pages of a configuration must begin with other parts.
 FIRST_PARTS: Final = frozenset(path.template.split("/")[1] for path in WEB_PATHS if path is not START)

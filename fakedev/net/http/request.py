@@ -255,4 +255,7 @@ class GuardedRequest:
     def _notify(self, reason: Failure | None) -> None:
         waiting, self._waiting = self._waiting, []
         for deferred in waiting:
-            deferred.errback(reason) if reason is not None else deferred.callback(None)
+            if reason is None:
+                deferred.callback(None)
+            else:
+                deferred.errback(reason)

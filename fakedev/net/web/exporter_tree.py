@@ -1,7 +1,7 @@
 """The tree of a vendor's exporter: its metrics, and its other pages in its words.
 
-Agents that know only a host and a port find the exporter of a node by an address of its own, see NodeAddresses, or by
-the Host header, see HostMetricsPage.
+Agents that know only a host and a port find the exporter of a node by the node's address, see NodeAddresses, or by the
+Host header, see HostMetricsPage.
 """
 
 from __future__ import annotations

@@ -41,12 +41,12 @@ class LatestPages:
         """A page of a tick was rendered."""
         if tick > self._tick:
             for each in self._pages:
-                each.let_go(tick)
+                each.drop_before(tick)
             self._tick, self._pages = tick, []
         self._pages.append(page)
 
 
-def _well() -> PageTrouble | None:
+def _no_trouble() -> PageTrouble | None:
     """No fault."""
     return None
 
@@ -85,7 +85,7 @@ class CachedPage:
         self._is_making = False
         self._is_over = False
         self.as_openmetrics: CachedPage | None = None
-        self.trouble: Callable[[], PageTrouble | None] = _well
+        self.trouble: Callable[[], PageTrouble | None] = _no_trouble
 
     def response(self) -> Response | Deferred[Response]:
         """The page at the present tick; a large one a little later."""
@@ -97,7 +97,7 @@ class CachedPage:
         self._make()
         return self._response if self._response is not None and self._tick == tick else waiter
 
-    def let_go(self, tick: int) -> None:
+    def drop_before(self, tick: int) -> None:
         """Drop the response of a tick before this one."""
         if self._tick < tick:
             self._response = None
