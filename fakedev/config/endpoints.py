@@ -15,12 +15,9 @@ from fakedev.config.schema.nodes import DEFAULT, Place, Report
 from fakedev.config.schema.schema import Values, nearest_name
 from fakedev.exposition.identity import Identity
 from fakedev.spec.fleet import NodeSpec, PoolSpec
+from fakedev.spec.web_paths import FIRST_PARTS
 
 _PATH: Final = re.compile(r"(/[A-Za-z0-9][A-Za-z0-9._~-]*){1,8}")
-#: The first parts of paths that fakedev has pages at.
-_TAKEN: Final = frozenset((
-    "metrics", "nodes", "sd", "health", "healthz", "livez", "readyz", "api", "workloads", "queues", "tester",
-))  # fmt: skip
 _EVERYTHING: Final = frozenset(("workloads", "faults", "clock"))
 
 
@@ -123,7 +120,7 @@ class Endpoints:
                 continue
             if not _PATH.fullmatch(path):
                 self._report.problem(place, f"path: {path[:80]!r} is no path, as /amd/metrics")
-            elif path.split("/")[1] in _TAKEN:
+            elif path.split("/")[1] in FIRST_PARTS:
                 self._report.problem(place, f"path: /{path.split('/')[1]} is taken; it has pages of fakedev's own")
             for other in pages:
                 if f"{path}/".startswith(f"{other.path}/") or f"{other.path}/".startswith(f"{path}/"):

@@ -1,4 +1,4 @@
-"""Counts of requests, kept as plain numbers so that counting one costs next to nothing."""
+"""Counts of requests, as plain numbers: counting a request must cost next to nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REQUEST_BUCKETS: Final = (1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0
 class Durations:
     """A histogram of seconds.
 
-    :ivar counts: one for each bound, and one for what is above all of them; not cumulative.
+    :ivar counts: one for each bound, and one for longer times; not cumulative.
     """
 
     __slots__ = ("bounds", "counts", "total")
@@ -30,9 +30,10 @@ class Durations:
 
 
 class PageStatistics:
-    """How one page, or one group of resources, was asked for.
+    """The requests to one page, or to one group of resources.
 
-    :ivar codes: answers by status. 499 stands for a client that left or was dropped before it had its answer.
+    :ivar codes: answers by status; 499: the client left or was dropped before it had its answer.
+    :ivar in_flight: requests that are not answered yet.
     """
 
     __slots__ = ("codes", "durations", "in_flight")
@@ -43,7 +44,7 @@ class PageStatistics:
         self.durations = Durations()
 
     def begun(self) -> None:
-        """A request has come."""
+        """A request arrived."""
         self.in_flight += 1
 
     def ended(self, code: int, seconds: float) -> None:
@@ -60,5 +61,5 @@ class ScrapeStatistics:
         self.pages: dict[str, PageStatistics] = {}
 
     def page(self, name: str) -> PageStatistics:
-        """The statistics of the page called ``name``: ask once, and give it to the resource."""
+        """The statistics of the page ``name``, made at the first call."""
         return self.pages.setdefault(name, PageStatistics())

@@ -14,6 +14,7 @@ from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.resource import Folder, GuardedResource
 from fakedev.net.http.response import HttpError, Response, json_response
 from fakedev.net.tester.service import LoadTester, UnknownPlan
+from fakedev.spec.web_paths import LOAD
 from fakedev.tester.report import node_values, statistics_values, tally_values, totals
 from fakedev.tester.report_html import node_spread_html, page, statistics_html, tallies_html
 from fakedev.tester.report_text import nodes_text, pods_text, statistics_text
@@ -23,7 +24,7 @@ _HTML: Final = "text/html; charset=utf-8"
 #: Nodes, devices and pods in one answer: what can be written in about 20 ms.
 _MAX_SHOWN: Final = 100
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,9}")
-_WAY: Final = "POST to /api/v1/tester: "
+_WAY: Final = f"POST to {LOAD.template}: "
 
 
 class Form(Enum):
@@ -39,8 +40,6 @@ class LoadPage(GuardedResource, ABC):
 
     :param changes: whether GET may change something here, as on the port of the original.
     """
-
-    isLeaf = True
 
     def __init__(self, tester: LoadTester, changes: bool) -> None:
         super().__init__()
