@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fakedev.config.pools.pools import LoadedPool
+from fakedev.config.models import LoadedPool
 from fakedev.config.schema.nodes import Report
 from fakedev.config.schema.schema import Values, plain, was_read
 from fakedev.sim.faults.fields import fault_from_fields

@@ -10,7 +10,7 @@ from fakedev.config.catalog import Catalog
 from fakedev.config.configuration import WebEndpoint, WebPage, WorkloadListen
 from fakedev.config.devices.checks import check_identity, check_unique_nodes
 from fakedev.config.listen import ListenAddress, parse_listen, parse_per_node, same_address
-from fakedev.config.pools.pools import LoadedPool
+from fakedev.config.models import LoadedPool
 from fakedev.config.schema.nodes import DEFAULT, Place, Report
 from fakedev.config.schema.schema import Values, nearest_name
 from fakedev.exposition.identity import Identity

@@ -20,13 +20,14 @@ from fakedev.config.endpoints import Endpoints
 from fakedev.config.faults import fault_rules, load_faults
 from fakedev.config.identities.windows import tallies_shown
 from fakedev.config.keys import CONFIGURATION
+from fakedev.config.models import LoadedPool
 from fakedev.config.pools.churn import check_churn
-from fakedev.config.pools.pools import LoadedPool, Pools
+from fakedev.config.pools.pools import Pools
 from fakedev.config.queues import load_queues
 from fakedev.config.schema.documents import Variables, is_clean, read_document
 from fakedev.config.schema.files import Files, Unreadable
 from fakedev.config.schema.nodes import Growth, Listing, Node, Place, Report, Scalar, SyntaxProblem, Table
-from fakedev.config.schema.schema import INVALID, Key, Section, Type, Values, default_node, nearest_name
+from fakedev.config.schema.schema import INVALID, Key, Section, Type, Values, nearest_name
 from fakedev.config.schema.types import ListOf, MapOf, OneOf
 from fakedev.config.schema.yaml_reader import parse_yaml
 from fakedev.config.tester import own_frontend, tester_plans, tester_reports
@@ -136,7 +137,7 @@ class _Setter:
         below = key.type if key else kind.value if isinstance(kind, MapOf) else None
         written = next((node for entry, node in entries if entry.text == name), None)
         if written is None and key is not None and key.default_yaml and len(path) > 1:
-            written = default_node(key)
+            written = key.default_node
         changed = self.put(written, below, path[1:])
         kept = [(entry, changed if entry.text == name else node) for entry, node in entries]
         if all(entry.text != name for entry, _ in entries):

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from fakedev.config.schema.nodes import Place
+from fakedev.config.schema.schema import Values
 from fakedev.exposition.identity import Identity, LabelSpec, NumberFormat
 from fakedev.sim.parts.mig import Mig
 from fakedev.spec.device_types import DeviceType
-from fakedev.spec.fleet import DeviceSpec
+from fakedev.spec.fleet import DeviceSpec, PoolSpec
 
 
 @dataclass(frozen=True)
@@ -104,3 +105,14 @@ class LoadedIdentity:
     counter_labels: tuple[str, ...] = ()
     quirks: tuple[Quirk, ...] = ()
     as_written: Identity | None = None
+
+
+@dataclass(frozen=True)
+class LoadedPool:
+    """A pool, with the values and parts that it was built from."""
+
+    spec: PoolSpec
+    values: Values
+    device: LoadedDevice
+    identity: LoadedIdentity
+    devices: LoadedDeviceList | None

@@ -234,7 +234,7 @@ def shown_by_counters(values: Values, making: Making, library: Library, report: 
     table = library.field_table(making.fields, values.place_of("fields"))
     if "\n" in given:
         # The first row is on the line after the bar.
-        text, place = given, replace(place, line=place.line + 1)
+        text, place = given, place._replace(line=place.line + 1)
     else:
         found = library.text(given, place, "the counters file")
         if found is None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from fakedev.config.catalog import Catalog
+from fakedev.config.models import LoadedPool
 from fakedev.config.schema.nodes import Report
 from fakedev.config.schema.schema import Values
 from fakedev.config.work_profiles import Series
@@ -15,9 +16,6 @@ from fakedev.sim.workloads.admission import Admission
 from fakedev.sim.workloads.churn import MAX_EXPECTED, MAX_EXPECTED_AT_NODE
 from fakedev.spec.errors import Refused
 from fakedev.spec.fleet import ChurnKind, ChurnSpec, PoolSpec
-
-if TYPE_CHECKING:
-    from fakedev.config.pools.pools import LoadedPool
 
 #: Keys that are no fields of a workload.
 _OWN: Final = ("weight", "devices", "lasts", "pods")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from fakedev.config.catalog import Catalog
@@ -11,7 +11,7 @@ from fakedev.config.devices.connections import with_topology
 from fakedev.config.devices.dynamics import read_dynamics
 from fakedev.config.devices.mig import divided
 from fakedev.config.identities.attribution import attributed
-from fakedev.config.models import LoadedDevice, LoadedDeviceList, LoadedIdentity
+from fakedev.config.models import LoadedDevice, LoadedDeviceList, LoadedPool
 from fakedev.config.pools.churn import read_churn
 from fakedev.config.pools.node_lists import ListedNode, Names, PoolNodes
 from fakedev.config.schema.nodes import Place, Report, Table
@@ -25,17 +25,6 @@ MAX_DEVICES: Final = 1_000_000
 #: Facts of single devices: said of many alike they would make these the same.
 _SINGLE: Final = ("uuid", "serial", "pci_address", "device_file", "addr", "file")
 _DEVICES_PER_NODE: Final = 8
-
-
-@dataclass(frozen=True)
-class LoadedPool:
-    """A pool with what it was made from."""
-
-    spec: PoolSpec
-    values: Values
-    device: LoadedDevice
-    identity: LoadedIdentity
-    devices: LoadedDeviceList | None
 
 
 class Pools:

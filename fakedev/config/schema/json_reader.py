@@ -55,7 +55,7 @@ class _Reader:
 
     def _object(self, level: int) -> Node:
         line = self._line
-        self._growth.entered(level, line)
+        self._growth.check_level(level, line)
         self._skip(1)
         entries: list[tuple[Scalar, Node]] = []
         while not self._closes("}", bool(entries)):
@@ -71,7 +71,7 @@ class _Reader:
 
     def _array(self, level: int) -> Node:
         line = self._line
-        self._growth.entered(level, line)
+        self._growth.check_level(level, line)
         self._skip(1)
         items: list[Node] = []
         while not self._closes("]", bool(items)):
