@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from fakedev.config.models import LoadedPool
 from fakedev.config.schema.nodes import Report
 from fakedev.config.schema.schema import Values, plain, was_read
-from fakedev.sim.faults.fields import fault_from_fields
 from fakedev.sim.faults.rules import FaultRules
 from fakedev.spec.errors import FieldError, Refused
 from fakedev.spec.fault import FaultSpec
+from fakedev.spec.fault_fields import fault_from_fields
 from fakedev.spec.fleet import WorkloadSpec
 from fakedev.spec.named_profiles import PROFILES
 from fakedev.spec.workload_fields import workload_from_fields

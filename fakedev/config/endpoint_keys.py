@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fakedev.config.names import token_text
 from fakedev.config.schema.schema import Key, Section
-from fakedev.config.schema.types import Boolean, Choice, Duration, ListOf, Mode, Text
+from fakedev.config.schema.types import DURATION_UNITS, Boolean, Choice, Duration, ListOf, Mode, Text
 
 LISTEN_DOC = (
     "Where: 9400 (loopback), *:9400, HOST:PORT, [::1]:9400, /path of a UNIX socket, runtime:NAME (a socket in the "
@@ -16,7 +16,7 @@ MESSAGE_TIMEOUT = Key(
     "A message that was begun must be complete within this time.",
     default=10.0,
     default_words="10s",
-    unit="ms, s, m, h or d",
+    unit=DURATION_UNITS,
 )
 MODE = Key("mode", Mode(), "Permissions of a UNIX socket.", default_words="600; with a group 660", unit="octal")
 GROUP = Key("group", Text(), "Group that owns a UNIX socket.", default_words="that of the process")

@@ -5,9 +5,18 @@ from __future__ import annotations
 from fakedev.config.endpoint_keys import GROUP, LISTEN_DOC, MESSAGE_TIMEOUT, MODE
 from fakedev.config.names import queue_name
 from fakedev.config.schema.schema import Key, Section
-from fakedev.config.schema.types import Boolean, Choice, Duration, Integer, ListOf, MapOf, OneOf, Size, Text
-
-_DURATION_UNITS = "ms, s, m, h or d"
+from fakedev.config.schema.types import (
+    DURATION_UNITS,
+    Boolean,
+    Choice,
+    Duration,
+    Integer,
+    ListOf,
+    MapOf,
+    OneOf,
+    Size,
+    Text,
+)
 
 QUEUE = Section(
     "queues.names",
@@ -31,7 +40,7 @@ QUEUE = Section(
             "Run-time limit of requests that bring none.",
             default=0.0,
             default_words="none",
-            unit=_DURATION_UNITS,
+            unit=DURATION_UNITS,
         ),
         Key(
             "grace",
@@ -39,7 +48,7 @@ QUEUE = Section(
             "How long after its limit a job is ended, when its backend is silent.",
             default=5.0,
             default_words="5s",
-            unit=_DURATION_UNITS,
+            unit=DURATION_UNITS,
         ),
     ),
     doc="One queue, by its name. In the short form, `names: [sleep, media]`, all of this is left as it is.",
@@ -97,7 +106,7 @@ QUEUES = Section(
             "What the maxima and rates among the metrics cover.",
             default=60.0,
             default_words="1m",
-            unit=_DURATION_UNITS,
+            unit=DURATION_UNITS,
         ),
         Key(
             "maxima",
@@ -112,7 +121,7 @@ QUEUES = Section(
             "How often statistics of each queue are logged.",
             default=0.0,
             default_words="none",
-            unit=_DURATION_UNITS,
+            unit=DURATION_UNITS,
         ),
         Key(
             "drain",
@@ -120,7 +129,7 @@ QUEUES = Section(
             "How long running jobs may finish when fakedev is stopped.",
             default=25.0,
             default_words="25s",
-            unit=_DURATION_UNITS,
+            unit=DURATION_UNITS,
         ),
         Key(
             "max-connections",

@@ -17,11 +17,9 @@ from fakedev.config.schema.documents import Variables, read_document
 from fakedev.config.schema.files import Files, Unreadable, absolute
 from fakedev.config.schema.nodes import Place, Report
 from fakedev.config.schema.schema import INVALID, Key, Section, Values
-from fakedev.config.schema.types import Choice, Duration, Integer, ListOf, Text
+from fakedev.config.schema.types import DURATION_UNITS, Choice, Duration, Integer, ListOf, Text
 from fakedev.tester.plan import ClosedLoad, OpenLoad, Plan, Spacing
 from fakedev.tester.report import FORMS
-
-_DURATION_UNITS = "ms, s, m, h or d"
 
 #: As far as parallelism may be raised when nothing is said.
 MAX_PARALLEL: Final = 1_000_000
@@ -47,7 +45,7 @@ PLAN = Section(
             "Run-time limit that each request brings.",
             default=0.0,
             default_words="none",
-            unit=_DURATION_UNITS,
+            unit=DURATION_UNITS,
         ),
         Key(
             "protocol",
@@ -72,7 +70,7 @@ PLAN = Section(
             Duration(0, 86_400),
             "Between the end of a request and the begin of the one after it.",
             default_words="0",
-            unit=_DURATION_UNITS,
+            unit=DURATION_UNITS,
         ),
         Key(
             "rate",

@@ -1,7 +1,4 @@
-"""The workloads that are present from the first tick.
-
-The keys of workloads: under ``workloads.base``.
-"""
+"""The section ``workloads.base``: its keys, and the workloads that it describes."""
 
 from __future__ import annotations
 
@@ -9,10 +6,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 
 from fakedev.config.catalog import Catalog, Fields
-from fakedev.config.faults import BROUGHT
+from fakedev.config.faults import BROUGHT, DEVICE_WORDS
+from fakedev.config.schema.fields import key_of
 from fakedev.config.schema.nodes import Report, Table
 from fakedev.config.schema.schema import Key, Section, Values, plain, was_read
-from fakedev.config.schema.types import Choice, Duration, ListOf, MapOf, Number, OneOf, Text
+from fakedev.config.schema.types import ListOf, MapOf, Number, OneOf, Text
 from fakedev.config.work_profiles import (
     ACTIVITY,
     METRIC_ACTIVITY,
@@ -29,6 +27,7 @@ from fakedev.spec.errors import FieldError, Refused
 from fakedev.spec.fleet import WorkloadSpec
 from fakedev.spec.profile_fields import profile_from, uses_from
 from fakedev.spec.units import parse_size
+from fakedev.spec.workload_fields import WORKLOAD_FIELDS as _FIELDS
 from fakedev.spec.workload_fields import workload_from_fields
 
 
@@ -180,22 +179,23 @@ BASE = Section(
             "The original's workload JSON; the other keys win over what it says.",
             default_words="none",
         ),
-        Key("name", Text(), "Name of the workload; needed without a file.", default_words="from the file"),
-        Key(
-            "devices",
-            OneOf((ListOf(Text(), 1, words="list of device words"), Text("device words with commas"))),
-            "Devices: all, even, odd, card0, dgx-0/3, dgx-[0-3]/*, dgx-0/3/1.",
-            default="all",
+        key_of(
+            _FIELDS["name"], doc="Name of the workload; needed without a file.", default=None,
+            default_words="from the file",
         ),
-        Key(
-            "profile",
+        key_of(
+            _FIELDS["devices"], DEVICE_WORDS,
+            "Devices: all, even, odd, card0, dgx-0/3, dgx-[0-3]/*, dgx-0/3/1.", default="all",
+        ),
+        key_of(
+            _FIELDS["profile"],
             OneOf((SCHEDULE, SERIES, *profile_types((SCHEDULED, ACTIVITY), "load"))),
             "Activities, as load:fluctuation:seconds with commas between them, or as a list; a recorded series; a "
             "schedule of utilization; or a profile by name (doc/simulation.md).",
             default_words="from the file",
         ),
-        Key(
-            "metrics",
+        key_of(
+            _FIELDS["metrics"],
             MapOf(
                 OneOf((SERIES, Number(0), *profile_types((METRIC_ACTIVITY,), "value"))),
                 words="mapping of metrics to their profiles",
@@ -205,74 +205,28 @@ BASE = Section(
             default={},
             default_words="none",
         ),
-        Key(
-            "repeat",
-            REPEAT,
-            "How often the profile runs; 0: for ever.",
-            default_words="from the file or schedule, else 0",
+        key_of(_FIELDS["repeat"], REPEAT, default=None, default_words="from the file or schedule, else 0"),
+        *(
+            key_of(_FIELDS[name])
+            for name in (
+                "seconds-of", "measured-frequency", "measured-capability", "kind", "node", "pod", "namespace",
+                "container",
+            )
         ),
-        Key(
-            "seconds-of",
-            Choice(("time", "work")),
-            "What the seconds of the profile are: time, or work at the highest clock; a throttled board takes longer.",
-            default="time",
-        ),
-        Key(
-            "measured-frequency",
-            Number(0, 1e9),
-            "Highest clock of the device that it was measured on: times or values are scaled by it; 0: not scaled.",
-            default=0.0,
-            default_words="0",
-            unit="MHz",
-        ),
-        Key(
-            "measured-capability",
-            Number(0, 1e9),
-            "Capability of the device that it was measured on, likewise.",
-            default=0.0,
-            default_words="0",
-        ),
-        Key(
-            "kind",
-            Text(),
-            "Kind of work: compute, tensor, memory, transfer, exchange, encode, decode, render, "
-            "or one that a device type adds.",
-            default="compute",
-        ),
-        Key("node", Text(), "The node whose devices are meant by bare names.", default_words="none"),
-        Key("pod", Text(), "Pod shown on its devices.", default_words="none"),
-        Key("namespace", Text(), "Namespace of the pod.", default_words="none"),
-        Key("container", Text(), "Container of the pod.", default_words="none"),
-        Key(
-            "limits",
+        key_of(
+            _FIELDS["limits"],
             MapOf(OneOf((Number(), Text("size", _size)), "number or size"), words="mapping of metrics to numbers"),
-            "Crossing one of these ends the workload; of metrics in bytes also sizes, as 40GiB.",
             default={},
             default_words="none",
         ),
-        Key(
-            "faults",
+        key_of(
+            _FIELDS["faults"],
             ListOf(BROUGHT, words="list of faults"),
-            "What goes wrong on its devices while it runs.",
             default_words="those of a profile by name",
         ),
-        Key(
-            "run-time-limit",
-            Duration(none=True),
-            "Simulated time after which it is ended as failed; none for no limit.",
-            default=0.0,
-            default_words="none",
-            unit="ms, s, m, h or d",
-        ),
-        Key(
-            "ttl",
-            Duration(none=True),
-            "Simulated time after which it is ended as done; none for no limit.",
-            default=0.0,
-            default_words="none",
-            unit="ms, s, m, h or d",
-        ),
+        key_of(_FIELDS["run-time-limit"]),
+        key_of(_FIELDS["ttl"]),
     ),
     doc="Workloads that are present from the first tick. The path of the original's JSON alone is enough.",
     shorthand="file",
-)
+)  # fmt: skip

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 class FaultSpec:
     """Something that goes wrong on some devices, for some time.
 
-    :param kind: one of :data:`fakedev.sim.faults.kinds.KINDS`.
+    :param kind: one of :data:`fakedev.spec.fault_kinds.KINDS`.
     :param devices: device words, as of a workload.
     :param node: the node that device words without one speak of; empty for none.
     :param start_seconds: simulated seconds from the next tick on until it begins.

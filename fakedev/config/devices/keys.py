@@ -11,7 +11,7 @@ from fakedev.config.devices.mig import MIG
 from fakedev.config.names import fact_name
 from fakedev.config.schema.nodes import Node, Report, Scalar
 from fakedev.config.schema.schema import INVALID, Key, Section, Type
-from fakedev.config.schema.types import Boolean, Choice, Integer, ListOf, MapOf, Number, Size, Text
+from fakedev.config.schema.types import SIZE_UNITS, Boolean, Choice, Integer, ListOf, MapOf, Number, Size, Text
 from fakedev.spec.quantities import ERROR_COUNTERS
 
 
@@ -74,7 +74,7 @@ DEVICE_TYPE = Section(
                         "Memory of the board.",
                         default=0.0,
                         default_words="0",
-                        unit="bytes, kB, MB, GB, KiB, MiB, GiB",
+                        unit=SIZE_UNITS,
                     ),
                     Key(
                         "reserved",
@@ -82,7 +82,7 @@ DEVICE_TYPE = Section(
                         "What driver and firmware hold.",
                         default=0.0,
                         default_words="0",
-                        unit="bytes, kB, MB, GB, KiB, MiB, GiB",
+                        unit=SIZE_UNITS,
                     ),
                     Key(
                         "page",
@@ -90,7 +90,7 @@ DEVICE_TYPE = Section(
                         "Used memory is a whole number of these.",
                         default=1.0,
                         default_words="1",
-                        unit="bytes, kB, MB, GB, KiB, MiB, GiB",
+                        unit=SIZE_UNITS,
                     ),
                 ),
                 doc="The board's memory.",

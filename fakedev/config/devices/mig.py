@@ -11,7 +11,7 @@ from typing import Final
 from fakedev.config.models import LoadedDevice
 from fakedev.config.schema.nodes import Place, Report
 from fakedev.config.schema.schema import Key, Section, Values, nearest_name
-from fakedev.config.schema.types import Integer, ListOf, Size, Text
+from fakedev.config.schema.types import SIZE_UNITS, Integer, ListOf, Size, Text
 from fakedev.sim.parts.mig import Mig, MigProfile, instances
 from fakedev.spec.part import PartSpec
 
@@ -89,15 +89,13 @@ def divided(
         report.problem(places[0], f"mig: {', '.join(names)} do not fit on {name}: {error}")
         return ()
 
-_BYTES = "bytes, kB, MB, GB, KiB, MiB, GiB"
-
 MIG_PROFILE = Section(
     "device type.mig.profiles",
     (
         Key("name", Text(), "Its name, as 1g.10gb.", required=True),
         Key("slices", Integer(1, 64), "Compute slices of an instance.", required=True),
         Key("memory-slices", Integer(1, 64), "Memory slices of an instance, a power of 2.", required=True),
-        Key("memory", Size(), "Memory of an instance.", required=True, unit=_BYTES),
+        Key("memory", Size(), "Memory of an instance.", required=True, unit=SIZE_UNITS),
         Key(
             "begins",
             ListOf(Integer(0, 63), 1, words="list of numbers"),

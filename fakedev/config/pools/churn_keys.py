@@ -8,7 +8,7 @@ from typing import Final
 
 from fakedev.config.names import MAX_DEVICES_PER_NODE
 from fakedev.config.schema.schema import Key, Section
-from fakedev.config.schema.types import Choice, Duration, Integer, ListOf, Number, OneOf, Text
+from fakedev.config.schema.types import DURATION_UNITS, Choice, Duration, Integer, ListOf, Number, OneOf, Text
 from fakedev.config.workloads import BASE
 
 _SECONDS_OF: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -43,7 +43,7 @@ CHURN_WORKLOAD = Section(
             OneOf((_LASTS, ListOf(_LASTS, 2, words="list of the shortest and the longest"))),
             "How long it lasts: always so long, or drawn between the shortest and the longest, as [10m, 4h].",
             required=True,
-            unit="ms, s, m, h or d",
+            unit=DURATION_UNITS,
         ),
         Key("pods", Choice(("deployment", "job")), "How its pods are named: as those of one deployment, or each of "
             "a job of its own.", default="deployment"),

@@ -20,7 +20,7 @@ from fakedev.config.names import (
 )
 from fakedev.config.pools.churn_keys import CHURN
 from fakedev.config.schema.schema import Key, Section
-from fakedev.config.schema.types import Choice, Duration, Integer, ListOf, MapOf, Number, OneOf, Text
+from fakedev.config.schema.types import DURATION_UNITS, Choice, Duration, Integer, ListOf, MapOf, Number, OneOf, Text
 from fakedev.config.work_profiles import SCHEDULE
 from fakedev.spec.device_types import Layout
 from fakedev.spec.named_profiles import PROFILES
@@ -159,7 +159,7 @@ FLEET = Section(
             "Simulated time of one tick.",
             default=1.0,
             default_words="1s",
-            unit="ms, s, m, h or d",
+            unit=DURATION_UNITS,
         ),
         Key(
             "speed",

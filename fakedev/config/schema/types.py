@@ -1,7 +1,4 @@
-"""The types of single values. Each reads the text as it was written.
-
-The types that hold other types: lists, mappings, one of several.
-"""
+"""The types of values: scalars, which read the text as it was written; lists, mappings, and one of several types."""
 
 from __future__ import annotations
 
@@ -18,6 +15,9 @@ from fakedev.spec.units import format_duration, parse_duration, parse_size
 
 _INTEGER: Final = re.compile(r"[-+]?[0-9]{1,30}")
 _NUMBER: Final = re.compile(r"[-+]?([0-9]{1,400}(\.[0-9]{0,400})?|\.[0-9]{1,400})([eE][-+]?[0-9]{1,10})?")
+#: Units of durations and sizes, for the documentation.
+DURATION_UNITS: Final = "ms, s, m, h or d"
+SIZE_UNITS: Final = "bytes, kB, MB, GB, KiB, MiB, GiB"
 _VARIABLE: Final = {"type": "string", "pattern": r"\$\{"}
 
 
