@@ -26,7 +26,7 @@ from fakedev.config.original import (
 from fakedev.config.schema.documents import Variables, is_json, read_document
 from fakedev.config.schema.files import Files, Unreadable, absolute
 from fakedev.config.schema.nodes import Node, Place, Report, Table
-from fakedev.config.schema.schema import Section, nearest_name
+from fakedev.config.schema.schema import Section, did_you_mean
 from fakedev.exposition.identity import FamilySpec
 
 Loaded = TypeVar("Loaded")
@@ -165,8 +165,7 @@ class Catalog:
         names = self._names(folder)
         file = names.get(name) or names.get(name.casefold())
         if file is None:
-            nearest = nearest_name(name, names)
-            hint = f"did you mean {nearest!r}?" if nearest else f"the catalog has {', '.join(names)}."
+            hint = did_you_mean(name, names) or f"the catalog has {', '.join(names)}."
             self._report.problem(place, f"no {what} {name!r}; {hint} A file of your own is named by its path.")
         return file
 

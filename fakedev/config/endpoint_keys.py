@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fakedev.config.names import token_text
 from fakedev.config.schema.schema import Key, Section
-from fakedev.config.schema.types import DURATION_UNITS, Boolean, Choice, Duration, ListOf, Mode, Text
+from fakedev.config.schema.types import Boolean, Choice, Duration, ListOf, Mode, Text
 
 LISTEN_DOC = (
     "Where: 9400 (loopback), *:9400, HOST:PORT, [::1]:9400, /path of a UNIX socket, runtime:NAME (a socket in the "
@@ -15,8 +15,6 @@ MESSAGE_TIMEOUT = Key(
     Duration(0.01, 3600),
     "A message that was begun must be complete within this time.",
     default=10.0,
-    default_words="10s",
-    unit=DURATION_UNITS,
 )
 MODE = Key("mode", Mode(), "Permissions of a UNIX socket.", default_words="600; with a group 660", unit="octal")
 GROUP = Key("group", Text(), "Group that owns a UNIX socket.", default_words="that of the process")
@@ -52,7 +50,6 @@ WEB = Section(
             Text("NETWORK:PORT"),
             "In place of listen: an address for each node, as 127.64.0.0/16:9400, with its exporter's /metrics and "
             "/health.",
-            default_words="none",
         ),
         Key(
             "serve",
@@ -66,21 +63,14 @@ WEB = Section(
         _IDENTITY,
         _POOL,
         _HOLD,
-        Key("pages", ListOf(PAGE), "Further pages of metrics.", default=(), default_words="none"),
-        Key(
-            "token",
-            Text("text", token_text),
-            "What a request that changes something must carry.",
-            default_words="none",
-            secret=True,
-        ),
+        Key("pages", ListOf(PAGE), "Further pages of metrics.", default=()),
+        Key("token", Text("text", token_text), "What a request that changes something must carry.", secret=True),
         Key("open", Boolean(), "Let other machines change things without a token.", default=False),
         Key(
             "hosts",
             ListOf(Text()),
             "Names that may stand in Host when something is changed, beside localhost and addresses.",
             default=(),
-            default_words="none",
         ),
     ),
     doc="HTTP endpoints. An address alone is enough.",
@@ -99,7 +89,7 @@ WORKLOAD_LISTEN = Section(
             "What peers may do.",
             default_words="all of it on loopback and UNIX sockets, else workloads",
         ),
-        Key("node", Text(), "The node whose devices are meant by bare names (card0).", default_words="none"),
+        Key("node", Text(), "The node whose devices are meant by bare names (card0)."),
         Key("open", Boolean(), "Let other machines connect.", default=False),
     ),
     doc="Ports for workloads. An address alone is enough.",

@@ -12,7 +12,7 @@ from fakedev.config.devices.checks import check_identity, check_unique_nodes
 from fakedev.config.listen import ListenAddress, parse_listen, parse_per_node, same_address
 from fakedev.config.models import LoadedPool
 from fakedev.config.schema.nodes import DEFAULT, Place, Report
-from fakedev.config.schema.schema import Values, nearest_name
+from fakedev.config.schema.schema import Values, did_you_mean
 from fakedev.exposition.identity import Identity
 from fakedev.spec.fleet import NodeSpec, PoolSpec
 
@@ -136,8 +136,7 @@ class Endpoints:
         pools = [pool for parts in self._pools.values() for pool in parts]
         if values["pool"] is not None and complete:
             if values["pool"] not in self._pools:
-                nearest = nearest_name(values["pool"], self._pools)
-                hint = f"did you mean {nearest!r}?" if nearest else f"there is {', '.join(self._pools)}"
+                hint = did_you_mean(values["pool"], self._pools) or f"there is {', '.join(self._pools)}"
                 self._report.problem(values.place_of("pool"), f"no pool {values['pool']!r}; {hint}")
                 return None
             pools = self._pools[values["pool"]]
@@ -179,10 +178,7 @@ class Endpoints:
         listen = self._listen(values)
         node = values["node"] or ""
         if node and node not in nodes and complete:
-            nearest = nearest_name(node, nodes)
-            self._report.problem(
-                values.place_of("node"), f"no node {node!r}" + (f"; did you mean {nearest!r}?" if nearest else "")
-            )
+            self._report.problem(values.place_of("node"), f"no node {node!r}" + did_you_mean(node, nodes, "; "))
         if listen is None:
             return None
         if not listen.local and not values["open"]:

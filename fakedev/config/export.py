@@ -144,7 +144,7 @@ def _table(section: Section) -> str:
 
 
 def _row(key: Key) -> str:
-    cells: Iterable[str] = (f"`{key.name}`", key.type.described, key.unit or "-", _default(key), key.doc)
+    cells: Iterable[str] = (f"`{key.name}`", key.type.described, key.shown_unit or "-", _default(key), key.doc)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
@@ -153,4 +153,6 @@ def _default(key: Key) -> str:
         return "must be given"
     if isinstance(key.type, Section):
         return "see below"
-    return key.default_words or default_text(key)
+    if key.default_words or key.default not in (None, "", (), {}):
+        return key.default_words or default_text(key)
+    return "none"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fakedev.config.endpoint_keys import MESSAGE_TIMEOUT, WEB, WORKLOAD_LISTEN
 from fakedev.config.faults import FAULT
 from fakedev.config.pools.keys import FLEET
-from fakedev.config.queue_keys import QUEUES
+from fakedev.config.queues import QUEUES
 from fakedev.config.schema.schema import Key, Section
 from fakedev.config.schema.types import Boolean, Choice, Integer, ListOf, Size, Text
 from fakedev.config.tester import TESTER
@@ -26,7 +26,6 @@ WORKLOADS = Section(
             ListOf(BASE, words="list of workloads"),
             "Workloads that are present from the first tick.",
             default=(),
-            default_words="none",
         ),
         Key(
             "max-connections",
@@ -42,7 +41,7 @@ WORKLOADS = Section(
 JOURNAL = Section(
     "journal",
     (
-        Key("file", Text("path"), "The file, JSON Lines; FILE.1 and so on are older.", default_words="none"),
+        Key("file", Text("path"), "The file, JSON Lines; FILE.1 and so on are older."),
         Key(
             "max-size",
             Size(),
@@ -87,7 +86,6 @@ CONFIGURATION = Section(
             ListOf(FAULT, words="list of faults"),
             "What goes wrong, from the first tick on or later.",
             default=(),
-            default_words="none",
         ),
         Key("journal", JOURNAL, "What happened, and why, in a file."),
         Key("log", LOG, "Logging, to standard error."),

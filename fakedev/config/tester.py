@@ -17,7 +17,7 @@ from fakedev.config.schema.documents import Variables, read_document
 from fakedev.config.schema.files import Files, Unreadable, absolute
 from fakedev.config.schema.nodes import Place, Report
 from fakedev.config.schema.schema import INVALID, Key, Section, Values
-from fakedev.config.schema.types import DURATION_UNITS, Choice, Duration, Integer, ListOf, Text
+from fakedev.config.schema.types import Choice, Duration, Integer, ListOf, Text
 from fakedev.tester.plan import ClosedLoad, OpenLoad, Plan, Spacing
 from fakedev.tester.report import FORMS
 
@@ -38,15 +38,8 @@ PLAN = Section(
             "Where the queue's clients connect: HOST:PORT or the path of a UNIX socket.",
             default_words="the first of queues.listen-clients, where this file has it; localhost:9997",
         ),
-        Key("arguments", ListOf(Text()), "Arguments of each request.", default=(), default_words="none"),
-        Key(
-            "limit",
-            Duration(none=True),
-            "Run-time limit that each request brings.",
-            default=0.0,
-            default_words="none",
-            unit=DURATION_UNITS,
-        ),
+        Key("arguments", ListOf(Text()), "Arguments of each request.", default=()),
+        Key("limit", Duration(none=True), "Run-time limit that each request brings.", default=0.0),
         Key(
             "protocol",
             Choice(("json", "bare")),
@@ -70,7 +63,6 @@ PLAN = Section(
             Duration(0, 86_400),
             "Between the end of a request and the begin of the one after it.",
             default_words="0",
-            unit=DURATION_UNITS,
         ),
         Key(
             "rate",
@@ -105,13 +97,12 @@ PLAN = Section(
 TESTER = Section(
     "tester",
     (
-        Key("plans", ListOf(PLAN, words="list of plans"), "What load there is.", default=(), default_words="none"),
+        Key("plans", ListOf(PLAN, words="list of plans"), "What load there is.", default=()),
         Key(
             "reports",
             ListOf(Text("file")),
             f"Written when fakedev ends; each name ends with {', '.join(FORMS)}.",
             default=(),
-            default_words="none",
         ),
     ),
     doc="Load on work queues; [tester.md](tester.md) explains it.",

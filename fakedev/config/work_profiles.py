@@ -25,7 +25,6 @@ _SECONDS = Key(
     OneOf((Number(0), Text("duration", parse_duration))),
     "How long, in seconds or as 90s or 5m; 0 in the last activity: until stopped.",
     default=0.0,
-    default_words="0",
 )
 
 ACTIVITY = Section(
@@ -36,12 +35,9 @@ ACTIVITY = Section(
             OneOf((Number(0, 100), _FUNCTION, Text("value function"))),
             "Mean load, or a value function, as ramp(0,90) or {ramp: [0, 90]}.",
             default=0.0,
-            default_words="0",
             unit="%",
         ),
-        Key(
-            "fluctuation", Number(0, 100), "Values stay within load +/- this.", default=0.0, default_words="0", unit="%"
-        ),
+        Key("fluctuation", Number(0, 100), "Values stay within load +/- this.", default=0.0, unit="%"),
         _SECONDS,
     ),
     doc="One activity of a profile.",
@@ -55,14 +51,12 @@ METRIC_ACTIVITY = Section(
             OneOf((Number(0), _FUNCTION, Text("size, share or value function"))),
             "Mean value, as 40GiB or 50%, or a value function.",
             default=0.0,
-            default_words="0",
         ),
         Key(
             "fluctuation",
             OneOf((Number(0), Text("size or share"))),
             "Values stay within value +/- this.",
             default=0.0,
-            default_words="0",
         ),
         _SECONDS,
     ),
@@ -98,7 +92,6 @@ SCHEDULED = Section(
             OneOf((Number(0), Text("duration", parse_duration))),
             "How long, in seconds or as 1h or 90s; 0 in the last entry: until stopped.",
             default=0.0,
-            default_words="0",
         ),
         Key("utilization", Number(0, 100), "Mean load.", required=True, unit="%"),
     ),

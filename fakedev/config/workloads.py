@@ -173,12 +173,7 @@ def _size(text: str) -> str:
 BASE = Section(
     "workloads.base",
     (
-        Key(
-            "file",
-            Text("path"),
-            "The original's workload JSON; the other keys win over what it says.",
-            default_words="none",
-        ),
+        Key("file", Text("path"), "The original's workload JSON; the other keys win over what it says."),
         key_of(
             _FIELDS["name"], doc="Name of the workload; needed without a file.", default=None,
             default_words="from the file",
@@ -203,7 +198,6 @@ BASE = Section(
             "What it asks of metrics beside the load: memory, tensor, fabric-tx and others of run in "
             "protocol-workload.txt; each a profile of its own.",
             default={},
-            default_words="none",
         ),
         key_of(_FIELDS["repeat"], REPEAT, default=None, default_words="from the file or schedule, else 0"),
         *(
@@ -217,13 +211,8 @@ BASE = Section(
             _FIELDS["limits"],
             MapOf(OneOf((Number(), Text("size", _size)), "number or size"), words="mapping of metrics to numbers"),
             default={},
-            default_words="none",
         ),
-        key_of(
-            _FIELDS["faults"],
-            ListOf(BROUGHT, words="list of faults"),
-            default_words="those of a profile by name",
-        ),
+        key_of(_FIELDS["faults"], ListOf(BROUGHT, words="list of faults"), default_words="those of a profile by name"),
         key_of(_FIELDS["run-time-limit"]),
         key_of(_FIELDS["ttl"]),
     ),

@@ -10,7 +10,7 @@ from typing import Final
 from fakedev.config.models import LoadedIdentity
 from fakedev.config.names import COMPUTED_FACTS
 from fakedev.config.schema.nodes import Place, Report
-from fakedev.config.schema.schema import nearest_name
+from fakedev.config.schema.schema import did_you_mean
 from fakedev.exposition.identity import Identity, LabelSpec
 from fakedev.exposition.labels import Template
 from fakedev.sim.devices.relations import Relations
@@ -88,8 +88,7 @@ def _check_facts(loaded: LoadedIdentity, pool: PoolSpec, place: Place, report: R
 
 
 def _lacks_label(fact: str, pool: PoolSpec, known: set[str]) -> str:
-    nearest = nearest_name(fact, known)
-    hint = f"did you mean {nearest!r}?" if nearest else "give it in DeviceLabels, or leave the mapping out"
+    hint = did_you_mean(fact, known) or "give it in DeviceLabels, or leave the mapping out"
     return f"DeviceLabelMap.{fact}: no device of pool {pool.name} has the label {fact!r}; {hint}"
 
 
@@ -108,13 +107,12 @@ def _check_quantities(loaded: LoadedIdentity, pool: PoolSpec, place: Place, repo
     for family, quantity in dict.fromkeys(missing):
         at = loaded.quantity_places.get(quantity, place)
         if loaded.strict:
-            nearest = nearest_name(quantity, has)
-            hint = f"did you mean {nearest!r}?" if nearest else f"it has {', '.join(sorted(has))}"
+            hint = did_you_mean(quantity, has) or f"it has {', '.join(sorted(has))}"
             owner = f"{pool.device_type.name} of pool {pool.name}"
             report.problem(at, f"MetricMap: {owner} has no {quantity!r}; {hint}")
         elif quantity not in KNOWN_QUANTITIES and tally_of(quantity) is None:
-            nearest = nearest_name(quantity, {*has, *KNOWN_QUANTITIES, *FILE_ALIASES})
-            hint = f"; did you mean {nearest!r}?" if nearest else ": not computed, and in no range of a device type"
+            hint = did_you_mean(quantity, {*has, *KNOWN_QUANTITIES, *FILE_ALIASES}, "; ")
+            hint = hint or ": not computed, and in no range of a device type"
             report.problem(at, f"{family}: unknown quantity {quantity!r}{hint}")
 
 

@@ -119,7 +119,6 @@ LINKS = Section(
             "For each device the devices at the other ends of its links, in their order; in place of the layout on "
             "nodes of as many devices.",
             default=(),
-            default_words="none",
         ),
     ),
     doc="The links to other boards.",

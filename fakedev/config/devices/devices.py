@@ -6,7 +6,6 @@ The ``limits`` of a device type's file: over which values of a device workloads 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
 from dataclasses import replace
 from typing import Final
 
@@ -16,7 +15,7 @@ from fakedev.config.devices.keys import DEVICE_TYPE
 from fakedev.config.devices.mig import read_mig
 from fakedev.config.models import LoadedDevice
 from fakedev.config.schema.nodes import Node, Place, Report, Table
-from fakedev.config.schema.schema import INVALID, Values, nearest_name
+from fakedev.config.schema.schema import INVALID, Values, did_you_mean
 from fakedev.sim.devices.relations import Relations
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.parts.tiles import tiles_of
@@ -43,17 +42,14 @@ def read_limits(values: Values, device: DeviceType, report: Report) -> dict[str,
         if limit is None:
             continue
         if name not in known:
-            report.problem(key.place, f"limits: {device.name or 'it'} has no {key.text!r}{_hint(name, known)}")
+            hint = did_you_mean(name, known, "; ")
+            report.problem(key.place, f"limits: {device.name or 'it'} has no {key.text!r}{hint}")
         elif name in limits:
             report.problem(node.place, f"limits: {name} is there twice: remove one")
         else:
             limits[name] = limit
     return limits
 
-
-def _hint(name: str, known: Collection[str]) -> str:
-    nearest = nearest_name(name, known)
-    return f"; did you mean {nearest!r}?" if nearest else ""
 
 _QUANTITY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -137,9 +133,9 @@ def _range_name(text: str, place: Place, report: Report) -> str:
     if not _QUANTITY.fullmatch(name):
         raise ValueError(f"{text[:60]!r} is no name of a quantity: letters, digits and _ only, no digit first")
     if name not in KNOWN_QUANTITIES:
-        nearest = nearest_name(name, (*DIRECT_QUANTITIES, *FILE_ALIASES))
-        if nearest:
-            report.note(place, f"ranges: {name!r} is taken as a quantity of your own; did you mean {nearest!r}?")
+        hint = did_you_mean(name, (*DIRECT_QUANTITIES, *FILE_ALIASES), "; ")
+        if hint:
+            report.note(place, f"ranges: {name!r} is taken as a quantity of your own{hint}")
     return name
 
 

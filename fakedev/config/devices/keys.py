@@ -11,7 +11,7 @@ from fakedev.config.devices.mig import MIG
 from fakedev.config.names import fact_name
 from fakedev.config.schema.nodes import Node, Report, Scalar
 from fakedev.config.schema.schema import INVALID, Key, Section, Type
-from fakedev.config.schema.types import SIZE_UNITS, Boolean, Choice, Integer, ListOf, MapOf, Number, Size, Text
+from fakedev.config.schema.types import Boolean, Choice, Integer, ListOf, MapOf, Number, Size, Text
 from fakedev.spec.quantities import ERROR_COUNTERS
 
 
@@ -55,13 +55,12 @@ DEVICE_TYPE = Section(
     "device type",
     (
         Key("name", Text(), "Name of the type.", required=True),
-        Key("aliases", ListOf(Text()), "Other names for it, in the catalog.", default=(), default_words="none"),
+        Key("aliases", ListOf(Text()), "Other names for it, in the catalog.", default=()),
         Key(
             "facts",
             _TEXTS,
             "Texts for labels: product_name, vendor, pci_device_id, driver_version and others.",
             default={},
-            default_words="none",
         ),
         Key(
             "memory",
@@ -73,24 +72,18 @@ DEVICE_TYPE = Section(
                         Size(),
                         "Memory of the board.",
                         default=0.0,
-                        default_words="0",
-                        unit=SIZE_UNITS,
                     ),
                     Key(
                         "reserved",
                         Size(),
                         "What driver and firmware hold.",
                         default=0.0,
-                        default_words="0",
-                        unit=SIZE_UNITS,
                     ),
                     Key(
                         "page",
                         Size(),
                         "Used memory is a whole number of these.",
                         default=1.0,
-                        default_words="1",
-                        unit=SIZE_UNITS,
                     ),
                 ),
                 doc="The board's memory.",
@@ -106,7 +99,7 @@ DEVICE_TYPE = Section(
             "Quantity to its values at load 0 and at load 100; those of bytes may be sizes (19818MiB).",
             required=True,
         ),
-        Key("dynamics", DYNAMICS, "How clocks, power and heat act on each other.", default=None, default_words="none"),
+        Key("dynamics", DYNAMICS, "How clocks, power and heat act on each other.", default=None),
         Key("connections", CONNECTIONS, "How the board is connected.", default=None, default_words="not known"),
         Key("tiles", Integer(1, 16), "Of how many tiles it is made.", default=1),
         Key("mig", MIG, "How it can be divided into instances.", default=None, default_words="not at all"),
@@ -130,9 +123,8 @@ DEVICE_TYPE = Section(
             ListOf(Choice((*ERROR_COUNTERS, "xid"))),
             "Error counters, or codes (xid), that it has not.",
             default=(),
-            default_words="none",
         ),
-        Key("sources", Anything(), "Where the values come from: for readers only.", default_words="none"),
+        Key("sources", Anything(), "Where the values come from: for readers only."),
     ),
     doc="A model of device.",
 )

@@ -10,8 +10,8 @@ from typing import Final
 
 from fakedev.config.models import LoadedDevice
 from fakedev.config.schema.nodes import Place, Report
-from fakedev.config.schema.schema import Key, Section, Values, nearest_name
-from fakedev.config.schema.types import SIZE_UNITS, Integer, ListOf, Size, Text
+from fakedev.config.schema.schema import Key, Section, Values, did_you_mean
+from fakedev.config.schema.types import Integer, ListOf, Size, Text
 from fakedev.sim.parts.mig import Mig, MigProfile, instances
 from fakedev.spec.part import PartSpec
 
@@ -76,8 +76,7 @@ def divided(
         profile = device.mig.profile(each)
         if profile is None:
             known = [known.name for known in device.mig.profiles]
-            nearest = nearest_name(each, known)
-            hint = f"; did you mean {nearest!r}?" if nearest else f": it has {', '.join(known)}"
+            hint = did_you_mean(each, known, "; ") or f": it has {', '.join(known)}"
             report.problem(place, f"mig: {name} has no profile {each[:60]!r}{hint}")
         else:
             profiles.append(profile)
@@ -95,7 +94,7 @@ MIG_PROFILE = Section(
         Key("name", Text(), "Its name, as 1g.10gb.", required=True),
         Key("slices", Integer(1, 64), "Compute slices of an instance.", required=True),
         Key("memory-slices", Integer(1, 64), "Memory slices of an instance, a power of 2.", required=True),
-        Key("memory", Size(), "Memory of an instance.", required=True, unit=SIZE_UNITS),
+        Key("memory", Size(), "Memory of an instance.", required=True),
         Key(
             "begins",
             ListOf(Integer(0, 63), 1, words="list of numbers"),

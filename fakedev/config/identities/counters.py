@@ -13,7 +13,7 @@ from typing import Final
 
 from fakedev.config.identities.keys import COUNTER_FIELDS
 from fakedev.config.schema.nodes import Node, Place, Report
-from fakedev.config.schema.schema import INVALID, Values, nearest_name
+from fakedev.config.schema.schema import INVALID, Values, did_you_mean
 
 _KINDS: Final = ("gauge", "counter", "label")
 #: How much of a file's text a problem shows.
@@ -108,5 +108,4 @@ def _counter(place: Place, row: list[str], table: FieldTable, report: Report) ->
 def _unknown(name: str, table: FieldTable) -> str:
     if name in table.others:
         return f"{name}: the simulated state has nothing that this field shows: take the row out, or begin it with #"
-    nearest = nearest_name(name, {*table.fields, *table.others})
-    return f"no field {name[:_SHOWN]!r}" + (f"; did you mean {nearest!r}?" if nearest else "")
+    return f"no field {name[:_SHOWN]!r}" + did_you_mean(name, {*table.fields, *table.others}, "; ")

@@ -15,7 +15,7 @@ from typing import Final, Protocol
 from fakedev.config.identities.counters import FieldTable, read_counters
 from fakedev.config.models import LoadedIdentity, Making
 from fakedev.config.schema.nodes import Place, Report
-from fakedev.config.schema.schema import Values, nearest_name
+from fakedev.config.schema.schema import Values, did_you_mean
 from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, NumberFormat, RowSpec
 from fakedev.exposition.labels import Template
 from fakedev.sim.links.levels import LINK_QUANTITIES
@@ -130,8 +130,7 @@ def _check_linked(row: RowSpec, place: Place, report: Report) -> None:
     known = LINK_QUANTITIES.get(row.state_level, ())
     for name in row.named if known else ():
         if name not in known:
-            nearest = nearest_name(name, known)
-            hint = f"did you mean {nearest!r}?" if nearest else f"there is {', '.join(known)}"
+            hint = did_you_mean(name, known) or f"there is {', '.join(known)}"
             report.problem(place, f"the level {row.level} has no quantity {name!r}; {hint}")
 
 
@@ -281,8 +280,7 @@ def arranged(
     by_name = {family.name: family for family in families}
     for name, node in zip(values["without"], values.items_of("without"), strict=False):
         if name not in by_name:
-            nearest = nearest_name(name, by_name)
-            hint = f"; did you mean {nearest!r}?" if nearest else ""
+            hint = did_you_mean(name, by_name, "; ")
             report.problem(node.place, f"without: there is no family {name!r}{hint}")
     by_name |= {family.name: family for family in also}
     kept = [family for name, family in by_name.items() if name not in values["without"]]

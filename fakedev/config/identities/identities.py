@@ -25,7 +25,7 @@ from fakedev.config.identities.keys import IDENTITY
 from fakedev.config.identities.windows import with_windows
 from fakedev.config.models import LoadedIdentity, Making, Quirk
 from fakedev.config.schema.nodes import Node, Place, Report, Table
-from fakedev.config.schema.schema import INVALID, Values, nearest_name
+from fakedev.config.schema.schema import INVALID, Values, did_you_mean
 from fakedev.exposition.identity import Identity, LabelSpec, Layout, SharedDevices
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,79}")
@@ -137,8 +137,7 @@ def _labels_of_levels(values: Values, report: Report) -> tuple[tuple[str, tuple[
     found = []
     for level, labels in values["labels-of-levels"].items():
         if level not in LEVELS:
-            nearest = nearest_name(level, LEVELS)
-            hint = f"did you mean {nearest!r}?" if nearest else f"there is {', '.join(LEVELS)}"
+            hint = did_you_mean(level, LEVELS) or f"there is {', '.join(LEVELS)}"
             report.problem(values.place_of("labels-of-levels"), f"labels-of-levels: no level {level!r}; {hint}")
         found.append((level, read_labels(labels, f"labels-of-levels: {level}", report)))
     return tuple(found)
@@ -159,8 +158,7 @@ def _quirks(values: Values, base: LoadedIdentity | None, report: Report) -> tupl
 
 def _no_quirk(name: str, known: Sequence[Quirk]) -> str:
     names = [quirk.name for quirk in known]
-    nearest = nearest_name(name, names)
-    hint = f"did you mean {nearest!r}?" if nearest else f"there is {', '.join(names) or 'none'}"
+    hint = did_you_mean(name, names) or f"there is {', '.join(names) or 'none'}"
     return f"quirks: no quirk {name!r} is known of this identity; {hint}"
 
 

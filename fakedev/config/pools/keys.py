@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fakedev.config.devices.dynamics import DYNAMICS
 from fakedev.config.devices.mig import INSTANCES
-from fakedev.config.identities.attribution import ATTRIBUTION
 from fakedev.config.names import (
     COLDEST_INLET,
     HOTTEST_INLET,
@@ -18,9 +17,9 @@ from fakedev.config.names import (
     pool_name,
     uuid_text,
 )
-from fakedev.config.pools.churn_keys import CHURN
+from fakedev.config.pools.churn import CHURN
 from fakedev.config.schema.schema import Key, Section
-from fakedev.config.schema.types import DURATION_UNITS, Choice, Duration, Integer, ListOf, MapOf, Number, OneOf, Text
+from fakedev.config.schema.types import Choice, Duration, Integer, ListOf, MapOf, Number, OneOf, Text
 from fakedev.config.work_profiles import SCHEDULE
 from fakedev.spec.device_types import Layout
 from fakedev.spec.named_profiles import PROFILES
@@ -102,7 +101,6 @@ POOL = Section(
             INSTANCES,
             "The instances that each GPU is divided into, by their profiles (doc/parts.md).",
             default=(),
-            default_words="none",
         ),
         Key(
             "profile",
@@ -111,13 +109,7 @@ POOL = Section(
             "them, dealt round.",
             default_words="nothing",
         ),
-        Key(
-            "churn",
-            CHURN,
-            "Workloads that come to each node by themselves, and go again.",
-            default=None,
-            default_words="none",
-        ),
+        Key("churn", CHURN, "Workloads that come to each node by themselves, and go again.", default=None),
         Key(
             "devices-per-node",
             Integer(1, MAX_DEVICES_PER_NODE),
@@ -129,7 +121,6 @@ POOL = Section(
             OneOf((ListOf(DEVICE, words="list of devices"), Text("path of the original's device list"))),
             "What single devices of each node have for themselves; or the path of the original's device list.",
             default=(),
-            default_words="none",
         ),
         Key(
             "identity",
@@ -138,7 +129,13 @@ POOL = Section(
             "or of the original's JSON.",
             default="dcgm",
         ),
-        ATTRIBUTION,
+        Key(
+            "attribution",
+            Choice(("as-vendor", "honest")),
+            "The owner of a device that several pods share. as-vendor: as the exporter shows it; honest: none, "
+            "since its numbers belong to no single pod.",
+            default="as-vendor",
+        ),
         Key("labels", _LABELS, "Facts of all devices of the pool, for the identity's labels.", default={}),
     ),
     doc="Nodes with the same devices.",
@@ -153,20 +150,12 @@ FLEET = Section(
             "Where all randomness comes from: the same seed, the same history.",
             default=1,
         ),
-        Key(
-            "tick",
-            Duration(0.001, 3600),
-            "Simulated time of one tick.",
-            default=1.0,
-            default_words="1s",
-            unit=DURATION_UNITS,
-        ),
+        Key("tick", Duration(0.001, 3600), "Simulated time of one tick.", default=1.0, default_words="1s"),
         Key(
             "speed",
             Number(0, 10_000),
             "Simulated seconds per real second; 0: the clock stands and is moved by command.",
             default=1.0,
-            default_words="1",
         ),
         Key(
             "epoch",

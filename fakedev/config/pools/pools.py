@@ -10,12 +10,12 @@ from fakedev.config.catalog import Catalog
 from fakedev.config.devices.connections import with_topology
 from fakedev.config.devices.dynamics import read_dynamics
 from fakedev.config.devices.mig import divided
-from fakedev.config.identities.attribution import attributed
-from fakedev.config.models import LoadedDevice, LoadedDeviceList, LoadedPool
+from fakedev.config.models import LoadedDevice, LoadedDeviceList, LoadedIdentity, LoadedPool
 from fakedev.config.pools.churn import read_churn
 from fakedev.config.pools.node_lists import ListedNode, Names, PoolNodes
 from fakedev.config.schema.nodes import Place, Report, Table
 from fakedev.config.schema.schema import Values
+from fakedev.exposition.identity import SharedDevices
 from fakedev.sim.entities.roster import device_files
 from fakedev.spec.device_types import DeviceType
 from fakedev.spec.fleet import DeviceSpec, PoolSpec
@@ -45,7 +45,7 @@ class Pools:
         identity = self._catalog.identity(values["identity"], values.place_of("identity"))
         listed = self._device_list(values)
         if identity is not None:
-            identity = replace(identity, identity=attributed(identity.identity, values["attribution"]))
+            identity = _attributed(identity, values["attribution"])
         usual = self._device_count(values, listed)
         nodes = self._nodes.load(values)
         counts = [node.count or usual for node in nodes]
@@ -190,6 +190,13 @@ class Pools:
         if before <= MAX_DEVICES < self._devices:
             self._report.problem(place, f"the fleet has {self._devices} devices so far: at most {MAX_DEVICES}")
         return self._devices <= MAX_DEVICES
+
+
+def _attributed(identity: LoadedIdentity, attribution: str) -> LoadedIdentity:
+    """An identity that shows shared devices as ``attribution`` demands."""
+    if attribution == "as-vendor":
+        return identity
+    return replace(identity, identity=replace(identity.identity, shared_devices=SharedDevices.NO_DEVICES))
 
 
 def _places(values: Values, key: str) -> list[Place]:

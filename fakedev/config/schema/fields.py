@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fakedev.config.schema.schema import Key, Type
-from fakedev.config.schema.types import DURATION_UNITS, Choice, Duration, Integer, Number, Text
+from fakedev.config.schema.types import Choice, Duration, Integer, Number, Text
 from fakedev.spec.fields import Field, FieldKind
 
 
@@ -16,14 +16,11 @@ def key_of(field: Field, kind: Type | None = None, doc: str = "", **given: Any) 
     :param doc: a sentence; empty for the field's.
     :param given: attributes of the key in place of the field's.
     """
-    is_text = field.kind is FieldKind.TEXT
     attributes: dict[str, Any] = {"unit": field.unit}
     if field.kind is FieldKind.DURATION:
-        attributes = {"default": 0.0, "default_words": "none" if field.zero else "0", "unit": DURATION_UNITS}
-    elif field.kind is FieldKind.NUMBER:
-        attributes |= {"default": field.default, "default_words": f"{field.default:g}"}
-    elif is_text:
-        attributes |= {"default": field.default} if field.default else {"default_words": "none"}
+        attributes = {"default": 0.0, "default_words": "none" if field.zero else "0"}
+    elif field.kind is FieldKind.NUMBER or (field.kind is FieldKind.TEXT and field.default):
+        attributes["default"] = field.default
     return Key(field.name, kind or _type_of(field), doc or field.doc, **(attributes | given))
 
 

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from fakedev.config.schema.nodes import DEFAULT, Growth, Listing, Node, Place, Report, Scalar, Table
 from fakedev.config.schema.yaml_reader import parse_yaml
@@ -101,6 +101,8 @@ class Type(ABC):
 
     #: How messages and the documentation call it: ``whole number``.
     words = ""
+    #: The units in which it may be written, for the documentation.
+    units: ClassVar[str] = ""
 
     @property
     def described(self) -> str:
@@ -132,7 +134,7 @@ class Key:
     :param default: the value when the key is not written.
     :param default_words: how the documentation shows the default; empty: as it would be written.
     :param default_yaml: the default as it would be written, for lists of sections.
-    :param unit: of the number, for the documentation.
+    :param unit: of the number, for the documentation; empty: that of the type.
     :param secret: never printed.
     """
 
@@ -152,6 +154,11 @@ class Key:
         if self.required or self.default_yaml:
             return False
         return not isinstance(self.type, Section) or any(key.required for key in self.type.keys)
+
+    @property
+    def shown_unit(self) -> str:
+        """The unit, or those of the type."""
+        return self.unit or self.type.units
 
     def default_at(self, place: Place) -> Any:
         """The value when the key is not written; a section whose keys all have defaults has those."""
@@ -221,7 +228,7 @@ class Section(Type):
         properties = {}
         for key in self.keys:
             described = dict(key.type.schema())
-            described["description"] = key.doc + (f" Unit: {key.unit}." if key.unit else "")
+            described["description"] = key.doc + (f" Unit: {key.shown_unit}." if key.shown_unit else "")
             if isinstance(key.default, str | int | float | bool):
                 described["default"] = key.default
             properties[key.name] = described
@@ -257,8 +264,7 @@ class Section(Type):
 
     def _unknown(self, written: Scalar, where: str, report: Report) -> None:
         names = [key.name for key in self.keys]
-        nearest = nearest_name(written.text, names)
-        hint = f"did you mean {nearest!r}?" if nearest else f"known here: {self._known()}"
+        hint = did_you_mean(written.text, names) or f"known here: {self._known()}"
         if self.any_case:
             report.note(written.place, f"{named(where)}unknown key {written.text!r} is not used; {hint}")
         else:
@@ -279,6 +285,12 @@ class Section(Type):
 @cache
 def _parsed(default_yaml: str) -> Node:
     return parse_yaml(default_yaml, Growth(DEFAULT.file, Report(), lines=False))
+
+
+def did_you_mean(name: str, names: Iterable[str], before: str = "") -> str:
+    """``did you mean 'power'?`` after ``before``, for the nearest known name; empty when none is near."""
+    nearest = nearest_name(name, names)
+    return f"{before}did you mean {nearest!r}?" if nearest else ""
 
 
 def nearest_name(name: str, names: Iterable[str]) -> str:

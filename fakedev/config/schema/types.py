@@ -7,7 +7,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from fakedev.config.schema.nodes import Listing, Node, Report, Scalar, Table
 from fakedev.config.schema.schema import INVALID, Section, Type, joined, kind_of, named, nearest_name, shortened
@@ -146,6 +146,7 @@ class Duration(_ScalarType):
     most: float = 1e10
     none: bool = False
     words: str = "duration"
+    units: ClassVar[str] = DURATION_UNITS
 
     @property
     def described(self) -> str:
@@ -171,6 +172,7 @@ class Size(_ScalarType):
     """A size in bytes."""
 
     words: str = "size"
+    units: ClassVar[str] = SIZE_UNITS
 
     def parse(self, node: Scalar) -> Any:
         return float(parse_size(node.text))
