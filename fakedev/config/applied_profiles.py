@@ -1,4 +1,4 @@
-"""Profiles that pools and devices are given by name: the workloads and faults that they stand for."""
+"""Profiles of pools and devices by name: the workloads and faults that they stand for."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def load_profiles(
 ) -> tuple[tuple[WorkloadSpec, ...], tuple[FaultSpec, ...]]:
     """A workload for each node and profile, and the faults of each pool and profile.
 
-    What a profile has of metrics and faults that the devices have not is left out.
+    Metrics and faults of a profile that the devices lack are left out.
     """
     workloads: list[WorkloadSpec] = []
     faults: list[FaultSpec] = []
@@ -47,7 +47,7 @@ def load_profiles(
 
 
 def _dealt(pool: LoadedPool) -> list[tuple[str | Values, dict[str, list[str]]]]:
-    """For each profile its devices, by node: what single devices are given, the others round."""
+    """For each profile its devices, by node: those of single devices, and the pool's in turn."""
     said = pool.values["profile"]
     names: list[str | Values] = list(said or ()) if isinstance(said, tuple) else [said] if said is not None else []
     own = {} if isinstance(pool.values["devices"], str) else {

@@ -31,7 +31,7 @@ def _parameter_key(name: str) -> Key:
     return key_of(FAULT_FIELDS[name], kind, default=None, default_words=words)
 
 
-#: The keys of a fault whose devices are given elsewhere.
+#: The keys of a fault without those for its devices.
 _KEYS = (
     key_of(FAULT_FIELDS["kind"], Choice(tuple(KINDS)), "What goes wrong; doc/faults.md explains each.", required=True),
     key_of(FAULT_FIELDS["start"], doc="How long after tick 0 it begins."),

@@ -34,15 +34,15 @@ from fakedev.sim.workloads.admission import Admission
 from fakedev.sim.workloads.intake import MAX_WORKLOADS
 from fakedev.spec.fleet import FleetSpec
 
-#: How problems name the configuration that is used when none is given.
+#: The built-in configuration's name in problems.
 DEMO: Final = "demo.yaml"
 
 
 def load(path: str | None, files: Files, overrides: Sequence[str] = (), text: str | None = None) -> Configuration:
-    """The configuration of a file, with what the environment and options change in it.
+    """The configuration of a file, with changes by the environment and by options.
 
     :param path: of the YAML or JSON file; None: the built-in demo, or ``text``.
-    :param overrides: ``fleet.seed=7``, ``web.0.listen=9401``: as given to ``--set``.
+    :param overrides: ``fleet.seed=7``, ``web.0.listen=9401``, as ``--set`` takes them.
     :param text: used in place of the file's text; relative paths in it begin at the file's folder.
     :raises ConfigurationError: with every problem.
     """
@@ -70,7 +70,7 @@ def runtime_folder(files: Files) -> str:
 
 
 def _tree(path: str | None, files: Files, text: str | None, report: Report) -> Node:
-    """What was written; an empty mapping when that cannot be read."""
+    """The tree of the file; an empty mapping when it cannot be read."""
     file = path or (DEMO if text is None else "configuration")
     empty = Table(Place(file, 1), ())
     try:

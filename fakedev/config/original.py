@@ -101,7 +101,7 @@ _KINDS: Final[Mapping[str, Section]] = {
     "workload": ORIGINAL_WORKLOAD,
 }
 
-#: Stands for a range that was reported, so that nothing else is said of the metric.
+#: Replaces a range that was reported, so that the metric has no further problems.
 _UNKNOWN: Final = Range(0.0, 0.0)
 
 
@@ -125,7 +125,7 @@ def fact_key(name: str) -> str:
 
 
 def load_original_device(node: Node, report: Report) -> LoadedDevice | None:
-    """The device type of the original's JSON; it has what the file names, and usage."""
+    """The device type of the original's JSON: the metrics that the file names, and usage."""
     values = _read(node, "device type", report)
     if values is None:
         return None

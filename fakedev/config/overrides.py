@@ -15,7 +15,7 @@ from fakedev.config.schema.types import ListOf, MapOf, OneOf
 from fakedev.config.schema.yaml_reader import parse_yaml
 from fakedev.spec.shards import parse_shard, shard_of_host
 
-#: Environment variables that stand for a key: FAKEDEV__WORKLOADS__MAX_CONNECTIONS, FAKEDEV__WEB__0__LISTEN.
+#: Environment variables with the values of keys: FAKEDEV__WORKLOADS__MAX_CONNECTIONS, FAKEDEV__WEB__0__LISTEN.
 PREFIX: Final = "FAKEDEV__"
 _MAX_STEPS: Final = 32
 SHARD_HELP: Final = (
@@ -46,8 +46,8 @@ def with_overrides(tree: Node, overrides: Sequence[str], report: Report) -> Node
 def shard_override(text: str, host: str = "") -> str:
     """The value of the configuration that ``--shard`` stands for.
 
-    :param host: the name of this host; empty: as the system says.
-    :raises ValueError: for what is no shard.
+    :param host: the name of this host; empty: that of the system.
+    :raises ValueError: for a text that is not a shard.
     """
     number, slash, count = text.partition("/")
     if number == "hostname":

@@ -62,7 +62,7 @@ QUEUE_LISTEN = Section(
         Key("listen", Text("address"), LISTEN_DOC, required=True),
         MODE,
         GROUP,
-        Key("open", Boolean(), "Let other machines connect.", default=False),
+        Key("open", Boolean(), "Allows other machines to connect.", default=False),
     ),
     doc="Ports of the queues. An address alone is enough.",
     shorthand="listen",

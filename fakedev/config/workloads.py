@@ -34,9 +34,9 @@ from fakedev.spec.workload_fields import workload_from_fields
 def load_base(
     entries: Iterable[Values], catalog: Catalog, admission: Admission | None, rules: FaultRules | None, report: Report
 ) -> tuple[WorkloadSpec, ...]:
-    """The base workloads; what is wrong is reported.
+    """The base workloads; problems are reported.
 
-    :param admission, rules: which workloads and faults the fleet takes; None when the fleet is not known.
+    :param admission, rules: which workloads and faults the fleet accepts; None when the fleet is not known.
     """
     workloads = []
     series = Series(catalog, report)
@@ -56,10 +56,10 @@ def read_workload(
     rules: FaultRules | None = None,
     besides: Collection[str] = (),
 ) -> WorkloadSpec | None:
-    """A workload as the configuration says it; None when it is wrong, which was reported.
+    """The workload that values describe; None when it has problems, which were reported.
 
-    :param admission, rules: which workloads and faults the fleet takes; None when that is not asked.
-    :param besides: keys that are no fields of a workload.
+    :param admission, rules: which workloads and faults the fleet accepts; None for no check.
+    :param besides: keys that are not fields of a workload.
     """
     fields: Fields = {"repeat": (0, values.place), "devices": ("all", values.place)}
     if values.get("file") is not None:
@@ -69,7 +69,7 @@ def read_workload(
         fields |= said
     fields |= _plain_fields(values, besides)
     if not _is_whole(values):
-        return None  # something was wrong, and that was reported
+        return None  # a problem was reported
     if values.given("profile"):
         profile = _profile(values["profile"], series, lambda value: profile_from([[value]]))
         if profile is None:
@@ -94,7 +94,7 @@ def read_workload(
 
 
 def _plain_fields(values: Values, besides: Collection[str]) -> Fields:
-    """Those that are taken as they are written, and the faults."""
+    """The fields that are passed on as they are written, and the faults."""
     fields: Fields = {}
     apart = ("file", "profile", "metrics", "faults", *besides)
     for key in values:
@@ -106,13 +106,13 @@ def _plain_fields(values: Values, besides: Collection[str]) -> Fields:
 
 
 def _given(fault: Values) -> dict[str, object]:
-    """What is said of a fault, defaults left out."""
+    """The keys of a fault that are written and are not the default."""
     keys = fault.section.keys
     return {key.name: fault[key.name] for key in keys if fault.given(key.name) and fault[key.name] != key.default}
 
 
 def _is_whole(values: Values) -> bool:
-    """Whether all of the profile and the faults that was written could be read."""
+    """Whether the whole profile and all faults could be read."""
     return all(
         was_read(values[key], node) or (key == "faults" and values[key] == ())
         for key, node in values.nodes.items()
@@ -121,7 +121,7 @@ def _is_whole(values: Values) -> bool:
 
 
 def _metrics(values: Values, series: Series) -> dict[str, object] | None:
-    """The profiles of metrics; None when one was wrong, which was reported."""
+    """The profiles of metrics; None when one has problems, which were reported."""
     table = values.nodes["metrics"]
     written = {key.text: node for key, node in table.entries} if isinstance(table, Table) else {}
     metrics = {}
@@ -136,9 +136,9 @@ def _check_use(metric: str, value: object) -> None:
 
 
 def _profile(value: object, series: Series, check: Callable[[object], object]) -> object:
-    """A profile as workloads take it: a list of texts is one text with commas.
+    """A profile as fields of workloads have it: a list of texts becomes one text with commas.
 
-    :param check: raises ValueError for a value of a series that cannot be.
+    :param check: raises ValueError for a value that a series cannot have.
     """
     if isinstance(value, Values):
         return plain(value) if "schedule" in value else series.activities(value, check)
@@ -165,7 +165,7 @@ def _check(
 
 
 def _size(text: str) -> str:
-    """A size as it is written, when it is one: the rules know for which metrics it will do."""
+    """The text of a size, unchanged: the rules know which metrics take one."""
     parse_size(text)
     return text
 
@@ -173,7 +173,7 @@ def _size(text: str) -> str:
 BASE = Section(
     "workloads.base",
     (
-        Key("file", Text("path"), "The original's workload JSON; the other keys win over what it says."),
+        Key("file", Text("path"), "The original's workload JSON; the other keys here override it."),
         key_of(
             _FIELDS["name"], doc="Name of the workload; needed without a file.", default=None,
             default_words="from the file",

@@ -53,7 +53,7 @@ class FaultKind:
 
     :param recovery: what happens when it is over, in words.
     :param needs: a quantity that devices must have to be concerned; empty for none.
-    :param moves: quantities that it changes by itself, or by what follows; empty for all.
+    :param moves: quantities that it changes, directly or indirectly; empty for all.
     :param lasts: it goes on for a time; else it happens and is over. Of ``xid`` that follows from its code.
     :param on_parts, on_tiles: it may concern a part of a device alone; if that is a tile.
     """
@@ -103,7 +103,7 @@ def _share(default: float, summary: str) -> Parameter:
 
 
 _COUNT: Final = Parameter("count", 1, 1e9, 1, "how many errors", whole=True)
-#: What is left of a PCIe link, said in the place of the share.
+#: What is left of a PCIe link, in place of the share.
 _LANES: Final = Parameter(
     "width", 0, 32, 0, "lanes that are left; 0: as the share says", whole=True, needs="pcie_link_width",
     instead_of="share", among=(0, 1, 2, 4, 8, 16, 32),
@@ -156,10 +156,10 @@ KINDS: Final[Mapping[str, FaultKind]] = {
         FaultKind("power-cap", _BOARD, "another power limit", "the type's limit; clocks come back in steps",
                   (Parameter("watts", 1, 1e5, None, "the limit"),), "power_limit_watts",
                   moves=("power_limit_watts", "throttled_power", *_CLOCK)),
-        FaultKind("clock-lock", _BOARD, "somebody has locked the core clock", _AT_ONCE,
+        FaultKind("clock-lock", _BOARD, "the core clock is locked", _AT_ONCE,
                   (Parameter("megahertz", 1, 1e5, None, "the highest that is left"),), "power_limit_watts",
                   moves=_CLOCK),
-        FaultKind("hang", _BOARD, "the board hangs: fully used, and nothing gets on", _AT_ONCE, needs="hung"),
+        FaultKind("hang", _BOARD, "the board hangs: fully used, and no work proceeds", _AT_ONCE, needs="hung"),
         FaultKind("link-down", _BOARD, "links to other boards are down: XID 74; with every= and probability= they flap",
                   "traffic comes back; the error stays counted",
                   (_share(0.0, "of the links' capacity that is left"), _LINK),
@@ -174,7 +174,7 @@ KINDS: Final[Mapping[str, FaultKind]] = {
                   moves=("pcie_replays",)),
         FaultKind("lost", _BOARD, "the board has fallen off the bus: work ends, it shows nothing more but XID 79",
                   _BY_RESET, on_parts=True),
-        FaultKind("reset", _BOARD, "the board is reset and its driver loaded anew: work ends, its XID is cleared, "
+        FaultKind("reset", _BOARD, "the board is reset and its driver loaded again: work ends, its XID is cleared, "
                   "energy and traffic count from 0", _AT_ONCE, lasts=False, on_parts=True),
         FaultKind("node-down", Scope.NODE, "the node is down: its page is closed without an answer, its work ends",
                   "its boards come back as after reset",
@@ -187,7 +187,7 @@ KINDS: Final[Mapping[str, FaultKind]] = {
         FaultKind("counter-reset", _SERIES, "the exporter's counters begin again at 0", "not: they go on from there",
                   lasts=False),
         FaultKind("stale-labels", _SERIES, "labels of pods stay when their work is over", _AT_ONCE),
-        FaultKind("slow-page", _PAGE, "the page comes late", _AT_ONCE,
+        FaultKind("slow-page", _PAGE, "the page is late", _AT_ONCE,
                   (Parameter("seconds", 0, 3600, 30, "how late"),)),
         FaultKind("cut-page", _PAGE, "the page ends in the middle", _AT_ONCE,
                   (_share(0.5, "of the page that is sent"),)),

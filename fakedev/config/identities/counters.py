@@ -26,7 +26,7 @@ class FieldTable:
 
     :param fields: what each shows, by its name and its other name.
     :param others: names of fields that there are, and that cannot be shown.
-    :param level: of entities that have a row, of fields that say nothing else.
+    :param level: of the entities that have a row, for fields that give none.
     """
 
     fields: Mapping[str, Values]
@@ -61,7 +61,7 @@ class Counter:
 
 
 def read_counters(text: str, first: Place, table: FieldTable, report: Report) -> list[Counter]:
-    """The counters of a file's text; what is wrong with a row is reported, with its line.
+    """The counters of a file's text; problems are reported with their line.
 
     :param first: the place of the text's first line.
     """

@@ -1,7 +1,4 @@
-"""Which families an identity has: those that are written, those of its counters, those of another; in which order.
-
-Families, rows and labels of an identity's file, as the exposition reads them.
-"""
+"""Families, rows and labels of an identity: those that are written, those of its counters, and their order."""
 
 from __future__ import annotations
 
@@ -32,6 +29,25 @@ LEVELS: Final = (
 )  # fmt: skip
 #: The links of one number of all devices.
 _NUMBERED: Final = re.compile(r"link/\d{1,2}")
+#: GO formats that keep the decimals of a family.
+_AS_GO: Final = {
+    NumberFormat.INT: NumberFormat.GO_WHOLE,
+    NumberFormat.FIXED6: NumberFormat.GO_FIXED6,
+    **{each: each for each in (NumberFormat.GO_WHOLE, NumberFormat.GO_FIXED2, NumberFormat.GO_FIXED6)},
+}
+
+
+class Library(Protocol):
+    """The parts of identities; None when there is none or it has problems, which were reported."""
+
+    def identity(self, name: str, place: Place) -> LoadedIdentity | None:
+        """Another identity by its name."""
+
+    def text(self, path: str, place: Place, what: str) -> tuple[str, str] | None:
+        """The text of a file, and its name in problems."""
+
+    def field_table(self, name: str, place: Place) -> FieldTable | None:
+        """The fields that counters may name."""
 
 
 def checked_metric(name: str) -> str:
@@ -70,7 +86,7 @@ def check_rows(family: FamilySpec, identity: Identity, place: Place, report: Rep
 
 
 def read_family(values: Values, quantities: dict[str, Place], report: Report) -> FamilySpec:
-    """A family; what is wrong with it is reported.
+    """A family; problems are reported.
 
     :param quantities: gathers the quantities that it names, with their places.
     """
@@ -96,7 +112,7 @@ def read_row(
     """A row, or the one row of a family in its short form.
 
     :param quantities: gathers the quantities that it names, with their places.
-    :param usual_level: its level when it says nothing else.
+    :param usual_level: its level when none is written.
     """
     quantity = quantity_in_file(values["quantity"] or "")
     fact = values["fact"]
@@ -161,7 +177,7 @@ def read_labels(entries: Iterable[Values], where: str, report: Report) -> tuple[
 
 
 def reported(check: object, text: str, place: Place, report: Report) -> None:
-    """Reports what a check says of a text that was given."""
+    """Reports the ValueError of a check of a text; an empty text is not checked."""
     if text and callable(check):
         try:
             check(text)
@@ -169,28 +185,8 @@ def reported(check: object, text: str, place: Place, report: Report) -> None:
             report.problem(place, str(error))
 
 
-class Library(Protocol):
-    """What identities are made of; None when there is none or it is wrong, which was reported."""
-
-    def identity(self, name: str, place: Place) -> LoadedIdentity | None:
-        """Another identity by its name."""
-
-    def text(self, path: str, place: Place, what: str) -> tuple[str, str] | None:
-        """The text of a file, and its name for people."""
-
-    def field_table(self, name: str, place: Place) -> FieldTable | None:
-        """The fields that counters may name."""
-
-
-_AS_GO: Final = {
-    NumberFormat.INT: NumberFormat.GO_WHOLE,
-    NumberFormat.FIXED6: NumberFormat.GO_FIXED6,
-    **{each: each for each in (NumberFormat.GO_WHOLE, NumberFormat.GO_FIXED2, NumberFormat.GO_FIXED6)},
-}
-
-
 def making_of(values: Values, base: Making) -> Making:
-    """How the families are made: as the base does, but for what is written."""
+    """How the families are built: as those of the base, with the values that are written."""
     written = {name: values[name] for name in ("order", "fields") if values.given(name)}
     if values.given("windows"):
         written["windows"] = {**base.windows, **values["windows"]}
@@ -276,7 +272,7 @@ def arranged(
     library: Library,
     report: Report,
 ) -> tuple[FamilySpec, ...]:
-    """Families with what is added, without what is left out, in their order and with their numbers and names."""
+    """Families, with ``also`` and without those of ``without``, in their order, with number formats and prefix."""
     by_name = {family.name: family for family in families}
     for name, node in zip(values["without"], values.items_of("without"), strict=False):
         if name not in by_name:
@@ -299,8 +295,8 @@ def arranged(
 
 
 def _numbers(given: NumberFormat, wanted: NumberFormat) -> NumberFormat:
-    """How numbers are written that a family writes in one way and an identity in another.
+    """The number format of a family in an identity that has one of its own.
 
-    What has its decimals already, as from the identity that another is based on, keeps them.
+    Decimals that the base's families already have stay.
     """
     return _AS_GO.get(given, wanted) if wanted is NumberFormat.GO else wanted

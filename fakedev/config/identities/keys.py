@@ -17,7 +17,7 @@ LABEL = Section(
         Key("optional", Boolean(), "Left out when it has no value.", default=False),
         Key("texts", MapOf(Text()), "Texts shown in the place of values.", default={}),
         Key("otherwise", Text(), "Shown for a value that texts have not.", default="", default_words="nothing"),
-        Key("leading", Boolean(), "Of a row: it stays in front when the others are sorted.", default=False),
+        Key("leading", Boolean(), "Of a row: it stays in front when the labels are sorted.", default=False),
     ),
     doc="A label of a row.",
 )
@@ -53,7 +53,7 @@ _BITS: Final = Key(
     Integer(0, 2**31 - 1),
     "Of a quantity that is a mask: it shows 1 where any of these bits is set, else 0.",
     default=0,
-    default_words="the quantity itself",
+    default_words="its value",
 )
 
 _WITHIN: Final = Key(
@@ -106,8 +106,8 @@ QUIRK = Section(
     "identity.known-quirks",
     (
         Key("name", Text(), "Its name, as labels.empty.", required=True),
-        Key("issue", Text(), "Where somebody told of it: OWNER/REPOSITORY#NUMBER.", required=True),
-        Key("doc", Text(), "What is seen of it.", required=True),
+        Key("issue", Text(), "Where it was reported: OWNER/REPOSITORY#NUMBER.", required=True),
+        Key("doc", Text(), "Its effect on the page.", required=True),
         Key("labels", _LABELS, "Labels of every row that take the place of those of the same names.", default=()),
         Key(
             "rename-labels", MapOf(Text(), words="mapping of names to names"), "Labels that have other names.",
@@ -115,7 +115,7 @@ QUIRK = Section(
         ),
         Key("without-labels", ListOf(Text()), "Labels that are not there.", default=()),
     ),
-    doc="A fault of an exporter that its users know, to be shown when asked for.",
+    doc="A known fault of an exporter, shown on request.",
 )  # fmt: skip
 
 FIELD = Section(
@@ -139,8 +139,8 @@ COUNTER_FIELDS = Section(
     "counter fields",
     (
         Key("fields", MapOf(FIELD, words="mapping of field names"), "Fields by name.", required=True),
-        Key("level", Text(), "The level of entities of fields that say nothing else.", default="device"),
-        Key("not-simulated", ListOf(Text()), "Names of the other fields that there are.", default=()),
+        Key("level", Text(), "The level of entities for fields that give none.", default="device"),
+        Key("not-simulated", ListOf(Text()), "Names of the vendor's other fields.", default=()),
     ),
     doc="The fields that a counters file may name.",
 )
@@ -149,10 +149,10 @@ IDENTITY = Section(
     "identity",
     (
         Key("name", Text(), "Name of the exporter.", required=True),
-        Key("based-on", Text(), "Another identity: what is not written here is as it is there.", default=""),
+        Key("based-on", Text(), "Another identity, from which all that is not written here is taken.", default=""),
         Key("version", Text(), "Its version.", default=""),
         Key("aliases", ListOf(Text()), "Other names for it, in the catalog.", default=()),
-        Key("default", Boolean(), "Whether its name without a version means this one, in the catalog.", default=False),
+        Key("default", Boolean(), "Its name without a version stands for this version, in the catalog.", default=False),
         Key("content-type", Text(), "Content-Type of its pages.", default="text/plain; version=0.0.4; charset=utf-8"),
         Key("openmetrics", Boolean(), "Whether it negotiates OpenMetrics.", default=False),
         Key(
@@ -162,12 +162,12 @@ IDENTITY = Section(
             default="families",
         ),
         Key("sort-labels", Boolean(), "Whether labels are in alphabetical order.", default=False),
-        Key("leading-labels", Integer(0, 100), "How many labels stay in front when the others are sorted.", default=0),
+        Key("leading-labels", Integer(0, 100), "How many labels stay in front when the labels are sorted.", default=0),
         Key("timestamps", Boolean(), "Whether lines end with a time in milliseconds.", default=False),
         Key(
             "shared-devices",
             Choice(tuple(shared.value for shared in SharedDevices)),
-            "Which pods the rows of a shared device show: the first on it, each in rows of its own, or nobody.",
+            "Which pods the rows of a shared device show: the first on it, each in rows of its own, or none.",
             default="first",
         ),
         Key(
@@ -179,16 +179,16 @@ IDENTITY = Section(
         ),
         Key(
             "windows", MapOf(Duration(0.001, 86400.0)),
-            "Over how much time the exporter counts, by the names that rows name.", default={},
+            "The windows of time over which the exporter counts, by the names that rows use.", default={},
         ),
         Key(
-            "sample-every", Duration(0.001, 86400.0), "How often the exporter looks at what it counts samples of.",
+            "sample-every", Duration(0.001, 86400.0), "How often the exporter takes the samples that it counts.",
             default=30.0,
         ),
         Key("quirks", ListOf(Text()), "Known quirks that it shows.", default=()),
         Key("known-quirks", ListOf(QUIRK), "Quirks that can be named.", default=(), default_words="those of based-on"),
-        Key("headers", MapOf(Text()), "Headers that it sends with every answer.", default={}),
-        Key("health", Text(), "What /health answers.", default="", default_words="fakedev's own"),
+        Key("headers", MapOf(Text()), "Headers that it sends with every response.", default={}),
+        Key("health", Text(), "The body of /health.", default="", default_words="fakedev's own"),
         Key("health-headers", MapOf(Text()), "Further headers of that.", default={}),
         Key("landing", Text(), "Title of its page at /.", default="", default_words="it has none"),
         Key("labels", _LABELS, "Labels of every row.", default=()),
@@ -220,7 +220,7 @@ IDENTITY = Section(
             "numbers",
             Choice(tuple(kind.value for kind in NumberFormat)),
             "How all numbers are written.",
-            default_words="as each family says",
+            default_words="that of each family",
         ),
         Key("prefix", Text(), "Before the name of each family.", default=""),
         Key("without", ListOf(Text()), "Families that are left out of those of based-on, or of counters.", default=()),
@@ -230,7 +230,7 @@ IDENTITY = Section(
             "Families beside those of based-on, or of counters; one of the same name takes its place.",
             default=(),
         ),
-        Key("not-covered", ListOf(Text()), "What the exporter has and this identity has not, in words.", default=()),
+        Key("not-covered", ListOf(Text()), "What the exporter has and this identity lacks, in words.", default=()),
         Key("sources", Anything(), "Where it comes from: for readers only."),
     ),
     doc="What one version of an exporter prints.",

@@ -24,7 +24,7 @@ _SECONDS_OF: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _RATE: Final = re.compile(r"(\d+(?:\.\d+)?|\.\d+)/([smhd])", re.ASCII)
 _COUNT: Final = Integer(1, MAX_DEVICES_PER_NODE)
 _LASTS: Final = Duration(0.001, 1e8)
-#: Keys of a kind that are those of workloads.base.
+#: Keys that are the same as in workloads.base.
 _SHARED: Final = ("profile", "metrics", "kind", "seconds-of", "measured-frequency", "measured-capability", "limits")
 
 
@@ -40,17 +40,17 @@ CHURN_WORKLOAD = Section(
     "fleet.pools.churn.workloads",
     (
         Key("name", Text(), "What its pods' names begin with.", required=True),
-        Key("weight", Number(0), "How often it comes, beside the others.", default=1.0),
+        Key("weight", Number(0), "How often it starts, relative to the other kinds.", default=1.0),
         Key(
             "devices",
             OneOf((_COUNT, ListOf(_COUNT, 1, words="list of numbers"))),
-            "How many devices it wants, or the numbers that it may want.",
+            "How many devices it uses, or the numbers of which one is drawn.",
             default=1,
         ),
         Key(
             "lasts",
             OneOf((_LASTS, ListOf(_LASTS, 2, words="list of the shortest and the longest"))),
-            "How long it lasts: always so long, or drawn between the shortest and the longest, as [10m, 4h].",
+            "How long it lasts: a duration, or the shortest and the longest, between which it is drawn, as [10m, 4h].",
             required=True, unit=DURATION_UNITS,
         ),
         Key("pods", Choice(("deployment", "job")), "How its pods are named: as those of one deployment, or each of "
@@ -59,38 +59,38 @@ CHURN_WORKLOAD = Section(
         Key("namespace", Text(), "Namespace of its pods.", default="default"),
         Key("container", Text(), "Container of its pods.", default_words="the name"),
     ),
-    doc="One kind of workload that comes and goes.",
+    doc="One kind of workload that starts and ends on nodes.",
 )  # fmt: skip
 
 CHURN = Section(
     "fleet.pools.churn",
     (
-        Key("rate", Text("rate", _rate), "How many come to each node, on the average, as 6/h.", required=True),
+        Key("rate", Text("rate", _rate), "How many start on each node, on average, as 6/h.", required=True),
         Key(
             "workloads",
             ListOf(CHURN_WORKLOAD, 1, words="list of workloads"),
-            "What comes.",
+            "The kinds of workloads.",
             default_yaml='[{name: train, profile: training, devices: [4, 8], lasts: [30m, 8h], pods: job}, '
             '{name: serve, weight: 3, profile: inference, devices: [1, 2], lasts: [10m, 4h]}, '
             '{name: notebook, weight: 2, profile: notebook, lasts: [15m, 2h]}]',
             default_words="train on 4 or 8 devices, and more often serve and notebook on 1 or 2",
         ),
     ),
-    doc="Workloads that come to each node by themselves, and go again ([churn.md](churn.md)).",
+    doc="Workloads that start and end on each node at random ([churn.md](churn.md)).",
 )
 
 
-#: Keys that are no fields of a workload.
+#: Keys that are not fields of a workload.
 _OWN: Final = ("weight", "devices", "lasts", "pods")
 
 
 def read_churn(values: Values, catalog: Catalog, report: Report) -> ChurnSpec | None:
-    """What the configuration says of churn; None when it is wrong, which was reported."""
+    """The churn of a pool; None when it has problems, which were reported."""
     series = Series(catalog, report)
     kinds = [_kind(each, catalog, series, report) for each in values["workloads"] or ()]
     found = tuple(kind for kind in kinds if kind is not None)
     if found and not sum(kind.weight for kind in found):
-        report.problem(values.place_of("workloads"), "workloads: all have the weight 0, so that none comes")
+        report.problem(values.place_of("workloads"), "workloads: all have the weight 0, so that none starts")
     return ChurnSpec(values["rate"], found) if found and values["rate"] is not None else None
 
 
@@ -112,7 +112,7 @@ def _kind(values: Values, catalog: Catalog, series: Series, report: Report) -> C
 
 
 def check_churn(pools: Iterable[LoadedPool], tick_seconds: float, admission: Admission, report: Report) -> None:
-    """Reports workloads that nodes of a pool cannot take, and arrivals that are too many."""
+    """Reports workloads that nodes of a pool cannot run, and rates that are too high."""
     expected = 0.0
     pools = list(pools)
     most: dict[str, int] = {}
@@ -126,13 +126,13 @@ def check_churn(pools: Iterable[LoadedPool], tick_seconds: float, admission: Adm
         at_node = churn.per_second * tick_seconds
         expected += at_node * len(pool.spec.nodes)
         if at_node > MAX_EXPECTED_AT_NODE:
-            report.problem(place, f"rate: {at_node:g} come to a node in a tick: at most {MAX_EXPECTED_AT_NODE:g} can")
+            report.problem(place, f"rate: {at_node:g} start on a node in a tick: at most {MAX_EXPECTED_AT_NODE:g} can")
         elif expected > MAX_EXPECTED:
-            report.problem(place, f"rate: {expected:g} come to the fleet in a tick: at most {MAX_EXPECTED:g} can")
+            report.problem(place, f"rate: {expected:g} start in the fleet in a tick: at most {MAX_EXPECTED:g} can")
         words = (f"{pool.spec.nodes[0].name}/*",)
         for kind, said in zip(churn.kinds, values["workloads"], strict=False):
             if min(kind.counts) > most[pool.spec.name] and values.given("workloads"):
-                text = f"devices: the nodes have {most[pool.spec.name]}, so that it never comes"
+                text = f"devices: the nodes have {most[pool.spec.name]}, so that it never starts"
                 report.problem(said.place_of("devices"), text)
             try:
                 admission.check(replace(kind.workload, devices=words))

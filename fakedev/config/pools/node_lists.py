@@ -1,7 +1,4 @@
-"""Lists of nodes in CSV files: what each node is called, which devices it has, and what is said of it.
-
-The nodes of a pool: counted, named, or from a CSV file.
-"""
+"""The nodes of a pool: counted, named, or from a CSV file with their devices and labels."""
 
 from __future__ import annotations
 
@@ -154,7 +151,7 @@ class Names:
 
 
 class PoolNodes:
-    """Builds the nodes of all pools; what is wrong is reported."""
+    """Builds the nodes of all pools; problems are reported."""
 
     def __init__(self, catalog: Catalog, report: Report) -> None:
         self._catalog = catalog

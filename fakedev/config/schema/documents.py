@@ -1,6 +1,6 @@
-"""A file's text to its node tree: which language it is, and what no text may hold.
+"""A file's text, YAML or JSON, to its node tree.
 
-``${NAME}`` and ``${NAME:-default}`` in values; ``$$`` is one dollar.
+Values may have ``${NAME}`` and ``${NAME:-default}`` in them; ``$$`` is a dollar.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from fakedev.config.schema.json_reader import parse_json
 from fakedev.config.schema.nodes import Expand, Growth, Node, Place, Report, SyntaxProblem
 from fakedev.config.schema.yaml_reader import parse_yaml
 
-#: What neither language allows; found here so that both say the same.
+#: Characters that neither language allows; found here so that both give the same problem.
 _FORBIDDEN: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufeff\ufffe\uffff]")
+_MARK: Final = re.compile(r"\$\$|\$\{([^}]*)\}?")
+_NAME: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(:-(.*))?", re.DOTALL)
 
 
 def read_document(text: str, file: str, report: Report, expand: Expand | None = None) -> Node | None:
@@ -33,7 +35,7 @@ def read_document(text: str, file: str, report: Report, expand: Expand | None = 
 
 
 def is_clean(text: str, file: str, report: Report) -> bool:
-    """Whether a text holds only what a text file may; what it should not is reported."""
+    """Whether a text has only characters that a text file may hold; others are reported."""
     forbidden = _FORBIDDEN.search(text)
     if forbidden is None:
         return True
@@ -67,9 +69,6 @@ def _json_reported(text: str, file: str, report: Report, expand: Expand | None) 
     node = parse_json(text, Growth(file, own, expand, json=True))
     report.extend(own)
     return node
-
-_MARK: Final = re.compile(r"\$\$|\$\{([^}]*)\}?")
-_NAME: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(:-(.*))?", re.DOTALL)
 
 
 class Variables:

@@ -22,7 +22,7 @@ _VARIABLE: Final = {"type": "string", "pattern": r"\$\{"}
 
 
 class _ScalarType(Type):
-    """Reads the text of a scalar; subclasses say what of it is right."""
+    """Reads the text of a scalar, which subclasses check."""
 
     def takes(self, node: Node) -> bool:
         return isinstance(node, Scalar)
@@ -38,7 +38,7 @@ class _ScalarType(Type):
 
     @abstractmethod
     def parse(self, node: Scalar) -> Any:
-        """The value of a scalar. Raises ValueError: what is wrong, what would be right."""
+        """The value of a scalar. Raises ValueError with the mistake and a remedy."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class Duration(_ScalarType):
 
     @property
     def described(self) -> str:
-        """The words with their bounds, when somebody may come near them."""
+        """The words with their bounds."""
         if self.none:
             return f"{self.words} or none"
         return f"{self.words}, {format_duration(self.least)} to {format_duration(self.most)}"
@@ -239,7 +239,7 @@ def _bounded(schema: dict[str, Any], least: float | None, most: float | None) ->
 
 
 def _or_variable(schema: dict[str, Any]) -> dict[str, Any]:
-    """The type itself, or a text with a variable that will stand for it."""
+    """The type, or a text with a variable in its place."""
     return {"anyOf": [schema, dict(_VARIABLE)]}
 
 
@@ -319,7 +319,7 @@ class MapOf(Type):
 
 @dataclass(frozen=True)
 class OneOf(Type):
-    """One of several types, told apart by their shape."""
+    """One of several types, which differ in shape."""
 
     types: tuple[Type, ...]
     words: str = ""
