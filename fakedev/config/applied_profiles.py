@@ -26,12 +26,12 @@ def load_profiles(
     workloads: list[WorkloadSpec] = []
     faults: list[FaultSpec] = []
     for pool in pools:
-        for profile, by_node in _dealt(pool):
+        for profile, by_node in _devices_by_profile(pool):
             if isinstance(profile, str):
                 fields: dict[str, object] = {"profile": profile, "faults": []}
                 every = [word for words in by_node.values() for word in words]
                 given = [fault_from_fields({"devices": every, **each}) for each in PROFILES[profile].faults]
-                faults += [fault for fault in given if _can_be(rules, fault)]
+                faults += [fault for fault in given if _is_possible(rules, fault)]
             else:
                 fields = {"profile": plain(profile), "repeat": profile["repeat"] or 0}
             name = profile if isinstance(profile, str) else "schedule"
@@ -46,10 +46,10 @@ def load_profiles(
     return tuple(workloads), tuple(faults)
 
 
-def _dealt(pool: LoadedPool) -> list[tuple[str | Values, dict[str, list[str]]]]:
+def _devices_by_profile(pool: LoadedPool) -> list[tuple[str | Values, dict[str, list[str]]]]:
     """For each profile its devices, by node: those of single devices, and the pool's in turn."""
-    said = pool.values["profile"]
-    names: list[str | Values] = list(said or ()) if isinstance(said, tuple) else [said] if said is not None else []
+    written = pool.values["profile"]
+    names: list[str | Values] = list(written) if isinstance(written, tuple) else [written] if written else []
     own = {} if isinstance(pool.values["devices"], str) else {
         each["index"]: each["profile"] for each in pool.values["devices"] if each["profile"] is not None
     }  # fmt: skip
@@ -66,7 +66,7 @@ def _dealt(pool: LoadedPool) -> list[tuple[str | Values, dict[str, list[str]]]]:
     return list(found.values())
 
 
-def _can_be(rules: FaultRules, fault: FaultSpec) -> bool:
+def _is_possible(rules: FaultRules, fault: FaultSpec) -> bool:
     try:
         rules.made("config", fault)
     except Refused:

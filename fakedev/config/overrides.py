@@ -9,7 +9,17 @@ from typing import Final
 from fakedev.config.keys import CONFIGURATION
 from fakedev.config.schema.documents import is_clean
 from fakedev.config.schema.files import Files
-from fakedev.config.schema.nodes import Growth, Listing, Node, Place, Report, Scalar, SyntaxProblem, Table
+from fakedev.config.schema.nodes import (
+    Listing,
+    Node,
+    NodeBuilder,
+    Place,
+    Report,
+    Scalar,
+    SyntaxProblem,
+    Table,
+    scalar_of,
+)
 from fakedev.config.schema.schema import Key, Section, Type, did_you_mean
 from fakedev.config.schema.types import ListOf, MapOf, OneOf
 from fakedev.config.schema.yaml_reader import parse_yaml
@@ -57,7 +67,7 @@ def shard_override(text: str, host: str = "") -> str:
 
 def _with(tree: Node, path: list[str], text: str, origin: str, report: Report, *, from_environment: bool) -> Node:
     place = Place(origin)
-    value: Node | None = Scalar(place, text, origin=origin)
+    value: Node | None = scalar_of(place, text, origin=origin)
     if text.lstrip().startswith(("[", "{", '"', "'")):
         value = _read(text, origin, report)
     if value is None:
@@ -76,7 +86,7 @@ def _read(text: str, origin: str, report: Report) -> Node | None:
     if not is_clean(text, origin, report):
         return None
     try:
-        return parse_yaml(text, Growth(origin, report, lines=False))
+        return parse_yaml(text, NodeBuilder(origin, report, lines=False))
     except SyntaxProblem as problem:
         report.problem(Place(origin), str(problem))
         return None

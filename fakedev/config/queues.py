@@ -179,8 +179,8 @@ def load_queues(values: Values, endpoints: Endpoints, report: Report) -> Queues 
 def _named(values: Values, report: Report) -> Iterator[QueueSpec]:
     names = values["names"]
     if isinstance(names, Mapping):
-        for name, said in names.items():
-            yield _queue(name, said)
+        for name, settings in names.items():
+            yield _queue(name, settings)
         return
     for place, name in enumerate(names):
         if name in names[:place]:

@@ -204,9 +204,9 @@ def _load(values: Values, folder: str, files: Files, report: Report) -> ClosedLo
     except ValueError as error:
         report.problem(values.place_of("rate"), f"rate: {error}")
         return None
-    said = {key.replace("-", "_"): values[key] for key in ("seed", "most-outstanding", "most-waiting")}
+    given = {key.replace("-", "_"): values[key] for key in ("seed", "most-outstanding", "most-waiting")}
     spacing = load.spacing if values["arrivals"] is None else Spacing(values["arrivals"])
-    return replace(load, spacing=spacing, **{key: value for key, value in said.items() if value is not None})
+    return replace(load, spacing=spacing, **{key: value for key, value in given.items() if value is not None})
 
 
 def _closed(values: Values, report: Report) -> ClosedLoad | None:

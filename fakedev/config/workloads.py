@@ -63,10 +63,10 @@ def read_workload(
     """
     fields: Fields = {"repeat": (0, values.place), "devices": ("all", values.place)}
     if values.get("file") is not None:
-        said = catalog.workload(values["file"], values.place_of("file"))
-        if said is None:
+        from_file = catalog.workload(values["file"], values.place_of("file"))
+        if from_file is None:
             return None
-        fields |= said
+        fields |= from_file
     fields |= _plain_fields(values, besides)
     if not _is_whole(values):
         return None  # a problem was reported

@@ -130,14 +130,14 @@ def check_churn(pools: Iterable[LoadedPool], tick_seconds: float, admission: Adm
         elif expected > MAX_EXPECTED:
             report.problem(place, f"rate: {expected:g} start in the fleet in a tick: at most {MAX_EXPECTED:g} can")
         words = (f"{pool.spec.nodes[0].name}/*",)
-        for kind, said in zip(churn.kinds, values["workloads"], strict=False):
+        for kind, each in zip(churn.kinds, values["workloads"], strict=False):
             if min(kind.counts) > most[pool.spec.name] and values.given("workloads"):
                 text = f"devices: the nodes have {most[pool.spec.name]}, so that it never starts"
-                report.problem(said.place_of("devices"), text)
+                report.problem(each.place_of("devices"), text)
             try:
                 admission.check(replace(kind.workload, devices=words))
             except Refused as error:
-                report.problem(said.place_of(error.where), f"{error.where}: {error.text}")
+                report.problem(each.place_of(error.where), f"{error.where}: {error.text}")
 
 
 def _units(pool: PoolSpec) -> int:

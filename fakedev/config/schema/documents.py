@@ -10,7 +10,7 @@ from typing import Final
 
 from fakedev.config.schema.files import Files
 from fakedev.config.schema.json_reader import parse_json
-from fakedev.config.schema.nodes import Expand, Growth, Node, Place, Report, SyntaxProblem
+from fakedev.config.schema.nodes import Expand, Node, NodeBuilder, Place, Report, SyntaxProblem
 from fakedev.config.schema.yaml_reader import parse_yaml
 
 #: Characters that neither language allows; found here so that both give the same problem.
@@ -51,14 +51,14 @@ def is_json(text: str, file: str) -> bool:
 
 def _parsed(text: str, file: str, report: Report, expand: Expand | None) -> Node:
     if not is_json(text, file):
-        return parse_yaml(text, Growth(file, report, expand))
+        return parse_yaml(text, NodeBuilder(file, report, expand))
     try:
         return _json_reported(text, file, report, expand)
     except SyntaxProblem as problem:
         if file.lower().endswith(".json"):
             raise
         try:
-            return parse_yaml(text, Growth(file, report, expand))  # {in: flow style}
+            return parse_yaml(text, NodeBuilder(file, report, expand))  # {in: flow style}
         except SyntaxProblem:
             raise problem from None
 
@@ -66,7 +66,7 @@ def _parsed(text: str, file: str, report: Report, expand: Expand | None) -> Node
 def _json_reported(text: str, file: str, report: Report, expand: Expand | None) -> Node:
     """JSON's tree; its small problems count only if the whole is JSON."""
     own = Report()
-    node = parse_json(text, Growth(file, own, expand, json=True))
+    node = parse_json(text, NodeBuilder(file, own, expand, json=True))
     report.extend(own)
     return node
 

@@ -101,6 +101,7 @@ class Scalar(NamedTuple):
     :param quoted: it was in quotes, so it is a text.
     :param json: it is from JSON, where a text must be in quotes.
     :param origin: where it comes from if not from its place: ``environment SEED``.
+    :param is_null: it stands for no value.
     """
 
     place: Place
@@ -108,13 +109,13 @@ class Scalar(NamedTuple):
     quoted: bool = False
     json: bool = False
     origin: str = ""
+    is_null: bool = False
 
-    @property
-    def is_null(self) -> bool:
-        """Whether it stands for no value."""
-        if self.quoted:
-            return False
-        return not self.text if self.origin else self.text in _NULLS
+
+def scalar_of(place: Place, text: str, quoted: bool = False, json: bool = False, origin: str = "") -> Scalar:
+    """A value; without quotes some texts are null, and with an origin an empty text is."""
+    is_null = not quoted and (not text if origin else text in _NULLS)
+    return Scalar(place, text, quoted, json, origin, is_null)
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,7 @@ class SyntaxProblem(Exception):
         self.line = line
 
 
-class Growth:
+class NodeBuilder:
     """Builds the nodes of one document and enforces the limits.
 
     :param expand: None: texts are left as they are.
@@ -209,7 +210,7 @@ class Growth:
                 quoted = quoted and not origin
         if not text.isascii() or "\0" in text:
             text = self._checked(text, place)
-        return Scalar(place, text, quoted, self._json and not origin, origin)
+        return scalar_of(place, text, quoted, self._json and not origin, origin)
 
     def listing(self, items: list[Node], line: int) -> Listing:
         """A list."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any, ClassVar, Final
 
-from fakedev.config.schema.nodes import DEFAULT, Growth, Listing, Node, Place, Report, Scalar, Table
+from fakedev.config.schema.nodes import DEFAULT, Listing, Node, NodeBuilder, Place, Report, Scalar, Table
 from fakedev.config.schema.yaml_reader import parse_yaml
 
 
@@ -284,7 +284,7 @@ class Section(Type):
 
 @cache
 def _parsed(default_yaml: str) -> Node:
-    return parse_yaml(default_yaml, Growth(DEFAULT.file, Report(), lines=False))
+    return parse_yaml(default_yaml, NodeBuilder(DEFAULT.file, Report(), lines=False))
 
 
 def did_you_mean(name: str, names: Iterable[str], before: str = "") -> str:

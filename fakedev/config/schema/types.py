@@ -263,7 +263,8 @@ class ListOf(Type):
             return INVALID
         if len(node.items) < self.least:
             report.problem(node.place, f"{named(where)}needs at least {self.least} in its list")
-        values = [self.item.read(item, joined(where, str(number)), report) for number, item in enumerate(node.items)]
+        prefix = joined(where, "")
+        values = [self.item.read(item, f"{prefix}{number}", report) for number, item in enumerate(node.items)]
         return tuple(value for value in values if value is not INVALID) if INVALID in values else tuple(values)
 
     def schema(self) -> dict[str, Any]:
@@ -298,6 +299,7 @@ class MapOf(Type):
             report.problem(node.place, f"{named(where)}must be a {self.words}, not {kind_of(node)}")
             return INVALID
         result = {}
+        prefix = joined(where, "")
         for key, child in node.entries:
             if self.check is not None:
                 try:
@@ -305,7 +307,7 @@ class MapOf(Type):
                 except ValueError as error:
                     report.problem(key.place, f"{named(where)}{error}")
                     continue
-            value = self.value.read(child, joined(where, key.text), report)
+            value = self.value.read(child, prefix + key.text, report)
             if value is not INVALID:
                 result[key.text] = value
         return result

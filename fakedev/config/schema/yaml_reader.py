@@ -9,9 +9,9 @@ import yaml
 
 from fakedev.config.schema.nodes import (
     DEEPEST,
-    Growth,
     Listing,
     Node,
+    NodeBuilder,
     Scalar,
     SyntaxProblem,
     Table,
@@ -23,7 +23,7 @@ _TEXT_TAGS: Final = ("!", "tag:yaml.org,2002:str")
 _MERGE: Final = "<<"
 
 
-def parse_yaml(text: str, growth: Growth) -> Node:
+def parse_yaml(text: str, builder: NodeBuilder) -> Node:
     """The one document of a text; an empty one is a scalar without a value.
 
     :raises SyntaxProblem: at the first thing that is not YAML, or is YAML that is not read here.
@@ -31,7 +31,7 @@ def parse_yaml(text: str, growth: Growth) -> Node:
     loader = None
     try:
         loader = _LOADER(text)
-        return _document(loader.get_event, growth)
+        return _document(loader.get_event, builder)
     except yaml.MarkedYAMLError as error:
         raise _problem(error) from None
     except yaml.YAMLError as error:
@@ -41,12 +41,12 @@ def parse_yaml(text: str, growth: Growth) -> Node:
             loader.dispose()
 
 
-def _document(next_event: Callable[[], Any], growth: Growth) -> Node:
+def _document(next_event: Callable[[], Any], builder: NodeBuilder) -> Node:
     next_event()  # the stream's start
     event = next_event()
     if isinstance(event, yaml.StreamEndEvent):
-        return Scalar(growth.place(1), "")
-    node = _Composer(next_event, growth).node(next_event(), 1)
+        return builder.scalar("", 1, quoted=False)
+    node = _Composer(next_event, builder).node(next_event(), 1)
     next_event()  # the document's end
     event = next_event()
     if not isinstance(event, yaml.StreamEndEvent):
@@ -57,9 +57,9 @@ def _document(next_event: Callable[[], Any], growth: Growth) -> Node:
 class _Composer:
     """Builds the nodes of one document."""
 
-    def __init__(self, next_event: Callable[[], Any], growth: Growth) -> None:
+    def __init__(self, next_event: Callable[[], Any], builder: NodeBuilder) -> None:
         self._next_event = next_event
-        self._growth = growth
+        self._builder = builder
         self._anchors: dict[str, Node] = {}
 
     def node(self, event: Any, level: int) -> Node:
@@ -72,13 +72,13 @@ class _Composer:
         node: Node
         if isinstance(event, yaml.ScalarEvent):
             quoted = bool(event.style) or event.tag is not None
-            node = self._growth.scalar(event.value, line, quoted=quoted)
+            node = self._builder.scalar(event.value, line, quoted=quoted)
         elif isinstance(event, yaml.SequenceStartEvent):
-            self._growth.check_level(level, line)
-            node = self._growth.listing(list(self._items(level)), line)
+            self._builder.check_level(level, line)
+            node = self._builder.listing(list(self._items(level)), line)
         else:
-            self._growth.check_level(level, line)
-            node = self._growth.table(self._entries(level), line)
+            self._builder.check_level(level, line)
+            node = self._builder.table(self._entries(level), line)
         if event.anchor is not None:
             self._anchors[event.anchor] = node
         return node
@@ -93,7 +93,7 @@ class _Composer:
         while not isinstance(event := self._next_event(), yaml.MappingEndEvent):
             if not isinstance(event, yaml.ScalarEvent):
                 raise SyntaxProblem(_line(event), "has a key that is no plain text")
-            key = self._growth.key(event.value, _line(event))
+            key = self._builder.key(event.value, _line(event))
             value = self.node(self._next_event(), level + 1)
             if key.text == _MERGE and not event.style:
                 merged.extend(self._merged(value))
