@@ -10,8 +10,8 @@ from fakedev.net.fleet.workloads import WorkloadHub
 from fakedev.net.http.api import ApiCollection, ApiResource, as_http_error, json_body, page_of
 from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.response import HttpError, Response, json_response
-from fakedev.sim.faults.kinds import KINDS, FaultKind
 from fakedev.spec.errors import Refused
+from fakedev.spec.fault_kinds import KINDS, FaultKind
 from fakedev.spec.web_paths import FAULT, FAULTS, WORKLOAD, WORKLOADS
 from fakedev.spec.workload_fields import workload_from_fields
 
