@@ -15,7 +15,8 @@ from typing import assert_never
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from fakedev.net.backend.sources import FrontendLost, FrontendRefused, JobSource, TakenJob
+from fakedev.net.backend.sources import JobSource, TakenJob
+from fakedev.net.lines.frontend_errors import FrontendLost, FrontendRefused
 from fakedev.net.system.commands import CannotRun, Run
 from fakedev.net.system.timing import Pause
 from fakedev.workqueue.backend import Ask, BackendCommand, End, Pace, RequestFault, Retry, Step, no_run_report

@@ -1,16 +1,23 @@
-"""Drives the load of one plan: starts what is due, notes what came of it.
+"""Drives the load of one plan: starts the requests that are due, and counts how they end.
 
-What a load's driver and its way to the frontend know of each other.
+How they are sent is a matter of :class:`Requests`; both ways to send use :class:`Reconnection`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import islice
-from typing import Final, Protocol
+from typing import Final, Generic, Protocol, TypeVar
 
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.error import ConnectingCancelledError
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.protocol import Protocol as TwistedProtocol
+from twisted.logger import Logger
+from twisted.python.failure import Failure
 
+from fakedev.net.lines.client import FrontendConnector
+from fakedev.net.lines.frontend_errors import FrontendLost
 from fakedev.net.system.timing import SteadySeconds
 from fakedev.tester.pacing import MAX_AT_ONCE, ClosedPacer, OpenPacer, pacer_of
 from fakedev.tester.plan import Plan
@@ -19,76 +26,120 @@ from fakedev.workqueue.job import Answer, Outcome
 
 _FIRST_WAIT_SECONDS: Final = 0.1
 _LONGEST_WAIT_SECONDS: Final = 5.0
+#: After these outcomes a request of the closed model pauses before the next one starts.
+_BAD_OUTCOMES: Final = frozenset((Outcome.REFUSED, Outcome.LOST))
+
+Client = TypeVar("Client", bound=TwistedProtocol)
 
 
 class Requests(Protocol):
-    """A way to send requests to one queue of a frontend.
-
-    :ivar can_start: whether ``send`` may be called now; ``Asker.may_start`` is called when that becomes so.
-    """
+    """Sends the requests of a plan to one queue of a frontend."""
 
     @property
     def can_start(self) -> bool:
-        """Whether there is a frontend, and room."""
+        """Whether :meth:`send` may be called; ``Asker.may_start`` is called when this becomes true."""
 
     def start(self) -> None:
-        """Look for the frontend."""
+        """Connect to the frontend."""
 
     def send(self, number: int) -> None:
-        """Send a request; ``Asker.answered`` is told of its end, once."""
+        """Send a request; ``Asker.answered`` is called once, when it ends."""
 
     def take_back(self, number: int) -> None:
-        """Cancel a request; nothing is told of it any more."""
+        """Cancel a request; ``Asker.answered`` is not called for it any more."""
 
     def stop(self) -> None:
-        """Close all connections at once, whatever the frontend does; nothing is told any more."""
+        """Close all connections at once, whatever the frontend does, and call nothing any more."""
 
 
 class Asker(Protocol):
-    """Who sends requests."""
+    """The owner of requests."""
 
     def answered(self, number: int, answer: Answer) -> None:
-        """A request is over."""
+        """A request has ended."""
 
     def may_start(self) -> None:
         """Requests can be sent (again)."""
 
     def reconnected(self) -> None:
-        """There is a connection again, after one was lost or could not be had."""
+        """There is a connection again, after one was lost or could not be made."""
 
 
-class Reconnection:
-    """When a frontend that is away is tried again: soon at first, then less and less often."""
+class Reconnection(Generic[Client]):
+    """Connects to a frontend, and tries again while that fails: soon at first, then less and less often.
 
-    def __init__(self, attempt: Callable[[], None], clock: IReactorTime) -> None:
-        self._attempt = attempt
+    :param make_client: makes the protocol of a connection.
+    :param connected: called with the protocol of each new connection.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        connector: FrontendConnector,
+        make_client: Callable[[], Client],
+        connected: Callable[[Client], None],
+        asker: Asker,
+        clock: IReactorTime,
+    ) -> None:
+        self._connector = connector
+        self._make_client = make_client
+        self._connected = connected
+        self._asker = asker
         self._clock = clock
         self._wait_seconds = _FIRST_WAIT_SECONDS
         self._call: IDelayedCall | None = None
+        self._connecting: Deferred[None] | None = None
+        self._was_away = False
 
-    def later(self) -> None:
-        """Try after the next, longer wait."""
-        self.stop()
-        self._call = self._clock.callLater(self._wait_seconds, self._attempt)
+    def connect(self) -> None:
+        """Connect now."""
+        self._connecting = Deferred.fromCoroutine(self._connect())
+        self._connecting.addErrback(report_failure, self.log)
+
+    def retry(self) -> None:
+        """The frontend is away: connect after the next, longer wait."""
+        self._was_away = True
+        self._call = self._clock.callLater(self._wait_seconds, self.connect)
         self._wait_seconds = min(2 * self._wait_seconds, _LONGEST_WAIT_SECONDS)
 
     def succeeded(self) -> None:
-        """It is back: the next wait is short again."""
+        """The frontend serves requests: make the next wait short again."""
         self._wait_seconds = _FIRST_WAIT_SECONDS
 
     def stop(self) -> None:
-        """Try no more."""
+        """Do not connect any more."""
         if self._call is not None and self._call.active():
             self._call.cancel()
+        if self._connecting is not None:
+            self._connecting.cancel()
+
+    async def _connect(self) -> None:
+        try:
+            client = await self._connector.connect(self._make_client)
+        except FrontendLost as reason:
+            if not self._was_away:
+                self.log.warn("{reason}; trying again", reason=reason)
+            self.retry()
+            return
+        if self._was_away:
+            self._was_away = False
+            self._asker.reconnected()
+        self._connected(client)
+
+
+def report_failure(failure: Failure, log: Logger) -> None:
+    """Log that connecting failed, unless it was cancelled."""
+    if not failure.check(CancelledError, ConnectingCancelledError):
+        log.failure("Connecting failed", failure)
 
 
 def lost(error: str) -> Answer:
-    """What becomes of a request whose connection did not bear it to its end."""
+    """The answer to a request whose connection was lost before it ended."""
     return Answer(Outcome.LOST, error=error)
 
-#: A place in the closed model pauses after these.
-_BAD_ENDS: Final = frozenset((Outcome.REFUSED, Outcome.LOST))
-#: Makes the way to the frontend of a plan.
+
+#: Makes the requests of a plan.
 MakeRequests = Callable[[Plan, Asker], Requests]
 
 
@@ -195,7 +246,7 @@ class PlanDriver:
         self._note(number, answer, now)
         # The place of one that was too many is gone, and does not rest.
         if not self._pacer.excess(len(self._tickets) + 1):
-            self._pacer.ended(now, answer.outcome in _BAD_ENDS)
+            self._pacer.ended(now, answer.outcome in _BAD_OUTCOMES)
         self._turn()
 
     def may_start(self) -> None:
