@@ -149,7 +149,7 @@ class BackendWorkerTests(WorkerCase):
             self.assertNoResult(ended)
             worker.leave()
             worker.leave()
-            self.assertEqual(self.successResultOf(ended), End(0, "told to end"))
+            self.assertEqual(self.successResultOf(ended), End(0, "stopped by a signal"))
             self.assertEqual(source.said, [("take", 0.0), "leave"])
 
     def test_a_running_job_is_finished_within_the_grace_period(self) -> None:
