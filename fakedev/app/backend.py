@@ -21,7 +21,7 @@ from fakedev.net.system.logging import begin_logging
 from fakedev.net.system.signals import EndingSignals
 from fakedev.workqueue.backend import SLEEP, BackendCommand, Pace, sleep_seconds
 
-#: What may be spoken with the frontend.
+#: The protocols that a backend speaks.
 PROTOCOLS: Final = ("bare", "json")
 
 _log = Logger()
@@ -29,13 +29,13 @@ _log = Logger()
 
 @dataclass(frozen=True)
 class BackendSettings:
-    """What a backend is told.
+    """The options of a backend.
 
     :param path: UNIX socket of the frontend; empty for TCP to ``host`` and ``port``.
-    :param shown: how the user wrote the frontend's address.
+    :param shown: the frontend's address as the user gave it.
     :param pattern: of the device file; empty for none.
-    :param find_files: the files that match a pattern.
-    :param folder: working directory of the command; empty for the program's own.
+    :param find_files: returns the files that match a pattern.
+    :param folder: working directory of the command; empty for this program's.
     :param protocol: one of PROTOCOLS.
     """
 
@@ -64,9 +64,9 @@ class BackendSettings:
 
 
 def run_backend(settings: BackendSettings) -> int:
-    """Be the program until its work is over, or a signal comes.
+    """Run the program until its work has ended, or a signal.
 
-    :returns: its exit code: 0, or 1 when it could not go on.
+    :returns: its exit code: 0, or 1 when it could not continue.
     """
     from twisted.internet import reactor  # noqa: PLC0415 - importing it installs it
 
@@ -86,7 +86,7 @@ def run_backend(settings: BackendSettings) -> int:
 def make_backend(settings: BackendSettings, reactor: Any) -> BackendProgram:
     """The backend of these settings.
 
-    :raises CannotRun: when its command could not be run.
+    :raises CannotRun: when its command cannot be run.
     """
     start = _starter(settings, reactor)
     device = DeviceFile(settings.pattern, settings.find_files)
@@ -97,7 +97,7 @@ def make_backend(settings: BackendSettings, reactor: Any) -> BackendProgram:
     )
     workers = [_worker(settings, start, device, connector, reactor) for _ in range(settings.workers)]
     _announce(settings)
-    device.path()  # what it is, or that there is none, is said at the start
+    device.path()  # logs at the start which file it is, or that there is none
     return BackendProgram(workers, reactor)
 
 
@@ -114,7 +114,7 @@ def _worker(
 
 
 def _starter(settings: BackendSettings, reactor: Any) -> Start:
-    """What starts the command; the built-in one needs no process."""
+    """Starts the command; the built-in one needs no process."""
     if settings.command.words[0] == SLEEP:
         return lambda words, limit_seconds: SleepRun(sleep_seconds(words[1:]), limit_seconds, reactor)
     runner = ProcessRunner(

@@ -146,9 +146,9 @@ MakeRequests = Callable[[Plan, Asker], Requests]
 class PlanDriver:
     """The load of one plan. It is the Asker of its Requests.
 
-    :param books: statistics in which each request is counted.
-    :param clock: calls when something is due; what time it is ``seconds`` tells.
-    :ivar is_over: whether nothing is under way and nothing will be due.
+    :param books: the statistics that count each request.
+    :param clock: for delayed calls; times are those of ``seconds``.
+    :param over: called when nothing is pending and nothing will be due.
     """
 
     def __init__(
@@ -167,118 +167,118 @@ class PlanDriver:
         self._over = over
         self._pacer = pacer_of(plan, seconds())
         self._requests = make_requests(plan, self)
-        self._tickets: dict[int, tuple[Ticket, ...]] = {}  # requests under way, the youngest last
+        self._tickets: dict[int, tuple[Ticket, ...]] = {}  # pending requests, the youngest last
         self._number = 0
         self._dropped = 0
         self._call: IDelayedCall | None = None
-        self._turning = False
+        self._is_starting = False
         self._again = False
         self._halted = False
 
     @property
     def waiting(self) -> int:
-        """Arrivals that wait."""
+        """The number of waiting arrivals."""
         return self._pacer.waiting
 
     @property
     def parallel(self) -> int | None:
-        """How many requests are to be under way at once; None in the open model."""
+        """The wanted number of parallel requests; None in the open model."""
         return self._pacer.parallel if isinstance(self._pacer, ClosedPacer) else None
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is under way and nothing will be."""
+        """Whether nothing is pending and nothing will be due."""
         return not self._tickets and (self._halted or self._pacer.is_exhausted)
 
     def start(self) -> None:
-        """Begin; arrivals are counted from now."""
+        """Start the load; arrivals are counted from now."""
         self._pacer = pacer_of(self.plan, self._seconds())
         self._requests.start()
-        self._turn()
+        self._start_what_is_due()
 
     def set_parallel(self, parallel: int) -> None:
-        """Change the number of parallel requests, in the closed model; what is too much is taken back at once."""
+        """Change the number of parallel requests, in the closed model; surplus requests are cancelled at once."""
         assert isinstance(self._pacer, ClosedPacer)
         self._pacer.set_parallel(parallel, len(self._tickets))
-        self._turn()
+        self._start_what_is_due()
 
     @property
     def rate(self) -> float | None:
-        """Arrivals per second that are to come now; None in the closed model, and where arrivals are listed."""
+        """The current rate in arrivals per second; None in the closed model, and where arrivals are listed."""
         return self._pacer.rate(self._seconds()) if isinstance(self._pacer, OpenPacer) else None
 
     def set_rate(self, rate: float) -> None:
         """Change the rate of the open model, from now on."""
         assert isinstance(self._pacer, OpenPacer)
         self._pacer.set_rate(rate, self._seconds())
-        self._turn()
+        self._start_what_is_due()
 
     def halt(self) -> None:
-        """Start what is due by now, and nothing more; what is under way goes on, arrivals that wait are dropped."""
-        self._turn()
+        """Start what is due now, and nothing more; pending requests continue, waiting arrivals are dropped."""
+        self._start_what_is_due()
         self._pacer.give_up()
-        self._note_dropped()
-        self._cease()
+        self._count_dropped()
+        self._stop_starting()
 
     def end(self, error: str) -> None:
-        """End what is under way as cancelled, for this reason."""
+        """End the pending requests as cancelled, for this reason."""
         now = self._seconds()
         for number in list(self._tickets):
             self._requests.take_back(number)
-            self._note(number, Answer(Outcome.CANCELLED, error=error), now)
+            self._count(number, Answer(Outcome.CANCELLED, error=error), now)
 
     def stop(self) -> None:
-        """Close all connections; requests under way stay pending for ever, and arrivals that wait go on waiting."""
-        self._cease()
+        """Close all connections; pending requests stay pending, and waiting arrivals stay waiting."""
+        self._stop_starting()
         self._requests.stop()
 
-    def _cease(self) -> None:
+    def _stop_starting(self) -> None:
         self._halted = True
         self._cancel_call()
 
-    # What the way to the frontend says
+    # Called by the requests
 
     def answered(self, number: int, answer: Answer) -> None:
         """See Asker."""
         if number not in self._tickets:
             return
         now = self._seconds()
-        self._note(number, answer, now)
-        # The place of one that was too many is gone, and does not rest.
+        self._count(number, answer, now)
+        # A surplus request frees no place, so none has to pause.
         if not self._pacer.excess(len(self._tickets) + 1):
             self._pacer.ended(now, answer.outcome in _BAD_OUTCOMES)
-        self._turn()
+        self._start_what_is_due()
 
     def may_start(self) -> None:
         """See Asker."""
-        self._turn()
+        self._start_what_is_due()
 
     def reconnected(self) -> None:
         """See Asker."""
         for statistics in self._books:
             statistics.reconnects += 1
 
-    def _note(self, number: int, answer: Answer, now: float) -> None:
+    def _count(self, number: int, answer: Answer, now: float) -> None:
         for statistics, ticket in zip(self._books, self._tickets.pop(number), strict=True):
             statistics.answered(ticket, answer, now)
 
-    def _turn(self) -> None:
-        """Start what is due, and look again when something will be."""
+    def _start_what_is_due(self) -> None:
+        """Start what is due, and call this again when something will be."""
         self._again = True
-        if self._turning:
+        if self._is_starting:
             return
-        self._turning = True
+        self._is_starting = True
         try:
             while self._again and not self._halted:
                 self._again = False  # set again by a request that ends inside ``send``
                 self._start_due()
         finally:
-            self._turning = False
+            self._is_starting = False
         if self.is_over:
             self._over()
 
-    def _take_back(self, count: int) -> None:
-        """Take the youngest requests back."""
+    def _withdraw(self, count: int) -> None:
+        """Cancel the youngest requests."""
         for number in list(islice(reversed(self._tickets), count)):
             for statistics, ticket in zip(self._books, self._tickets.pop(number), strict=True):
                 statistics.withdraw(ticket)
@@ -287,27 +287,27 @@ class PlanDriver:
     def _start_due(self) -> None:
         now = self._seconds()
         excess = self._pacer.excess(len(self._tickets))
-        self._take_back(min(excess, MAX_AT_ONCE))
+        self._withdraw(min(excess, MAX_AT_ONCE))
         due = self._pacer.due(now, len(self._tickets), self._requests.can_start)
         for intended in due:
             self._number += 1
             self._tickets[self._number] = tuple(statistics.started(intended, now) for statistics in self._books)
             self._requests.send(self._number)
-        self._note_dropped()
-        # What is left over is done in the next reactor turn, after all others had theirs.
+        self._count_dropped()
+        # The rest starts in the next reactor turn, so that other work has its turn.
         is_more = max(excess, len(due)) >= MAX_AT_ONCE
-        self._look_again(now if is_more else self._pacer.next_due(now, len(self._tickets)), now)
+        self._schedule(now if is_more else self._pacer.next_due(now, len(self._tickets)), now)
 
-    def _note_dropped(self) -> None:
+    def _count_dropped(self) -> None:
         dropped, self._dropped = self._pacer.dropped - self._dropped, self._pacer.dropped
         for statistics in self._books:
             statistics.dropped += dropped
 
-    def _look_again(self, when: float | None, now: float) -> None:
+    def _schedule(self, when: float | None, now: float) -> None:
         if when is None:
             self._cancel_call()
         elif self._call is None or not self._call.active():
-            self._call = self._clock.callLater(max(0.0, when - now), self._turn)
+            self._call = self._clock.callLater(max(0.0, when - now), self._start_what_is_due)
         elif self._call.getTime() != when:
             self._call.reset(max(0.0, when - now))
 
