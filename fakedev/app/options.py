@@ -14,9 +14,10 @@ from twisted.python.usage import Options as UsageOptions
 from twisted.python.usage import UsageError
 
 from fakedev import __version__
+from fakedev.app.configuration_options import ASSIGNMENTS, CONFIG_HELP, Assignment
 from fakedev.config.configuration import Configuration
 from fakedev.config.export import effective_text
-from fakedev.config.load import load, shard_override
+from fakedev.config.load import load
 from fakedev.config.schema.files import Files
 from fakedev.config.schema.nodes import ConfigurationError
 from fakedev.spec.record_head import RecordHead
@@ -42,11 +43,22 @@ class Run:
     read_again: ReadAgain | None = None
 
 
+def _opt_method(option: Assignment) -> Callable[[Options, str], None]:
+    def opt(options: Options, text: str) -> None:
+        try:
+            options["set"].append(option.parse(text))
+        except ValueError as error:
+            raise UsageError(f"--{option.name}: {error}") from None
+
+    opt.__doc__ = f"{option.kind}: {option.help}"
+    return opt
+
+
 class Options(UsageOptions):
     """The options of ``twistd fakedev`` and ``fakedev serve``; they load the configuration."""
 
     optParameters: ClassVar[list[list[Any]]] = [
-        ["config", "c", None, "configuration file; without one the built-in demo starts"],
+        ["config", "c", None, f"{CONFIG_HELP}; without one the built-in demo starts"],
         ["record", None, "", "write seed, configuration and events to this file, to be run again"],
         ["ready-file", None, "", "write the real addresses to this file, as JSON, when all is ready"],
     ]
@@ -55,23 +67,16 @@ class Options(UsageOptions):
         ["print-config", None, "only print the effective configuration, with where each value comes from"],
     ]
 
+    #: Twisted finds options by the names of these methods, and takes their help from the docstrings.
+    opt_set, opt_shard = (_opt_method(option) for option in ASSIGNMENTS)
+
     configuration: Configuration
     run: Run
+    synopsis: str
 
     def __init__(self) -> None:
         super().__init__()
         self["set"] = []
-
-    def opt_set(self, assignment: str) -> None:
-        """KEY=VALUE: a value of the configuration, as fleet.seed=7; may be repeated"""
-        self["set"].append(assignment)
-
-    def opt_shard(self, shard: str) -> None:
-        """I/N: simulate one slice of the nodes, counted from 0; hostname/N: its number ends this host's name"""
-        try:
-            self["set"].append(shard_override(shard))
-        except ValueError as error:
-            raise UsageError(f"--shard: {error}") from None
 
     def opt_version(self) -> None:
         """print the version"""
