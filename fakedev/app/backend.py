@@ -10,6 +10,7 @@ from typing import Any, Final
 from twisted.logger import Logger
 
 from fakedev import __version__
+from fakedev.config.peer_address import Address
 from fakedev.net.backend.bare import BareSource
 from fakedev.net.backend.lines import LinesSource
 from fakedev.net.backend.program import BackendProgram
@@ -31,8 +32,6 @@ _log = Logger()
 class BackendSettings:
     """The options of a backend.
 
-    :param path: UNIX socket of the frontend; empty for TCP to ``host`` and ``port``.
-    :param shown: the frontend's address as the user gave it.
     :param pattern: of the device file; empty for none.
     :param find_files: returns the files that match a pattern.
     :param folder: working directory of the command; empty for this program's.
@@ -44,10 +43,7 @@ class BackendSettings:
     pod: str
     node: str
     find_files: Callable[[str], Sequence[str]]
-    path: str = ""
-    host: str = ""
-    port: int = 0
-    shown: str = ""
+    frontend: Address
     pattern: str = ""
     folder: str = ""
     null_in: bool = False
@@ -92,13 +88,16 @@ def make_backend(settings: BackendSettings, reactor: Any) -> BackendProgram:
     device = DeviceFile(settings.pattern, settings.find_files)
     if settings.once:
         return BackendProgram([OneRun(start, settings.command, device, settings.grace_seconds, reactor)], reactor)
-    connector = FrontendConnector(
-        reactor, path=settings.path, host=settings.host, port=settings.port, shown=settings.shown
-    )
+    connector = make_connector(settings.frontend, reactor)
     workers = [_worker(settings, start, device, connector, reactor) for _ in range(settings.workers)]
     _announce(settings)
     device.path()  # logs at the start which file it is, or that there is none
     return BackendProgram(workers, reactor)
+
+
+def make_connector(address: Address, reactor: Any) -> FrontendConnector:
+    """What connects to the frontend at an address."""
+    return FrontendConnector(reactor, path=address.path, host=address.host, port=address.port, shown=address.shown)
 
 
 def _worker(
@@ -135,5 +134,5 @@ def _announce(settings: BackendSettings) -> None:
         "fakedev-backend {version}: {words}{limit}, for queue {queue!r} of {frontend}; "
         "{crowd} in pod {pod} on node {node}",
         version=__version__, words=join(settings.command.words), limit=limit, queue=settings.queue,
-        frontend=settings.shown, crowd=crowd, pod=settings.pod, node=settings.node,
+        frontend=settings.frontend.shown, crowd=crowd, pod=settings.pod, node=settings.node,
     )  # fmt: skip

@@ -1,10 +1,10 @@
-"""The listening services of one kind of address, which a reload of the configuration can change."""
+"""Parts of the program that a reload changes, and the first of them: the services of one kind of address."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from fakedev.config.configuration import Configuration
 from fakedev.config.listen import ListenAddress
@@ -14,8 +14,24 @@ Entry = TypeVar("Entry")
 Place = tuple[ListenAddress, int]
 
 
-class Ports(Generic[Entry]):
-    """The services of some entries of the configuration, found by their address. It is Reloadable.
+class Reloadable(Protocol):
+    """A part of the program that a reload changes: ports, queues."""
+
+    def begin(self, configuration: Configuration, listeners: Listeners) -> None:
+        """Prepare for a new configuration, and listen on its new addresses.
+
+        :raises CannotListen: or ``workqueue.spec.Refused``; :meth:`undo` follows then.
+        """
+
+    def undo(self) -> None:
+        """Drop what :meth:`begin` has prepared."""
+
+    def finish(self, configuration: Configuration) -> None:
+        """Apply the new configuration, which :meth:`begin` has prepared."""
+
+
+class Ports(Reloadable, Generic[Entry]):
+    """The services of some entries of the configuration, found by their address.
 
     :param entries: the entries of a configuration.
     :param address: the address of an entry.
@@ -42,20 +58,18 @@ class Ports(Generic[Entry]):
         self.services = [(self._by_place[place], entry) for place, entry in placed]
 
     def begin(self, configuration: Configuration, listeners: Listeners) -> None:
-        """See Reloadable: listen on the new addresses."""
         for place, entry in self._placed(configuration):
             if place not in self._by_place:
                 self._new[place] = service = self._make(entry, configuration)
                 service.setServiceParent(listeners)
 
     def undo(self) -> None:
-        """See Reloadable: stop listening on the new addresses."""
         for service in self._new.values():
             service.disownServiceParent()
         self._new = {}
 
     def finish(self, configuration: Configuration) -> None:
-        """See Reloadable: use the new entries, stop listening on the other addresses, and close their connections."""
+        """Use the new entries; stop listening on addresses that have none, and close their connections."""
         services = self._by_place | self._new
         placed = self._placed(configuration)
         self._by_place = {place: services[place] for place, _ in placed}

@@ -11,7 +11,7 @@ from twisted.logger import Logger
 
 from fakedev import __version__
 from fakedev.app.announcement import AnnouncedAddresses, Announcement
-from fakedev.app.ports import Ports
+from fakedev.app.ports import Ports, Reloadable
 from fakedev.app.runner import Application, run_application
 from fakedev.config.configuration import Configuration, Queues
 from fakedev.config.listen import ListenAddress
@@ -32,8 +32,8 @@ from fakedev.net.web.tree import make_frontend_root
 from fakedev.workqueue.broker import Broker
 
 
-class WorkQueues:
-    """The queues of a configuration with their ports. It is Reloadable.
+class WorkQueues(Reloadable):
+    """The queues of a configuration with their ports.
 
     :param verbose: log every message.
     :ivar figures: the state and the totals of the queues.
@@ -70,18 +70,15 @@ class WorkQueues:
         return clients + [(service, "backends") for service, _ in self._backends.services]
 
     def begin(self, configuration: Configuration, listeners: Listeners) -> None:
-        """See Reloadable."""
         self._clients.begin(configuration, listeners)
         self._backends.begin(configuration, listeners)
         self._hub.broker.prepare(_queues_of(configuration).broker)
 
     def undo(self) -> None:
-        """See Reloadable."""
         self._clients.undo()
         self._backends.undo()
 
     def finish(self, configuration: Configuration) -> None:
-        """See Reloadable."""
         queues = _queues_of(configuration)
         self._hub.broker.reconfigure(queues.broker, self._hub.now())
         self._hub.turn_over()

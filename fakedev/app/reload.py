@@ -6,12 +6,13 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from hashlib import sha256
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from twisted.internet.defer import Deferred, DeferredLock, succeed
 from twisted.logger import Logger
 
 from fakedev.app.options import Run
+from fakedev.app.ports import Reloadable
 from fakedev.config.configuration import Configuration
 from fakedev.config.listen import ListenAddress
 from fakedev.config.schema.nodes import ConfigurationError
@@ -28,22 +29,6 @@ from fakedev.workqueue.spec import Refused as QueueRefused
 
 #: The answer to a request for a reload does not wait for a tick that takes longer than this.
 _LONGEST_WAIT_SECONDS: Final = 5.0
-
-
-class Reloadable(Protocol):
-    """A part of the program that a reload changes: ports, queues."""
-
-    def begin(self, configuration: Configuration, listeners: Listeners) -> None:
-        """Prepare for a new configuration, and listen on its new addresses.
-
-        :raises CannotListen: or ``workqueue.spec.Refused``; :meth:`undo` follows then.
-        """
-
-    def undo(self) -> None:
-        """Drop what :meth:`begin` has prepared."""
-
-    def finish(self, configuration: Configuration) -> None:
-        """Apply the new configuration, which :meth:`begin` has prepared."""
 
 
 class Reloader:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred, succeed
 from twisted.logger import ILogObserver
@@ -14,9 +15,9 @@ from twisted.logger import ILogObserver
 from fakedev import __version__
 from fakedev.app.announcement import AnnouncedAddresses, Announcement
 from fakedev.app.options import Options, Run
-from fakedev.app.ports import Ports
+from fakedev.app.ports import Ports, Reloadable
 from fakedev.app.queues import WorkQueues
-from fakedev.app.reload import Reloadable, Reloader
+from fakedev.app.reload import Reloader
 from fakedev.app.runner import Application, run_application
 from fakedev.app.tester import make_tester
 from fakedev.app.web import connection_count, make_web, make_workload_ports
@@ -45,6 +46,8 @@ from fakedev.net.web.static import PageFiles
 from fakedev.sim.charts import History
 from fakedev.sim.fleet import Fleet, discard_record
 from fakedev.sim.journal import no_op
+
+File = TypeVar("File")
 
 
 def makeService(options: Options, reactor: Any = None) -> Application:
@@ -76,8 +79,9 @@ def make_application(
     keep_freed_memory()
 
     # The simulation, its clock, and what shows it.
-    recorder = _recorder(run)
-    journal = _journal(configuration)
+    recorder = _opened("record", lambda: Recorder(run.record, run.head)) if run.record else None
+    kept = configuration.journal
+    journal = _opened("journal", lambda: JournalFile(kept.file, kept.max_bytes, kept.keep)) if kept else None
     fleet = _fleet(configuration, run, recorder, journal)
     hub = WorkloadHub(fleet)
     pages = Pages(fleet, configuration.identities, reactor)
@@ -207,22 +211,9 @@ def _own_metrics(
     return own
 
 
-def _journal(configuration: Configuration) -> JournalFile | None:
-    spec = configuration.journal
-    if spec is None:
-        return None
+def _opened(name: str, opened: Callable[[], File]) -> File:
     try:
-        return JournalFile(spec.file, spec.max_bytes, spec.keep)
+        return opened()
     except OSError as error:
-        sys.stderr.write(f"fakedev: the journal cannot be written: {error}\n")
-        raise SystemExit(1) from None
-
-
-def _recorder(run: Run) -> Recorder | None:
-    if not run.record:
-        return None
-    try:
-        return Recorder(run.record, run.head)
-    except OSError as error:
-        sys.stderr.write(f"fakedev: the record cannot be written: {error}\n")
+        sys.stderr.write(f"fakedev: the {name} cannot be written: {error}\n")
         raise SystemExit(1) from None

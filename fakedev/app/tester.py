@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from fakedev import __version__
 from fakedev.app.announcement import AnnouncedAddresses, Announcement
+from fakedev.app.backend import make_connector
 from fakedev.app.runner import Application, run_application
 from fakedev.config.configuration import Logging
 from fakedev.config.listen import ListenAddress
@@ -16,7 +17,6 @@ from fakedev.config.peer_address import parse_address
 from fakedev.net.http.head import DROP_IN_LIMITS
 from fakedev.net.http.resource import Folder
 from fakedev.net.http.site import GuardedSite
-from fakedev.net.lines.client import FrontendConnector
 from fakedev.net.system.commands import ProcessRunner
 from fakedev.net.system.descriptors import raise_descriptor_limit
 from fakedev.net.system.listening import Listeners, ListeningService
@@ -66,14 +66,9 @@ def make_tester(plans: Sequence[Plan], reactor: Any, verbose: bool = False) -> L
 
     def make_requests(plan: Plan, asker: Asker) -> Requests:
         kind = LineRequests if plan.json_lines else BareRequests
-        return kind(plan, _connector(plan, reactor), asker, reactor, verbose)
+        return kind(plan, make_connector(parse_address(plan.frontend), reactor), asker, reactor, verbose)
 
     return LoadTester(plans, make_requests, reactor)
-
-
-def _connector(plan: Plan, reactor: Any) -> FrontendConnector:
-    address = parse_address(plan.frontend)
-    return FrontendConnector(reactor, path=address.path, host=address.host, port=address.port, shown=address.shown)
 
 
 def run_client(settings: ClientSettings) -> LoadTester:
@@ -122,12 +117,11 @@ def _control_site(tester: LoadTester, reactor: Any) -> GuardedSite:
     return site
 
 
-@dataclass(frozen=True)
-class ScaleOrder:
+@dataclass(frozen=True, kw_only=True)
+class ScaleOrder(ScaleSettings):
     """The options of ``fakedev scale-test``.
 
     :param plan: the load, of the closed model.
-    :param most, per_backend, settle_seconds, measure_seconds: see ScaleSettings.
     :param start: words of the command that starts a backend; empty for none.
     :param scale: words of the command that sets the number of backends; empty for none.
     :param wait_seconds: how long to wait until the frontend knows all backends.
@@ -135,10 +129,6 @@ class ScaleOrder:
     """
 
     plan: Plan
-    most: int
-    per_backend: int
-    settle_seconds: float
-    measure_seconds: float
     start: tuple[str, ...]
     scale: tuple[str, ...]
     wait_seconds: float
@@ -154,10 +144,9 @@ def run_scale_test(order: ScaleOrder) -> tuple[list[ScaleStep], str]:
 
     def make(reactor: Any) -> Application:
         raise_descriptor_limit()
-        settings = ScaleSettings(order.most, order.per_backend, order.settle_seconds, order.measure_seconds)
         tester = make_tester([order.plan], reactor)
         stop = partial(stop_reactor, reactor)
-        test = ScaleTest(tester, _backends(order, reactor), settings, reactor, stop, order.tell)
+        test = ScaleTest(tester, _backends(order, reactor), order, reactor, stop, order.tell)
         # Not before the reactor runs: the test stops it at its end.
         reactor.callWhenRunning(test.startService)
         made.append(test)
@@ -180,5 +169,5 @@ def _backends(order: ScaleOrder, reactor: Any) -> Backends:
         starter = CommandedBackends(runner, order.scale)
     if starter is not None and not order.plan.json_lines:
         return starter  # only a frontend that speaks JSON lines can be asked for the number of backends
-    connector = _connector(order.plan, reactor)
+    connector = make_connector(parse_address(order.plan.frontend), reactor)
     return CountedBackends(connector, order.plan.queue, starter, reactor, order.wait_seconds, order.tell)

@@ -91,8 +91,9 @@ def scale_test(arguments: Sequence[str]) -> int:
 
     steps, problem = run_scale_test(
         ScaleOrder(
-            _plan(options, values), values[options.most], values[options.per_backend], values[options.settle],
-            values[options.measure], values[options.start], values[options.scale], values[options.wait], _tell,
+            values[options.most], values[options.per_backend], values[options.settle], values[options.measure],
+            plan=_plan(options, values), start=values[options.start], scale=values[options.scale],
+            wait_seconds=values[options.wait], tell=_tell,
         )
     )  # fmt: skip
     if problem:

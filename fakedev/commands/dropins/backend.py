@@ -85,17 +85,13 @@ class BackendOptions:
             raise FlagError(f"-protocol: {' or '.join(PROTOCOLS)}, not {values[self._protocol]!r}")
         if not values[self._name]:
             raise FlagError("-name must name a queue")
-        address = values[self._faddr]
         return BackendSettings(
             queue=values[self._name],
             command=BackendCommand(words, values[self._ignore], values[self._limit]),
             pod=self._name_from(values[self._pod_env]),
             node=self._name_from(values[self._node_env]),
             find_files=find_files,
-            path=address.path,
-            host=address.host,
-            port=address.port,
-            shown=address.shown,
+            frontend=values[self._faddr],
             pattern=values[self._glob],
             folder=os.path.abspath(values[self._dir]) if values[self._dir] else "",
             null_in=values[self._null_in],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from fakedev.net.backend.sources import BackendNames, Shutdown, TakenJob
+from fakedev.net.backend.sources import BackendNames, JobSource, Shutdown, TakenJob
 from fakedev.net.lines.bare_client import BareClient
 from fakedev.net.lines.client import FrontendConnector
 from fakedev.net.lines.frontend_errors import FrontendLost, FrontendRefused
@@ -15,8 +15,8 @@ from fakedev.workqueue.backend import unfinished_report
 from fakedev.workqueue.job import Report
 
 
-class BareSource:
-    """Gets jobs in bare JSON. See JobSource."""
+class BareSource(JobSource):
+    """Gets jobs in bare JSON."""
 
     log = Logger()
     waits_for_work = False
@@ -59,11 +59,9 @@ class BareSource:
         await self.finish(job, unfinished_report(reason, run_seconds))
 
     def leave(self) -> None:
-        """Wait only a moment for a pending answer, and ask for no other."""
         self._shutdown.leave()
 
     def cut(self) -> None:
-        """Close the connection now."""
         self._shutdown.cut()
         if self._client is not None:
             self._client.abort()

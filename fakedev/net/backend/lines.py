@@ -9,7 +9,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from fakedev.net.backend.sources import BackendNames, Shutdown, TakenJob
+from fakedev.net.backend.sources import BackendNames, JobSource, Shutdown, TakenJob
 from fakedev.net.lines.client import FrontendConnector
 from fakedev.net.lines.frontend_errors import FrontendLost, FrontendRefused
 from fakedev.net.lines.json_client import JsonClient
@@ -39,8 +39,8 @@ class RequestRefused(Exception):
     """The frontend refuses one request; the connection stays open."""
 
 
-class LinesSource:
-    """Gets jobs in JSON lines. See JobSource."""
+class LinesSource(JobSource):
+    """Gets jobs in JSON lines."""
 
     log = Logger()
     waits_for_work = True
@@ -59,7 +59,6 @@ class LinesSource:
         self._pending: dict[int, Deferred[Done]] = {}
 
     async def take(self, idle_seconds: float) -> TakenJob | None:
-        """Take a job; the frontend waits for one up to ``idle_seconds``."""
         try:
             return await self._shutdown.ask(self._take(idle_seconds))
         except RequestRefused as refused:
@@ -80,11 +79,9 @@ class LinesSource:
         await self._settle(job, "release", {})
 
     def leave(self) -> None:
-        """Do not wait for work any more, and only a moment for an answer."""
         self._shutdown.leave()
 
     def cut(self) -> None:
-        """Close the connection now."""
         self._shutdown.cut()
         if self._client is not None:
             self._client.abort()

@@ -10,15 +10,15 @@ from twisted.python.failure import Failure
 from fakedev.net.lines.bare_client import BareClient
 from fakedev.net.lines.client import FrontendConnector
 from fakedev.net.lines.frontend_errors import FrontendLost
-from fakedev.net.tester.driver import Asker, Reconnection, lost, report_failure
+from fakedev.net.tester.driver import Asker, Reconnection, Requests, lost, report_failure
 from fakedev.tester.plan import Plan
 from fakedev.wire.bare_queue import BareRequest, BareResult, encode_bare_request, parse_bare_result
 from fakedev.wire.errors import ProtocolError
 from fakedev.workqueue.job import Answer, Outcome, Report, outcome_of, refusal
 
 
-class BareRequests:
-    """See Requests.
+class BareRequests(Requests):
+    """Sends each request of a plan on its own connection.
 
     :param verbose: log all messages.
     """
@@ -40,15 +40,12 @@ class BareRequests:
 
     @property
     def can_start(self) -> bool:
-        """See Requests."""
         return not self._is_away
 
     def start(self) -> None:
-        """See Requests."""
         self._reconnection.connect()
 
     def send(self, number: int) -> None:
-        """See Requests."""
         spare, self._spare = self._spare, None
         if spare is not None and not spare.closed.called:
             self._ask(number, spare)
@@ -59,7 +56,6 @@ class BareRequests:
         connecting.addErrback(report_failure, self.log)
 
     def take_back(self, number: int) -> None:
-        """See Requests."""
         connecting = self._connecting.pop(number, None)
         if connecting is not None:
             connecting.cancel()
@@ -68,7 +64,6 @@ class BareRequests:
             client.abort()
 
     def stop(self) -> None:
-        """See Requests."""
         self._reconnection.stop()
         for number in [*self._connecting, *self._clients]:
             self.take_back(number)

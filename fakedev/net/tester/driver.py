@@ -143,8 +143,8 @@ def lost(error: str) -> Answer:
 MakeRequests = Callable[[Plan, Asker], Requests]
 
 
-class PlanDriver:
-    """The load of one plan. It is the Asker of its Requests.
+class PlanDriver(Asker):
+    """The load of one plan.
 
     :param books: the statistics that count each request.
     :param clock: for delayed calls; times are those of ``seconds``.
@@ -239,7 +239,6 @@ class PlanDriver:
     # Called by the requests
 
     def answered(self, number: int, answer: Answer) -> None:
-        """See Asker."""
         if number not in self._tickets:
             return
         now = self._seconds()
@@ -250,11 +249,9 @@ class PlanDriver:
         self._start_what_is_due()
 
     def may_start(self) -> None:
-        """See Asker."""
         self._start_what_is_due()
 
     def reconnected(self) -> None:
-        """See Asker."""
         for statistics in self._books:
             statistics.reconnects += 1
 

@@ -8,7 +8,7 @@ from twisted.logger import Logger
 from fakedev.net.lines.client import FrontendConnector
 from fakedev.net.lines.frontend_errors import FrontendRefused
 from fakedev.net.lines.json_client import JsonClient
-from fakedev.net.tester.driver import Asker, Reconnection, lost
+from fakedev.net.tester.driver import Asker, Reconnection, Requests, lost
 from fakedev.tester.plan import Plan
 from fakedev.wire.queue_talk import (
     Accepted,
@@ -22,8 +22,8 @@ from fakedev.wire.queue_talk import (
 from fakedev.workqueue.job import Answer, Outcome, refusal
 
 
-class LineRequests:
-    """See Requests.
+class LineRequests(Requests):
+    """Sends all requests of a plan on one connection.
 
     :param verbose: log all messages.
     """
@@ -46,20 +46,16 @@ class LineRequests:
 
     @property
     def can_start(self) -> bool:
-        """See Requests."""
         return self._client is not None and not self._client.is_full
 
     def start(self) -> None:
-        """See Requests."""
         self._reconnection.connect()
 
     def send(self, number: int) -> None:
-        """See Requests."""
         self._jobs[number] = None
         self._send(self._form.encode(number))
 
     def take_back(self, number: int) -> None:
-        """See Requests."""
         job = self._jobs.pop(number)
         if job is None:
             self._cancelled.add(number)
@@ -67,7 +63,6 @@ class LineRequests:
             self._cancel_job(job)
 
     def stop(self) -> None:
-        """See Requests."""
         self._stopped = True
         self._reconnection.stop()
         if self._client is not None:

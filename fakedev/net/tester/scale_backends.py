@@ -48,7 +48,7 @@ class Backends(Protocol):
         """Stop the backends that were started here."""
 
 
-class StartedBackends:
+class StartedBackends(Backends):
     """Backends that are started here, each by the same command.
 
     :param words: program and arguments.
@@ -62,7 +62,6 @@ class StartedBackends:
         self._ended_early: list[str] = []
 
     async def become(self, count: int) -> None:
-        """See Backends."""
         while len(self._runs) < count:
             try:
                 run = self._runner.start(self._words, 0.0)
@@ -73,12 +72,10 @@ class StartedBackends:
         self.check()
 
     def check(self) -> None:
-        """See Backends."""
         if self._ended_early:
             raise CannotScale(f"a backend has ended: {self._ended_early[0]}")
 
     async def end(self) -> None:
-        """See Backends."""
         self._ending = True
         for run in self._runs:
             run.stop()
@@ -90,7 +87,7 @@ class StartedBackends:
         return report
 
 
-class CommandedBackends:
+class CommandedBackends(Backends):
     """Backends whose number is set by a command, such as kubectl.
 
     :param words: program and arguments, with {n} in place of the number.
@@ -102,7 +99,6 @@ class CommandedBackends:
         self._run: Run | None = None
 
     async def become(self, count: int) -> None:
-        """See Backends."""
         words = [word.replace("{n}", str(count)) for word in self._words]
         try:
             self._run = run = self._runner.start(words, 0.0)
@@ -129,7 +125,7 @@ class CommandedBackends:
             self._run.kill()
 
 
-class CountedBackends:
+class CountedBackends(Backends):
     """Waits until the frontend knows as many backends as there should be.
 
     :param starter: changes the number of backends; None when they are started elsewhere.
@@ -154,7 +150,6 @@ class CountedBackends:
         self._tell = tell
 
     async def become(self, count: int) -> None:
-        """See Backends."""
         if self._starter is not None:
             await self._starter.become(count)
         until = self._clock.seconds() + self._wait_seconds
@@ -169,12 +164,10 @@ class CountedBackends:
             await deferLater(self._clock, _POLL_SECONDS)
 
     def check(self) -> None:
-        """See Backends."""
         if self._starter is not None:
             self._starter.check()
 
     async def end(self) -> None:
-        """See Backends."""
         if self._starter is not None:
             await self._starter.end()
 

@@ -98,7 +98,7 @@ class LoadTester(Service):
         :param name: may be empty when only one plan is of the closed model.
         :raises UnknownPlan: when there is no such plan.
         """
-        parallel = self._closed(name).parallel
+        parallel = self._plan_of_model(name, is_closed=True).parallel
         assert parallel is not None
         return parallel
 
@@ -107,7 +107,7 @@ class LoadTester(Service):
 
         :raises UnknownPlan: when there is no such plan.
         """
-        driver = self._closed(name)
+        driver = self._plan_of_model(name, is_closed=True)
         assert isinstance(driver.plan.load, ClosedLoad)
         driver.set_parallel(min(max(parallel, 0), driver.plan.load.max_parallel))
         return self.parallel(name)
@@ -167,35 +167,27 @@ class LoadTester(Service):
         :param name: may be left out when only one plan is of the open model.
         :raises UnknownPlan: when there is no such plan.
         """
-        if name:
-            driver = self._driver(name)
-            if driver.parallel is not None:
-                raise UnknownPlan(f"plan {name[:100]!r} is of the closed model: it has a number in parallel, no rate")
-            return driver
-        found = [driver for driver in self.drivers.values() if driver.parallel is None]
-        if len(found) != 1:
-            names = ", ".join(driver.plan.name for driver in found)
+        return self._plan_of_model(name, is_closed=False)
+
+    def _plan_of_model(self, name: str, *, is_closed: bool) -> PlanDriver:
+        """The plan of this name, or the only one of the model when no name is given."""
+        fitting = [driver for driver in self.drivers.values() if (driver.parallel is not None) == is_closed]
+        if name and self._driver(name) not in fitting:
             raise UnknownPlan(
-                f"there are several plans, say which: plan=NAME, one of {names}" if found
+                f"plan {name[:100]!r} is of the open model: its rate decides, not a number in parallel" if is_closed
+                else f"plan {name[:100]!r} is of the closed model: it has a number in parallel, no rate"
+            )  # fmt: skip
+        if name:
+            return self._driver(name)
+        if not fitting:
+            raise UnknownPlan(
+                "all plans are of the open model: a rate decides, not a number in parallel" if is_closed
                 else "all plans are of the closed model: they have a number in parallel, no rate"
             )  # fmt: skip
-        return found[0]
-
-    def _closed(self, name: str) -> PlanDriver:
-        if name:
-            driver = self._driver(name)
-            if driver.parallel is None:
-                raise UnknownPlan(
-                    f"plan {name[:100]!r} is of the open model: its rate decides, not a number in parallel"
-                )
-            return driver
-        closed = [driver for driver in self.drivers.values() if driver.parallel is not None]
-        if not closed:
-            raise UnknownPlan("all plans are of the open model: a rate decides, not a number in parallel")
-        if len(closed) > 1:
-            names = ", ".join(driver.plan.name for driver in closed)
+        if len(fitting) > 1:
+            names = ", ".join(driver.plan.name for driver in fitting)
             raise UnknownPlan(f"there are several plans, say which: plan=NAME, one of {names}")
-        return closed[0]
+        return fitting[0]
 
 
 class ReportFiles(Service):
