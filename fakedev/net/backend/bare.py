@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
@@ -27,6 +28,7 @@ class BareSource(JobSource):
         self._question = encode_bare_ask(queue)
         self._names = names
         self._client: BareClient[BareWork] | None = None
+        self._closed: Deferred[str] = Deferred()  # fires when the connection is closed
         self._held: TakenJob | None = None
         self._shutdown = Shutdown(clock)
 
@@ -52,7 +54,7 @@ class BareSource(JobSource):
         )
         client.send(encode_bare_result(result))
         client.close()
-        await client.closed
+        await self._closed
 
     async def give_back(self, job: TakenJob, reason: str, run_seconds: float = 0.0) -> None:
         """Send the reason as the result: the original's protocol cannot give a job back."""
@@ -67,11 +69,15 @@ class BareSource(JobSource):
             self._client.abort()
 
     async def _take(self) -> TakenJob | None:
-        client = self._client = await self._connector.connect(
-            lambda: BareClient(parse_bare_work, log=self.log.debug)
+        closed: Deferred[str] = Deferred()
+        client = await self._connector.connect(
+            lambda: BareClient(parse_bare_work, lost=closed.callback, log=self.log.debug)
         )
+        self._client, self._closed = client, closed
+        answer: Deferred[BareWork] = Deferred()
+        client.request(self._question, answer.callback, answer.errback)
         try:
-            work = await client.request(self._question)
+            work = await answer
         except ProtocolError as error:
             client.abort()
             raise (FrontendLost if error.code == "busy" else FrontendRefused)(error.text) from None
@@ -84,10 +90,9 @@ class BareSource(JobSource):
                 raise FrontendRefused(work.error)
             return None
         job = self._held = TakenJob(work.arguments, work.limit_seconds)
-        client.closed.addCallback(lambda reason: self._closed(job, reason))
+        closed.addCallback(self._withdraw, job)
         return job
 
-    def _closed(self, job: TakenJob, reason: str) -> str:
+    def _withdraw(self, reason: str, job: TakenJob) -> None:
         if self._held is job:
             job.withdraw(f"the frontend closed the connection: {reason}")
-        return reason

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import ITCPTransport
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
@@ -21,30 +20,40 @@ class BareClient(Protocol, Generic[Answer]):
     """One connection: a request and its answer, and for a backend the result after that.
 
     :param parse: the answer of an object's bytes; raises ProtocolError.
+    :param lost: called with the reason when the connection is closed.
     :param log: a method of a Logger, which logs all bytes; None: they are not logged.
-    :ivar closed: fires with the reason when the connection is closed.
+    :ivar is_lost: the connection is closed.
     """
 
     transport: ITCPTransport  # set before connectionMade
 
-    def __init__(self, parse: Callable[[bytes], Answer], log: Callable[..., None] | None = None) -> None:
-        self.closed: Deferred[str] = Deferred()
+    def __init__(
+        self,
+        parse: Callable[[bytes], Answer],
+        *,
+        lost: Callable[[str], None] | None = None,
+        log: Callable[..., None] | None = None,
+    ) -> None:
+        self.is_lost = False
         self._reader = BareReader(parse)
-        self._answer: Deferred[Answer] | None = None
+        self._lost = lost
         self._log = log
+        self._answered: Callable[[Answer], None] | None = None
+        self._failed: Callable[[Exception], None] | None = None
 
-    def request(self, message: bytes) -> Deferred[Answer]:
-        """Send the request, in one write: the original reads once.
+    def request(
+        self, message: bytes, answered: Callable[[Answer], None], failed: Callable[[Exception], None]
+    ) -> None:
+        """Send the request; one of the two is called once.
 
-        :returns: fires with the answer; fails with FrontendLost when the connection is closed before, and with
-            ProtocolError when the frontend says something else (``busy``: it has no room for the connection now).
+        :param failed: called with FrontendLost when the connection is closed before the answer, and with ProtocolError
+            when the frontend says something else (``busy``: it has no room for the connection now).
         """
-        answer = self._answer = Deferred()
+        self._answered, self._failed = answered, failed
         self.send(message)
-        return answer
 
     def send(self, message: bytes) -> None:
-        """Send a message in one write."""
+        """Send a message in one write: the original reads once."""
         if self._log is not None:
             self._log("sends {message!r}", message=message)
         self.transport.write(message)
@@ -54,33 +63,34 @@ class BareClient(Protocol, Generic[Answer]):
         self.transport.loseConnection()
 
     def abort(self) -> None:
-        """Close the connection now; a pending answer never fires."""
-        self._answer = None
+        """Close the connection now; nothing more is reported of a pending request."""
+        self._answered = self._failed = None
         self.transport.abortConnection()
 
     def dataReceived(self, data: bytes) -> None:
-        """Take bytes of the answer; what comes after it is ignored."""
+        """Take bytes of the answer; later bytes are ignored."""
         if self._log is not None:
             self._log("received {data!r}", data=data)
-        if self._answer is None:
+        if self._answered is None:
             return
         try:
-            message = self._reader.feed(data)
+            answer = self._reader.feed(data)
         except ProtocolError as error:
-            self._take_answer().errback(error)
+            self._fail(error)
             return
-        if message is not None:
-            self._take_answer().callback(message)
+        if answer is not None:
+            answered, self._answered, self._failed = self._answered, None, None
+            answered(answer)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """Report why the connection is closed."""
+        self.is_lost = True
         text = reason.getErrorMessage().rstrip(".")
-        if self._answer is not None:
-            fault = FrontendLost(f"the frontend closed the connection without an answer: {text}")
-            self._take_answer().errback(fault)
-        self.closed.callback(text)
+        self._fail(FrontendLost(f"the frontend closed the connection without an answer: {text}"))
+        if self._lost is not None:
+            self._lost(text)
 
-    def _take_answer(self) -> Deferred[Answer]:
-        answer, self._answer = self._answer, None
-        assert answer is not None
-        return answer
+    def _fail(self, fault: Exception) -> None:
+        failed, self._answered, self._failed = self._failed, None, None
+        if failed is not None:
+            failed(fault)

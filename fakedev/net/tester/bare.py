@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
-from twisted.python.failure import Failure
 
 from fakedev.net.lines.bare_client import BareClient
 from fakedev.net.lines.client import FrontendConnector
@@ -47,7 +48,7 @@ class BareRequests(Requests):
 
     def send(self, number: int) -> None:
         spare, self._spare = self._spare, None
-        if spare is not None and not spare.closed.called:
+        if spare is not None and not spare.is_lost:
             self._ask(number, spare)
             return
         connecting = Deferred.fromCoroutine(self._connect(number))
@@ -90,22 +91,17 @@ class BareRequests(Requests):
 
     def _ask(self, number: int, client: BareClient[BareResult]) -> None:
         self._clients[number] = client
-        client.request(self._message).addCallbacks(
-            self._answered, self._failed, callbackArgs=(number, client), errbackArgs=(number, client)
-        )
+        client.request(self._message, partial(self._answered, number, client), partial(self._failed, number, client))
 
-    def _answered(self, result: BareResult, number: int, client: BareClient[BareResult]) -> None:
+    def _answered(self, number: int, client: BareClient[BareResult], result: BareResult) -> None:
         del self._clients[number]
         self._asker.answered(number, answer_of(result))
         client.close()
 
-    def _failed(self, failure: Failure, number: int, client: BareClient[BareResult]) -> None:
-        failure.trap(FrontendLost, ProtocolError)
-        fault = failure.value
+    def _failed(self, number: int, client: BareClient[BareResult], fault: Exception) -> None:
         is_refusal = isinstance(fault, ProtocolError) and fault.code == "busy"
-        text = fault.text if isinstance(fault, ProtocolError) else str(fault)
         del self._clients[number]
-        self._asker.answered(number, refusal(text) if is_refusal else lost(text))
+        self._asker.answered(number, refusal(str(fault)) if is_refusal else lost(str(fault)))
         client.abort()
 
     def _found(self, client: BareClient[BareResult]) -> None:
