@@ -1,4 +1,4 @@
-"""The levels of links, of the ports of switches, and of switches: arrays that are made when somebody looks at them."""
+"""The levels of links, switch ports and switches: arrays that are computed on demand."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from fakedev.sim.links.layout import LinkLayout
 
 Array = TypeVar("Array")
 
-#: Links as their devices see them; the same links as switches see them; and switches, in the order of the layout.
+#: Links as devices see them, the same links as switches see them, and switches, in the order of the layout.
 LINK: Final = "link"
 PORT: Final = "port"
 SWITCH: Final = "switch"
-#: What links have that devices have not, beside what they have of their devices.
+#: Quantities of links that devices do not have.
 _OWN: Final = ("link_up", "link_state", "link_number", "link_bytes_per_second_max")
 _OTHER_WAY: Final = {
     RATES[0]: RATES[1], RATES[1]: RATES[0], CARRIED[0]: CARRIED[1], CARRIED[1]: CARRIED[0],
 }  # fmt: skip
-#: What entities of these levels may have.
+#: Quantities of these levels.
 LINK_QUANTITIES: Final[Mapping[str, tuple[str, ...]]] = {
     LINK: (*RATES, *CARRIED, *COUNTED, *_OWN),
     PORT: (*RATES, *CARRIED, *COUNTED, *_OWN),
     SWITCH: (*RATES, *CARRIED, *COUNTED, "links_up", "temperature_celsius"),
 }
-#: A switch is so much warmer than the air of its boards without traffic, and with all that its links can carry.
+#: How much warmer a switch is than the inlet air of its boards: without traffic, and with full traffic.
 _IDLE_RISE_CELSIUS: Final = 8.0
 _FULL_RISE_CELSIUS: Final = 28.0
 _AIR: Final = "inlet_temperature_celsius"
-#: The air where no board knows it.
+#: The air temperature if no board measures it.
 _ROOM_CELSIUS: Final = 25.0
 
 
@@ -42,14 +42,14 @@ _ROOM_CELSIUS: Final = 25.0
 class LinkLevel(Level):
     """The level of the links.
 
-    :ivar history: what it was made of, beside the devices.
+    :ivar history: the events that it shows.
     """
 
     history: LinkHistory
 
 
 def link_history(levels: Mapping[str, Level]) -> LinkHistory:
-    """What has happened to the links of some levels."""
+    """The history of the links of some levels."""
     level = levels[LINK]
     assert isinstance(level, LinkLevel)
     return level.history
@@ -58,27 +58,27 @@ def link_history(levels: Mapping[str, Level]) -> LinkHistory:
 def link_levels(history: LinkHistory, devices: Level, shown: Level | None = None) -> dict[str, Level]:
     """The levels of links, ports and switches.
 
-    :param devices: what the devices do.
-    :param shown: what is shown of them, where that is something else.
+    :param devices: the true level of the devices.
+    :param shown: the level that exporters show, if they show another one.
     """
     seen = devices if shown is None else shown
     names = [name for name in (*RATES, *CARRIED, *COUNTED) if name in devices.arrays]
     makers = {name: _of_devices(history, name, seen) for name in names} | _own(history)
-    masks = _made({
+    masks = _lazy({
         name: _present(history, "links_up" if name in _OWN else name, seen)
         for name in (*names, *_OWN) if ("links_up" if name in _OWN else name) in seen.present
     })  # fmt: skip
-    links = LinkLevel(history.layout.count, _made(makers), masks, history)
-    well: Mapping[str, Floats] = links.arrays
+    links = LinkLevel(history.layout.count, _lazy(makers), masks, history)
+    true: Mapping[str, Floats] = links.arrays
     if shown is not None:
-        well = _made({name: _of_devices(history, name, devices) for name in names} | _own(history))
-    # Switches and their ports are there, and well, whatever becomes of the boards.
-    ports = Level(links.count, _made({name: _item(well, _turned(name)) for name in makers}), {})
-    return {LINK: links, PORT: ports, SWITCH: _switches(history.layout, well, devices, names)}
+        true = _lazy({name: _of_devices(history, name, devices) for name in names} | _own(history))
+    # Faults of boards and their exporters leave switches and ports unimpaired.
+    ports = Level(links.count, _lazy({name: _item(true, _opposite(name)) for name in makers}), {})
+    return {LINK: links, PORT: ports, SWITCH: _switches(history.layout, true, devices, names)}
 
 
-def _made(makers: Mapping[str, Callable[[], Array]]) -> LazyArrays[Array]:
-    """What each maker makes."""
+def _lazy(makers: Mapping[str, Callable[[], Array]]) -> LazyArrays[Array]:
+    """Arrays that functions compute on demand."""
     return LazyArrays(makers, lambda name: makers[name]())
 
 
@@ -104,16 +104,16 @@ def _item(arrays: Mapping[str, Floats], name: str) -> Callable[[], Floats]:
     return lambda: arrays[name]
 
 
-def _turned(name: str) -> str:
-    """What it is at the other end of a link, where what this end sends is received."""
+def _opposite(name: str) -> str:
+    """The quantity at the other end of a link, which receives what this end sends."""
     return _OTHER_WAY.get(name, name)
 
 
 def _switches(layout: LinkLayout, links: Mapping[str, Floats], devices: Level, names: Sequence[str]) -> Level:
-    """The switches: of what their links carry they have the sum.
+    """The switches, which show sums over their links.
 
-    :param links: what the links show.
-    :param names: which quantities of their devices these have.
+    :param links: the quantities of the links.
+    :param names: quantities that the links have from their devices.
     """
 
     def summed(values: Floats) -> Floats:
@@ -122,12 +122,12 @@ def _switches(layout: LinkLayout, links: Mapping[str, Floats], devices: Level, n
         return np.bincount(where, weights=values[chosen], minlength=layout.switch_count).astype(np.float64)
 
     def total(name: str) -> Callable[[], Floats]:
-        return lambda: summed(links[_turned(name)])
+        return lambda: summed(links[_opposite(name)])
 
     def temperature() -> Floats:
         air = np.full(layout.switch_count, _ROOM_CELSIUS)
         if _AIR in devices.arrays:
-            # The warmest that its boards know: one that is lost shows none.
+            # The warmest inlet of its boards; lost boards show none.
             chosen = layout.switches >= 0
             known = np.zeros(layout.switch_count)
             np.maximum.at(known, layout.switches[chosen], devices.arrays[_AIR][layout.owners[chosen]])
@@ -140,4 +140,4 @@ def _switches(layout: LinkLayout, links: Mapping[str, Floats], devices: Level, n
 
     arrays = {name: total(name) for name in names}
     arrays |= {"links_up": total("link_up"), "temperature_celsius": temperature}
-    return Level(layout.switch_count, _made(arrays), {})
+    return Level(layout.switch_count, _lazy(arrays), {})
