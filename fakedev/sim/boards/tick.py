@@ -126,7 +126,8 @@ class Boards:
         clock, throttles = clocks.core_clock(boards, setting, active, ratios, before, seconds)
         clock_ratio = np.where(active, clock / boards.high["core_frequency_mhz"], 1.0)
         traffic = engines.traffic(work, clock_ratio)
-        setting.limit_traffic(traffic, engines.maxima)
+        if setting.shares:
+            setting.limit_traffic(traffic, engines.maxima)
         drawn = heat_and_power.board_power(boards, share, clock)
         core, memory = (
             heat_and_power.temperature(boards, setting, name, drawn, before, seconds)

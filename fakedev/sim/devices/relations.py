@@ -83,8 +83,9 @@ class Relations:
         for name, ratings in rated(types).items():
             self._constant[name] = spread([each if math.isfinite(each) else 0.0 for each in ratings])
             self._present[name] = mask([math.isfinite(each) for each in ratings])
-        self._links, self._pcie = roster.links.counts.astype(np.float64), PcieLinks(types, spread)
-        self._present |= {"links_up": self._links > 0, **dict.fromkeys(PCIE_QUANTITIES, self._pcie.has)}
+        self._pcie = PcieLinks(types, spread)
+        self._link_counts = self._links_up = roster.links.counts.astype(np.float64)
+        self._present |= {"links_up": self._link_counts > 0, **dict.fromkeys(PCIE_QUANTITIES, self._pcie.has)}
         for name in (*ERROR_COUNTERS, "xid"):
             self._present[name] = mask([each.counts_errors and name not in each.lacks for each in types])
         self._present |= {name: self._present[repaired] for name, repaired in _PENDING.items()}
@@ -130,6 +131,7 @@ class Relations:
     def change_conditions(self, conditions: Conditions) -> None:
         """Change the conditions from the next tick on."""
         self.conditions = conditions
+        self._links_up = unless_changed(conditions.links_up, self._link_counts)
         if len(self._isolated):
             given = conditions.fabric_share
             share = np.full(self._count, np.nan) if given is None else given.copy()
@@ -166,7 +168,7 @@ class Relations:
             if name in self._present:
                 arrays[name] = self._subset.put(values, arrays.get(name))
         arrays.update(self._pcie.shown(arrays.get("throttled_idle")))
-        arrays["links_up"] = unless_changed(self.conditions.links_up, self._links)
+        arrays["links_up"] = self._links_up
         arrays.update(self._memory.shown(demand))
         self._add_counters(arrays, demand, before, seconds, None if faults is None else faults.resets())
         removed = self.conditions.lost

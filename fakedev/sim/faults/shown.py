@@ -24,6 +24,7 @@ class ExporterFaults:
     """Changes the level of the units (devices and parts) that is shown.
 
     :param parts: the parts of devices: they show the faults of their device too.
+    :ivar is_active: whether anything shown may differ, even after all faults are over.
     """
 
     def __init__(self, parts: Parts, epoch_seconds: float) -> None:
@@ -33,6 +34,7 @@ class ExporterFaults:
         self._frozen: dict[str, dict[str, Floats]] = {}
         self._offsets: dict[str, Floats] = {}
         self._created: Floats | None = None
+        self.is_active = False
 
     def move(self, moves: Reindex, parts: Parts, level: Level) -> None:
         """Move to the new positions of devices and parts after a reload.
@@ -68,6 +70,7 @@ class ExporterFaults:
         for fault_id in [each for each in self._frozen if each not in faults.by_id]:
             del self._frozen[fault_id]
         active = faults.active(Scope.SERIES)
+        self.is_active = bool(self._frozen or self._offsets)
         if not active and not self._offsets:
             return level
         return self._changed(level, active)

@@ -123,8 +123,6 @@ class LinkHistory:
 
         :param lost: devices that are lost in the tick, shape (D,): they count nothing.
         """
-        if not self.happened:
-            return self
         counted, since = dict(self.counted), dict(self.since)
         for name, links in self.happened.items():
             uncounted = links[lost[self.layout.owners[links]]]

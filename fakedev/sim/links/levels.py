@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final
 
 import numpy as np
 
 from fakedev.sim.entities.randomness import Floats
-from fakedev.sim.entities.state import LazyArrays, Level, Mask
+from fakedev.sim.entities.state import LazyArrays, Level
 from fakedev.sim.links.history import CARRIED, COUNTED, RATES, LinkHistory
 from fakedev.sim.links.layout import LinkLayout
-
-Array = TypeVar("Array")
 
 #: Links as devices see them, the same links as switches see them, and switches, in the order of the layout.
 LINK: Final = "link"
@@ -21,6 +19,9 @@ PORT: Final = "port"
 SWITCH: Final = "switch"
 #: Quantities of links that devices do not have.
 _OWN: Final = ("link_up", "link_state", "link_number", "link_bytes_per_second_max")
+#: Quantities of switches that links do not have.
+_OF_SWITCHES: Final = ("links_up", "temperature_celsius")
+#: Quantities that the other end of a link shows under another name.
 _OTHER_WAY: Final = {
     RATES[0]: RATES[1], RATES[1]: RATES[0], CARRIED[0]: CARRIED[1], CARRIED[1]: CARRIED[0],
 }  # fmt: skip
@@ -28,7 +29,7 @@ _OTHER_WAY: Final = {
 LINK_QUANTITIES: Final[Mapping[str, tuple[str, ...]]] = {
     LINK: (*RATES, *CARRIED, *COUNTED, *_OWN),
     PORT: (*RATES, *CARRIED, *COUNTED, *_OWN),
-    SWITCH: (*RATES, *CARRIED, *COUNTED, "links_up", "temperature_celsius"),
+    SWITCH: (*RATES, *CARRIED, *COUNTED, *_OF_SWITCHES),
 }
 #: How much warmer a switch is than the inlet air of its boards: without traffic, and with full traffic.
 _IDLE_RISE_CELSIUS: Final = 8.0
@@ -62,46 +63,42 @@ def link_levels(history: LinkHistory, devices: Level, shown: Level | None = None
     :param shown: the level that exporters show, if they show another one.
     """
     seen = devices if shown is None else shown
+    layout = history.layout
     names = [name for name in (*RATES, *CARRIED, *COUNTED) if name in devices.arrays]
-    makers = {name: _of_devices(history, name, seen) for name in names} | _own(history)
-    masks = _lazy({
-        name: _present(history, "links_up" if name in _OWN else name, seen)
-        for name in (*names, *_OWN) if ("links_up" if name in _OWN else name) in seen.present
-    })  # fmt: skip
-    links = LinkLevel(history.layout.count, _lazy(makers), masks, history)
+    of_links = dict.fromkeys((*names, *_OWN))
+    masks = LazyArrays(
+        {name: None for name in of_links if _source(name) in seen.present},
+        lambda name: seen.present[_source(name)][layout.owners],
+    )
+    links = LinkLevel(layout.count, LazyArrays(of_links, lambda name: _values(history, seen, name)), masks, history)
+    # Faults of boards and their exporters leave switches and ports unimpaired.
     true: Mapping[str, Floats] = links.arrays
     if shown is not None:
-        true = _lazy({name: _of_devices(history, name, devices) for name in names} | _own(history))
-    # Faults of boards and their exporters leave switches and ports unimpaired.
-    ports = Level(links.count, _lazy({name: _item(true, _opposite(name)) for name in makers}), {})
-    return {LINK: links, PORT: ports, SWITCH: _switches(history.layout, true, devices, names)}
+        true = LazyArrays(of_links, lambda name: _values(history, devices, name))
+    ports = Level(layout.count, LazyArrays(of_links, lambda name: true[_opposite(name)]), {})
+    of_switches = dict.fromkeys((*names, *_OF_SWITCHES))
+    arrays = LazyArrays(of_switches, lambda name: _switch_values(layout, true, devices, name))
+    return {LINK: links, PORT: ports, SWITCH: Level(layout.switch_count, arrays, {})}
 
 
-def _lazy(makers: Mapping[str, Callable[[], Array]]) -> LazyArrays[Array]:
-    """Arrays that functions compute on demand."""
-    return LazyArrays(makers, lambda name: makers[name]())
+def _source(name: str) -> str:
+    """The quantity of devices that a quantity of their links depends on."""
+    return "links_up" if name in _OWN else name
 
 
-def _own(history: LinkHistory) -> dict[str, Callable[[], Floats]]:
+def _values(history: LinkHistory, devices: Level, name: str) -> Floats:
+    """A quantity of the links, shape (L,)."""
     layout = history.layout
-    return {
-        "link_up": lambda: np.ones(layout.count) if history.up is None else history.up.astype(np.float64),
-        "link_state": history.states,
-        "link_number": lambda: layout.numbers.astype(np.float64),
-        "link_bytes_per_second_max": lambda: layout.bytes_per_second,
-    }
-
-
-def _of_devices(history: LinkHistory, name: str, devices: Level) -> Callable[[], Floats]:
-    return lambda: history.shown(name, devices.arrays[name])
-
-
-def _present(history: LinkHistory, name: str, devices: Level) -> Callable[[], Mask]:
-    return lambda: devices.present[name][history.layout.owners]
-
-
-def _item(arrays: Mapping[str, Floats], name: str) -> Callable[[], Floats]:
-    return lambda: arrays[name]
+    match name:
+        case "link_up":
+            return np.ones(layout.count) if history.up is None else history.up.astype(np.float64)
+        case "link_state":
+            return history.states()
+        case "link_number":
+            return layout.numbers.astype(np.float64)
+        case "link_bytes_per_second_max":
+            return layout.bytes_per_second
+    return history.shown(name, devices.arrays[name])
 
 
 def _opposite(name: str) -> str:
@@ -109,35 +106,27 @@ def _opposite(name: str) -> str:
     return _OTHER_WAY.get(name, name)
 
 
-def _switches(layout: LinkLayout, links: Mapping[str, Floats], devices: Level, names: Sequence[str]) -> Level:
-    """The switches, which show sums over their links.
+def _switch_values(layout: LinkLayout, links: Mapping[str, Floats], devices: Level, name: str) -> Floats:
+    """A quantity of the switches, shape (S,): sums over their links, and the temperature.
 
     :param links: the quantities of the links.
-    :param names: quantities that the links have from their devices.
     """
+    chosen = layout.switches >= 0
+    where = layout.switches[chosen]
 
     def summed(values: Floats) -> Floats:
-        chosen = layout.switches >= 0
-        where = layout.switches[chosen]
         return np.bincount(where, weights=values[chosen], minlength=layout.switch_count).astype(np.float64)
 
-    def total(name: str) -> Callable[[], Floats]:
-        return lambda: summed(links[_opposite(name)])
-
-    def temperature() -> Floats:
-        air = np.full(layout.switch_count, _ROOM_CELSIUS)
-        if _AIR in devices.arrays:
-            # The warmest inlet of its boards; lost boards show none.
-            chosen = layout.switches >= 0
-            known = np.zeros(layout.switch_count)
-            np.maximum.at(known, layout.switches[chosen], devices.arrays[_AIR][layout.owners[chosen]])
-            air = np.where(known > 0, known, air)
-        carried = sum((summed(links[name]) for name in RATES if name in links), np.zeros(layout.switch_count))
-        most = 2 * summed(layout.bytes_per_second)
-        share = np.divide(carried, most, out=np.zeros_like(most), where=most > 0)
-        warm: Floats = air + _IDLE_RISE_CELSIUS + share * (_FULL_RISE_CELSIUS - _IDLE_RISE_CELSIUS)
-        return warm
-
-    arrays = {name: total(name) for name in names}
-    arrays |= {"links_up": total("link_up"), "temperature_celsius": temperature}
-    return Level(layout.switch_count, _lazy(arrays), {})
+    if name != "temperature_celsius":
+        return summed(links["link_up" if name == "links_up" else _opposite(name)])
+    air = np.full(layout.switch_count, _ROOM_CELSIUS)
+    if _AIR in devices.arrays:
+        # The warmest inlet of its boards; lost boards show none.
+        known = np.zeros(layout.switch_count)
+        np.maximum.at(known, where, devices.arrays[_AIR][layout.owners[chosen]])
+        air = np.where(known > 0, known, air)
+    carried = sum((summed(links[each]) for each in RATES if each in links), np.zeros(layout.switch_count))
+    most = 2 * summed(layout.bytes_per_second)
+    share = np.divide(carried, most, out=np.zeros_like(most), where=most > 0)
+    warm: Floats = air + _IDLE_RISE_CELSIUS + share * (_FULL_RISE_CELSIUS - _IDLE_RISE_CELSIUS)
+    return warm

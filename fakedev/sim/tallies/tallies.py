@@ -34,6 +34,7 @@ class Tallies:
 
     :param had: devices with each quantity, including lost ones; a missing name means all.
     :ivar peers: the pairs of devices; None if no identity shows them.
+    :ivar are_shown: whether any identity shows tallies.
     """
 
     def __init__(self, tallies: Sequence[Tally], roster: Roster, had: Mapping[str, Mask]) -> None:
@@ -47,6 +48,7 @@ class Tallies:
         self._count = roster.device_count
         self.peers = Peers(roster) if any(each.base == PEERS for each in tallies) else None
         self._tallies = tuple(each for each in tallies if each.base != PEERS)
+        self.are_shown = bool(tallies)
         everyone = np.ones(self._count, dtype=np.bool_)
         self._reports, self._has_reasons = had.get("xid", everyone), had.get(_REASONS, ~everyone)
 
