@@ -57,7 +57,7 @@ class SharedDevices(Enum):
 
     FIRST = "first"  # one set of rows, with the labels of the oldest pod
     EACH = "each"  # a set of rows for each pod, with its labels
-    NO_DEVICES = "nobody"  # one set of rows without labels of pods
+    NO_POD = "nobody"  # one set of rows without labels of pods
 
 
 class Layout(Enum):

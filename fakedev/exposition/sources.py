@@ -158,7 +158,7 @@ class DeviceSource:
         return [each for each in every if parts.is_tile[each[0] - parts.device_count] == are_tiles]
 
     def _with_holders(self, held: Iterable[tuple[int, Sequence[Mapping[str, str]]]]) -> list[Entity]:
-        if self._shared is SharedDevices.NO_DEVICES:
+        if self._shared is SharedDevices.NO_POD:
             return [(position, _of_all(every)) for position, every in held]
         return [(position, facts) for position, every in held for facts in every]
 

@@ -22,4 +22,4 @@ def attributed(identity: Identity, attribution: str) -> Identity:
     """An identity with an attribution."""
     if attribution == "as-vendor":
         return identity
-    return replace(identity, shared_devices=SharedDevices.NO_DEVICES)
+    return replace(identity, shared_devices=SharedDevices.NO_POD)

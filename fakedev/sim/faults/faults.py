@@ -92,28 +92,28 @@ class Faults:
         if fault_id in self.by_id:
             self.by_id[fault_id].is_cleared = True
 
-    def move(self, new_of: Positions, rules: FaultRules, named_anew: Collection[str]) -> None:
+    def move(self, new_of: Positions, rules: FaultRules, resolved_again: Collection[str]) -> None:
         """Move faults to the new positions of their devices after a reload; faults without devices are removed.
 
         In a shard, faults of the configuration stay: a reload may add devices of theirs later.
 
         :param new_of: the new position of each device, -1 if it is removed.
         :param rules: the faults that are possible from now on.
-        :param named_anew: ids of faults whose device words are resolved again.
+        :param resolved_again: ids of faults whose device words are resolved again.
         """
         self.rules, self._devices_moved = rules, True
         for fault in list(self.by_id.values()):
             places, concerned = new_of[fault.devices], new_of[fault.concerned]
-            if fault.fault_id in named_anew:
-                anew = rules.made(fault.fault_id, fault.spec, of_configuration=True)
-                fault.devices, fault.keys, fault.metric = anew.devices, anew.keys, anew.metric
+            if fault.fault_id in resolved_again:
+                new = rules.made(fault.fault_id, fault.spec, of_configuration=True)
+                fault.devices, fault.keys, fault.metric = new.devices, new.keys, new.metric
                 # A fault that does not last does not strike new devices.
                 fault.has_new_devices = fault.lasts and fault.period >= 0
             else:
                 order = np.argsort(places)[np.count_nonzero(places < 0) :]
                 fault.devices, fault.keys = places[order], fault.keys[order]
             fault.on = np.isin(fault.devices, concerned)
-            is_elsewhere = fault.fault_id in named_anew and rules.roster.whole is not None
+            is_elsewhere = fault.fault_id in resolved_again and rules.roster.whole is not None
             is_gone = not len(fault.devices) and not is_elsewhere
             if is_gone or (fault.metric is not None and fault.metric.quantity not in rules.known):
                 del self.by_id[fault.fault_id]

@@ -151,13 +151,9 @@ class FaultTick:
         """Set a value; the last of several faults counts."""
         self._of(name)[devices] = value
 
-    def add(self, name: str, devices: Positions, amount: float) -> None:
-        """Add to a value."""
+    def add(self, name: str, devices: Positions, amount: float | Floats) -> None:
+        """Add an amount to the values of some devices, each named once."""
         self._of(name)[devices] += amount
-
-    def add_each(self, name: str, devices: Positions, amounts: Floats) -> None:
-        """Add to the values of some devices, each named once."""
-        self._of(name)[devices] += amounts
 
     def lower(self, name: str, devices: Positions, value: float) -> None:
         """Lower a value, where it is not lower already."""

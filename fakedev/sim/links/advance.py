@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,11 +11,8 @@ from fakedev.sim.boards.conditions import Conditions
 from fakedev.sim.entities.state import Level, Mask
 from fakedev.sim.faults.tick import ALL_LINKS, LINK_XID, FaultTick
 from fakedev.sim.links.history import CARRIED, LinkHistory, first_of_each
-from fakedev.sim.links.layout import LinkLayout
+from fakedev.sim.links.layout import LinkLayout, remaining_links
 from fakedev.sim.workloads.schedule import Positions
-
-#: Products of shares and numbers of links miss a whole number by less than this.
-_ROUNDING: Final = 1e-9
 
 
 class _Counts(NamedTuple):
@@ -98,7 +95,7 @@ def _up(layout: LinkLayout, faults: FaultTick | None, gone: Mask | None) -> Mask
     down = np.zeros(layout.count, dtype=np.bool_)
     share = None if faults is None else faults.get("fabric_share")
     if share is not None:
-        left = np.ceil(share[: len(layout.counts)] * layout.counts - _ROUNDING)
+        left = remaining_links(share[: len(layout.counts)], layout.counts)
         down |= layout.numbers >= left[layout.owners]
     for cut in () if faults is None else faults.cuts:
         down[_links(layout, cut.devices, cut.link)] = True
@@ -146,7 +143,7 @@ def _counts(history: LinkHistory, up: Mask | None, gone: Mask | None, faults: Fa
     recoveries = np.flatnonzero(back)
     owners, times = np.unique(layout.owners[recoveries], return_counts=True)
     if len(owners):
-        faults.add_each("link_recoveries", owners, times.astype(np.float64))
+        faults.add("link_recoveries", owners, times.astype(np.float64))
     return _Counts(np.concatenate(errors), recoveries)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Final
+
+import numpy as np
 
 from fakedev.sim.entities.roster import Roster, RosterNode
 from fakedev.sim.faults.causes import faults_behind
@@ -12,14 +13,13 @@ from fakedev.sim.faults.fault import Fault
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.tick import ALL_LINKS, LINK_XID
 from fakedev.sim.links.history import LinkHistory
+from fakedev.sim.links.layout import remaining_links
 
 Facts = Mapping[str, str]
 #: Facts of the device at the other end of a link.
 _PEER_FACTS: Final = ("index", "uuid", "pci_address", "device_file")
 #: How many links a text names.
 _MAX_NAMED: Final = 4
-#: Products of shares and numbers of links miss a whole number by less than this.
-_ROUNDING: Final = 1e-9
 
 
 def link_facts(roster: Roster, node: RosterNode, devices: Sequence[Facts]) -> list[tuple[int, dict[str, str]]]:
@@ -112,8 +112,8 @@ def _takes(fault: Fault, number: int, count: int) -> bool:
     if fault.kind.name != "link-down" and fault.values.get("code") != LINK_XID:
         return False
     link = int(fault.values.get("link", ALL_LINKS))
-    left = math.ceil(fault.values.get("share", 0.0) * count - _ROUNDING)
-    return number == link or (link == ALL_LINKS and number >= left)
+    remaining = remaining_links(np.array(fault.values.get("share", 0.0)), np.array(count))
+    return number == link or (link == ALL_LINKS and number >= float(remaining))
 
 
 def _end(roster: Roster, link: int) -> str:

@@ -19,6 +19,14 @@ from fakedev.spec.fleet import PoolSpec
 
 #: The other end of a link that leads to no other device of the node.
 NOWHERE: Final = -1
+#: Products of shares and numbers of links miss a whole number by less than this.
+_ROUNDING: Final = 1e-9
+
+
+def remaining_links(share: Floats, counts: Positions) -> Floats:
+    """How many of the links of devices stay up at a remaining share of their capacity."""
+    remaining: Floats = np.ceil(share * counts - _ROUNDING)
+    return remaining
 
 
 def other_ends(links: Links, devices: int) -> Positions:

@@ -92,18 +92,18 @@ class Parts:
             units = np.unique(np.concatenate((units, self.owners[parts[self.is_tile[parts]]])))
         return units
 
-    def amount_shares(self, units: Positions, whose: Positions) -> Floats:
+    def amount_shares(self, units: Positions, workloads: Positions) -> Floats:
         """The share of a workload's amount that each of some units does, shape as ``units``.
 
         It is 1, except where a workload has all tiles of a board: those share the amount of the board.
 
-        :param whose: the workload of each, as a number, shape as ``units``.
+        :param workloads: the workload of each, as a number, shape as ``units``.
         """
         shares = np.ones(len(units))
         if self._has_tiles:
             places = np.flatnonzero(units >= self.device_count)
             parts = units[places] - self.device_count
-            boards = whose[places] * self.device_count + self.owners[parts]
+            boards = workloads[places] * self.device_count + self.owners[parts]
             _, numbers, counts = np.unique(boards, return_inverse=True, return_counts=True)
             of_each = counts[numbers]
             whole = self.is_tile[parts] & (of_each == self.siblings[parts])

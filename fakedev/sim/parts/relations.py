@@ -21,7 +21,7 @@ from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.state import Level, Mask
 from fakedev.sim.faults.tick import FALLEN_OFF, FaultTick
-from fakedev.sim.parts.demand import memory_share, part_demand
+from fakedev.sim.parts.demand import memory_share, part_demand, part_share
 from fakedev.sim.parts.levels import part_level
 from fakedev.sim.parts.tiles import HEATS, OF_TILES, Drawn, Tiles
 from fakedev.sim.workloads.demand import Demand
@@ -83,12 +83,9 @@ class PartRelations:
         for name in (*BY_LOAD, _MEMORY):
             ends = relations.ends(name)
             if ends is not None:
-                share = of_memory if name == _MEMORY else self._share(name)
+                share = part_share(self._parts, name, of_memory)
                 low[name], span[name] = (each[self._parts.owners] * share for each in ends)
         return low, span
-
-    def _share(self, name: str) -> Floats | float:
-        return 1.0 if name.endswith("_ratio") else self._parts.compute_share
 
     def used_bytes(self, demand: Demand) -> Floats:
         """The memory that each part uses, shape (P,).
@@ -224,8 +221,7 @@ class PartRelations:
         made, drawn = self._with_dynamics(asked, devices)
         for name, values in made.items():
             if name in devices.arrays:
-                share = self._share(name)
-                share = share if isinstance(share, float) else self._subset.of({name: share})[name]
+                share = 1.0 if name.endswith("_ratio") else self._parts.compute_share[self._subset.positions]
                 own[name] = self._subset.put(values * share, own.get(name))
         return own, drawn
 

@@ -113,16 +113,16 @@ class Peers:
         for place, (board, peer) in enumerate(_pairs(node), self._first_pair[node]):
             yield place, board, peer
 
-    def level(self, device: Level, tells: Mask) -> Level:
+    def level(self, device: Level, reports: Mask) -> Level:
         """The level of the pairs.
 
         :param device: the level of the devices.
-        :param tells: devices whose vendor reports pairs, shape (D,).
+        :param reports: devices whose vendor reports pairs, shape (D,).
         """
         links = device.arrays.get("links_up", np.zeros(device.count))
         is_up = (links > 0) & device.present.get("links_up", np.ones(device.count, dtype=np.bool_))
         reached = is_up[self._boards] & is_up[self._peers]
-        return Level(len(reached), {PEERS: reached.astype(np.float64)}, {PEERS: tells[self._boards]})
+        return Level(len(reached), {PEERS: reached.astype(np.float64)}, {PEERS: reports[self._boards]})
 
 
 def _pairs(node: RosterNode) -> Iterator[tuple[int, int]]:
