@@ -1,30 +1,76 @@
-# make run    serve the built-in demo (ARGS="--config FILE" serves something else)
-# make test   lint, types and every test
-# make bench  the benchmarks of doc/performance.md (ARGS="--write --minutes 10 prometheus" does one of them anew)
-# make clean  remove all that these made
+# make run        serve the built-in demo (ARGS="--config FILE" serves something else)
+# make check      lint, types and the fast tests: for each save, and for the pre-commit hook
+# make test       lint, types and all tests but those of make test-long
+# make test-long  the tests that take more than ten seconds each
+# make bench      the benchmarks of doc/performance.md (ARGS="--write --minutes 10 prometheus" runs one of them again)
+# make dist       the sdist and the wheel in dist/, checked, and tried in a fresh virtual environment
+# make clean      remove all that these made
 #
-# They set up what they need in .venv; PYTHON=... chooses the Python that it is made with.
+# They set up what they need in .venv; PYTHON=... chooses the Python that creates it. PYTEST_ARGS=... replaces the
+# options of pytest (PYTEST_ARGS="-x -k reload"), WORKERS=... the number of processes that run tests.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
-PYTEST_ARGS ?= -q -rs
+PYTEST_ARGS ?= -q -rsfE
 
-.PHONY: run test bench clean
+# Expanded only in recipes: then there is a Python to ask.
+CORES = $(shell $(BIN)/python -c 'import os; print(max(2, os.cpu_count() or 1))')
+WORKERS = $(CORES)
+# Tests run make, too: it must not take over the options and variables of this one.
+PYTEST = MAKEFLAGS= PYTHONPATH=. $(BIN)/python -m pytest $(PYTEST_ARGS) --numprocesses $(WORKERS) --dist worksteal
+
+# Lint takes no time and stops the rest. Types are checked while the tests run, and are printed after them.
+# The shell starts mypy deaf to ^C; without the trap it would outlive make.
+define lint_types_and_tests
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy --config-file setup.cfg > $(VENV)/types.txt 2>&1 & mypy=$$!; \
+	  trap 'kill $$mypy 2> /dev/null; exit 130' INT TERM; \
+	  $(TESTS); tests=$$?; \
+	  wait $$mypy; types=$$?; \
+	  cat $(VENV)/types.txt; \
+	  [ $$tests -eq 0 ] && [ $$types -eq 0 ]
+endef
+
+.PHONY: run check test test-long bench dist clean
 .DELETE_ON_ERROR:
 
 run: $(VENV)/installed
 	@exec $(BIN)/fakedev serve $(ARGS)
 
+# Property tests try fewer examples here.
+check: TESTS = FAKEDEV_HYPOTHESIS_PROFILE=fast $(PYTEST) -m "not real and not slow and not long"
+check: $(VENV)/installed-for-tests
+	$(lint_types_and_tests)
+
+# Tests of real programs wait most of their time: there is work for two processes on each core.
+test: WORKERS = $$(( 2 * $(CORES) ))
+test: TESTS = $(PYTEST) -m "not long"
 test: $(VENV)/installed-for-tests
-	$(BIN)/ruff check .
-	$(BIN)/mypy --config-file setup.cfg
-	PYTHONPATH=. $(BIN)/python -m pytest $(PYTEST_ARGS) -m "not real" --numprocesses auto --dist worksteal
-	PYTHONPATH=. $(BIN)/python -m pytest $(PYTEST_ARGS) -m real
+	$(lint_types_and_tests)
+
+test-long: $(VENV)/installed-for-tests
+	$(PYTEST) -m long
 
 bench: $(VENV)/installed-for-benchmarks
 	PYTHONPATH=. $(BIN)/python benchmarks/run.py $(ARGS)
+
+# Without isolation: setuptools is installed for the tests, and another download of it would prove nothing.
+# The programs are tried from another folder, where the checkout is not on Python's path.
+dist: $(VENV)/installed-for-tests
+	rm -rf build dist
+	$(BIN)/python -m build --no-isolation --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*
+	@fresh=$$(mktemp -d) && trap 'rm -rf "$$fresh"' EXIT && set -e; \
+	  echo "trying the wheel in a fresh virtual environment"; \
+	  $(BIN)/python -m venv "$$fresh/venv"; \
+	  "$$fresh/venv/bin/python" -m pip install --quiet --disable-pip-version-check dist/*.whl; \
+	  cd "$$fresh"; \
+	  for program in venv/bin/fakedev*; do "$$program" --help > help.txt 2>&1 || { cat help.txt; exit 1; }; done; \
+	  venv/bin/fakedev serve --check; \
+	  venv/bin/twistd --help > help.txt; \
+	  grep -w fakedev help.txt || { echo "twistd does not list fakedev" >&2; exit 1; }
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info _trial_temp* .hypothesis .pytest_cache .mypy_cache .ruff_cache

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from fakedev.spec import errors
+
 #: What a shown maximum covers: the last ``window_seconds``; the time since the page was last asked for, as the
 #: original has it; or the last ``interval_seconds``, near to what the original has with -interval.
 Maxima = Literal["window", "since-scrape", "interval"]
@@ -46,14 +48,5 @@ class BrokerSpec:
     interval_seconds: float = 0.0
 
 
-class Refused(Exception):
-    """A request that the rules do not allow.
-
-    :param code: one word of the protocols' closed list: ``unknown-name``, ``full`` or ``busy``.
-    :param text: what is wrong.
-    """
-
-    def __init__(self, code: str, text: str) -> None:
-        super().__init__(text)
-        self.code = code
-        self.text = text
+class Refused(errors.Refused):
+    """A request that the rules of the queues do not allow; its code is ``unknown-name``, ``full`` or ``busy``."""
