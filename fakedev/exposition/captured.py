@@ -1,4 +1,4 @@
-"""A page of metrics read back as it was written: order, label order and the text of numbers are kept."""
+"""Parser of a page of metrics that keeps order, label order and the text of numbers."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _SAMPLE: Final = re.compile(
 )
 _LABEL: Final = re.compile(r'([a-zA-Z_][\w-]*)="((?:[^"\\]|\\.)*)"')
 _DECLARED: Final = re.compile(r"# (HELP|TYPE) (\S+) ?(.*)")
-#: Ends of the names of samples that belong to a family of a shorter name.
-_ENDS: Final = ("_total", "_created", "_bucket", "_count", "_sum")
-#: How much of a line a problem shows.
+#: Suffixes of sample names that the name of their family does not have.
+_SUFFIXES: Final = ("_total", "_created", "_bucket", "_count", "_sum")
+#: How many characters of a line an error shows.
 _SHOWN: Final = 60
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One line of a page; its label values as they are escaped."""
+    """One line of a page; label values stay escaped."""
 
     labels: tuple[tuple[str, str], ...]
     number: str
@@ -34,7 +34,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class CapturedFamily:
-    """What a page says of one family; ``kind`` is the word of its TYPE line, ``help`` None where there is no HELP."""
+    """One family of a page; ``kind`` is the word of its TYPE line, ``help`` is None without a HELP line."""
 
     name: str
     kind: str
@@ -44,16 +44,16 @@ class CapturedFamily:
 
 @dataclass(frozen=True)
 class CapturedPage:
-    """The families of a page, in the order in which it first names them.
+    """The families of a page, in the order of first occurrence.
 
-    :ivar is_declared_first: all declarations come before the first sample, and there are several.
+    :ivar is_declared_first: there are several declarations, all before the first sample.
     """
 
     families: Mapping[str, CapturedFamily]
     is_declared_first: bool
 
     def label_values(self) -> frozenset[str]:
-        """Every value that a label has."""
+        """All label values."""
         return frozenset(
             value for family in self.families.values() for sample in family.samples for _, value in sample.labels
         )
@@ -72,10 +72,10 @@ def read_page(text: str) -> CapturedPage:
         if line.startswith("#"):
             declared = _DECLARED.fullmatch(line)
             if declared:
-                word, name, said = declared.groups()
+                word, name, value = declared.groups()
                 declared_after = declared_after or any(samples.values())
                 samples.setdefault(name, [])
-                (kinds if word == "TYPE" else helps).setdefault(name, said)
+                (kinds if word == "TYPE" else helps).setdefault(name, value)
         elif line.strip():
             match = _SAMPLE.fullmatch(line)
             if match is None or not _is_number(match[3]):
@@ -91,9 +91,9 @@ def read_page(text: str) -> CapturedPage:
 
 def _family_of(sample: str, declared: Mapping[str, str]) -> str:
     if sample not in declared:
-        for end in _ENDS:
-            if sample.endswith(end) and sample.removesuffix(end) in declared:
-                return sample.removesuffix(end)
+        for suffix in _SUFFIXES:
+            if sample.endswith(suffix) and sample.removesuffix(suffix) in declared:
+                return sample.removesuffix(suffix)
     return sample
 
 

@@ -1,9 +1,9 @@
-"""How faithful a page is to a captured one: what differs, in words, and how much is the same.
+"""Comparison of a page with a captured one: differences in words, and the share of equal aspects.
 
-Each family of either page has seven aspects: that both have it, its TYPE, its HELP, the names of its labels in their
-order, how its numbers are written, their range, and its place in the order of families. A family that only one page
-has differs in all of them; what a page without samples does not tell is left out. Numbers themselves are not
-compared: only whether they are of one magnitude, which tells percents from ratios and bytes from MiB.
+Each family of either page has seven aspects: presence on both pages, TYPE, HELP, label names in order, number format,
+range of the numbers, and position among the families. A family of only one page differs in all of them; aspects that
+need samples are skipped without samples. Values are not compared, only their magnitudes, which differ between percents
+and ratios, or bytes and MiB.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from fakedev.exposition.captured import CapturedFamily, CapturedPage, Sample
 from fakedev.exposition.identity import NumberFormat
 from fakedev.exposition.numbers import formatted
 
-#: Aspects that a family has where both pages have samples of it.
+#: Aspects of a family if both pages have samples of it.
 ASPECTS: Final = ("family", "TYPE", "HELP", "labels", "numbers", "range", "order")
 #: Aspects that need samples.
 _OF_SAMPLES: Final = ("labels", "numbers", "range")
-#: Numbers of one magnitude: none is so many times another. Ratio and percent are 100 apart.
+#: The largest factor between numbers of one magnitude. Ratio and percent differ by 100.
 _MAGNITUDE: Final = 30.0
 
-#: How a number may have been written: the name of the way, and what the way makes of the value.
-_WAYS: Final[dict[str, Callable[[float], str]]] = {
+#: Number formats by name, each as a function from a value to its text.
+_FORMATS: Final[dict[str, Callable[[float], str]]] = {
     "whole": lambda value: f"{value:.0f}",
     "with six decimals": lambda value: f"{value:.6f}",
     "as Go does": lambda value: _written(value, NumberFormat.GO),
@@ -39,9 +39,9 @@ _WAYS: Final[dict[str, Callable[[float], str]]] = {
 
 @dataclass(frozen=True)
 class Difference:
-    """Something in which a page is not the captured one.
+    """A difference between a page and the captured one.
 
-    :param family: its name; empty for the page as a whole.
+    :param family: its name; empty for the whole page.
     :param aspect: one of :data:`ASPECTS`, or ``layout``.
     """
 
@@ -57,8 +57,8 @@ class Difference:
 class Conformity:
     """The result of a comparison.
 
-    :ivar aspects: how many were compared.
-    :ivar met: how many of them are the same.
+    :ivar aspects: the number of compared aspects.
+    :ivar met: the number of equal ones.
     """
 
     differences: tuple[Difference, ...]
@@ -67,7 +67,7 @@ class Conformity:
 
     @property
     def percent(self) -> float:
-        """The share of aspects that are the same."""
+        """The share of equal aspects."""
         return 100.0 * self.met / self.aspects if self.aspects else 100.0
 
 
@@ -76,9 +76,9 @@ def _written(value: float, number: NumberFormat) -> str:
 
 
 def compared(capture: CapturedPage, page: CapturedPage, *, is_fragment: bool = False) -> Conformity:
-    """A page beside a captured one.
+    """Compare a page with a captured one.
 
-    :param is_fragment: the capture is a part of a page: families that it has not tell nothing.
+    :param is_fragment: the capture is a part of a page, so families that it lacks do not count.
     """
     differences: list[Difference] = []
     aspects = 1
@@ -124,7 +124,7 @@ def _quoted(text: str | None) -> str:
 
 
 def _samples(theirs: CapturedFamily, ours: CapturedFamily) -> Iterator[Difference]:
-    """What differs in the lines of a family, if both pages have some."""
+    """The differences in the lines of a family, if both pages have some."""
     if not theirs.samples or not ours.samples:
         return
     for aspect, words in (
@@ -137,7 +137,7 @@ def _samples(theirs: CapturedFamily, ours: CapturedFamily) -> Iterator[Differenc
 
 
 def _labels(theirs: Sequence[Sample], ours: Sequence[Sample]) -> str:
-    """What differs in the names of labels: lines that the capture has must be there, and others like none of its."""
+    """The difference in label names: every set of the capture must exist, and no unrelated one."""
     wanted = list(dict.fromkeys(sample.label_names for sample in theirs))
     has = list(dict.fromkeys(sample.label_names for sample in ours))
     for names in wanted:
@@ -158,30 +158,30 @@ def _nearest(names: Sequence[str], others: Sequence[Sequence[str]]) -> Sequence[
 
 
 def _is_part(part: Sequence[str], whole: Iterable[str]) -> bool:
-    """Whether ``part`` is ``whole`` with some left out."""
+    """Whether ``part`` is ``whole`` without some items."""
     rest = iter(whole)
     return all(name in rest for name in part)
 
 
 def _numbers(theirs: Sequence[Sample], ours: Sequence[Sample]) -> str:
-    """What differs in how numbers are written: there must be a way in which all of both may have been."""
+    """The difference in number formats: all numbers of both pages must fit one format."""
     stamped = {sample.has_timestamp for sample in theirs}
     if stamped != {sample.has_timestamp for sample in ours}:
         return "lines end with a time " + ("in the capture only" if True in stamped else "on the page only")
-    ways = _ways(theirs)
-    if ways & _ways(ours):
+    formats = _formats(theirs)
+    if formats & _formats(ours):
         return ""
-    odd = [sample for sample in ours if not any(_is_written(sample, way) for way in ways)]
+    odd = [sample for sample in ours if not any(_is_written(sample, each) for each in formats)]
     return f"numbers as {_longest(theirs)} in the capture, as {_longest(odd or ours)} on the page"
 
 
-def _ways(samples: Sequence[Sample]) -> frozenset[str]:
-    """The ways in which all numbers may have been written."""
-    return frozenset(way for way in _WAYS if all(_is_written(sample, way) for sample in samples))
+def _formats(samples: Sequence[Sample]) -> frozenset[str]:
+    """The formats that all numbers fit."""
+    return frozenset(each for each in _FORMATS if all(_is_written(sample, each) for sample in samples))
 
 
-def _is_written(sample: Sample, way: str) -> bool:
-    return sample.number == _WAYS[way](float(sample.number))
+def _is_written(sample: Sample, number_format: str) -> bool:
+    return sample.number == _FORMATS[number_format](float(sample.number))
 
 
 def _longest(samples: Sequence[Sample]) -> str:
@@ -189,7 +189,7 @@ def _longest(samples: Sequence[Sample]) -> str:
 
 
 def _range(theirs: CapturedFamily, ours: CapturedFamily) -> str:
-    """What differs in the magnitude of numbers; counters grow, and zeros tell nothing."""
+    """The difference in magnitude; counters and zeros do not count."""
     if "counter" in (theirs.kind, ours.kind):
         return ""
     wanted, has = _magnitudes(theirs.samples), _magnitudes(ours.samples)
@@ -211,7 +211,7 @@ def _span(values: Sequence[float]) -> str:
 
 
 def _misplaced(wanted: Sequence[str], has: Sequence[str]) -> frozenset[str]:
-    """The fewest names without which both have the same order."""
+    """The smallest set of names to remove so that both have the same order."""
     place = {name: number for number, name in enumerate(has)}
     ends: list[int] = []
     links: list[tuple[str, int]] = []

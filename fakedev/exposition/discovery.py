@@ -1,4 +1,4 @@
-"""Where Prometheus finds the exporter of each node, as HTTP service discovery and file_sd have it."""
+"""Targets of Prometheus: the exporter of each node, in the JSON of HTTP service discovery and file_sd."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from fakedev.spec.web_paths import NODE_METRICS
 def chosen_nodes(roster: Roster, pool: str, shard: Shard | None) -> list[RosterNode]:
     """The nodes of a pool and a shard, in order of the configuration.
 
-    :param pool: empty: of all pools.
-    :param shard: None: all that the roster shows.
+    :param pool: empty for all pools.
+    :param shard: None for all nodes that the roster shows.
     :raises ValueError: for a shard whose nodes this one does not have.
     """
     if shard is not None and roster.shard is not None and shard != roster.shard and shard.count == roster.shard.count:
@@ -24,7 +24,7 @@ def chosen_nodes(roster: Roster, pool: str, shard: Shard | None) -> list[RosterN
 def targets_of(nodes: Iterable[RosterNode], where: str) -> list[dict[str, object]]:
     """A target for each node.
 
-    :param where: host and port at which they all are reached.
+    :param where: host and port of all targets.
     """
     return [
         {

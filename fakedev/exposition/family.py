@@ -15,18 +15,18 @@ from fakedev.exposition.lines import NO_LINES, Lines, RowKinds
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.state import Level, State
 
-#: From here on a number has no bits of 64.
+#: The lowest number without a mask of 64 bits.
 _TOO_LARGE: Final = 2.0**63
 
 
 class Family:
-    """A family of an identity, ready to be rendered.
+    """A family of an identity, ready to render.
 
     :param openmetrics: as OpenMetrics instead of text 0.0.4.
-    :ivar name: as it begins each line.
+    :ivar name: the name in each line.
     :ivar header: its HELP and TYPE lines.
     :ivar kinds: the kinds of its rows.
-    :ivar number: how its numbers are written.
+    :ivar number: the format of its numbers.
     """
 
     def __init__(self, spec: FamilySpec, kinds: RowKinds, openmetrics: bool = False) -> None:
@@ -39,14 +39,14 @@ class Family:
         self._units = tuple(UNITS[row.unit] for row in spec.rows)
         self._needed = tuple(frozenset(row.needed) for row in spec.rows)
         self.number = spec.number
-        #: The state that was looked at last, which all pages of a tick show, and what of it is yet to be looked at.
-        self._seen: Callable[[], State | None] = _nothing
+        #: The last state, which all pages of a tick show, and the rows that some entities do not have in it.
+        self._state: Callable[[], State | None] = _no_state
         self._doubtful: Sequence[tuple[int, bool]] = ()
 
     def present(self, lines: Lines, state: State) -> Lines:
-        """The lines whose entities have their quantity in this state."""
-        if self._seen() is not state:
-            self._seen, self._doubtful = ref(state), self._doubtful_rows(state)
+        """The lines whose entities have their rows in a state."""
+        if self._state() is not state:
+            self._state, self._doubtful = ref(state), self._find_doubtful_rows(state)
         found: list[tuple[int, NDArray[np.bool_] | bool]] = []
         for number, can_be_there in self._doubtful:
             if not can_be_there:
@@ -68,8 +68,8 @@ class Family:
             chosen[slice(None) if lines.rows is None else lines.rows == number] = is_there
         return lines if chosen.all() else lines.only(chosen)
 
-    def _doubtful_rows(self, state: State) -> list[tuple[int, bool]]:
-        """Rows that not all entities have in a state, by number, and whether any can have it."""
+    def _find_doubtful_rows(self, state: State) -> list[tuple[int, bool]]:
+        """The numbers of rows that some entities do not have in a state, and whether any can have it."""
         rows: list[tuple[int, bool]] = []
         for number, (row, needed) in enumerate(zip(self._rows, self._needed, strict=True)):
             level = state.levels.get(self._levels[number])
@@ -80,7 +80,7 @@ class Family:
         return rows
 
     def values(self, lines: Lines, state: State) -> Floats:
-        """What the lines show, in the unit that it is shown in, shape (N,); all of them must be present."""
+        """The numbers of lines, in the units of their rows, shape (N,); all lines must be present."""
         if lines.rows is None:
             return self._shown(0, state, lines.positions, lines.numbers)
         values = np.empty(len(lines.rows))
@@ -91,10 +91,10 @@ class Family:
         return values
 
     def _shown(self, number: int, state: State, positions: NDArray[np.int64], of_facts: Floats | None) -> Floats:
-        """What a row shows of some entities, in the unit that it is shown in: shape as ``positions``.
+        """The numbers of a row, in its unit: shape as ``positions``.
 
-        :param number: of the row.
-        :param of_facts: the numbers of their facts, where the row shows such.
+        :param number: the number of the row.
+        :param of_facts: numbers of facts, if the row shows a fact.
         """
         row, level = self._rows[number], state.levels[self._levels[number]]
         if row.fact and of_facts is not None:
@@ -113,20 +113,20 @@ class Family:
 
 
 def _any_set(values: Floats, bits: int) -> Floats:
-    """1 where any of some bits is set, else 0; NaN, and what is too large to have bits, stays as a fault shows it."""
+    """1 where any of some bits is set, else 0; NaN and numbers without bits, as faults show them, stay."""
     has_bits = np.abs(values) < _TOO_LARGE
     is_set = (np.where(has_bits, values, 0.0).astype(np.int64) & bits) != 0
     return np.where(has_bits, is_set.astype(np.float64), values)
 
 
-def _nothing() -> None:
-    """No state was seen yet."""
+def _no_state() -> None:
+    """There is no state yet."""
 
 
 def _is_there(
     level: Level, row: RowSpec, needed: Collection[str], positions: NDArray[np.int64]
 ) -> NDArray[np.bool_] | bool:
-    """Whether entities have a row; shape as ``positions``. A state that is held may be older than some of them."""
+    """Whether entities have a row; shape as ``positions``. A held state may be older than some entities."""
     if not level.count:
         return False
     known: NDArray[np.bool_] = positions < level.count
@@ -138,7 +138,7 @@ def _is_there(
 def _conditions(
     level: Level, row: RowSpec, needed: Collection[str], positions: NDArray[np.int64]
 ) -> list[NDArray[np.bool_]]:
-    """All of what must hold of some entities for them to have a row, each of shape as ``positions``."""
+    """The conditions for entities to have a row, each of shape as ``positions``."""
     conditions = [level.present[name][positions] for name in needed if name in level.present]
     if row.where:
         conditions.append(_is_any(level, row.where, positions))
@@ -148,7 +148,7 @@ def _conditions(
 
 
 def _is_any(level: Level, names: Sequence[str], positions: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether entities have one of some quantities, and not 0 of it; shape as ``positions``."""
+    """Whether any of some quantities of entities is not 0; shape as ``positions``."""
     found = np.zeros(len(positions), dtype=np.bool_)
     for name in names:
         if name in level.arrays:
@@ -158,7 +158,7 @@ def _is_any(level: Level, names: Sequence[str], positions: NDArray[np.int64]) ->
 
 
 def _as_openmetrics(spec: FamilySpec) -> tuple[str, str]:
-    """Name and kind of a family in OpenMetrics: a counter ends in _total and is declared without it."""
+    """Name and kind of a family in OpenMetrics, which declares counters without their ``_total``."""
     if spec.kind != "counter":
         return spec.name, "unknown" if spec.kind == "untyped" else spec.kind
     if spec.name.endswith("_total"):

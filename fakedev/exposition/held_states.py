@@ -1,4 +1,4 @@
-"""States for pages of exporters that collect at intervals: the last state at a multiple of some time."""
+"""States of exporters that collect at intervals: the last state at a multiple of the interval."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from fakedev.sim.entities.state import State
 
 
 class HeldStates:
-    """The present state, and of each interval that pages hold the state at its beginning.
+    """The current state, and for each interval of exporters the state at its start.
 
-    :param present: the state of now.
+    :param present: returns the current state.
     """
 
     def __init__(self, present: Callable[[], State]) -> None:
@@ -19,9 +19,9 @@ class HeldStates:
         self._held: dict[float, State] = {}
 
     def every(self, seconds: float) -> Callable[[], State]:
-        """What shows the last state at a multiple of some simulated seconds; the present one where that is 0.
+        """A function that returns the last state at a multiple of some simulated seconds; 0: the current state.
 
-        Before the first multiple it is the state at the time of the first call.
+        Before the first multiple it returns the state at the time of the first call.
         """
         if not seconds:
             return self._present
@@ -29,14 +29,14 @@ class HeldStates:
         return lambda: self._held[seconds]
 
     def keep(self) -> None:
-        """A tick was done: keep its state where an interval has begun with it."""
+        """Keep the state of a tick for intervals that have started with it."""
         state = self._present()
         for seconds, held in self._held.items():
             if _interval(state, seconds) != _interval(held, seconds):
                 self._held[seconds] = state
 
     def renew(self) -> None:
-        """The fleet has other devices: nothing of the one before can be shown of them."""
+        """Replace all held states by the current one, after the devices have changed."""
         self._held = dict.fromkeys(self._held, self._present())
 
 

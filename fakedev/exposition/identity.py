@@ -1,9 +1,7 @@
-"""An identity: what one version of one vendor's exporter prints, as data.
+"""Identities: the pages of one version of one vendor's exporter, as data.
 
 A family is a list of rows; a row shows one quantity of one entity level, in a unit, with labels.
 Labels are templates over facts: ``nvidia{index}``, ``GPU-{uuid}``, ``0000{pci_address|upper}``.
-
-An identity as it shows a fleet in which no device has parts, nor tiles.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from typing import Final
 from fakedev.sim.links.levels import LINK_QUANTITIES
 from fakedev.spec.fleet import MetricName
 
-#: Units a row may be shown in: factor from the quantity's own unit.
+#: Units of rows: factor from the quantity's own unit.
 UNITS: Final[dict[str, float]] = {
     "same": 1.0,
     "percent": 100.0,
@@ -34,6 +32,10 @@ UNITS: Final[dict[str, float]] = {
     "ns": 1e9,
     "Hz": 1e6,
 }
+#: Levels that are all devices if none has parts.
+_DEVICES: Final = frozenset(("unit", "repeated", "whole", "single"))
+#: Levels that are empty then.
+_NO_DEVICES: Final = frozenset(("part", "tile", "tiled"))
 
 
 class NumberFormat(Enum):
@@ -42,20 +44,20 @@ class NumberFormat(Enum):
     INT = "int"  # 345
     FIXED6 = "fixed6"  # 69.850000
     GO = "go"  # shortest, exponent from 1e6: 12.5, 1.048576e+06
-    GO_WHOLE = "go-whole"  # the same of whole numbers: what an exporter first held as an integer
-    GO_FIXED2 = "go-fixed2"  # the same of numbers of two decimals
-    GO_FIXED6 = "go-fixed6"  # the same of numbers of six decimals
+    GO_WHOLE = "go-whole"  # the same, rounded to whole numbers: values of integer type
+    GO_FIXED2 = "go-fixed2"  # the same, rounded to two decimals
+    GO_FIXED6 = "go-fixed6"  # the same, rounded to six decimals
     PYTHON = "python"  # prometheus_client's: 55.0, 1.048576e+06
-    PYTHON_WHOLE = "python-whole"  # the same of whole numbers
+    PYTHON_WHOLE = "python-whole"  # the same, rounded to whole numbers
     DIGITS15 = "digits15"  # C's %.15g: 55, 1234567.5
 
 
 class SharedDevices(Enum):
-    """The rows of a device on which several pods are."""
+    """The rows of a device that several pods share."""
 
-    FIRST = "first"  # as many as of any other: with the labels of the pod that has been there longest
-    EACH = "each"  # as many for each pod, with that pod's labels
-    NO_DEVICES = "nobody"  # as many as of any other, without a pod: its numbers are no single pod's
+    FIRST = "first"  # one set of rows, with the labels of the oldest pod
+    EACH = "each"  # a set of rows for each pod, with its labels
+    NO_POD = "nobody"  # one set of rows without labels of pods
 
 
 class Layout(Enum):
@@ -67,10 +69,10 @@ class Layout(Enum):
 
 @dataclass(frozen=True)
 class LabelSpec:
-    """A label: its name, and a template over facts. An optional one is left out when it has no value.
+    """A label: its name, and a template over facts. An optional label without a value is omitted.
 
-    :param texts: what is shown in the place of a value, (value, text) each; with any, another value is ``otherwise``.
-    :param leading: of a row's own: it stays with the leading ones of the identity when the others are sorted.
+    :param texts: (value, text) pairs that replace values; other values become ``otherwise`` if there are any.
+    :param leading: a row's own label that stays with the leading ones of the identity when others are sorted.
     """
 
     name: str
@@ -86,15 +88,14 @@ class RowSpec:
     """One row for each entity of ``level`` that has ``quantity``, in ``unit`` (a key of UNITS).
 
     :param requires: another quantity that the entity must have; empty for none.
-    :param plus: quantities that are added to it; an entity must have them too.
-    :param per: a quantity that the sum is divided by, 0 where that is 0; an entity must have it too. Empty for none.
-    :param where: quantities of which one at least must not be 0; empty for no such condition.
-    :param unless: quantities that must all be 0, or absent.
-    :param constant: is shown where ``quantity`` is empty.
-    :param fact: a template whose text is the number that is shown where ``quantity`` is empty; an entity whose text
-        is none has no row.
-    :param bits: 1 is shown where the quantity, a mask, has any of these bits, else 0; 0: the quantity itself.
-    :param within: the window of the identity over which its tallies are counted, by its name; empty for none.
+    :param plus: quantities that are added; an entity must have them too.
+    :param per: a quantity that divides the sum, with 0 / 0 = 0; an entity must have it too. Empty for none.
+    :param where: quantities of which at least one must not be 0; empty for no condition.
+    :param unless: quantities that must all be 0 or absent.
+    :param constant: the number if ``quantity`` is empty.
+    :param fact: a template of the number if ``quantity`` is empty; an entity whose text is no number has no row.
+    :param bits: show 1 if the quantity, a mask, has any of these bits, else 0; 0 shows the quantity itself.
+    :param within: the name of the identity's window over which its tallies are counted; empty for none.
     """
 
     quantity: str
@@ -119,7 +120,7 @@ class RowSpec:
 
     @property
     def state_level(self) -> str:
-        """The level of the state that it shows: ``link/5``, the fifth links of all devices, are some of ``link``."""
+        """Its level of the state: ``link`` for ``link/5``, the links 5 of all devices."""
         return self.level.partition("/")[0]
 
     @property
@@ -129,11 +130,11 @@ class RowSpec:
 
     @property
     def is_conditional(self) -> bool:
-        """Whether an entity that has all that is needed may still have no row."""
+        """Whether an entity with all needed quantities may still have no row."""
         return bool(self.where or self.unless or self.fact)
 
     def excludes(self, other: RowSpec) -> bool:
-        """Whether no entity can have both rows at once: one is left out for what the other needs."""
+        """Whether no entity can have both rows: one excludes what the other needs."""
         pairs = ((self.where, other.unless), (other.where, self.unless))
         return any(where and set(where) <= set(unless) for where, unless in pairs)
 
@@ -158,19 +159,19 @@ class FamilySpec:
 class Identity:
     """A vendor's exporter in one version.
 
-    :param labels: on every row, before the row's own unless ``sort_labels``.
-    :param labels_of_levels: in place of ``labels`` on rows of some levels: (level, labels) each.
-    :param leading_labels: how many of ``labels`` stay in front when the others are sorted.
-    :param sort_labels: labels are in alphabetical order of their names.
+    :param labels: labels of every row, before the row's own unless ``sort_labels``.
+    :param labels_of_levels: (level, labels) pairs that replace ``labels`` on rows of some levels.
+    :param leading_labels: how many of ``labels`` stay in front of the sorted ones.
+    :param sort_labels: labels are sorted by name.
     :param timestamps: every row ends with the tick's wall time in milliseconds.
-    :param openmetrics: whether the exporter negotiates OpenMetrics.
+    :param openmetrics: the exporter negotiates OpenMetrics.
     :param shared_devices: the rows of devices that several pods share.
-    :param hold_seconds: its page shows the last state at a multiple of this; 0: that of now.
-    :param headers: (name, value) of headers that it sends with every answer, beside the Content-Type.
-    :param health: what /health answers, as that exporter does; empty for fakedev's own answer.
+    :param hold_seconds: its page shows the last state at a multiple of this; 0: the current state.
+    :param headers: (name, value) pairs of headers of every answer, beside the Content-Type.
+    :param health: the exporter's answer at /health; empty for fakedev's own answer.
     :param health_headers: further headers of that answer.
-    :param landing: the title of its page at /; empty: it has none.
-    :param not_covered: families or traits of the exporter that are not simulated, in words.
+    :param landing: the title of its page at /; empty without such a page.
+    :param not_covered: families or features of the exporter that are not simulated, in words.
     """
 
     name: str
@@ -197,12 +198,12 @@ class Identity:
         return dict(self.labels_of_levels).get(level, self.labels)
 
     def leading_on(self, level: str) -> int:
-        """How many of them stay in front: all of those that a level has for itself."""
+        """How many labels of a level stay in front; all labels that replace the identity's."""
         own = dict(self.labels_of_levels).get(level)
         return self.leading_labels if own is None else len(own)
 
     def metric_names(self) -> dict[str, MetricName]:
-        """What each family shows first, for limits that users give by the names that they see."""
+        """Quantity and unit of each family's first row, by the family's name, for limits."""
         return {
             family.name: MetricName(family.rows[0].quantity, UNITS[family.rows[0].unit])
             for family in self.families
@@ -215,35 +216,27 @@ class Identity:
         return f"{self.name}@{self.version}" if self.version else self.name
 
     def conditional_families(self) -> list[str]:
-        """Families that are there at times, or of some boards: all their rows depend on what is 0, or on facts."""
+        """Families all of whose rows are conditional."""
         return [family.name for family in self.families if all(row.is_conditional for row in family.rows)]
 
     def absent_families(self, quantities: Collection[str]) -> list[str]:
-        """Families that cannot be shown where only these quantities exist."""
+        """Families that no entity has if only these quantities exist."""
         return [
             family.name
             for family in self.families
-            if not any(_can_be_there(row, quantities) for row in family.rows)
+            if not any(_can_exist(row, quantities) for row in family.rows)
         ]
 
 
-def _can_be_there(row: RowSpec, quantities: Collection[str]) -> bool:
+def _can_exist(row: RowSpec, quantities: Collection[str]) -> bool:
     """Whether devices with these quantities, or their links, can have a row."""
     if row.state_level in LINK_QUANTITIES:
         return "links_up" in quantities
     return set(row.needed) <= set(quantities)
 
-#: What is the level of all devices where none has parts.
-_DEVICES = frozenset(("unit", "repeated", "whole", "single"))
-#: Levels of which there is nobody then.
-_NO_DEVICES = frozenset(("part", "tile", "tiled"))
-
 
 def without_parts(identity: Identity) -> Identity:
-    """The same pages with the rows of one level: labels are written once for each device.
-
-    The identity itself where it has no such rows.
-    """
+    """The same identity for a fleet without parts or tiles: labels are rendered only once for each device."""
     if not any(row.level in _DEVICES | _NO_DEVICES for family in identity.families for row in family.rows):
         return identity
     families = [

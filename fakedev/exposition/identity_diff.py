@@ -1,4 +1,4 @@
-"""What is different between two identities, for those who change from one to the other."""
+"""The differences between two identities, for users who change from one to the other."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _OF_DEVICES: Final = ("device", "unit", "repeated", "whole", "single", "tiled", 
 
 
 class _Series(NamedTuple):
-    """A series that each entity has."""
+    """A series of each entity."""
 
     family: FamilySpec
     row: RowSpec
 
 
 def identity_differences(old: Identity, new: Identity) -> Iterator[str]:
-    """What is renamed, added, lost or otherwise changed, a line each.
+    """A line for each series or label that is renamed, added, lost or otherwise changed.
 
-    A series is renamed if another name shows the same quantity; a label, if another name has the same value.
+    A renamed series shows the same quantity under another name; a renamed label has the same value.
     """
     yield from _labels(old.labels, new.labels)
     yield from _page(old, new)
@@ -43,7 +43,7 @@ def identity_differences(old: Identity, new: Identity) -> Iterator[str]:
 
 
 def _series(identity: Identity) -> dict[str, _Series]:
-    """Each series of an entity, by its name with the labels of its own."""
+    """The series of an entity, by name with own labels."""
     found = {}
     for family in identity.families:
         for row in family.rows:
@@ -53,13 +53,13 @@ def _series(identity: Identity) -> dict[str, _Series]:
 
 
 def _is_the_same(old: _Series, new: _Series) -> bool:
-    """Whether two series show the same quantity of the same thing, in whatever unit."""
+    """Whether two series show the same quantity of the same entity, in any units."""
     before, after = old.row, new.row
     return bool(before.quantity or before.fact) and _source(before) == _source(after)
 
 
 def _source(row: RowSpec) -> tuple[object, ...]:
-    """What a row shows, in whatever unit; devices are the same whatever they are divided into."""
+    """The source of a row's numbers, regardless of unit and of how devices are divided."""
     level = "device" if row.level in _OF_DEVICES else row.level
     return level, row.quantity, row.fact, row.bits, row.plus, row.per
 

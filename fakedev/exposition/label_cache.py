@@ -1,7 +1,6 @@
-"""An identity over the entities of a source, for all pages that show it: families, and the labels' texts.
+"""The families and label texts of an identity over the entities of a source, shared by all pages that show them.
 
-Label texts are kept per group and made anew only when a label of the group changed; every page that
-shows a group shares them.
+Label texts are cached per group and rendered again only when a label of the group has changed.
 """
 
 from __future__ import annotations
@@ -24,83 +23,82 @@ Group = TypeVar("Group")
 
 
 class LabelCache(Generic[Group]):
-    """An identity as it shows the groups of a source.
+    """Families and label texts of an identity over the groups of a source.
 
-    :param former: before a reload: families, and texts that still hold, are taken from it, if it is of the same
-        identity.
+    :param previous: the cache before a reload: its families and valid texts are reused if the identity is the same.
     """
 
-    def __init__(self, identity: Identity, source: Source[Group], former: LabelCache[Group] | None = None) -> None:
+    def __init__(self, identity: Identity, source: Source[Group], previous: LabelCache[Group] | None = None) -> None:
         self.identity = identity
         self._source = source
         self._before: dict[Group, tuple[object, GroupTexts]] = {}
         self._families: dict[bool, list[Family]] = {}
-        if former is not None and former.identity == identity:
-            self._before = former._kept
-            self._families = former._families
+        if previous is not None and previous.identity == identity:
+            self._before = previous._cached
+            self._families = previous._families
         rows = [(row.level, row.labels, row.fact) for family in identity.families for row in family.rows]
-        #: Each kind of row, its level, its own labels and the fact that it shows, with its place.
-        self._places = {kind: place for place, kind in enumerate(dict.fromkeys(rows))}
+        #: The number of each kind of row: its level, its own labels and the fact that it shows.
+        self._kinds = {kind: number for number, kind in enumerate(dict.fromkeys(rows))}
         own: dict[str, list[tuple[LabelSpec, ...]]] = {}
-        #: Of each level, for each kind of its rows, the fact that it shows; None where it shows a quantity.
+        #: For each kind of row of a level the fact that it shows; None where it shows a quantity.
         self._shown: dict[str, list[Template | None]] = {}
-        for level, labels, fact in self._places:
+        for level, labels, fact in self._kinds:
             own.setdefault(level, []).append(labels)
             self._shown.setdefault(level, []).append(Template.parse(fact) if fact else None)
         self._labels = {
             level: Labels(identity.labels_on(level), kinds, identity.sort_labels, identity.leading_on(level))
             for level, kinds in own.items()
         }
-        self._kept: dict[Group, tuple[object, GroupTexts]] = {}
+        self._cached: dict[Group, tuple[object, GroupTexts]] = {}
 
     def families(self, openmetrics: bool) -> list[Family]:
-        """The families of the identity in its order, as OpenMetrics or as text 0.0.4."""
+        """The families of the identity in order, as OpenMetrics or as text 0.0.4."""
         if openmetrics not in self._families:
             families = self.identity.families
             self._families[openmetrics] = [Family(spec, self._kinds_of(spec), openmetrics) for spec in families]
         return self._families[openmetrics]
 
     def _kinds_of(self, family: FamilySpec) -> RowKinds:
-        numbers = tuple([self._places[row.level, row.labels, row.fact] for row in family.rows])
+        numbers = tuple([self._kinds[row.level, row.labels, row.fact] for row in family.rows])
         return RowKinds(numbers, len({row.level for row in family.rows}) == 1)
 
     def texts(self, group: Group) -> GroupTexts:
-        """The label texts of a group as they are now: the same object as long as no label changes."""
+        """The current label texts of a group: the same object as long as no label changes."""
         version = self._source.version(group)
-        kept = self._kept.get(group) or self._carried(group)
-        if kept is not None and kept[0] == version:
-            self._kept[group] = kept
-            return kept[1]
+        cached = self._cached.get(group) or self._carried_over(group)
+        if cached is not None and cached[0] == version:
+            self._cached[group] = cached
+            return cached[1]
         of_level = {level: self._of_level(level, group) for level in self._labels}
-        texts = [next(of_level[level]) for level, _, _ in self._places]
-        self._kept[group] = version, texts
+        texts = [next(of_level[level]) for level, _, _ in self._kinds]
+        self._cached[group] = version, texts
         return texts
 
-    def _carried(self, group: Group) -> tuple[object, GroupTexts] | None:
-        """What was kept of a group before the reload, with the positions of now."""
-        was = self._source.former(group) if self._before else None
-        kept = None if was is None else self._before.pop(was.group, None)
-        if was is None or kept is None:
+    def _carried_over(self, group: Group) -> tuple[object, GroupTexts] | None:
+        """The texts that were cached before the reload, with current positions; None if there are none."""
+        previous = self._source.previous(group) if self._before else None
+        cached = None if previous is None else self._before.pop(previous.group, None)
+        if previous is None or cached is None:
             return None
-        version, texts = kept
-        grown = [was.grown(level) for level, _, _ in self._places]
+        version, texts = cached
+        shifts = [previous.shift(level) for level, _, _ in self._kinds]
         carried = [
             replace(each, positions=each.positions + by)
-            for each, by in zip(texts, grown, strict=True)
+            for each, by in zip(texts, shifts, strict=True)
             if by is not None
         ]
         return (version, carried) if len(carried) == len(texts) else None
 
     def _of_level(self, level: str, group: Group) -> Iterator[Labelled]:
-        """The entities of a level with the texts of each kind of row, in the order of their places."""
+        """The entities of a level with their texts, for each of its kinds of rows."""
         entities = list(self._source.entities(level, group))
         positions = np.array([position for position, _ in entities], dtype=np.int64)
-        written = [self._labels[level].texts(facts) for _, facts in entities]
+        labels = [self._labels[level].texts(facts) for _, facts in entities]
         owners = None
         if level == XID_LEVEL:
             owners = np.array([int(facts["index"]) for _, facts in entities], dtype=np.int64)
-        for place, shown in enumerate(self._shown[level]):
-            texts = tuple([_before_number(each[place]) for each in written])
+        for number, shown in enumerate(self._shown[level]):
+            texts = tuple([_before_number(each[number]) for each in labels])
             numbers = None if shown is None else np.array([number_of(shown.value(facts)) for _, facts in entities])
             yield Labelled(positions, texts, numbers, owners)
 

@@ -1,4 +1,4 @@
-"""Label text of rows: templates over facts, and the escaping of the text format."""
+"""Label texts of rows: templates over facts, and the escaping of the text format."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _CHANGES: Final[dict[str, Callable[[str], str]]] = {
 
 @dataclass(frozen=True)
 class Template:
-    """A label's value as text with ``{fact}`` in it, and changed facts: ``{fact|upper}``, ``{fact|lower}``, ...
+    """A text with fields ``{fact}``, or ``{fact|upper}``, ``{fact|lower}``, ... for changed facts.
 
-    :ivar facts: the facts it needs.
-    :ivar fields: the fact of each field, and the change it is shown with.
+    :ivar facts: the facts that it needs.
+    :ivar fields: the fact of each field, and how it is changed.
     :ivar pattern: the text with ``%s`` for each field.
     """
 
@@ -51,17 +51,17 @@ class Template:
         return self.pattern % tuple([change(facts.get(fact, "")) for fact, change in self.fields])
 
     def is_empty(self, facts: Mapping[str, str]) -> bool:
-        """Whether a fact that it needs is missing or empty."""
+        """Whether a needed fact is missing or empty."""
         return not all(facts.get(fact) for fact in self.facts)
 
 
 class Labels:
-    """The labels of the kinds of rows that an entity has.
+    """The labels of an entity's kinds of rows.
 
-    :param common: of all kinds.
-    :param kinds: for each kind its own, which come after the common ones unless all are sorted.
-    :param sort: by name.
-    :param leading: how many of the common ones stay in front when the others are sorted.
+    :param common: labels of all kinds.
+    :param kinds: each kind's own labels, which follow the common ones unless all are sorted.
+    :param sort: whether labels are sorted by name.
+    :param leading: how many of the common labels stay in front of the sorted ones.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Labels:
         leading: int = 0,
     ) -> None:
         self._common = [_Label(spec) for spec in common]
-        #: Of each kind the labels in order: its own, and the places of common ones; the last place is all of those.
+        #: Each kind's labels in order: own ones, and indices of common ones; the last index stands for all of them.
         self._kinds: list[list[int | _Label]] = []
         for own in kinds:
             if not sort:
@@ -86,7 +86,7 @@ class Labels:
             self._kinds.append([every[name] for name in names[:leading] + in_front + rest])
 
     def texts(self, facts: Mapping[str, str]) -> list[str]:
-        """``name="value",...`` for each kind of row of an entity; optional labels without a value left out."""
+        """``name="value",...`` for each kind of row of an entity, without optional labels that have no value."""
         common = [label.text(facts) for label in self._common]
         common.append(",".join(filter(None, common)))
         return [
@@ -96,18 +96,18 @@ class Labels:
 
 
 class _Label:
-    """One label, ready to be written."""
+    """One label with its parsed template."""
 
     def __init__(self, spec: LabelSpec) -> None:
         self._spec = spec
         self._template = Template.parse(spec.value)
         self._texts = dict(spec.texts)
-        #: The fact that is the whole value, as of most labels.
+        #: The fact that is the whole value; true of most labels.
         self._fact = self._template.facts[0] if spec.value in {f"{{{fact}}}" for fact in self._template.facts} else ""
         self._fixed = None if self._template.facts else self._written(spec.value)
 
     def text(self, facts: Mapping[str, str]) -> str:
-        """``name="value"``; nothing for an optional one without a value."""
+        """``name="value"``; empty for an optional label without a value."""
         if self._fixed is not None:
             return self._fixed
         if self._fact:
@@ -118,17 +118,17 @@ class _Label:
         return self._written(self._template.value(facts))
 
     def _written(self, value: str) -> str:
-        said = self._texts.get(value, self._spec.otherwise) if self._texts else value
-        return f'{self._spec.name}="{escaped(said)}"'
+        text = self._texts.get(value, self._spec.otherwise) if self._texts else value
+        return f'{self._spec.name}="{escaped(text)}"'
 
 
 def escaped(value: str) -> str:
-    """A label value as the text format wants it."""
+    """A label value, escaped for the text format."""
     if "\\" in value or '"' in value or "\n" in value:
         return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
     return value
 
 
 def escaped_help(text: str) -> str:
-    """A HELP text as the text format wants it."""
+    """A HELP text, escaped for the text format."""
     return text.replace("\\", "\\\\").replace("\n", "\\n")

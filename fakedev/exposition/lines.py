@@ -1,4 +1,4 @@
-"""The lines of a family on a page: which entities, in which order, with which label texts."""
+"""The lines of a family on a page: entities, order and label texts."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from fakedev.sim.entities.randomness import Floats
 
 @dataclass(frozen=True)
 class Labelled:
-    """The entities of one group that have rows of one kind: N of them, in the order of their rows.
+    """N entities of one group with rows of one kind, in the order of their rows.
 
     :ivar positions: their indices into the arrays of their level, shape (N,).
-    :ivar texts: what stands between name and number, the space before the number included.
-    :ivar numbers: of rows that show a number of the entities' facts that number, NaN where there is none, shape (N,).
-    :ivar owners: of entities that belong to devices the indices of these, shape (N,): beside the rows of these they
-        stand; None: they stand by themselves.
+    :ivar texts: the text between name and number, with the space before the number.
+    :ivar numbers: the numbers of their facts, NaN where there is none, shape (N,); None for rows of quantities.
+    :ivar owners: the indices of their devices, next to whose rows they are listed, shape (N,); None for rows that are
+        listed separately.
     """
 
     positions: NDArray[np.int64]
@@ -30,15 +30,15 @@ class Labelled:
     owners: NDArray[np.int64] | None = None
 
 
-#: The entities of a group, for each kind of row by its number.
+#: The entities of a group, by the number of the kind of row.
 GroupTexts = Sequence[Labelled]
 
 
 class RowKinds(NamedTuple):
     """The kinds of a family's rows.
 
-    :ivar numbers: of each row.
-    :ivar are_of_one_level: whether all are rows of the same entities.
+    :ivar numbers: the number of each row's kind.
+    :ivar are_of_one_level: whether all rows have the same entities.
     """
 
     numbers: tuple[int, ...]
@@ -47,13 +47,13 @@ class RowKinds(NamedTuple):
 
 @dataclass(frozen=True)
 class Lines:
-    """Lines whose rows are of certain kinds: N of them. Families with the same kinds of rows share them.
+    """N lines of some kinds of rows, shared by the families with these kinds.
 
-    :ivar texts: of each line what stands between name and number, the space before the number included.
+    :ivar texts: the text between name and number, with the space before the number.
     :ivar positions: each line's index into the arrays of its level, shape (N,).
-    :ivar rows: which of a family's rows each line shows, shape (N,); None where there is only one.
-    :ivar numbers: what lines of rows that show a number of the entities' facts show, NaN where there is none and on
-        lines of other rows, shape (N,); None where there are no such rows.
+    :ivar rows: the row of the family that each line shows, shape (N,); None for only one row.
+    :ivar numbers: numbers of facts, NaN where there is none and on lines of quantities, shape (N,); None for lines of
+        quantities only.
     """
 
     texts: Sequence[bytes]
@@ -63,7 +63,7 @@ class Lines:
 
     @classmethod
     def of(cls, groups: Sequence[GroupTexts], kinds: RowKinds) -> Lines:
-        """The lines of some groups: group by group, entity by entity, row by row."""
+        """The lines of some groups, ordered by group, entity and row."""
         columns = [[texts[number] for texts in groups] for number in kinds.numbers]
         if len(columns) == 1:
             return cls._of_one_kind(columns[0])
@@ -72,9 +72,9 @@ class Lines:
         return cls._of_kinds(columns)
 
     def order(self, near: NDArray[np.int64] | None) -> NDArray[np.int64]:
-        """The places of the lines when they are sorted as text.
+        """The order of the lines sorted as text.
 
-        :param near: such places of earlier lines: when few lines have changed since, this takes little time.
+        :param near: the order of earlier lines: sorting is fast if few lines have changed since.
         """
         start = range(len(self.texts)) if near is None or len(near) != len(self.texts) else near.tolist()
         return np.array(sorted(start, key=self.texts.__getitem__), dtype=np.int64)
@@ -89,7 +89,7 @@ class Lines:
 
     @classmethod
     def _of_one_level(cls, columns: Sequence[Sequence[Labelled]]) -> Lines:
-        """Of several kinds of rows that each entity has: for each kind its groups."""
+        """Lines of several kinds of rows of the same entities: the groups of each kind."""
         each_kind = [cls._of_one_kind(groups) for groups in columns]
         texts = [b""] * sum(len(lines.texts) for lines in each_kind)
         for number, lines in enumerate(each_kind):
@@ -105,7 +105,7 @@ class Lines:
 
     @classmethod
     def _of_kinds(cls, columns: Sequence[Sequence[Labelled]]) -> Lines:
-        """Of several kinds of rows: for each kind its groups."""
+        """Lines of several kinds of rows: the groups of each kind."""
         sizes = [np.array([len(each.texts) for each in groups], dtype=np.int64) for groups in columns]
         rows = _joined([np.full(int(size.sum()), number) for number, size in enumerate(sizes)])
         group = _joined([np.repeat(np.arange(len(size)), size) for size in sizes])
@@ -121,13 +121,13 @@ class Lines:
         return every.in_order(np.lexsort((rows, place, group)))
 
     def in_order(self, order: NDArray[np.int64]) -> Lines:
-        """The lines at some places, in their order, shape (N,)."""
+        """The lines in another order, shape (N,)."""
         rows = None if self.rows is None else self.rows[order]
         numbers = None if self.numbers is None else self.numbers[order]
         return Lines([self.texts[place] for place in order.tolist()], self.positions[order], rows, numbers)
 
-    def at_most(self, count: int) -> Sequence[Lines]:
-        """The same lines, so many at a time."""
+    def batches(self, count: int) -> Sequence[Lines]:
+        """The same lines in batches of at most ``count``."""
         if len(self.texts) <= count:
             return (self,)
         return [self._some(slice(start, start + count)) for start in range(0, len(self.texts), count)]
@@ -138,7 +138,10 @@ class Lines:
         return Lines(self.texts[chosen], self.positions[chosen], rows, numbers)
 
     def only(self, chosen: NDArray[np.bool_]) -> Lines:
-        """Those that are chosen, shape (N,), in the same order."""
+        """Some of the lines in the same order.
+
+        :param chosen: shape (N,).
+        """
         rows = None if self.rows is None else self.rows[chosen]
         numbers = None if self.numbers is None else self.numbers[chosen]
         return Lines(list(compress(self.texts, chosen.tolist())), self.positions[chosen], rows, numbers)
@@ -148,7 +151,7 @@ NO_LINES: Final = Lines((), np.zeros(0, dtype=np.int64))
 
 
 def _numbers(groups: Sequence[Labelled]) -> Floats | None:
-    """The numbers of the entities' facts of some groups; None where none has such."""
+    """The numbers of facts of some groups; None if there are none."""
     if all(each.numbers is None for each in groups):
         return None
     return np.concatenate(

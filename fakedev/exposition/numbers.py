@@ -1,4 +1,4 @@
-"""Arrays to numbers as text, in the ways that exporters write them."""
+"""Numbers as text, in the formats of exporters."""
 
 from __future__ import annotations
 
@@ -15,32 +15,31 @@ from prometheus_client.utils import floatToGoString
 from fakedev.exposition.identity import NumberFormat
 from fakedev.sim.entities.randomness import Floats
 
-#: From here up, and below the second, Go and prometheus_client write an exponent and Ryu may not.
+#: From the first up, and below the second, Go and prometheus_client write an exponent; Ryu may not.
 _LARGE: Final = 1e6
 _SMALL: Final = 1e-4
-#: From here up int64 cannot hold a number.
+#: The lowest number that int64 cannot hold.
 _PAST_INT64: Final = 2.0**63
-#: Whole numbers up to here have at most 15 digits, and so survive a division by a power of ten.
+#: Whole numbers below this have at most 15 digits, so dividing them by a power of ten is exact enough.
 _EXACT: Final = 1e15
-#: From here up decimals are no longer told apart well enough to be rounded.
+#: From here up numbers are not precise enough to round decimals.
 _SIX_DECIMALS: Final = 1e10
-#: The formats of numbers that were rounded before they were written: to how many decimals, and how.
+#: Formats of rounded numbers: the decimals, and the format of the result.
 _DECIMALS: Final = {
     NumberFormat.GO_WHOLE: (0, NumberFormat.GO),
     NumberFormat.GO_FIXED2: (2, NumberFormat.GO),
     NumberFormat.GO_FIXED6: (6, NumberFormat.GO),
     NumberFormat.PYTHON_WHOLE: (0, NumberFormat.PYTHON),
 }
-#: For whole numbers from 1e6 on: powers of ten above it.
+#: Powers of ten, for exponents of whole numbers from 1e6.
 _POWERS: Final = 10.0 ** np.arange(7, 16)
-
-#: Texts that are numbers; of what Python takes for one beside these no vendor writes any.
+#: Texts that are numbers; no vendor writes other forms that Python accepts.
 _WHOLE: Final = re.compile(r"0[xX][0-9a-fA-F]+")
 _DECIMAL: Final = re.compile(r"-?\d+(\.\d+)?")
 
 
 def number_of(text: str) -> float:
-    """The number that a text is, decimal or as ``0x1f``; NaN where it is none."""
+    """The number of a text, decimal or like ``0x1f``; NaN if it is none."""
     if _WHOLE.fullmatch(text):
         return float(int(text, 16))
     return float(text) if _DECIMAL.fullmatch(text) else math.nan
@@ -71,7 +70,7 @@ def formatted(values: Floats, number: NumberFormat) -> list[bytes]:
 
 
 def _shortest(values: Floats, magnitudes: Floats, number: NumberFormat) -> list[bytes]:
-    """The shortest text that reads as the value, with an exponent where the format wants one."""
+    """The shortest text of each value, with an exponent where the format has one."""
     unusual = np.flatnonzero((magnitudes >= _LARGE) | ((magnitudes < _SMALL) & (magnitudes > 0)))
     if not len(unusual):
         return _split(_without_exponents(values, number))
@@ -99,7 +98,7 @@ def _shortest(values: Floats, magnitudes: Floats, number: NumberFormat) -> list[
 
 
 def _with_exponent(values: Floats, exponent: int, number: NumberFormat) -> list[bytes]:
-    """Whole numbers below 1e15 as significand and exponent; any numbers without one when it is 0."""
+    """Whole numbers below 1e15 as significand and exponent; any numbers if the exponent is 0."""
     if not exponent:
         return _split(_without_exponents(values, number))
     end = b"e+%02d" % exponent
@@ -134,7 +133,7 @@ def go_number(value: float) -> str:
     """
     if value == 0 or _SMALL <= abs(value) < _LARGE:
         return repr(value).removesuffix(".0")
-    # The digits are repr's: they read as the value. Rounding to as many digits may give others.
+    # The digits of repr are the shortest that parse to the value; rounding to as many digits may give others.
     written, _, power = repr(abs(value)).partition("e")
     whole, _, fraction = written.partition(".")
     digits = (whole + fraction).rstrip("0")

@@ -1,14 +1,11 @@
 """Pages: the families of an identity over some groups of entities, with the numbers of a tick.
 
-What stays from tick to tick is the text of all labels (:mod:`fakedev.exposition.label_cache`) and the order of
-lines; numbers, and which entities have a quantity at all, are those of the State that is shown. Both
-bringing the texts up to date and rendering are done piece by piece, so that a large page leaves the
-reactor free; it shows one State, which never changes, however long that takes.
+Label texts (:mod:`fakedev.exposition.label_cache`) and the order of lines stay from tick to tick; the numbers, and
+the presence of lines, are those of one State, which never changes. Updating texts and rendering are done in pieces,
+so that a large page does not block the reactor.
 
-Families and their lines to the bytes of a page.
-
-What costs most on the page of one node is not its few numbers but the calls for each family, so numbers of all
-families that are written in the same way are formatted together, and joined with their lines at once.
+On the page of one node the calls for each family cost more than its few numbers. So the numbers of all families with
+the same format are formatted together, and joined with their lines at once.
 """
 
 from __future__ import annotations
@@ -26,16 +23,22 @@ from fakedev.exposition.lines import NO_LINES, GroupTexts, Lines, RowKinds
 from fakedev.exposition.numbers import formatted
 from fakedev.sim.entities.state import State
 
-#: Lines whose numbers are formatted together, at most.
+Group = TypeVar("Group")
+
+#: How many lines have their numbers formatted together at most.
 _LINES_AT_ONCE: Final = 4096
-#: Size of a piece, about: what it is made of is still in the processor's cache when it is used.
+#: Approximate size of a piece: its parts are still in the processor's cache when they are joined.
 _PIECE_BYTES: Final = 56 * 1024
-#: What a number takes in a line, about.
+#: Approximate length of a number in a line.
 _NUMBER_BYTES: Final = 12
+#: How many label texts are updated before a pause, rounded up to whole groups: some milliseconds of work.
+_TEXTS_AT_ONCE: Final = 512
+#: A family with so many lines is followed by a pause: finding its present lines takes long enough.
+_MANY_LINES: Final = 4096
 
 
 class Part(NamedTuple):
-    """A part of a page: some bytes, and then lines of a family, all of them present."""
+    """A part of a page: some bytes, then present lines of a family."""
 
     before: bytes
     family: Family
@@ -43,16 +46,16 @@ class Part(NamedTuple):
 
 
 def rendered(parts: Iterable[Part | None], state: State, line_end: bytes) -> Iterator[bytes]:
-    """A page in pieces of about 56 KiB, and an empty one for each pause.
+    """A page in pieces of about 56 KiB, with an empty one for each pause.
 
-    :param parts: in the order of the page; None for a pause, in which others may have their turn.
-    :param line_end: what follows each number, the line feed included.
+    :param parts: in the order of the page; None for a pause.
+    :param line_end: the text after each number, with the line feed.
     """
-    made: list[bytes] = []
+    pieces: list[bytes] = []
     room = _PIECE_BYTES
     for batch in _batches(parts):
         for (before, family, lines), numbers in zip(batch, _numbers(batch, state), strict=True):
-            made.append(before)
+            pieces.append(before)
             room -= len(before)
             texts, between = lines.texts, line_end + family.name
             line_bytes = len(between) + (len(texts[0]) if texts else 0) + _NUMBER_BYTES
@@ -66,19 +69,19 @@ def rendered(parts: Iterable[Part | None], state: State, line_end: bytes) -> Ite
                 first += len(some)
                 room -= line_bytes * len(some)
                 if room > 0:
-                    made += joined
+                    pieces += joined
                 else:
-                    joined[0] = b"".join([*made, family.name])
+                    joined[0] = b"".join([*pieces, family.name])
                     yield b"".join(joined)
-                    made, room = [], _PIECE_BYTES
+                    pieces, room = [], _PIECE_BYTES
         if not batch:
             yield b""
-    if made:
-        yield b"".join(made)
+    if pieces:
+        yield b"".join(pieces)
 
 
 def _batches(parts: Iterable[Part | None]) -> Iterator[list[Part]]:
-    """The same parts, so many at a time that they have up to some thousand lines; none for a pause."""
+    """The same parts in batches of at most _LINES_AT_ONCE lines; an empty batch for a pause."""
     batch: list[Part] = []
     count = 0
     for part in parts:
@@ -86,7 +89,7 @@ def _batches(parts: Iterable[Part | None]) -> Iterator[list[Part]]:
             yield []
             continue
         before, family, lines = part
-        for some in lines.at_most(_LINES_AT_ONCE):
+        for some in lines.batches(_LINES_AT_ONCE):
             if batch and count + len(some.texts) > _LINES_AT_ONCE:
                 yield batch
                 batch, count = [], 0
@@ -112,39 +115,33 @@ def _numbers(batch: Sequence[Part], state: State) -> list[list[bytes]]:
             first += len(some)
     return found
 
-Group = TypeVar("Group")
-#: Label texts that are made at once, and those of the group that has the last of them: some milliseconds of work.
-_TEXTS_AT_ONCE: Final = 512
-#: Looking at which of so many lines are there is a step of its own: it is followed by a pause, an empty piece.
-_MANY_LINES: Final = 4096
-
 
 class Page(Generic[Group]):
-    """One page, for as long as its groups exist.
+    """One page over some groups.
 
-    :param groups: whose entities it shows, in order.
-    :param openmetrics: as OpenMetrics instead of text 0.0.4; whoever sends it adds the ``# EOF``.
+    :param groups: the groups whose entities it shows, in order.
+    :param openmetrics: as OpenMetrics, without its ``# EOF``, instead of text 0.0.4.
     """
 
-    def __init__(self, face: LabelCache[Group], groups: Sequence[Group], openmetrics: bool = False) -> None:
-        self.identity = face.identity
-        self._face = face
+    def __init__(self, cache: LabelCache[Group], groups: Sequence[Group], openmetrics: bool = False) -> None:
+        self.identity = cache.identity
+        self._cache = cache
         self._openmetrics = openmetrics
-        self._sorts = face.identity.layout is Layout.DECLARATIONS_FIRST
-        self._families = face.families(openmetrics)
+        self._sorts = cache.identity.layout is Layout.DECLARATIONS_FIRST
+        self._families = cache.families(openmetrics)
         self._groups: Sequence[Group] = ()
         self._texts: list[GroupTexts | None] = []
         self._next = 0
         self._lines: dict[RowKinds, Lines] = {}
-        #: Lines that are yet to be sorted, and of which of them the order is known.
+        #: Lines that are not in order yet, and those of them whose order is known.
         self._unsorted: dict[RowKinds, Lines] = {}
         self._sorted: set[RowKinds] = set()
-        #: The order of lines that are sorted, when they were made last.
+        #: The last order of sorted lines.
         self._orders: dict[RowKinds, NDArray[np.int64]] = {}
         self.regroup(groups)
 
     def regroup(self, groups: Sequence[Group]) -> None:
-        """Show these groups from now on."""
+        """Change the groups."""
         if groups != self._groups:
             self._groups = groups
             self._texts = [None] * len(groups)
@@ -152,19 +149,19 @@ class Page(Generic[Group]):
             self._forget_lines()
 
     def compile(self) -> bool:
-        """Bring some of the texts up to date with the labels of now.
+        """Update some of the texts with the current labels.
 
-        :returns: whether all are: until then call it again.
+        :returns: whether all are up to date; otherwise call again.
         """
-        made = 0
+        updated = 0
         for _ in self._groups:
             place, self._next = self._next, (self._next + 1) % len(self._groups)
-            texts = self._face.texts(self._groups[place])
+            texts = self._cache.texts(self._groups[place])
             if texts is not self._texts[place]:
                 self._texts[place] = texts
                 self._forget_lines()
-                made += sum(len(each.texts) for each in texts)
-                if made >= _TEXTS_AT_ONCE:
+                updated += sum(len(each.texts) for each in texts)
+                if updated >= _TEXTS_AT_ONCE:
                     return False
         for family in self._families:
             if family.kinds not in self._lines:
@@ -173,7 +170,7 @@ class Page(Generic[Group]):
         return True
 
     def _make_lines(self, kinds: RowKinds) -> None:
-        """The lines of families with such rows; those that are to be sorted in three steps, a call each."""
+        """Make the lines of families with some kinds of rows; sorted lines take three calls."""
         if kinds not in self._unsorted:
             lines = Lines.of([texts for texts in self._texts if texts is not None], kinds)
             (self._unsorted if self._sorts else self._lines)[kinds] = lines
@@ -187,9 +184,9 @@ class Page(Generic[Group]):
         self._lines, self._unsorted, self._sorted = {}, {}, set()
 
     def slices(self, state: State) -> Iterator[bytes]:
-        """The page at a tick piece by piece, some empty: joined they are the page. The texts must be up to date.
+        """The page of a state in pieces, some of them empty. The texts must be up to date.
 
-        The labels are those of the time of the call, however late the pieces are taken.
+        The labels are those at the time of the call.
         """
         by_family = [(family, self._lines[family.kinds]) for family in self._families]
         return rendered(self._parts(by_family, state), state, self._line_end(state))
@@ -201,7 +198,7 @@ class Page(Generic[Group]):
         return b"".join(self.slices(state))
 
     def _parts(self, by_family: list[tuple[Family, Lines]], state: State) -> Iterator[Part | None]:
-        """The declarations and the lines that are present, in the order of the page."""
+        """The declarations and the present lines, in the order of the page."""
         later: list[Part] = []
         for family, lines in by_family:
             present = family.present(lines, state)

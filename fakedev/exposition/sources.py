@@ -1,7 +1,4 @@
-"""Where pages get their entities from: groups whose label text is kept until their labels change.
-
-What the groups of a page were before the fleet went over to another configuration: their texts may still hold.
-"""
+"""Sources of the entities of pages, in groups whose label texts are cached until their labels change."""
 
 from __future__ import annotations
 
@@ -17,71 +14,40 @@ from fakedev.sim.fleet import Fleet
 from fakedev.sim.links.facts import link_facts, port_facts, switch_facts
 
 Group = TypeVar("Group")
+#: An index into the arrays of a level, and the facts of the entity there.
+Entity = tuple[int, Mapping[str, str]]
 
 
 @dataclass(frozen=True)
 class PreviousLabels(Generic[Group]):
-    """What a group was.
+    """A group before a reload, whose label texts are still valid.
 
-    :ivar grown: by how much the positions of its entities of a level have grown since; None: not all by as much.
+    :ivar shift: how far the positions of its entities of a level have moved since; None if they differ in that.
     """
 
     group: Group
-    grown: Callable[[str], int | None]
-
-
-def former_node(fleet: Fleet, node: RosterNode) -> PreviousLabels[RosterNode] | None:
-    """The node before the last reload, if nothing else is said of it since."""
-    moves = fleet.moves
-    was = None if moves is None else moves.unchanged.get(node)
-    if moves is None or was is None:
-        return None
-    old, former = moves.before, was
-
-    def grown(level: str) -> int | None:
-        now, then = _first(fleet.roster, node, level), _first(old, former, level)
-        return None if now is None or then is None else now - then
-
-    return PreviousLabels(former, grown)
-
-
-def _first(roster: Roster, node: RosterNode, level: str) -> int | None:
-    """Where the entities of a level begin in a node that has some; None where they do not follow each other."""
-    match level.partition("/")[0]:
-        case "device" | "held" | "whole" | "tiled" | "single":
-            return node.first
-        case "unit" | "repeated":
-            return None if roster.parts.count else node.first
-        case "part" | "tile":
-            return int(np.searchsorted(roster.parts.owners, node.first))
-        case "link" | "port":
-            return int(roster.links.firsts[node.first]) if len(node.devices) else 0
-        case "switch":
-            return roster.links.switches_of(node.first).start
-    return None
-
-Entity = tuple[int, Mapping[str, str]]
+    shift: Callable[[str], int | None]
 
 
 class Source(Protocol[Group]):
-    """Entities of a page, in groups: each is an index into the arrays of its level, with its facts."""
+    """Entities of a page, in groups."""
 
     def entities(self, level: str, group: Group) -> Iterable[Entity]:
-        """The entities of a level in a group, in the order of their rows; none for a level it has not."""
+        """The entities of a level in a group, in the order of their rows; none for a level without any."""
 
     def version(self, group: Group) -> object:
-        """Something that is no longer equal when a fact, or who is in the group, has changed."""
+        """A value that changes with the facts and the members of a group."""
 
-    def former(self, group: Group) -> PreviousLabels[Group] | None:
-        """What a group was before a reload, of which all that :meth:`version` does not tell of is as it was."""
+    def previous(self, group: Group) -> PreviousLabels[Group] | None:
+        """The same group before the last reload; None if more than its :meth:`version` has changed."""
 
 
 def by_identity(
     nodes: Iterable[RosterNode], identities: Mapping[str, Identity]
 ) -> list[tuple[Identity, list[RosterNode]]]:
-    """The nodes that share a page, with its identity; in the order in which each identity comes first.
+    """Nodes grouped by the identity of their page, in the order of first occurrence.
 
-    :param identities: the identity of each pool, by its name; equal ones are one.
+    :param identities: the identity of each pool, by its name; equal ones share a group.
     """
     groups: dict[Identity, list[RosterNode]] = {}
     of_pool: dict[str, list[RosterNode]] = {}
@@ -93,15 +59,13 @@ def by_identity(
 
 
 class DeviceSource:
-    """The devices of a fleet, a group a node.
+    """The devices of a fleet; each node is a group.
 
-    Levels: ``device``; ``held``, the devices that a pod has; ``part``, the instances of divided ones; ``whole``, the
-    devices that are not divided; ``unit``: these, and the instances of the others in their place; ``repeated``: as
-    ``unit``, each with the values of its device; ``tile``; ``tiled`` and ``single``, the devices with tiles and those
-    of one piece; ``xid``, the error codes that devices have reported, for each ``repeated``; ``peer``, a device with
-    another of its node;
-    ``link``; ``link/5``, the links of that number with the facts of their devices; ``port``, links as switches see
-    them; ``switch``.
+    Levels: ``device``; ``held``, devices of pods; ``part``, instances of divided devices; ``whole``, undivided devices;
+    ``unit``: undivided devices and instances, by device; ``repeated``: as ``unit``, each with the values of its device;
+    ``tile``; ``tiled`` and ``single``, devices with tiles and without; ``xid``, error codes that devices have reported,
+    for each ``repeated``; ``peer``, a device with another one of its node; ``link``; ``link/5``, the links with that
+    number and the facts of their devices; ``port``, links as switches see them; ``switch``.
 
     :param shared: the rows of devices that several pods share.
     """
@@ -112,7 +76,7 @@ class DeviceSource:
         self._is_shared = shared is not SharedDevices.FIRST
 
     def entities(self, level: str, group: RosterNode) -> Sequence[Entity]:
-        """The node's devices by index, its parts, or both; or the error codes of its devices."""
+        """The node's entities of a level."""
         parts = self._fleet.roster.parts
         match level:
             case "device":
@@ -140,7 +104,7 @@ class DeviceSource:
         return self._connections(level, group)
 
     def _connections(self, level: str, node: RosterNode) -> Sequence[Entity]:
-        """The node's links, as devices and as switches see them, or its switches."""
+        """The node's links as devices or switches see them, or its switches."""
         roster = self._fleet.roster
         match level:
             case "link":
@@ -152,7 +116,7 @@ class DeviceSource:
         return self._numbered_links(level, node)
 
     def _numbered_links(self, level: str, node: RosterNode) -> list[Entity]:
-        """Of ``link/5`` the links of that number, with the facts of their devices."""
+        """For ``link/5`` the links with that number, with the facts of their devices."""
         level, _, number = level.partition("/")
         if level != "link" or not number:
             return []
@@ -161,18 +125,18 @@ class DeviceSource:
         return [(int(links.firsts[device]) + int(number), facts) for device, facts in devices]
 
     def _peers(self, node: RosterNode) -> list[Entity]:
-        """Its pairs of devices, with the facts of the first, each with a row for whoever has it."""
+        """The node's pairs of devices, with the facts of the first; one row for each of its holders."""
         peers = self._fleet.tallies.peers
         if peers is None:
             return []
         facts: dict[int, list[Mapping[str, str]]] = {}
-        for device, said in self._devices(node):
-            facts.setdefault(device - node.first, []).append(said)
+        for device, own in self._devices(node):
+            facts.setdefault(device - node.first, []).append(own)
         pairs = list(peers.of_node(node))
-        return [(place, {**said, "peer": str(peer)}) for place, board, peer in pairs for said in facts[board]]
+        return [(place, {**own, "peer": str(peer)}) for place, board, peer in pairs for own in facts[board]]
 
     def _xids(self, node: RosterNode) -> list[Entity]:
-        """The error codes that its devices have reported: those of a divided one for each of its instances."""
+        """Error codes that the node's devices have reported; those of a divided device for each of its instances."""
         return [
             (place, {**facts, "xid": str(code)})
             for device, facts in self.entities("repeated", node)
@@ -185,7 +149,7 @@ class DeviceSource:
         return self._with_holders(zip(node.devices, self._fleet.shared_facts(node), strict=True))
 
     def _parts(self, node: RosterNode, *, are_tiles: bool) -> list[Entity]:
-        """The parts as units: tiles, or the others."""
+        """The parts, as units: tiles or instances."""
         if not self._is_shared:
             every = list[Entity](self._fleet.part_facts(node))
         else:
@@ -194,7 +158,7 @@ class DeviceSource:
         return [each for each in every if parts.is_tile[each[0] - parts.device_count] == are_tiles]
 
     def _with_holders(self, held: Iterable[tuple[int, Sequence[Mapping[str, str]]]]) -> list[Entity]:
-        if self._shared is SharedDevices.NO_DEVICES:
+        if self._shared is SharedDevices.NO_POD:
             return [(position, _of_all(every)) for position, every in held]
         return [(position, facts) for position, every in held for facts in every]
 
@@ -202,14 +166,40 @@ class DeviceSource:
         """The version of the node's labels."""
         return self._fleet.labels_version(group, is_shared=self._is_shared)
 
-    def former(self, group: RosterNode) -> PreviousLabels[RosterNode] | None:
-        """The node as it was before the last reload, if nothing else is said of it since."""
-        return former_node(self._fleet, group)
+    def previous(self, group: RosterNode) -> PreviousLabels[RosterNode] | None:
+        """The node before the last reload, if its facts have not changed otherwise."""
+        moves, roster = self._fleet.moves, self._fleet.roster
+        old_node = None if moves is None else moves.unchanged.get(group)
+        if moves is None or old_node is None:
+            return None
+        old_roster = moves.before
+
+        def shift(level: str) -> int | None:
+            new, old = _first(roster, group, level), _first(old_roster, old_node, level)
+            return None if new is None or old is None else new - old
+
+        return PreviousLabels(old_node, shift)
 
 
 def _of_all(holders: Sequence[Mapping[str, str]]) -> Mapping[str, str]:
-    """The facts that are the same whoever of its holders a device is seen with."""
+    """The facts of a device that do not depend on its holder; empty texts for the others."""
     first = holders[0]
     if len(holders) == 1:
         return first
     return {name: text if all(each[name] == text for each in holders) else "" for name, text in first.items()}
+
+
+def _first(roster: Roster, node: RosterNode, level: str) -> int | None:
+    """The position of a node's first entity of a level; None if its entities are not consecutive."""
+    match level.partition("/")[0]:
+        case "device" | "held" | "whole" | "tiled" | "single":
+            return node.first
+        case "unit" | "repeated":
+            return None if roster.parts.count else node.first
+        case "part" | "tile":
+            return int(np.searchsorted(roster.parts.owners, node.first))
+        case "link" | "port":
+            return int(roster.links.firsts[node.first]) if len(node.devices) else 0
+        case "switch":
+            return roster.links.switches_of(node.first).start
+    return None

@@ -1,7 +1,4 @@
-"""Our own series of each workload, for /workloads/metrics: an identity like any other, over workloads.
-
-The running workloads, and their pairs with devices, as entities of a page.
-"""
+"""Series of workloads, for /workloads/metrics: an identity over running workloads and their pairs with devices."""
 
 from __future__ import annotations
 
@@ -20,20 +17,20 @@ from fakedev.sim.fleet import Fleet
 from fakedev.sim.workloads.workload import Workload
 from fakedev.spec.metrics_of_work import ENGINES
 
-#: The levels: an entity for each workload, and for each pair of a workload and one of its devices.
+#: The levels: workloads, and pairs of a workload and one of its devices.
 WORKLOAD: Final = "workload"
 PAIR: Final = "workload_device"
-#: Entities of one level whose label texts are kept together: the level, and the first of them.
+#: A group of entities of one level: the level and the index of the first.
 Chunk = tuple[str, int]
 _ENTITIES_OF_A_CHUNK: Final = 32
-#: Pairs that are shown at most.
+#: The highest number of pairs on the page.
 MAX_PAIRS: Final = 50_000
 
 
 class WorkloadSource:
-    """The workloads of a fleet in the order of their start, some at a time.
+    """The workloads of a fleet in the order of their start, in chunks.
 
-    :param max_pairs: how many pairs it has at most: those of the oldest workloads, of each all or none.
+    :param max_pairs: the highest number of pairs: all those of the oldest workloads.
     """
 
     def __init__(self, fleet: Fleet, max_pairs: int = MAX_PAIRS) -> None:
@@ -47,13 +44,13 @@ class WorkloadSource:
         self._state: State | None = None
 
     def chunks(self) -> list[Chunk]:
-        """All there are now, in the order of the page."""
+        """All current chunks, in the order of the page."""
         self._follow()
         sizes = ((WORKLOAD, len(self._running)), (PAIR, len(self._pair_owners)))
         return [(level, first) for level, size in sizes for first in range(0, size, _ENTITIES_OF_A_CHUNK)]
 
     def entities(self, level: str, group: Chunk) -> Sequence[Entity]:
-        """The workloads or pairs of a chunk with their facts."""
+        """The workloads or pairs of a chunk, with their facts."""
         self._follow()
         if level != group[0]:
             return []
@@ -72,7 +69,7 @@ class WorkloadSource:
         ]
 
     def version(self, group: Chunk) -> object:
-        """Who is in a chunk."""
+        """The members of a chunk."""
         self._follow()
         if group not in self._versions:
             level, first = group
@@ -82,16 +79,16 @@ class WorkloadSource:
             else:
                 owners, devices = self._pair_owners[first:last], self._pair_devices[first:last]
                 ids = [self._running[owner].workload_id for owner in owners.tolist()]
-                # After a reload the same place may be that of another device.
+                # After a reload the same index may be another device.
                 version = ids, devices.tolist(), self._fleet.roster
             self._versions[group] = version
         return self._versions[group]
 
-    def former(self, group: Chunk) -> None:
-        """A chunk has no name to be found again by."""
+    def previous(self, group: Chunk) -> None:
+        """None: chunks are not matched across reloads."""
 
     def state(self) -> State:
-        """What the workloads do at the fleet's tick."""
+        """The state of the workloads at the fleet's tick."""
         shown = self._fleet.state
         if self._state is None or self._state.tick != shown.tick:
             workloads = self._fleet.workloads
@@ -106,7 +103,7 @@ class WorkloadSource:
         return self._state
 
     def _follow(self) -> None:
-        """Look at who runs, if that has changed."""
+        """Update the running workloads, if they have changed."""
         workloads = self._fleet.workloads
         if self._changes == workloads.changes:
             return
@@ -134,7 +131,7 @@ def _facts(workload: Workload) -> Mapping[str, str]:
 
 
 def _shown(quantity: str, level: Level) -> Floats:
-    """A quantity of each workload: of engines and bandwidths the mean of its devices, else the sum."""
+    """A quantity of each workload: the mean of its devices for engines and bandwidths, else the sum."""
     values = level.arrays[quantity]
     return values / level.arrays["devices"] if quantity in ENGINES else values
 
@@ -143,7 +140,7 @@ def _labels(*names: str) -> tuple[LabelSpec, ...]:
     return tuple(LabelSpec(name, f"{{{name}}}", optional=name in _OPTIONAL) for name in names)
 
 
-#: What tells whose a workload is; a workload need not say it.
+#: Labels that a workload may lack.
 _OPTIONAL: Final = ("namespace", "pod", "container")
 _ENGINES: Final = ("tensor", "copy", "encoder", "decoder", "render")
 
@@ -221,15 +218,15 @@ WORKLOAD_SERIES: Final = Identity(
 class WorkloadPage(Page[Chunk]):
     """The page of all running workloads, in order of their start.
 
-    :param face: made by :func:`workload_face`; several pages may share it.
+    :param cache: pages in several formats may share it.
     """
 
-    def __init__(self, face: LabelCache[Chunk], source: WorkloadSource, openmetrics: bool = False) -> None:
-        super().__init__(face, source.chunks(), openmetrics)
+    def __init__(self, cache: LabelCache[Chunk], source: WorkloadSource, openmetrics: bool = False) -> None:
+        super().__init__(cache, source.chunks(), openmetrics)
         self._source = source
 
     def compile(self) -> bool:
-        """Bring some of the texts up to date with the workloads of now."""
+        """Update some of the texts with the current workloads."""
         self.regroup(self._source.chunks())
         return super().compile()
 
@@ -237,7 +234,7 @@ class WorkloadPage(Page[Chunk]):
 def workload_pages(
     fleet: Fleet, max_pairs: int = MAX_PAIRS
 ) -> tuple[WorkloadSource, WorkloadPage, WorkloadPage]:
-    """What shows a fleet's workloads: the source of the states to render, the page, and that as OpenMetrics."""
+    """The source of states of a fleet's workloads, their page, and their page as OpenMetrics."""
     source = WorkloadSource(fleet, max_pairs)
-    face = LabelCache(WORKLOAD_SERIES, source)
-    return source, WorkloadPage(face, source), WorkloadPage(face, source, openmetrics=True)
+    cache = LabelCache(WORKLOAD_SERIES, source)
+    return source, WorkloadPage(cache, source), WorkloadPage(cache, source, openmetrics=True)

@@ -162,9 +162,14 @@ class Fleet:
         self.intake.end(over)
         self.intake.let_through(self.state.tick, end)
         self._labels.note(past[UNIT], levels[UNIT])
-        self._labels.change(self.tallies.note(levels[DEVICE], past[DEVICE], faults, self._relations.conditions, end))
-        self.state = self.shown = self._state_of(self.state.tick + 1, self.tallies.shown(levels))
-        seen = self._exporter_faults.shown(levels[UNIT], past[UNIT], self.faults, start)
+        if self.tallies.are_shown:
+            conditions = self._relations.conditions
+            self._labels.change(self.tallies.note(levels[DEVICE], past[DEVICE], faults, conditions, end))
+        shown = self.tallies.shown(levels) if self.tallies.are_shown else levels
+        self.state = self.shown = self._state_of(self.state.tick + 1, shown)
+        seen = levels[UNIT]
+        if self.faults.by_id or self.faults.changes or self._exporter_faults.is_active:
+            seen = self._exporter_faults.shown(seen, past[UNIT], self.faults, start)
         if seen is not levels[UNIT]:
             levels = self.tallies.shown(
                 shown_levels(self.roster.parts, seen, levels), self.faults.active(Scope.SERIES)

@@ -82,5 +82,5 @@ def test_explained(app: MemoryApplication) -> None:
     assert peer.say("explain a/0/1 usage") == ["ok 1 lines", "usage_ratio 0: no work"]
     assert peer.say("explain a/0/*")[0].startswith("error bad-argument device: 'a/0/*' names 2 devices")
     assert peer.say("fault inlet devices=a/0/1")[0] == (
-        "error bad-argument inlet is of the whole device, and a/0/1 is a part: name a/0"
+        "error bad-argument inlet affects the whole device, and a/0/1 is a part: name a/0"
     )

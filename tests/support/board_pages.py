@@ -48,7 +48,7 @@ class Boards:
         """How often the group's labels changed."""
         return self.versions[group]
 
-    def former(self, group: int) -> None:
+    def previous(self, group: int) -> None:
         """There was no reload."""
 
     def set_pod(self, group: int, board: int, pod: str) -> None:

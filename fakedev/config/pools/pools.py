@@ -196,7 +196,7 @@ def _attributed(identity: LoadedIdentity, attribution: str) -> LoadedIdentity:
     """An identity that shows shared devices as ``attribution`` demands."""
     if attribution == "as-vendor":
         return identity
-    return replace(identity, identity=replace(identity.identity, shared_devices=SharedDevices.NO_DEVICES))
+    return replace(identity, identity=replace(identity.identity, shared_devices=SharedDevices.NO_POD))
 
 
 def _places(values: Values, key: str) -> list[Place]:

@@ -1,4 +1,4 @@
-"""The clocks of boards: what the work asks for, and what heat and the power limit take away."""
+"""The clocks of boards: what the work requests, and how heat and the power limit throttle it."""
 
 from __future__ import annotations
 
@@ -8,32 +8,33 @@ from typing import Final
 import numpy as np
 
 from fakedev.sim.boards.coefficients import Coefficients
-from fakedev.sim.boards.settings import Flags, Setting
+from fakedev.sim.boards.conditions import Setting
 from fakedev.sim.entities.randomness import Floats
+from fakedev.sim.entities.state import Mask
 
-#: Share of the highest clock that the thermal throttle takes or gives in a second, and per kelvin over the limit.
+#: Share of the highest clock that the thermal throttle takes or returns per second, and per kelvin over the limit.
 _THERMAL_RATE: Final = 0.02
-#: Share of the highest clock that is left at and over the hardware's own limit.
+#: Remaining share of the highest clock at or over the hardware's own temperature limit.
 _HARDWARE_SHARE: Final = 0.5
-#: Share of the highest clock that the power limit gives back in a second; it leaves that much unused, of which it
-#: gives nothing back while it takes anything.
+#: Share of the highest clock that the power limit returns per second, and the share that it keeps in reserve as long
+#: as it throttles.
 _POWER_RATE: Final = 0.1
 _POWER_MARGIN: Final = 0.01
-#: Rounding must not cost a clock its last step, nor keep it a hair above idle; in steps, and in MHz.
+#: Tolerance of rounding, in clock steps and in MHz: a clock neither loses its last step nor stays just above idle.
 _ROUNDING: Final = 1e-6
-#: Reasons, and their bits in NVML's mask of clock event reasons.
+#: Bits of the reasons in NVML's mask of clock event reasons.
 _BITS: Final = {
     "throttled_idle": 0x1,
     "throttled_power": 0x4,
     "throttled_hardware": 0x8,
     "throttled_thermal": 0x20,
 }
-#: What is locked by somebody; and, with the hardware's slowdown, whether that is by heat or by the host's power brake.
+#: Bits of a locked clock, and of the causes of a hardware slowdown: heat, the host's power brake.
 _LOCKED, _BY_HEAT, _BY_BRAKE = 0x2, 0x40, 0x80
 
 
 def thermal_ratio(boards: Coefficients, before: Mapping[str, Floats] | None, seconds: float) -> Floats:
-    """The share of the highest clock that heat leaves, by the temperature of the tick before."""
+    """The share of the highest clock that the thermal throttle allows, from the temperature of the tick before."""
     if before is None:
         return np.ones(boards.count)
     over = before["temperature_celsius"] - boards.slowdown
@@ -43,7 +44,7 @@ def thermal_ratio(boards: Coefficients, before: Mapping[str, Floats] | None, sec
 
 
 def hardware_ratio(boards: Coefficients, setting: Setting, before: Mapping[str, Floats] | None) -> Floats:
-    """The share of the highest clock that the hardware leaves at once: over its limit of the temperature, or braked."""
+    """The share of the highest clock that the hardware allows: less over its limit or with a brake."""
     slowed = np.zeros(boards.count, np.bool_)
     if before is not None:
         slowed = before["temperature_celsius"] >= boards.hardware_slowdown
@@ -55,21 +56,21 @@ def hardware_ratio(boards: Coefficients, setting: Setting, before: Mapping[str, 
 def power_ratio(
     boards: Coefficients, fitting: Floats, before: Mapping[str, Floats] | None, seconds: float
 ) -> tuple[Floats, Floats]:
-    """The share of the highest clock that the power limit leaves: at the end of a tick, and in the mean over it.
+    """The share of the highest clock that the power limit allows: at the end of a tick, and its mean over the tick.
 
-    :param fitting: the share at which the work stays within the limit.
+    :param fitting: the share at which the power stays within the limit.
     """
     if before is None:
         return fitting, fitting
     was = before["power_clock_ratio"]
     over = was > fitting
     gap = was - fitting
-    # Where nothing is over the limit the clock may come back in full, else only what makes a difference.
+    # Boards that fit the limit return to the full clock; others only rise over the reserve.
     back_to = np.where(fitting < 1.0, np.maximum(fitting - _POWER_MARGIN, was), 1.0)
     rise = back_to - was
     risen = np.minimum(rise, _POWER_RATE * seconds)
     end = np.where(over, fitting + gap * boards.limit_lag.kept(seconds), was + risen)
-    # A straight way up to where it ends, and level from there.
+    # The clock rises linearly, then stays.
     unfinished = risen * risen / (2.0 * _POWER_RATE * seconds)
     mean = np.where(over, fitting + gap * boards.limit_lag.mean(seconds), was + risen - unfinished)
     return end, mean
@@ -78,14 +79,14 @@ def power_ratio(
 def core_clock(
     boards: Coefficients,
     setting: Setting,
-    active: Flags,
+    active: Mask,
     ratios: Mapping[str, Floats],
     before: Mapping[str, Floats] | None,
     seconds: float,
 ) -> tuple[Floats, dict[str, Floats]]:
-    """The core clock, and beside what throttles it the clock that it would have else.
+    """The core clock; and what throttles it, with the clock that it would have otherwise.
 
-    :param ratios: for each reason the share of the highest clock that it leaves; of equal ones the first counts.
+    :param ratios: the share of the highest clock that each reason allows; among equal ones the first counts.
     """
     idle, high, full = boards.low["core_frequency_mhz"], boards.high["core_frequency_mhz"], setting.full_mhz
     wanted = np.where(active, full, np.minimum(boards.resting_mhz, full))
@@ -100,19 +101,19 @@ def core_clock(
     clock, throttles = np.minimum(wanted, held), _reasons(active, throttled, ratios, least, before, seconds)
     if setting.locked is not None:
         throttles["throttle_reasons"] += np.where(setting.locked & active, _LOCKED, 0.0)
-    _tell_hardware(boards, setting, throttles, before, seconds)
+    _add_hardware_reasons(boards, setting, throttles, before, seconds)
     throttles["core_frequency_request_mhz"] = wanted
     return clock, throttles
 
 
-def _tell_hardware(
+def _add_hardware_reasons(
     boards: Coefficients,
     setting: Setting,
     throttles: dict[str, Floats],
     before: Mapping[str, Floats] | None,
     seconds: float,
 ) -> None:
-    """Tell why the hardware slows down, which may be both: in the mask, and for how long each has."""
+    """Add the causes of a hardware slowdown (heat, brake or both) to the mask, and count the seconds of each."""
     hardware = throttles["throttled_hardware"]
     nothing = np.zeros(boards.count)
     hot, braked = nothing, nothing
@@ -128,14 +129,14 @@ def _tell_hardware(
 
 
 def _reasons(
-    active: Flags,
-    throttled: Flags,
+    active: Mask,
+    throttled: Mask,
     ratios: Mapping[str, Floats],
     least: Floats,
     before: Mapping[str, Floats] | None,
     seconds: float,
 ) -> dict[str, Floats]:
-    """Which reason holds the clock, and for how long each has."""
+    """Which reason limits the clock, and for how many seconds each has."""
     nothing = np.zeros(len(throttled))
     made: dict[str, Floats] = {"throttled_idle": (~active).astype(np.float64)}
     made["throttle_reasons"] = made["throttled_idle"] * _BITS["throttled_idle"]
@@ -153,17 +154,17 @@ def _reasons(
     return made
 
 
-def memory_clock(boards: Coefficients, clock: Floats, moving: Flags) -> Floats:
-    """The memory clock: the highest while the core clock is over idle, or there is traffic."""
+def memory_clock(boards: Coefficients, clock: Floats, moving: Mask) -> Floats:
+    """The memory clock: the highest while the core clock is above idle or memory or links carry traffic."""
     used = moving | (boards.raised(clock) > 0)
     return np.where(used, boards.high["memory_frequency_mhz"], boards.memory_resting_mhz)
 
 
 def video_clock(boards: Coefficients, clock: Floats) -> Floats:
-    """The clock of the media engines: it goes from its lowest to its highest as the core clock does."""
+    """The clock of the media engines: it scales with the core clock."""
     return boards.between("video_frequency_mhz", boards.raised(clock))
 
 
-def performance_state(boards: Coefficients, clock: Floats, active: Flags) -> Floats:
-    """The performance state: 0 while the clocks are up or there is work, else that of an idle board."""
+def performance_state(boards: Coefficients, clock: Floats, active: Mask) -> Floats:
+    """The performance state: 0 while clocks are raised or the board has work, else that of an idle board."""
     return np.where(active | (boards.raised(clock) > 0), 0.0, boards.idle_state)

@@ -1,19 +1,20 @@
-"""What the types of boards say of them, as arrays: the coefficients of every relation."""
+"""Device types as arrays: the coefficients of every relation between quantities of boards."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fakedev.sim.entities.randomness import Floats, Keys, uniform
+from fakedev.sim.entities.state import Mask
+from fakedev.sim.workloads.schedule import Positions
 from fakedev.spec.device_types import DeviceType, Dynamics, Range, WorkKind
 from fakedev.spec.quantities import DIRECT_QUANTITIES
 
-#: Usage, or a share of an engine or of a link, below this is none: no board raises its clocks for it.
+#: Usage, or a share of an engine or of a link, that is below this raises no clocks.
 IDLE: Final = 1e-6
 _CLOCK: Final = "core_frequency_mhz"
 _MEMORY: Final = "memory_frequency_mhz"
@@ -22,7 +23,7 @@ _NO_WORK: Final = WorkKind(usage=0.0, power=0.0)
 
 
 class Lag:
-    """A time constant of each board; there are few different ones.
+    """A time constant of each board; few of them differ.
 
     :param constants: seconds, shape (B,); 0: no lag.
     """
@@ -33,12 +34,12 @@ class Lag:
         self._left = self._mean = constants
 
     def kept(self, seconds: float) -> Floats:
-        """The share of a difference that is left after some seconds, for each board."""
+        """The share of a difference that remains after some seconds, for each board."""
         self._measure(seconds)
         return self._left
 
     def mean(self, seconds: float) -> Floats:
-        """The share of a difference that is left in the mean over some seconds, for each board."""
+        """The mean share of a difference that remains over some seconds, for each board."""
         self._measure(seconds)
         return self._mean
 
@@ -53,11 +54,11 @@ class Lag:
 
 
 class Exponents:
-    """An exponent of each board: the few different ones apart, as 1 and 1/2 need no power."""
+    """An exponent of each board, grouped by value: 1 and 1/2 need no power function."""
 
     def __init__(self, exponents: Floats) -> None:
         self._different = np.unique(exponents).tolist()
-        self._where: list[NDArray[np.bool_]] = [exponents == each for each in self._different]
+        self._where: list[Mask] = [exponents == each for each in self._different]
 
     def of(self, base: Floats) -> Floats:
         """``base ** exponent`` of each board, for bases of 0 and more."""
@@ -70,7 +71,7 @@ class Exponents:
 
 
 def as_few(values: Floats) -> Floats | float:
-    """One number in place of many that are equal: it takes less time to multiply by."""
+    """One number in place of an array of equal ones: multiplying by it is faster."""
     return float(values[0]) if (values == values[0]).all() else values
 
 
@@ -81,12 +82,38 @@ def _power(base: Floats, exponent: float) -> Floats:
     return powered
 
 
-def with_dynamics(
-    types: Sequence[DeviceType], which: NDArray[np.int64]
-) -> tuple[list[DeviceType], NDArray[np.int64]]:
-    """The types that have dynamics, and of each device that has such a type its place among them.
+class Subset:
+    """Some of the devices or parts of a fleet, such as those with dynamics: positions among all.
 
-    :param which: the type of each device, as a place in ``types``.
+    :param which: the members, shape (all,).
+    :ivar is_all: whether all are members; arrays are then passed on as they are.
+    :ivar positions: positions of the members, ascending.
+    """
+
+    def __init__(self, which: Mask) -> None:
+        self.is_all = bool(which.all())
+        self.positions: Positions = np.flatnonzero(which)
+        self._count = len(which)
+
+    def of(self, arrays: Mapping[str, Floats]) -> Mapping[str, Floats]:
+        """The members' values of arrays over all."""
+        return arrays if self.is_all else {name: values[self.positions] for name, values in arrays.items()}
+
+    def put(self, values: Floats, others: Floats | None) -> Floats:
+        """A new array over all: the members' values, and elsewhere those of ``others`` (None: 0)."""
+        if self.is_all:
+            return values
+        every = np.zeros(self._count) if others is None else others.copy()
+        every[self.positions] = values
+        return every
+
+
+def with_dynamics(
+    types: Sequence[DeviceType], which: Positions
+) -> tuple[list[DeviceType], Positions]:
+    """The types with dynamics, and the type of each device with dynamics, as an index into these.
+
+    :param which: the type of each device, as an index into ``types``.
     """
     used = [place for place, each in enumerate(types) if each.dynamics is not None]
     return [types[place] for place in used], np.searchsorted(used, which[np.isin(which, used)])
@@ -95,17 +122,17 @@ def with_dynamics(
 class Kind:
     """One kind of work on each board.
 
-    :param kinds: what it does to boards of each type.
-    :param which: the type of each board, as a place in ``kinds``: shape (B,).
-    :param slows: the boards on which clocks slow work.
+    :param kinds: its effect on boards of each type.
+    :param which: the type of each board, as an index into ``kinds``: shape (B,).
+    :param slows: boards on which a lower clock slows work, shape (B,).
+    :ivar clock_sensitivity: one number if all boards have the same.
     """
 
-    def __init__(self, kinds: Sequence[WorkKind], which: NDArray[np.int64], slows: NDArray[np.bool_]) -> None:
+    def __init__(self, kinds: Sequence[WorkKind], which: Positions, slows: Mask) -> None:
         self._kinds = kinds
         self._which = which
         self.power = self.share("power")
         self.exponents = Exponents(self.share("power_exponent"))
-        #: One number where all boards have the same.
         self.clock_sensitivity = as_few(self.share("clock_sensitivity") * slows)
 
     def share(self, field: str) -> Floats:
@@ -116,17 +143,21 @@ class Kind:
 class Coefficients:
     """All coefficients of B boards: arrays of shape (B,), in the units of their names.
 
-    :param types: the types that there are; each has dynamics.
-    :param which: the type of each board, as a place in ``types``: shape (B,).
+    :param types: device types; each has dynamics.
+    :param which: the type of each board, as an index into ``types``: shape (B,).
     :param inlets: inlet temperature of each board in degrees Celsius, NaN for that of its type, shape (B,).
-    :param keys: keys of randomness of the boards, shape (B,): which of the spread each has.
+    :param keys: random keys of the boards, shape (B,): they decide the spread between boards of one type.
     :ivar low, high: ends of the types' ranges; 0 for quantities without one.
-    :ivar has: which boards have a range of a quantity.
+    :ivar has: boards with a range of a quantity.
+    :ivar resting_mhz, memory_resting_mhz: clocks without work.
+    :ivar fall_mhz: how fast the clock falls per second; infinite where it falls at once.
+    :ivar operating_celsius: the highest temperature of operation, whether the board throttles there or not.
+    :ivar heat: temperature over the inlet by name: without power, and per watt.
     :ivar kinds: kinds of work by name, in a stable order.
     """
 
     def __init__(
-        self, types: Sequence[DeviceType], which: NDArray[np.int64], inlets: Floats, seed: int, keys: Keys
+        self, types: Sequence[DeviceType], which: Positions, inlets: Floats, seed: int, keys: Keys
     ) -> None:
         dynamics = [each.dynamics or Dynamics(0.0) for each in types]
         ranges = {name: [each.ranges.get(name, _NOTHING) for each in types] for name in DIRECT_QUANTITIES}
@@ -135,7 +166,7 @@ class Coefficients:
         def of_boards(of_types: Sequence[float]) -> Floats:
             return np.array(of_types, dtype=np.float64)[which]
 
-        def flags(of_types: Sequence[bool]) -> NDArray[np.bool_]:
+        def flags(of_types: Sequence[bool]) -> Mask:
             return np.array(of_types, dtype=np.bool_)[which]
 
         self.low = {name: of_boards([each.low for each in found]) for name, found in ranges.items()}
@@ -148,12 +179,11 @@ class Coefficients:
         def each_of(name: str) -> Floats:
             return of_boards([float(getattr(each, name)) for each in dynamics])
 
-        def is_on(switch: str) -> NDArray[np.bool_]:
+        def is_on(switch: str) -> Mask:
             return flags([switch not in each.without for each in dynamics])
 
         self.limit_watts = each_of("power_limit_watts")
         self.keeps_limit, self.hangs = is_on("power-limit"), is_on("hang")
-        #: Clocks without work.
         self.resting_mhz = np.where(is_on("core-clock"), self.low[_CLOCK], self.high[_CLOCK])
         self.memory_resting_mhz = np.where(is_on("memory-clock"), self.low[_MEMORY], self.high[_MEMORY])
         self.limit_lag = Lag(each_of("power_limit_seconds"))
@@ -162,10 +192,8 @@ class Coefficients:
         self.hang_power_share = each_of("hang_power_share")
         self.step_mhz = each_of("clock_step_mhz")
         fall = each_of("clock_fall_seconds")
-        #: How fast the clock falls; all of it at once where that takes no time.
         self.fall_mhz = np.divide(self.span[_CLOCK], fall, out=np.full(self.count, math.inf), where=fall > 0)
         heats = is_on("thermal-throttle")
-        #: The maximum of operation, whether heat takes clock away from there up or not.
         self.operating_celsius = each_of("slowdown_celsius")
         self.slowdown = np.where(heats, self.operating_celsius, math.inf)
         self.resume = np.where(heats, each_of("resume_celsius"), math.inf)
@@ -195,14 +223,13 @@ class Coefficients:
         line = self.low["temperature_celsius"] - slope * self.low["power_watts"]
         self.type_inlet = np.where(np.isnan(at), line, at)
         self.inlet = np.where(np.isnan(inlets), self.type_inlet, inlets)
-        #: For each temperature how far it is over that of the inlet: at no power, and what each watt adds.
         self.heat: dict[str, tuple[Floats, Floats]] = {}
         for name in ("temperature_celsius", "memory_temperature_celsius"):
             slope = self.span[name] / self.span["power_watts"]
             self.heat[name] = self.low[name] - self.type_inlet - slope * self.low["power_watts"], slope
 
     def _spread(self, share: Floats, seed: int, keys: Keys) -> None:
-        """What tells boards of one type apart."""
+        """The differences between boards of one type."""
 
         def factor(what: str) -> Floats:
             return 1.0 + share * (2.0 * uniform(seed, keys, f"spread of {what}", 0) - 1.0)
@@ -222,13 +249,13 @@ class Coefficients:
         return raised
 
     def pace(self, kind: str, lost: Floats) -> Floats:
-        """How fast a kind of work gets on, by its speed at the highest clock.
+        """The speed of a kind of work by its speed at the highest clock.
 
-        :param lost: the share of the highest clock that is lost.
+        :param lost: the missing share of the highest clock.
         """
         pace: Floats = 1.0 - self.kinds[kind].clock_sensitivity * lost
         return pace
 
     def is_slowed(self, kind: str) -> bool:
-        """Whether the clock has any part in how fast a kind of work gets on."""
+        """Whether a lower clock slows a kind of work on any board."""
         return bool(np.any(self.kinds[kind].clock_sensitivity))

@@ -1,40 +1,42 @@
-"""What is done to devices from outside: air, caps, locked clocks, brakes; apart from what work asks of them.
+"""What acts on boards from outside: air, power caps, locked clocks, brakes; apart from what workloads ask of them.
 
-Faults and people change these. What a device shows of them (its inlet temperature, its power limit) follows in the
-next tick.
+Faults change these conditions. What a device shows of them (inlet temperature, power limit) follows in the next tick.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Final, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fakedev.sim.boards.coefficients import Coefficients
 from fakedev.sim.entities.randomness import Floats
+from fakedev.sim.entities.state import Mask
+from fakedev.sim.workloads.schedule import Positions
 
-#: Beside 1, of a device that is lost: its node is down.
+#: ``lost`` of a device whose whole node is down; 1 where only the device is lost.
 WITH_NODE: Final = 2.0
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """Conditions of D devices: arrays of shape (D,). NaN is what the device type says; None: NaN everywhere.
+    """Conditions of D devices: arrays of shape (D,). NaN stands for the device type's value; None for NaN everywhere.
 
-    A device without dynamics only knows ``lost``.
+    Of devices without dynamics only ``lost`` matters.
 
     :ivar inlet_celsius: temperature of the air that cools the device.
     :ivar power_limit_watts: the power cap.
     :ivar highest_mhz: the core clock is locked to this at most.
-    :ivar resistance: thermal resistance, by that of the type: over 1 where the cooling is worse.
-    :ivar braked: 1: the host's power brake takes half of the clock.
-    :ivar fan_stopped: 1: the fan stands still.
-    :ivar hung: 1: the device hangs.
-    :ivar lost: from 1 on: the device has gone away; from WITH_NODE on with its whole node: nobody is there to tell.
-    :ivar pcie_share, fabric_share: what PCIe, and the links to other devices, still carry of what they do.
+    :ivar resistance: factor on the type's thermal resistance; over 1 where the cooling is worse.
+    :ivar braked: 1 where the host's power brake halves the clock.
+    :ivar fan_stopped: 1 where the fan stands still.
+    :ivar hung: 1 where the device hangs.
+    :ivar lost: 1 or more where the device is lost; WITH_NODE or more where its node is down and nothing reports it.
+    :ivar pcie_share, fabric_share: remaining share of the capacity of PCIe and of the links to other devices.
     :ivar links_up: how many links to other devices are up.
-    :ivar pcie_width, pcie_generation: lanes and generation that are left of the PCIe link.
+    :ivar pcie_width, pcie_generation: remaining lanes and generation of the PCIe link.
     """
 
     inlet_celsius: Floats | None = None
@@ -51,17 +53,76 @@ class Conditions:
     pcie_width: Floats | None = None
     pcie_generation: Floats | None = None
 
-    def at(self, positions: NDArray[np.int64]) -> Self:
+    def at(self, positions: Positions) -> Self:
         """The conditions of some of the devices."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return replace(self, **{name: None if each is None else each[positions] for name, each in values.items()})
 
 
 def unless_changed(given: Floats | None, usual: Floats) -> Floats:
-    """A condition where it is given, else what is usual."""
+    """A condition where it is given, else the usual value."""
     return usual if given is None else np.where(np.isnan(given), usual, given)
 
 
-def is_set(condition: Floats | None) -> NDArray[np.bool_] | None:
-    """Where a condition that is on or off is on; None: nowhere."""
+@dataclass(frozen=True)
+class Setting:
+    """The conditions of B boards as a tick uses them: arrays of shape (B,), computed when conditions change.
+
+    A flag that is None is set on no board.
+
+    :ivar inlet_celsius, power_limit_watts: as shown.
+    :ivar room_watts: what the power limit leaves to the work beside raised clocks; infinite where no limit applies.
+    :ivar full_mhz: the highest core clock that is allowed.
+    :ivar locked: boards whose ``full_mhz`` is below their highest clock.
+    :ivar resistance: factor on the type's thermal resistance.
+    :ivar shares: remaining capacity of each board's links, by ``pcie`` and ``fabric``, where any link is impaired.
+    """
+
+    inlet_celsius: Floats
+    power_limit_watts: Floats
+    room_watts: Floats
+    full_mhz: Floats
+    locked: Mask | None
+    resistance: Floats
+    braked: Mask | None
+    fan_stopped: Mask | None
+    hung: Mask | None
+    lost: Mask | None
+    shares: Mapping[str, Floats]
+
+    @classmethod
+    def of(cls, boards: Coefficients, conditions: Conditions) -> Setting:
+        """The setting of boards under some conditions."""
+        low, high = boards.low["core_frequency_mhz"], boards.high["core_frequency_mhz"]
+        limit = unless_changed(conditions.power_limit_watts, boards.limit_watts)
+        room = np.where(boards.keeps_limit, limit - boards.idle_watts - boards.clocked_watts, np.inf)
+        full = np.clip(unless_changed(conditions.highest_mhz, high), low, high)
+        locked = full < high
+        ones = np.ones(boards.count)
+        given = {"pcie": conditions.pcie_share, "fabric": conditions.fabric_share}
+        return cls(
+            inlet_celsius=unless_changed(conditions.inlet_celsius, boards.inlet),
+            power_limit_watts=limit,
+            room_watts=room,
+            full_mhz=full,
+            locked=locked if locked.any() else None,
+            resistance=unless_changed(conditions.resistance, ones) * boards.resistance,
+            braked=_flags(conditions.braked),
+            fan_stopped=_flags(conditions.fan_stopped),
+            hung=_flags(conditions.hung),
+            lost=_flags(conditions.lost),
+            shares={link: unless_changed(share, ones) for link, share in given.items() if share is not None},
+        )
+
+    def limit_traffic(self, traffic: dict[str, Floats], maxima: Mapping[str, Floats]) -> None:
+        """Limit traffic to what impaired links carry.
+
+        :param maxima: what they carry unimpaired.
+        """
+        for link, share in self.shares.items():
+            for name in (f"{link}_tx_bytes_per_second", f"{link}_rx_bytes_per_second"):
+                traffic[name] = np.minimum(traffic[name], maxima[name] * share)
+
+
+def _flags(condition: Floats | None) -> Mask | None:
     return None if condition is None else condition > 0

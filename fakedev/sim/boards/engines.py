@@ -1,4 +1,4 @@
-"""What work keeps busy: shares of the engines, and the traffic of memory, PCIe and links to other boards."""
+"""Engines and traffic of boards: from the work to shares of engines and rates of memory, PCIe and links."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fakedev.sim.boards.coefficients import IDLE, Coefficients, as_few
 from fakedev.sim.entities.randomness import Floats
+from fakedev.sim.entities.state import Mask
 
-#: Engines beside the compute engines as a whole: quantity to the field of WorkKind that says what work takes of it.
+#: Engines beside the compute engines as a whole: quantity to the field of WorkKind with the share that work takes.
 ENGINES: Final = {
     "tensor_active_ratio": "tensor",
     "copy_active_ratio": "copy",
@@ -21,7 +21,7 @@ ENGINES: Final = {
     "render_active_ratio": "render",
 }
 _MEMORY: Final = "memory_bandwidth_ratio"
-#: Traffic, likewise: each direction of a link carries what the link does.
+#: Traffic, likewise: both directions of a link carry the same.
 _TRAFFIC: Final = {
     _MEMORY: "memory",
     "pcie_tx_bytes_per_second": "transfer",
@@ -29,11 +29,11 @@ _TRAFFIC: Final = {
     "fabric_tx_bytes_per_second": "fabric",
     "fabric_rx_bytes_per_second": "fabric",
 }
-#: The part of the memory traffic that reads, as a share of the bandwidth; it is shown in bytes only.
+#: Reads as a share of the memory bandwidth; they are shown in bytes only.
 _READS: Final = "reads"
-#: Share of an idle board's memory traffic that reads.
+#: Share of reads in an idle board's memory traffic.
 _IDLE_READS: Final = 0.5
-#: What can be asked for by itself: the kind of work that takes most of it, and draws power and slows alike.
+#: Quantities that workloads may request, and the kind of work that draws power and slows like such a request.
 _ASKED_AS: Final = {
     "tensor_active_ratio": "tensor",
     "copy_active_ratio": "transfer",
@@ -46,39 +46,39 @@ _ASKED_AS: Final = {
     "fabric_tx_bytes_per_second": "exchange",
     "fabric_rx_bytes_per_second": "exchange",
 }
-#: Traffic that needs the memory's clock; less of it than this, by what is carried at most, is none.
+#: Traffic that needs the memory's clock, and the share of its maximum up to which it counts as none.
 _MOVING: Final = (_MEMORY, "fabric_tx_bytes_per_second", "fabric_rx_bytes_per_second")
 _STILL: Final = 1e-4
-#: Engines whose work is usage of the board.
+#: Engines whose work counts as usage of the board.
 _ARE_USAGE: Final = ("tensor_active_ratio", "render_active_ratio")
 
 
 @dataclass(frozen=True)
 class Work:
-    """What the workloads of a tick want of the boards: arrays of shape (B,).
+    """The work of a tick: arrays of shape (B,).
 
-    :ivar loads: load by kind of work, a share of 1.
-    :ivar asked: what is asked beside that by quantity, in its unit, held to what there is.
-    :ivar drawing: load by kind of work, that of what is asked by itself among it: what power goes by.
-    :ivar hanging: boards that hang; None: no board does.
-    :ivar hung: those of them that show it, as nearly all do: they are fully used, and do nothing.
+    :ivar loads: load by kind of work, 0 to 1.
+    :ivar asked: amounts requested in addition, by quantity and in its unit, up to the maxima.
+    :ivar drawing: load by kind of work that draws power: requested amounts included.
+    :ivar hanging: boards that hang; None for none.
+    :ivar hung: those of them whose type shows it (nearly all): fully used without doing anything.
     """
 
     loads: Mapping[str, Floats]
     asked: Mapping[str, Floats]
     drawing: Mapping[str, Floats]
-    hanging: NDArray[np.bool_] | None
-    hung: NDArray[np.bool_] | None
+    hanging: Mask | None
+    hung: Mask | None
 
     def unless_hung(self, values: Floats, hung: float) -> Floats:
-        """The values of boards that do not hang; ``hung`` on those that do."""
+        """The values, with ``hung`` on boards that hang."""
         return values if self.hung is None else np.where(self.hung, hung, values)
 
 
 class Engines:
     """Engines and traffic of some boards.
 
-    :ivar maxima: what 100 % is of each quantity that can be asked for, 0 where a board has it not.
+    :ivar maxima: 100 % of each quantity that workloads may request, 0 on boards without it.
     """
 
     def __init__(self, boards: Coefficients) -> None:
@@ -97,24 +97,24 @@ class Engines:
                 takes[name] = work.share("plain") * boards.span[name] + work.share(field) * scales.get(name, one)
             takes[_READS] = takes[_MEMORY] * work.share("read")
             self._takes[kind] = {name: as_few(values) for name, values in takes.items() if values.any()}
-        # An engine that not even its own kind of work can drive is shown, and not there.
+        # An engine that no kind of work drives is shown, but cannot be requested.
         for name in ENGINES:
             driven = self._takes.get(_ASKED_AS[name], {}).get(name, np.zeros(boards.count))
             self.maxima[name] = (boards.has[name] & (driven > 0)).astype(np.float64)
 
-    def brought(self, kind: str) -> Mapping[str, Floats]:
-        """What a full load of a kind of work brings of each quantity, over what an idle board has of it."""
+    def added(self, kind: str) -> Mapping[str, Floats]:
+        """What a full load of a kind of work adds to each quantity of an idle board."""
         nothing = np.zeros(self._boards.count)
         takes = self._takes.get(kind, {})
-        brought = {name: nothing + takes.get(name, 0.0) for name in (*ENGINES, *_TRAFFIC)}
-        return brought | {"usage_ratio": takes.get("usage_ratio", 0.0) * self._boards.span["usage_ratio"]}
+        added = {name: nothing + takes.get(name, 0.0) for name in (*ENGINES, *_TRAFFIC)}
+        return added | {"usage_ratio": takes.get("usage_ratio", 0.0) * self._boards.span["usage_ratio"]}
 
-    def work(self, loads: Mapping[str, Floats], asked: Mapping[str, Floats], hung: NDArray[np.bool_] | None) -> Work:
-        """What a demand means to the boards.
+    def work(self, loads: Mapping[str, Floats], asked: Mapping[str, Floats], hung: Mask | None) -> Work:
+        """The work that a demand amounts to.
 
-        :param loads: for each kind of work the load of each board; a kind that a type does not know does nothing there.
-        :param asked: what is asked beside that, by quantity and in its unit.
-        :param hung: boards that hang whatever the work is.
+        :param loads: load of each board by kind of work; kinds that a type does not know have no effect.
+        :param asked: amounts requested in addition, by quantity and in its unit.
+        :param hung: boards that hang under any work.
         """
         boards = self._boards
         hanging = hung
@@ -134,8 +134,8 @@ class Engines:
             drawing[kind] = np.minimum(drawing[kind] + share if kind in drawing else share, 1.0)
         return Work(loads, held, drawing, hanging, None if hanging is None else hanging & boards.hangs)
 
-    def busy(self, work: Work) -> tuple[dict[str, Floats], NDArray[np.bool_]]:
-        """Usage and engines, 0 to 1, by quantity, and which boards have anything to do."""
+    def busy(self, work: Work) -> tuple[dict[str, Floats], Mask]:
+        """Usage and engines by quantity, 0 to 1, and which boards have work."""
         boards, asked = self._boards, work.asked
         usage = self._sum(work.loads, "usage_ratio")
         for name in _ARE_USAGE:
@@ -153,9 +153,9 @@ class Engines:
         return made, work.unless_hung(active, 1.0) > IDLE
 
     def traffic(self, work: Work, clock_ratio: Floats) -> dict[str, Floats]:
-        """The traffic of memory and links, by quantity: throttled clocks lower it as they slow the work.
+        """The traffic of memory and links by quantity: throttled clocks lower it as they slow the work.
 
-        :param clock_ratio: the clock of the work by the highest.
+        :param clock_ratio: the clock of the work as a share of the highest.
         """
         boards = self._boards
         lost = 1.0 - clock_ratio
@@ -181,15 +181,15 @@ class Engines:
         made["memory_write_bytes_per_second"] = both - read
         return made
 
-    def moving(self, traffic: Mapping[str, Floats]) -> NDArray[np.bool_]:
-        """Which boards' memory, or links to other boards, carry more than those of an idle one."""
+    def moving(self, traffic: Mapping[str, Floats]) -> Mask:
+        """Boards whose memory or links to other boards carry more than those of an idle board."""
         found = np.zeros(self._boards.count, np.bool_)
         for name in _MOVING:
             found |= traffic[name] - self._boards.low[name] > _STILL * self.maxima[name]
         return found
 
     def _sum(self, loads: Mapping[str, Floats], name: str) -> Floats:
-        """What all kinds of work take of a quantity, beyond its lower end."""
+        """What all kinds of work add to the lower end of a quantity."""
         total = np.zeros(self._boards.count)
         for kind, load in loads.items():
             takes = self._takes[kind].get(name)

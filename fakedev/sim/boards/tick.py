@@ -1,21 +1,20 @@
-"""How a board answers to work in one tick: the order in which everything follows from something else.
+"""One tick of the boards whose type has dynamics: all quantities, in the order of their dependencies.
 
-For devices whose type has dynamics; other devices follow the load directly. One tick, in order:
+Other devices follow the load directly. One tick, in order:
 
-1. whether it hangs, and what the work wants of it (:mod:`~fakedev.sim.boards.engines`);
-2. usage and engines, from the kinds of work and from what is asked of single engines;
-3. what the clock is held at: by the hardware and by the thermal throttle, from the temperature of the tick
-   before; by the power limit, from the work (:mod:`~fakedev.sim.boards.heat_and_power`), with its own lag;
-4. the core clock: the highest at any work; without, it falls to idle in some seconds; at most what 3 leaves
+1. which boards hang, and what the work asks of the others (:mod:`~fakedev.sim.boards.engines`);
+2. usage and engines, from the kinds of work and from requests for single engines;
+3. limits of the clock: hardware and thermal throttle, from the temperature of the tick before; the power limit, from
+   the work (:mod:`~fakedev.sim.boards.heat_and_power`), with its own lag;
+4. the core clock: the highest with any work; without work it falls to idle in some seconds; at most the limits of 3
    (:mod:`~fakedev.sim.boards.clocks`);
 5. the traffic of memory, PCIe and links to other boards, which a throttled clock lowers; from it the memory clock;
 6. power, from work and clock; the memory's part of it, from the traffic;
-7. temperatures, which follow power with a lag, and the fan, which follows the temperature
-   (:mod:`~fakedev.sim.boards.heat_and_power`);
-8. the performance state, how long each reason has throttled, and whether heat shut the board down.
+7. temperatures, which follow the power with a lag, and the fan, which follows the temperature;
+8. the performance state, for how long each reason has throttled, and whether heat shut the board down.
 
-The cycle temperature - clock - power is broken by taking the temperature of the tick before. Formulas,
-constants and their sources are in doc/simulation.md.
+The temperature of the tick before breaks the cycle of temperature, clock and power. Formulas, constants and their
+sources are in doc/simulation.md.
 """
 
 from __future__ import annotations
@@ -26,17 +25,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fakedev.sim.boards import clocks
-from fakedev.sim.boards import heat_and_power as heat
-from fakedev.sim.boards import heat_and_power as power
+from fakedev.sim.boards import clocks, heat_and_power
 from fakedev.sim.boards.coefficients import Coefficients
-from fakedev.sim.boards.conditions import Conditions
+from fakedev.sim.boards.conditions import Conditions, Setting
 from fakedev.sim.boards.engines import Engines
-from fakedev.sim.boards.settings import Setting
 from fakedev.sim.entities.randomness import Floats, Keys
 from fakedev.spec.device_types import DeviceType
 
-#: What every board has beside the quantities of its type's ranges.
+#: Quantities of every board beside those of its type's ranges.
 BOARD_QUANTITIES: Final = (
     "core_frequency_request_mhz",
     "power_limit_watts",
@@ -59,21 +55,22 @@ BOARD_QUANTITIES: Final = (
     "hung",
     "lost",
 )
-#: Work gets on, however slowly, also on a board whose idle clock is 0, or that hangs.
+#: Work makes progress, however slow, even on a board whose idle clock is 0 or that hangs.
 _MIN_PACE: Final = 0.001
 
 
 class Boards:
     """The devices with dynamics: B boards, all arrays of shape (B,) in their order.
 
-    :param types: the types that there are; each has dynamics, and ranges of the quantities in NEEDED.
-    :param which: the type of each board, as a place in ``types``.
+    :param types: device types; each has dynamics, and ranges of the quantities in NEEDED.
+    :param which: the type of each board, as an index into ``types``.
     :param inlets: inlet temperature of each board in degrees Celsius, NaN for that of its type.
-    :param keys: keys of randomness of the boards.
+    :param keys: random keys of the boards.
+    :ivar maxima: 100 % of each quantity that workloads may request, 0 on boards without it.
     """
 
     NEEDED: Final = ("usage_ratio", "core_frequency_mhz", "power_watts", "temperature_celsius")
-    #: What a tick needs to know of the one before.
+    #: Quantities of the tick before that a tick needs.
     REMEMBERED: Final = (
         "core_frequency_mhz",
         "temperature_celsius",
@@ -95,11 +92,10 @@ class Boards:
         self._boards = Coefficients(types, which, inlets, seed, keys)
         self._engines = Engines(self._boards)
         self._setting = Setting.of(self._boards, Conditions())
-        #: What 100 % of each quantity that can be asked for is, 0 where a board has it not.
         self.maxima: Mapping[str, Floats] = self._engines.maxima
 
     def set_conditions(self, conditions: Conditions) -> None:
-        """From the next tick on the boards live in these conditions."""
+        """Change the conditions from the next tick on."""
         self._setting = Setting.of(self._boards, conditions)
 
     def step(
@@ -111,16 +107,16 @@ class Boards:
     ) -> dict[str, Floats]:
         """The boards' quantities after one tick.
 
-        :param loads: for each kind of work the load of each board, a share of 1; a kind that a type does not know
-            does nothing there.
-        :param asked: what is asked beside that, by quantity and in its unit.
-        :param before: the quantities in REMEMBERED, a tick ago; None at the start, when all is at its steady state.
+        :param loads: load of each board by kind of work, 0 to 1; kinds that a type does not know have no effect.
+        :param asked: amounts requested in addition, by quantity and in its unit.
+        :param before: the quantities in REMEMBERED, a tick ago; None at the start, which is a steady state.
         """
         boards, engines, setting = self._boards, self._engines, self._setting
         work = engines.work(loads, asked, setting.hung)
         made, active = engines.busy(work)
-        share = power.work_share(boards, work)
-        limited, limited_mean = clocks.power_ratio(boards, power.fitting_ratio(boards, setting, share), before, seconds)
+        share = heat_and_power.work_share(boards, work)
+        fitting = heat_and_power.fitting_ratio(boards, setting, share)
+        limited, limited_mean = clocks.power_ratio(boards, fitting, before, seconds)
         heated = clocks.thermal_ratio(boards, before, seconds)
         ratios = {
             "throttled_hardware": clocks.hardware_ratio(boards, setting, before),
@@ -129,10 +125,12 @@ class Boards:
         }
         clock, throttles = clocks.core_clock(boards, setting, active, ratios, before, seconds)
         clock_ratio = np.where(active, clock / boards.high["core_frequency_mhz"], 1.0)
-        traffic = setting.carried(engines.traffic(work, clock_ratio), engines.maxima)
-        drawn = power.board_power(boards, share, clock)
+        traffic = engines.traffic(work, clock_ratio)
+        if setting.shares:
+            setting.limit_traffic(traffic, engines.maxima)
+        drawn = heat_and_power.board_power(boards, share, clock)
         core, memory = (
-            heat.temperature(boards, setting, name, drawn, before, seconds)
+            heat_and_power.temperature(boards, setting, name, drawn, before, seconds)
             for name in ("temperature_celsius", "memory_temperature_celsius")
         )
         return {
@@ -147,25 +145,25 @@ class Boards:
             "video_frequency_mhz": clocks.video_clock(boards, clock),
             "power_watts": drawn,
             "power_limit_watts": setting.power_limit_watts,
-            "memory_power_watts": power.memory_power(boards, traffic, drawn),
+            "memory_power_watts": heat_and_power.memory_power(boards, traffic, drawn),
             "temperature_celsius": core,
-            "temperature_max_celsius": heat.highest(core, before),
+            "temperature_max_celsius": heat_and_power.highest(core, before),
             "temperature_margin_celsius": boards.operating_celsius - core,
             "memory_temperature_celsius": memory,
             "inlet_temperature_celsius": setting.inlet_celsius,
-            "fan_speed_ratio": heat.fan_speed(boards, setting, core, before, seconds),
+            "fan_speed_ratio": heat_and_power.fan_speed(boards, setting, core, before, seconds),
             "performance_state": clocks.performance_state(boards, clock, active),
             "hung": np.zeros(boards.count) if work.hanging is None else work.hanging.astype(np.float64),
-            "lost": heat.lost(boards, setting, before),
+            "lost": heat_and_power.lost(boards, setting, before),
         }
 
     @property
     def inlet_celsius(self) -> Floats:
-        """The temperature of the air where no condition has changed it."""
+        """The inlet temperature without conditions."""
         return self._boards.inlet
 
-    def awakened(self, before: Mapping[str, Floats], reset: NDArray[np.bool_]) -> Mapping[str, Floats]:
-        """The tick before, with boards that were lost and are reset now as cold as their air."""
+    def after_reset(self, before: Mapping[str, Floats], reset: NDArray[np.bool_]) -> Mapping[str, Floats]:
+        """The quantities of the tick before, with lost boards that are reset now as cold as their air."""
         back = reset & (before["lost"] > 0)
         if not back.any():
             return before
@@ -181,15 +179,12 @@ class Boards:
         }
         return {name: np.where(back, cold[name], values) if name in cold else values for name, values in before.items()}
 
-    def brought(self, kind: str) -> Mapping[str, Floats]:
-        """What a full load of a kind of work brings of usage, engines and traffic, over what an idle board has."""
-        return self._engines.brought(kind)
+    def added(self, kind: str) -> Mapping[str, Floats]:
+        """What a full load of a kind of work adds to usage, engines and traffic of an idle board."""
+        return self._engines.added(kind)
 
     def pace(self, work_clock_ratio: Floats, hung: Floats) -> Mapping[str, Floats]:
-        """How fast each kind of work gets on, by its speed at the highest clock, with the clocks of a tick.
-
-        Nothing where all gets on at full speed.
-        """
+        """The speed of each kind of work by its speed at the highest clock; empty if all work runs at full speed."""
         lost = 1.0 - work_clock_ratio
         hangs = hung > 0
         if not lost.any() and not hangs.any():

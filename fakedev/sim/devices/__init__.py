@@ -1,1 +1,1 @@
-"""What a device's quantities are made of."""
+"""The quantities of devices: memory, PCIe, ratings, errors, and the relations between all."""

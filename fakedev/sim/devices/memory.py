@@ -1,6 +1,6 @@
-"""The memory of devices: what there is of it, and what workloads use.
+"""The memory of devices: total, reserved, used by workloads, and free.
 
-Used memory is a whole number of pages; free is what used and reserved leave of the total.
+Used memory is a whole number of pages; free memory is the total without used and reserved.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from fakedev.sim.workloads.demand import Demand
 from fakedev.spec.device_types import DeviceType
 
 USED: Final = "memory_used_bytes"
-#: What devices have whose types say how much memory there is.
+#: Quantities of devices whose types give the total memory.
 MEMORY_QUANTITIES: Final = ("memory_total_bytes", "memory_reserved_bytes", "memory_free_bytes", "memory_used_ratio")
 
 
 class Memory:
     """The memory of D devices; arrays of shape (D,).
 
-    :param types: the type of each node's devices.
-    :param spread: from a number of each node to those of its devices.
+    :param types: the device type of each pool.
+    :param spread: from a number of each pool to those of its devices.
     :ivar total: in bytes; 0 where it is not known.
-    :ivar has: the devices whose types say how much there is.
-    :ivar max_used: what work can have of it.
-    :ivar sizes: what never changes.
+    :ivar has: devices whose types give the total.
+    :ivar max_used: memory that workloads can use, in bytes.
+    :ivar sizes: the quantities that never change.
     """
 
     def __init__(self, types: Sequence[DeviceType], spread: Callable[[list[float]], Floats]) -> None:
@@ -46,9 +46,9 @@ class Memory:
         self.sizes = {"memory_total_bytes": self.total, "memory_reserved_bytes": self._reserved}
 
     def shown(self, demand: Demand) -> dict[str, Floats]:
-        """What is held by workloads that do not say how much they need, and what the others ask; nothing without any.
+        """The quantities of memory in a tick; empty if no type has any.
 
-        :param demand: what the workloads ask in this tick.
+        :param demand: of the workloads in this tick: a share of the memory, or bytes.
         """
         if not self._is_ranged:
             return {}

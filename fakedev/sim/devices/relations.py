@@ -1,55 +1,53 @@
-"""From what is asked of each device to all its quantities: the relations of one tick, in their order.
+"""All quantities of devices from the demand of workloads: the relations of one tick, in their order.
 
 1. Direct: each quantity follows the load, value = low + load x (high - low), as in the original
-   exporter; low and high are the device type's. What is asked of single metrics comes on top, up to high.
+   exporter; low and high are the device type's. Requests for single metrics are added, up to high.
 2. Boards: where a device type has dynamics, engines, traffic, clocks, power and temperatures follow
    from each other instead (:mod:`fakedev.sim.boards.tick`).
-3. Memory (:mod:`fakedev.sim.devices.memory`).
+3. Memory (:mod:`fakedev.sim.devices.memory`) and PCIe links (:mod:`fakedev.sim.devices.pcie`).
 4. Counters: energy is the integral of the power shown, bytes are those of the rates shown; errors are
-   what workloads bring of them.
-5. What boards that are lost show no longer (:mod:`fakedev.sim.devices.lost`).
-A quantity that a device type gives no range for is absent on its devices.
+   those that workloads cause.
+5. Errors, and lost boards (:mod:`fakedev.sim.devices.errors`).
+A quantity without a range in the device type is absent on its devices.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fakedev.sim.boards.coefficients import with_dynamics
+from fakedev.sim.boards.coefficients import Subset, with_dynamics
 from fakedev.sim.boards.conditions import Conditions, unless_changed
 from fakedev.sim.boards.tick import BOARD_QUANTITIES, Boards
-from fakedev.sim.devices.lost import LostBoards
+from fakedev.sim.devices.errors import REPORTED, LostDevices, add_losses, add_reported
 from fakedev.sim.devices.memory import MEMORY_QUANTITIES, USED, Memory
 from fakedev.sim.devices.pcie import PCIE_QUANTITIES, PcieLinks
 from fakedev.sim.devices.ratings import rated
-from fakedev.sim.devices.subset import Subset
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.state import Level, Mask
-from fakedev.sim.faults.reported import REPORTED, add_losses, add_reported
 from fakedev.sim.faults.tick import FaultTick
 from fakedev.sim.links.advance import limited
 from fakedev.sim.links.history import LinkHistory
-from fakedev.sim.parts.links import without_links
 from fakedev.sim.workloads.demand import Capacity, Demand
 from fakedev.spec.device_types import DeviceType
 from fakedev.spec.metrics_of_work import ASKABLE
 from fakedev.spec.quantities import ERROR_COUNTERS, INTEGRALS, MEMORY_TRAFFIC
 
-#: Repairs that wait for a reset, and what boards have that do them.
+#: Flags of pending repairs, and the counter of boards that do such repairs.
 _PENDING: Final = {"row_remap_pending": "row_remap_failure", "retired_pages_pending": "retired_pages_double_bit"}
 
 
 class Relations:
     """The relations of a fleet's devices, their coefficients as arrays of shape (devices,).
 
-    :ivar maxima: what 100 % of each quantity that workloads bring is, 0 on devices that have it not.
+    :ivar maxima: 100 % of each quantity that workloads use, 0 on devices without it.
+    :ivar conditions: what acts on the devices from outside.
     """
 
     def __init__(self, roster: Roster, epoch_seconds: float, seed: int) -> None:
@@ -85,15 +83,16 @@ class Relations:
         for name, ratings in rated(types).items():
             self._constant[name] = spread([each if math.isfinite(each) else 0.0 for each in ratings])
             self._present[name] = mask([math.isfinite(each) for each in ratings])
-        self._links, self._pcie = roster.links.counts.astype(np.float64), PcieLinks(types, spread)
-        self._present |= {"links_up": self._links > 0, **dict.fromkeys(PCIE_QUANTITIES, self._pcie.has)}
+        self._pcie = PcieLinks(types, spread)
+        self._link_counts = self._links_up = roster.links.counts.astype(np.float64)
+        self._present |= {"links_up": self._link_counts > 0, **dict.fromkeys(PCIE_QUANTITIES, self._pcie.has)}
         for name in (*ERROR_COUNTERS, "xid"):
             self._present[name] = mask([each.counts_errors and name not in each.lacks for each in types])
         self._present |= {name: self._present[repaired] for name, repaired in _PENDING.items()}
         dynamics = [each.dynamics for each in types]
         self._memory_carries = spread([each.memory_bytes_per_second if each else 0.0 for each in dynamics])
         self._has_dynamics = mask([each is not None for each in dynamics])
-        self._places = Subset(self._has_dynamics)
+        self._subset = Subset(self._has_dynamics)
         self._boards: Boards | None = None
         if self._has_dynamics.any():
             of_boards, which = with_dynamics(types, pools)
@@ -113,75 +112,87 @@ class Relations:
                 self._present[counter] = self._present[rate]
         self._capability = spread([each.capability for each in types])
         self._masks = {name: has for name, has in self._present.items() if not has.all()}
-        self._losses = LostBoards(self._present, self._has_dynamics)
+        self._lost = LostDevices(self._present, self._has_dynamics)
         self.maxima: Mapping[str, Floats] = self._maxima()
-        #: What is done to the devices from outside.
         self.conditions = Conditions()
-        self._parts = roster.parts
+        parts = roster.parts
+        #: Devices whose parts may not use links to other devices.
+        self._isolated = parts.owners[~parts.has_links]
         self.change_conditions(self.conditions)
 
     def live_in(self, faults: FaultTick | None, links: LinkHistory) -> None:
-        """From the next tick on the devices live in what faults, and what happened to their links, make of it.
+        """Change the conditions to those that faults and links make, from the next tick on.
 
-        :param faults: what they do to all units; None: there are none.
+        :param faults: effects on all units; None without faults.
         """
         conditions = Conditions() if faults is None else faults.of_devices().conditions(self.inlet_celsius())
         self.change_conditions(limited(links, conditions))
 
     def change_conditions(self, conditions: Conditions) -> None:
-        """From the next tick on the devices live in other conditions."""
+        """Change the conditions from the next tick on."""
         self.conditions = conditions
-        carried = self._pcie.set_conditions(without_links(conditions, self._parts))
+        self._links_up = unless_changed(conditions.links_up, self._link_counts)
+        if len(self._isolated):
+            given = conditions.fabric_share
+            share = np.full(self._count, np.nan) if given is None else given.copy()
+            share[self._isolated] = 0.0
+            conditions = replace(conditions, fabric_share=share)
+        conditions = self._pcie.set_conditions(conditions)
         if self._boards is not None:
-            self._boards.set_conditions(self._places.conditions(carried))
+            subset = self._subset
+            self._boards.set_conditions(conditions if subset.is_all else conditions.at(subset.positions))
 
     def inlet_celsius(self) -> Floats:
-        """The temperature of the air where no condition has changed it; NaN on devices without dynamics."""
+        """The inlet temperature without conditions; NaN on devices without dynamics."""
         unknown = np.full(self._count, np.nan)
-        return unknown if self._boards is None else self._places.put(self._boards.inlet_celsius, unknown)
+        return unknown if self._boards is None else self._subset.put(self._boards.inlet_celsius, unknown)
 
     def device_level(
         self, demand: Demand, before: Level | None, seconds: float, faults: FaultTick | None = None
     ) -> Level:
         """All quantities of the devices for one tick.
 
-        :param demand: what the workloads ask in this tick.
-        :param before: the level as it was a tick ago, for the counters; None at the start.
+        :param demand: of the workloads in this tick.
+        :param before: the level a tick ago, for the counters; None at the start.
         :param seconds: simulated seconds that the counters integrate over.
-        :param faults: what faults do in this tick, beside the conditions; None: there are none.
+        :param faults: effects of faults in this tick, beside the conditions; None without faults.
         """
         arrays = dict(self._constant)
-        made = self._boards_made(demand, before, seconds, faults)
-        # Parts of 1 may add up to a last digit more.
+        made = self._board_quantities(demand, before, seconds, faults)
+        # Shares of 1 may add up to slightly more.
         load = np.minimum(sum(demand.loads.values(), np.zeros(self._count)), 1.0)
         for name, low in self._low.items():
-            if name not in made or not self._places.are_all:
+            if name not in made or not self._subset.is_all:
                 arrays[name] = self._direct(name, low, load, demand.asked)
         for name, values in made.items():
             if name in self._present:
-                arrays[name] = self._places.put(values, arrays.get(name))
+                arrays[name] = self._subset.put(values, arrays.get(name))
         arrays.update(self._pcie.shown(arrays.get("throttled_idle")))
-        arrays["links_up"] = unless_changed(self.conditions.links_up, self._links)
+        arrays["links_up"] = self._links_up
         arrays.update(self._memory.shown(demand))
         self._add_counters(arrays, demand, before, seconds, None if faults is None else faults.resets())
+        removed = self.conditions.lost
+        is_any_lost = "lost" in arrays and bool(arrays["lost"].any())
         if before is not None:
-            own: dict[str, Floats] = {name: arrays[name] for name in REPORTED if name in self._low}
-            add_reported(arrays, before, faults, self._constant["created_seconds"])
-            add_losses(arrays, before, self.conditions.lost)
-            arrays.update(own)
+            ranged: dict[str, Floats] = {name: arrays[name] for name in REPORTED if name in self._low}
+            for name in REPORTED:
+                arrays[name] = before.arrays[name]
+            if faults is not None:
+                add_reported(arrays, faults, self._constant["created_seconds"])
+            if is_any_lost:
+                add_losses(arrays, before, removed)
+            arrays.update(ranged)
             if faults is not None and "xid" in self._masks:
-                # The driver of another vendor reports no such code.
+                # Drivers of other vendors report no such code.
                 arrays["xid"] = np.where(self._masks["xid"], arrays["xid"], 0.0)
-        if self.conditions.lost is not None:
-            gone = (self.conditions.lost > 0).astype(np.float64)
+        if removed is not None:
+            gone = (removed > 0).astype(np.float64)
             arrays["lost"] = np.maximum(arrays["lost"], gone) if "lost" in arrays else gone
-        lost = arrays.get("lost")
-        if lost is None or not lost.any():
-            return Level(self._count, arrays, self._masks)
-        return self._losses.shown(arrays, before, self.conditions.lost)
+            is_any_lost = bool(arrays["lost"].any())
+        return self._lost.level(arrays, before, removed) if is_any_lost else Level(self._count, arrays, self._masks)
 
     def idle_level(self) -> Level:
-        """All quantities of the devices when nobody has asked anything of them yet."""
+        """All quantities of the devices before any demand."""
         return self.device_level(Demand({}, np.zeros(self._count), {}), None, 0.0)
 
     def _direct(self, name: str, low: Floats, load: Floats, asked: Mapping[str, Floats]) -> Floats:
@@ -190,19 +201,19 @@ class Relations:
             value = np.clip(value + asked[name], low, self._high[name])
         return value
 
-    def _boards_made(
+    def _board_quantities(
         self, demand: Demand, before: Level | None, seconds: float, faults: FaultTick | None
     ) -> Mapping[str, Floats]:
-        """What dynamics make, of the boards alone."""
+        """The quantities of the boards with dynamics, of these alone."""
         if self._boards is None:
             return {}
         past = None
         if before is not None:
             names = [name for name in self._boards.REMEMBERED if name in before.arrays]
-            past = self._places.of({name: before.arrays[name] for name in names})
+            past = self._subset.of({name: before.arrays[name] for name in names})
             if faults is not None and (reset := faults.resets()) is not None:
-                past = self._boards.awakened(past, self._places.of({"reset": reset.astype(np.float64)})["reset"] > 0)
-        return self._boards.step(self._places.of(demand.loads), self._places.of(demand.asked), past, seconds)
+                past = self._boards.after_reset(past, reset[self._subset.positions])
+        return self._boards.step(self._subset.of(demand.loads), self._subset.of(demand.asked), past, seconds)
 
     def _add_counters(
         self, arrays: dict[str, Floats], demand: Demand, before: Level | None, seconds: float, reset: Mask | None
@@ -218,26 +229,23 @@ class Relations:
             if name in demand.asked:
                 count = count + np.rint(np.maximum(demand.asked[name], 0.0))
             arrays[name] = count
-        # It is counted among the errors, and no more than a flag.
+        # This one is a flag.
         arrays["row_remap_failure"] = np.minimum(arrays["row_remap_failure"], 1.0)
 
     def pace(self, level: Level) -> Mapping[str, Floats]:
-        """How fast each kind of work gets on, by its speed at the highest clock: each of shape (devices,).
-
-        A kind that is missing gets on at full speed.
-        """
+        """The speed of each kind of work by its speed at the highest clock, shape (devices,); missing: full speed."""
         if self._boards is None:
             return {}
-        shown = self._places.of({name: level.arrays[name] for name in ("work_clock_ratio", "hung")})
+        shown = self._subset.of({name: level.arrays[name] for name in ("work_clock_ratio", "hung")})
         paces = self._boards.pace(shown["work_clock_ratio"], shown["hung"])
-        return {kind: self._places.put(pace, np.ones(self._count)) for kind, pace in paces.items()}
+        return {kind: self._subset.put(pace, np.ones(self._count)) for kind, pace in paces.items()}
 
     def ends(self, quantity: str) -> tuple[Floats, Floats] | None:
-        """Of a quantity that types give ranges for its value at load 0, and what load 100 adds; None without any."""
+        """The value of a quantity at load 0, and what load 100 adds; None for a quantity without ranges."""
         return (self._low[quantity], self._span[quantity]) if quantity in self._low else None
 
     def capacity(self) -> Capacity:
-        """What the devices can do for workloads."""
+        """The capacity of the devices for workloads."""
         return Capacity(
             maxima=self.maxima,
             idle=self._low,
@@ -246,7 +254,7 @@ class Relations:
             memory_bytes_per_second=self._memory_carries,
             clock_mhz=self._high.get("core_frequency_mhz", np.zeros(self._count)),
             capability=self._capability,
-            brought=cache(self._brought),
+            brought=cache(self._added),
         )
 
     def _maxima(self) -> dict[str, Floats]:
@@ -259,25 +267,25 @@ class Relations:
         if self._boards is not None:
             for name, most in self._boards.maxima.items():
                 if name in maxima:
-                    maxima[name] = self._places.put(most, maxima[name])
+                    maxima[name] = self._subset.put(most, maxima[name])
         return maxima
 
-    def _brought(self, kind: str) -> Mapping[str, Floats]:
-        """What a full load of a kind of work brings of each quantity, shape (devices,)."""
-        brought = {name: self._span[name] for name in ("usage_ratio", *ASKABLE) if name in self._span}
+    def _added(self, kind: str) -> Mapping[str, Floats]:
+        """What a full load of a kind of work adds to each quantity, shape (devices,)."""
+        added = {name: self._span[name] for name in ("usage_ratio", *ASKABLE) if name in self._span}
         if self._boards is not None:
-            for name, values in self._boards.brought(kind).items():
-                if name in brought:
-                    brought[name] = self._places.put(values, brought[name])
-        return brought
+            for name, values in self._boards.added(kind).items():
+                if name in added:
+                    added[name] = self._subset.put(values, added[name])
+        return added
 
     @property
-    def quantities(self) -> Mapping[str, NDArray[np.bool_]]:
-        """Every quantity that some device has, with the devices that have it, shape (devices,)."""
+    def quantities(self) -> Mapping[str, Mask]:
+        """Every quantity of some device, with the devices that have it, shape (devices,)."""
         created = {"created_seconds": np.ones(self._count, dtype=np.bool_)}
         return {name: has for name, has in self._present.items() if has.any()} | created
 
 
 def _names(types: list[DeviceType]) -> list[str]:
-    """Quantities that some type gives a range for, in a stable order."""
+    """Quantities with a range in some type, in a stable order."""
     return sorted({name for each in types for name in each.ranges})

@@ -1,4 +1,4 @@
-"""Which faults are behind what devices show."""
+"""The faults that cause what devices show."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fakedev.spec.shards import entity_key
 
 
 def faults_behind(faults: Faults, quantity: str, unit: int) -> list[Fault]:
-    """The faults that may be why a quantity of a device or part has changed in the last tick, or is as it is."""
+    """The faults that may explain a quantity of a device or part, or its change in the last tick."""
     found = [fault for fault in faults.by_id.values() if _concerns(faults, fault.concerned, unit)]
     found += [fault for fault, _, units in faults.changes if _concerns(faults, units, unit)]
     kinds = {fault.fault_id: fault for fault in found if _moves(fault, quantity)}
@@ -20,7 +20,7 @@ def faults_behind(faults: Faults, quantity: str, unit: int) -> list[Fault]:
 
 
 def units_by_cause(faults: Faults, quantity: str, units: Positions) -> list[Positions]:
-    """Some units, those together that have the same faults behind a quantity, in the order of the first of each."""
+    """Some units, grouped by the faults that explain a quantity; groups in the order of their first units."""
     where = {fault.fault_id: [fault.concerned] for fault in faults.by_id.values() if _moves(fault, quantity)}
     for fault, _, concerned in faults.changes:
         if _moves(fault, quantity):
@@ -36,7 +36,7 @@ def units_by_cause(faults: Faults, quantity: str, units: Positions) -> list[Posi
 
 
 def faults_disguising(faults: Faults, quantity: str, unit: int) -> list[Fault]:
-    """The faults that show another value of a quantity of a device or part, or none."""
+    """The exporter faults that change or hide a quantity of a device or part."""
     return [
         fault
         for fault in faults.active(Scope.SERIES)
@@ -46,7 +46,7 @@ def faults_disguising(faults: Faults, quantity: str, unit: int) -> list[Fault]:
 
 
 def _concerns(faults: Faults, concerned: Positions, unit: int) -> bool:
-    """Whether a unit is among some: itself, or a part with its device."""
+    """Whether some units include a unit or its device."""
     return unit in concerned or faults.parts.owner(unit) in concerned
 
 

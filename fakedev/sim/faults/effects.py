@@ -1,4 +1,4 @@
-"""What faults do to devices: when they strike, while they last, and when they are over."""
+"""The effects of faults on devices: when they strike, while they last, and when they are over."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from fakedev.sim.workloads.schedule import Positions
 from fakedev.spec.fault_kinds import ALL_LINKS
 
 
-class Touched(NamedTuple):
-    """Some devices that a fault touches in a tick.
+class Target(NamedTuple):
+    """Some devices that a fault acts on in a tick.
 
-    :ivar values: what the fault's kind takes, defaults among it.
+    :ivar values: the fault's parameters, including defaults.
     """
 
     fault_id: str
@@ -23,20 +23,20 @@ class Touched(NamedTuple):
     values: Mapping[str, float]
 
 
-Act = Callable[[FaultTick, Touched], None]
+Act = Callable[[FaultTick, Target], None]
 
 
-def _nothing(tick: FaultTick, touched: Touched) -> None:
+def _nothing(tick: FaultTick, target: Target) -> None:
     """No effect on devices."""
 
 
 @dataclass(frozen=True)
 class Effect:
-    """What a fault does to devices.
+    """The effect of a fault on devices.
 
-    :param strike: in the first tick of each time that it happens.
-    :param hold: in each tick that it lasts.
-    :param recover: in the tick after.
+    :param strike: in the first tick of each occurrence.
+    :param hold: in each tick of it.
+    :param recover: in the tick after it.
     """
 
     strike: Act = _nothing
@@ -45,7 +45,7 @@ class Effect:
 
     @property
     def lasts(self) -> bool:
-        """Whether it goes on for a time."""
+        """Whether it lasts longer than a tick."""
         return self.hold is not _nothing
 
 
@@ -53,65 +53,65 @@ NOTHING: Final = Effect()
 
 
 def _code(code: int) -> Act:
-    return lambda tick, touched: tick.report(touched.devices, code)
+    return lambda tick, target: tick.report(target.devices, code)
 
 
 def _all(*acts: Act) -> Act:
-    def act(tick: FaultTick, touched: Touched) -> None:
+    def act(tick: FaultTick, target: Target) -> None:
         for each in acts:
-            each(tick, touched)
+            each(tick, target)
 
     return act
 
 
 def _put(name: str, value: float = 1.0) -> Act:
-    return lambda tick, touched: tick.put(name, touched.devices, value)
+    return lambda tick, target: tick.put(name, target.devices, value)
 
 
 def _put_given(name: str, value: str) -> Act:
-    return lambda tick, touched: tick.put(name, touched.devices, touched.values[value])
+    return lambda tick, target: tick.put(name, target.devices, target.values[value])
 
 
 def _count(name: str, value: str = "") -> Act:
-    """One more of an error, or as many as a value says."""
-    return lambda tick, touched: tick.add(name, touched.devices, touched.values.get(value, 1.0))
+    """Count an error once, or as often as a parameter gives."""
+    return lambda tick, target: tick.add(name, target.devices, target.values.get(value, 1.0))
 
 
 def _end_work(text: str) -> Act:
-    """End the workloads; the name of the device comes in the place of ``{}``."""
-    return lambda tick, touched: tick.end_work(touched.devices, f"{text}, terminated", touched.fault_id)
+    """End the workloads; ``{}`` stands for the name of the device."""
+    return lambda tick, target: tick.end_work(target.devices, f"{text}, terminated", target.fault_id)
 
 
-def _count_replays(tick: FaultTick, touched: Touched) -> None:
-    """PCIe replays at a rate: whole ones, the same number over any stretch of time."""
-    rate, end = touched.values["rate"], tick.now_seconds
-    tick.add("pcie_replays", touched.devices, int(rate * end) - int(rate * (end - tick.seconds)))
+def _count_replays(tick: FaultTick, target: Target) -> None:
+    """PCIe replays at a rate: whole numbers that do not depend on the length of ticks."""
+    rate, end = target.values["rate"], tick.now_seconds
+    tick.add("pcie_replays", target.devices, int(rate * end) - int(rate * (end - tick.seconds)))
 
 
-def _slow_pcie(tick: FaultTick, touched: Touched) -> None:
-    """What is said of lanes and generation, else the share."""
-    given = {name: touched.values[name] for name in ("width", "generation") if touched.values[name]}
+def _slow_pcie(tick: FaultTick, target: Target) -> None:
+    """Limit lanes and generation if given, else the share of the capacity."""
+    given = {name: target.values[name] for name in ("width", "generation") if target.values[name]}
     for name, value in given.items():
-        tick.lower(f"pcie_{name}", touched.devices, value)
+        tick.lower(f"pcie_{name}", target.devices, value)
     if not given:
-        tick.lower("pcie_share", touched.devices, touched.values["share"])
+        tick.lower("pcie_share", target.devices, target.values["share"])
 
 
-def _strike_links(tick: FaultTick, touched: Touched) -> None:
-    tick.struck.append(Cut(touched.devices, int(touched.values.get("link", ALL_LINKS))))
+def _strike_links(tick: FaultTick, target: Target) -> None:
+    tick.struck.append(Cut(target.devices, int(target.values.get("link", ALL_LINKS))))
 
 
-def _cut_links(tick: FaultTick, touched: Touched) -> None:
-    """One link is down, or of all the share that is said; XID 74 says none: all are down."""
-    link = int(touched.values.get("link", ALL_LINKS))
+def _cut_links(tick: FaultTick, target: Target) -> None:
+    """Take down one link, or all but a share of the links; XID 74 gives no share and takes down all."""
+    link = int(target.values.get("link", ALL_LINKS))
     if link == ALL_LINKS:
-        tick.lower("fabric_share", touched.devices, touched.values.get("share", 0.0))
+        tick.lower("fabric_share", target.devices, target.values.get("share", 0.0))
     else:
-        tick.cuts.append(Cut(touched.devices, link))
+        tick.cuts.append(Cut(target.devices, link))
 
 
 _RESET: Final = _put("reset")
-#: A memory row, or page, is taken out of use: which of the two follows from what the board can.
+#: A memory row is remapped or a page retired, depending on the board.
 _RETIRE: Final = _all(
     _count("remapped_rows_uncorrectable", "count"),
     _count("retired_pages_double_bit", "count"),
@@ -119,15 +119,14 @@ _RETIRE: Final = _all(
 )
 
 
-def _away(lost: float) -> Act:
-    """The board is gone, and does no work; where several faults say so, the worst counts."""
-    return _all(lambda tick, touched: tick.raise_to("lost", touched.devices, lost), _put("idled"))
+def _lose(lost: float) -> Act:
+    """The board is lost and does no work; the worst of several faults counts."""
+    return _all(lambda tick, target: tick.raise_to("lost", target.devices, lost), _put("idled"))
 
 
 def _double_bit(code: int) -> Act:
-    """What comes with a code of a double-bit error."""
+    """The effects of a code of a double-bit error."""
     return _all(_count("memory_errors_uncorrectable", "count"), _RETIRE, _end_work(f"XID {code} on {{}}"))
-
 
 
 ECC_SINGLE: Final = Effect(
@@ -139,51 +138,51 @@ ECC_SINGLE: Final = Effect(
 )
 ECC_DOUBLE: Final = Effect(_all(_double_bit(48), _code(48)))
 INLET: Final = Effect(
-    hold=lambda tick, touched: tick.add("inlet_rise_celsius", touched.devices, touched.values["celsius"])
+    hold=lambda tick, target: tick.add("inlet_rise_celsius", target.devices, target.values["celsius"])
 )
 FAN: Final = Effect(
     hold=_all(
         _put("fan_stopped"),
-        lambda tick, touched: tick.scale("resistance", touched.devices, touched.values["resistance"]),
+        lambda tick, target: tick.scale("resistance", target.devices, target.values["resistance"]),
     )
 )
 BRAKE: Final = Effect(hold=_put("braked"))
 CAP: Final = Effect(hold=_put_given("power_limit_watts", "watts"))
 LOCK: Final = Effect(hold=_put_given("highest_mhz", "megahertz"))
 HANG: Final = Effect(hold=_put("hung"))
-_LINK_COMPANY: Final = Effect(strike=_all(_count("link_errors"), _strike_links), hold=_cut_links)
-LINK: Final = replace(_LINK_COMPANY, strike=_all(_LINK_COMPANY.strike, _code(74)))
+_LINK_BASE: Final = Effect(strike=_all(_count("link_errors"), _strike_links), hold=_cut_links)
+LINK: Final = replace(_LINK_BASE, strike=_all(_LINK_BASE.strike, _code(74)))
 PCIE: Final = Effect(hold=_slow_pcie)
 REPLAYS: Final = Effect(hold=_count_replays)
 RESET: Final = Effect(strike=_all(_RESET, _end_work("Device {} reset")))
-NODE_DOWN: Final = Effect(hold=_all(_away(WITH_NODE), _end_work("Node of {} down")), recover=_RESET)
-_LOST_COMPANY: Final = Effect(hold=_all(_away(1.0), _end_work("Device {} lost")), recover=_RESET)
-LOST: Final = replace(_LOST_COMPANY, strike=_code(79))
+NODE_DOWN: Final = Effect(hold=_all(_lose(WITH_NODE), _end_work("Node of {} down")), recover=_RESET)
+_LOST_BASE: Final = Effect(hold=_all(_lose(1.0), _end_work("Device {} lost")), recover=_RESET)
+LOST: Final = replace(_LOST_BASE, strike=_code(79))
 
 
 def xid_effect(code: int) -> Effect:
-    """What NVIDIA's error of that code comes with; of codes that are not known here only the code is reported."""
+    """The effect of NVIDIA's error with a code; of unknown codes only the report."""
     ends = _end_work(f"XID {code} on {{}}")
     dead = _all(_put("idled"), ends)
     match code:
         case 13 | 31 | 43 | 45:  # a fault of the application: its work ends
-            company = Effect(strike=_all(_count("programming_errors"), ends))
-        case 48 | 94:  # a double-bit error; 94: that only its application has seen
-            company = Effect(_double_bit(code))
-        case 95:  # one that cannot be contained: the board is of no use until it is reset
-            company = Effect(_double_bit(code), dead, _RESET)
+            base = Effect(strike=_all(_count("programming_errors"), ends))
+        case 48 | 94:  # a double-bit error; 94: contained in one application
+            base = Effect(_double_bit(code))
+        case 95:  # an uncontained error: the board does nothing until a reset
+            base = Effect(_double_bit(code), dead, _RESET)
         case 61 | 62 | 119 | 120:  # the board's own processor is stuck
-            company = Effect(_count("driver_errors"), dead, _RESET)
+            base = Effect(_count("driver_errors"), dead, _RESET)
         case 63:  # a row was remapped, or a page retired
-            company = Effect(_RETIRE)
-        case 64:  # that has failed
-            company = Effect(_put("row_remap_failure"))
+            base = Effect(_RETIRE)
+        case 64:  # the remapping failed
+            base = Effect(_put("row_remap_failure"))
         case 74:
-            company = _LINK_COMPANY
+            base = _LINK_BASE
         case 79:
-            company = _LOST_COMPANY
+            base = _LOST_BASE
         case 92:  # many single-bit errors
-            company = Effect(_count("memory_errors_correctable", "count"))
+            base = Effect(_count("memory_errors_correctable", "count"))
         case _:
-            company = NOTHING
-    return Effect(_all(company.strike, _code(code)), company.hold, company.recover)
+            base = NOTHING
+    return Effect(_all(base.strike, _code(code)), base.hold, base.recover)

@@ -1,4 +1,4 @@
-"""A fault of a fleet, and what became of it in a tick."""
+"""A fault of a fleet, and its changes in a tick."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from fakedev.spec.fleet import MetricName
 class Fault:
     """A fault that was accepted.
 
-    :ivar devices: units (devices, and parts of such) that it may concern, N.
-    :ivar values: what its kind takes, defaults among it.
-    :ivar metric: what its metric shows; None for all metrics.
-    :ivar since_seconds: simulated time of its start; None until the next tick begins.
-    :ivar on: which of its devices it concerns now, shape (N,).
+    :ivar devices: units (devices and parts) that it may affect, N.
+    :ivar values: the parameters of its kind, including defaults.
+    :ivar metric: the quantity and unit of its metric; None for all metrics.
+    :ivar since_seconds: simulated time of its start; None until the next tick starts.
+    :ivar on: devices that it affects now, shape (N,).
     :ivar is_cleared: it ends with the next tick.
-    :ivar has_new_devices: it concerns devices that have come since the last tick.
+    :ivar has_new_devices: a reload has added devices since the last tick.
     """
 
     fault_id: str
@@ -45,17 +45,17 @@ class Fault:
 
     @property
     def lasts(self) -> bool:
-        """Whether it goes on for a time; else it happens, and is over."""
+        """Whether it lasts longer than a tick."""
         return lasts_with(self.kind, self.values)
 
     @property
     def concerned(self) -> Positions:
-        """The devices that it concerns now."""
+        """The devices that it affects now."""
         return self.devices[self.on]
 
 
 class Change(NamedTuple):
-    """What became of a fault in a tick.
+    """A change of a fault in a tick.
 
     :ivar what: ``began``, ``struck`` (again, or other devices), ``eased`` (some devices) or ``over``.
     """

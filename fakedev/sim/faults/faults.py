@@ -1,4 +1,4 @@
-"""The faults of a fleet: which there are, and what they do to its devices in each tick."""
+"""The faults of a fleet, and their effects on its devices in each tick."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from fakedev.sim.entities.randomness import uniform
-from fakedev.sim.faults.effects import Act, Touched
+from fakedev.sim.faults.effects import Act, Target
 from fakedev.sim.faults.fault import Change, Fault
 from fakedev.sim.faults.rules import ROUNDING_SECONDS, FaultRules
 from fakedev.sim.faults.tick import FaultTick
@@ -18,12 +18,12 @@ from fakedev.spec.errors import Refused
 from fakedev.spec.fault import FaultSpec
 from fakedev.spec.fault_kinds import Scope
 
-#: Faults that a fleet takes, those that wait among them.
+#: The number of faults that a fleet accepts, pending ones included.
 MAX_FAULTS: Final = 10_000
 
 
 class _Tick(NamedTuple):
-    """Devices that a fault strikes, holds and leaves in a tick, and whether that was its last."""
+    """Devices that a fault strikes, affects and releases in a tick, and whether it is over then."""
 
     struck: Positions
     held: Positions
@@ -34,10 +34,10 @@ class _Tick(NamedTuple):
 class Faults:
     """The faults of a fleet.
 
-    :ivar rules: which there can be.
-    :ivar by_id: the faults that wait or last, oldest first.
-    :ivar changes: what became of them in the last tick.
-    :ivar has_moved: whether a fault that lasts concerns other devices than a tick ago.
+    :ivar rules: the faults that are possible.
+    :ivar by_id: pending and lasting faults, oldest first.
+    :ivar changes: their changes in the last tick.
+    :ivar has_moved: whether a lasting fault affects other devices than a tick ago.
     """
 
     def __init__(self, seed: int, rules: FaultRules) -> None:
@@ -51,32 +51,30 @@ class Faults:
 
     @property
     def parts(self) -> Parts:
-        """Which devices have parts."""
+        """The parts of devices."""
         return self.rules.roster.parts
 
-    # -- the door ---------------------------------------------------------------------------------
-
     def made(self, fault_id: str, spec: FaultSpec, key: str = "", *, of_configuration: bool = False) -> Fault:
-        """As :meth:`FaultRules.made`; not yet among the others, for which there must be room."""
+        """As :meth:`FaultRules.made`, if there is room; :meth:`add` starts the fault."""
         self.check_room(1)
         return self.rules.made(fault_id, spec, key, of_configuration=of_configuration)
 
     def check_room(self, count: int) -> None:
-        """Whether so many faults more may be there.
+        """Check the room for new faults.
 
-        :raises Refused: when they may not.
+        :raises Refused: when there are too many.
         """
         taken = len(self.by_id) + self._reserved
         if taken + count > MAX_FAULTS:
-            text = f"{taken} faults are there, and {count} more would come: at most {MAX_FAULTS} can be"
+            text = f"{taken} faults exist, and {count} more would be added: the limit is {MAX_FAULTS}"
             raise Refused("full", f"there are {MAX_FAULTS} faults already" if count == 1 else text)
 
     def reserve(self, count: int) -> None:
-        """Keep room for faults that will come with another configuration; 0: they have come."""
+        """Reserve room for the faults of a reload; 0 releases it."""
         self._reserved = count
 
     def add(self, fault: Fault) -> None:
-        """Take a fault in: it begins, or waits for its start, with the next tick."""
+        """Add a fault, which starts with the next tick or at its start time."""
         self.by_id[fault.fault_id] = fault
 
     def clear(self, fault_id: str) -> None:
@@ -90,40 +88,38 @@ class Faults:
         fault.is_cleared = True
 
     def clear_if_there(self, fault_id: str) -> None:
-        """End a fault with the next tick, if it is not over or cleared already."""
+        """End a fault with the next tick, if it still exists."""
         if fault_id in self.by_id:
             self.by_id[fault_id].is_cleared = True
 
-    def move(self, new_of: Positions, rules: FaultRules, named_anew: Collection[str]) -> None:
-        """The devices have new places: faults follow theirs; one that has no device any more is gone.
+    def move(self, new_of: Positions, rules: FaultRules, resolved_again: Collection[str]) -> None:
+        """Move faults to the new positions of their devices after a reload; faults without devices are removed.
 
-        In a shard one of the configuration stays: devices of it may come here later.
+        In a shard, faults of the configuration stay: a reload may add devices of theirs later.
 
-        :param new_of: the new position of each device, -1 of those that are gone.
-        :param rules: which there can be from here on.
-        :param named_anew: ids of the faults that concern what their words name now.
+        :param new_of: the new position of each device, -1 if it is removed.
+        :param rules: the faults that are possible from now on.
+        :param resolved_again: ids of faults whose device words are resolved again.
         """
         self.rules, self._devices_moved = rules, True
         for fault in list(self.by_id.values()):
             places, concerned = new_of[fault.devices], new_of[fault.concerned]
-            if fault.fault_id in named_anew:
-                anew = rules.made(fault.fault_id, fault.spec, of_configuration=True)
-                fault.devices, fault.keys, fault.metric = anew.devices, anew.keys, anew.metric
-                # What happens once has happened to those that were there.
+            if fault.fault_id in resolved_again:
+                new = rules.made(fault.fault_id, fault.spec, of_configuration=True)
+                fault.devices, fault.keys, fault.metric = new.devices, new.keys, new.metric
+                # A fault that does not last does not strike new devices.
                 fault.has_new_devices = fault.lasts and fault.period >= 0
             else:
                 order = np.argsort(places)[np.count_nonzero(places < 0) :]
                 fault.devices, fault.keys = places[order], fault.keys[order]
             fault.on = np.isin(fault.devices, concerned)
-            is_elsewhere = fault.fault_id in named_anew and rules.roster.whole is not None
+            is_elsewhere = fault.fault_id in resolved_again and rules.roster.whole is not None
             is_gone = not len(fault.devices) and not is_elsewhere
             if is_gone or (fault.metric is not None and fault.metric.quantity not in rules.known):
                 del self.by_id[fault.fault_id]
 
-    # -- the tick ---------------------------------------------------------------------------------
-
     def advance(self, start_seconds: float, end_seconds: float) -> FaultTick | None:
-        """What the faults do to the devices in a tick; None when nothing."""
+        """The effects of the faults in a tick; None without faults of devices here."""
         self.changes, self.has_moved, self._devices_moved = [], self._devices_moved, False
         if not self.by_id:
             return None
@@ -141,10 +137,10 @@ class Faults:
     @staticmethod
     def _act(fault: Fault, act: Act, effects: FaultTick, devices: Positions) -> None:
         if len(devices):
-            act(effects, Touched(fault.fault_id, devices, fault.values))
+            act(effects, Target(fault.fault_id, devices, fault.values))
 
     def _tick_of(self, fault: Fault, now: float) -> _Tick:
-        """Which devices the fault strikes, holds and leaves in the tick that begins now."""
+        """The devices that the fault strikes, affects and releases in the tick that starts now."""
         none = fault.devices[:0]
         if fault.since_seconds is None:
             fault.since_seconds = now + fault.spec.start_seconds
@@ -183,14 +179,12 @@ class Faults:
         if len(recovered):
             self.changes.append(Change(fault, "eased", recovered))
 
-    # -- what others ask ----------------------------------------------------------------------------
-
     def stale(self) -> frozenset[int]:
-        """The devices whose labels of pods stay when their work is over."""
+        """The devices that keep the labels of pods whose work is over."""
         stale = [fault for fault in self.active(Scope.SERIES) if fault.kind.name == "stale-labels"]
         found = [self.parts.with_parts(fault.concerned).tolist() for fault in stale]
         return frozenset(unit for units in found for unit in units)
 
     def active(self, *scopes: Scope) -> list[Fault]:
-        """The faults of some scopes that concern any device now."""
+        """The faults of some scopes that affect any device now."""
         return [fault for fault in self.by_id.values() if fault.kind.scope in scopes and fault.on.any()]

@@ -1,4 +1,4 @@
-"""What is wrong with the pages of nodes."""
+"""Faults of the pages of nodes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from fakedev.spec.fault_kinds import Scope
 
 @dataclass(frozen=True)
 class PageTrouble:
-    """What is wrong with a page.
+    """The faults of a page.
 
     :param is_closed: the connection is closed without an answer.
-    :param late_seconds: how late it comes.
-    :param share: of its bytes that are sent; 1 for all.
+    :param late_seconds: delay of the answer.
+    :param share: share of its bytes that is sent.
     :param status: HTTP status in place of the page; 0 for none.
-    :param is_html: it says that it is HTML.
+    :param is_html: its Content-Type is that of HTML.
     """
 
     is_closed: bool = False
@@ -29,7 +29,7 @@ class PageTrouble:
 
 
 class NodeTroubles:
-    """Which nodes' pages are in trouble, kept from tick to tick."""
+    """The nodes whose pages have faults, kept from tick to tick."""
 
     def __init__(self, faults: Faults, roster: Roster) -> None:
         self._faults = faults
@@ -37,14 +37,14 @@ class NodeTroubles:
         self._nodes: list[tuple[Fault, frozenset[str]]] = []
 
     def update(self) -> None:
-        """The faults have moved."""
+        """Find the nodes again, after faults have moved."""
         self._nodes = []
         for fault in self._faults.active(Scope.PAGE, Scope.NODE):
             positions = set(self._roster.node_positions(fault.concerned).tolist())
             self._nodes.append((fault, frozenset(self._roster.nodes[each].name for each in positions)))
 
     def of(self, names: frozenset[str]) -> PageTrouble | None:
-        """What is wrong with a page of some nodes: what concerns all of them; None when it is well."""
+        """The faults of a page of some nodes: those that all of them have; None without faults."""
         if not self._nodes:
             return None
         found = [fault for fault, nodes in self._nodes if names <= nodes]
@@ -64,5 +64,5 @@ class NodeTroubles:
         )
 
     def hidden(self) -> frozenset[str]:
-        """The nodes that service discovery does not know now."""
+        """The nodes that service discovery leaves out now."""
         return frozenset().union(*(nodes for fault, nodes in self._nodes if fault.values.get("leave-sd")))

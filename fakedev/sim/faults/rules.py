@@ -1,9 +1,4 @@
-"""Which faults a fleet can have, and on which of its devices.
-
-Which faults can concern a part of a device alone.
-
-Faults that a workload brings: on its devices, as long as it runs.
-"""
+"""The faults that a fleet can have, and the devices that they can affect: by request or with a workload."""
 
 from __future__ import annotations
 
@@ -27,32 +22,18 @@ from fakedev.spec.fault_kinds import KINDS, FaultKind, Scope
 from fakedev.spec.fleet import MetricName, WorkloadSpec
 from fakedev.spec.shards import entity_key
 
-
-def check_parts(kind: FaultKind, values: Mapping[str, float], units: Positions, roster: Roster) -> None:
-    """Whether the parts among some units can be concerned by a fault.
-
-    :param values: of its parameters.
-    :raises Refused: when one cannot be by itself.
-    """
-    for unit in units[units >= roster.device_count].tolist():
-        are_tiles = bool(roster.parts.is_tile[unit - roster.device_count])
-        if reason := kind.why_not_on_parts(values, are_tiles=are_tiles):
-            part = roster.unit_name(unit)
-            text = f"{reason}, and {part} is a part: name {part.rpartition('/')[0]}"
-            raise Refused("bad-argument", text, "devices")
-
-#: Sums of decimal fractions miss a tick's boundary by less than this.
+#: Sums of decimal fractions miss the start of a tick by less than this.
 ROUNDING_SECONDS: Final = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class FaultRules:
-    """What makes faults of what was asked for; it follows from a fleet's specification alone.
+    """Makes faults of their specifications; it depends on a fleet's specification alone.
 
-    :param keys: of randomness, of each unit (device or part): shape (units,).
-    :param present: the units that have each quantity, shape (units,).
-    :param metric_of: what a metric that somebody names shows.
-    :param known: quantities that metrics may show. A shard knows those of the whole fleet.
+    :param keys: random keys of the units (devices and parts): shape (units,).
+    :param present: units with each quantity, shape (units,).
+    :param metric_of: the quantity and unit of a metric.
+    :param known: quantities of metrics; in a shard those of the whole fleet.
     """
 
     roster: Roster
@@ -65,14 +46,14 @@ class FaultRules:
     def made(self, fault_id: str, spec: FaultSpec, key: str = "", *, of_configuration: bool = False) -> Fault:
         """The fault of a specification.
 
-        :param key: what its randomness is keyed by; empty: its id.
-        :param of_configuration: every shard is told of it: there may be none of its devices here.
-        :raises Refused: when it cannot be; ``where`` is the field at fault.
+        :param key: its random key; empty for its id.
+        :param of_configuration: all shards have it, also those without its devices.
+        :raises Refused: when the fleet cannot have it; ``where`` is the field.
         """
         kind = KINDS[spec.kind]
         devices = self._concerned(kind, spec, of_configuration=of_configuration)
         values = {each.name: spec.values.get(each.name, each.default or 0.0) for each in kind.parameters}
-        check_parts(kind, values, devices, self.roster)
+        _check_parts(kind, values, devices, self.roster)
         metric = self.metric_of(spec.metric) if spec.metric else None
         if metric is not None and metric.quantity not in self.known:
             raise Refused("unknown-name", f"no metric {spec.metric!r}", "metric")
@@ -80,14 +61,14 @@ class FaultRules:
             raise Refused("limit", f"must not be less than a tick of {self.tick_seconds:g} seconds", "every")
         first = devices
         if kind.scope in (Scope.PAGE, Scope.NODE) and len(devices):
-            # All of a node, or nothing of it.
+            # One random number for the whole node.
             first = np.array([self.roster.nodes[each].first for each in self.roster.node_positions(devices).tolist()])
         keys = self.keys[first] ^ np.uint64(entity_key("fault", key or fault_id))
         off = np.zeros(len(devices), np.bool_)
         return Fault(fault_id, spec, kind, effect_of(kind, values), devices, keys, values, metric, off)
 
     def _concerned(self, kind: FaultKind, spec: FaultSpec, *, of_configuration: bool) -> Positions:
-        """The units that it may concern: those that its words name and that can have it."""
+        """The units that it may affect: those of its device words that can have it."""
         devices = resolve_here(spec.devices, self.roster, spec.node, of_configuration=of_configuration)
         may_lack = of_configuration and self.roster.whole is not None
         if kind.scope in (Scope.PAGE, Scope.NODE) and len(devices):
@@ -112,20 +93,34 @@ class FaultRules:
         return devices
 
     def _power_limits(self, devices: Positions) -> Floats:
-        """At how much power each of some devices may be capped: a driver takes no limit above the type's."""
+        """The highest power limit of some devices: a driver accepts none above the type's."""
         types = [node.pool.device_type for node in self.roster.nodes]
         limits = np.array([each.dynamics.power_limit_watts if each.dynamics else 0.0 for each in types])
         return limits[self.roster.node_positions(devices)]
 
 
+def _check_parts(kind: FaultKind, values: Mapping[str, float], units: Positions, roster: Roster) -> None:
+    """Check that a fault can affect the parts among some units without their devices.
+
+    :param values: of its parameters.
+    :raises Refused: when it cannot.
+    """
+    for unit in units[units >= roster.device_count].tolist():
+        are_tiles = bool(roster.parts.is_tile[unit - roster.device_count])
+        if reason := kind.why_not_on_parts(values, are_tiles=are_tiles):
+            part = roster.unit_name(unit)
+            text = f"{reason}, and {part} is a part: name {part.rpartition('/')[0]}"
+            raise Refused("bad-argument", text, "devices")
+
+
 def brought_by(
     workload_id: str, spec: WorkloadSpec, rules: FaultRules, key: str = "", *, of_configuration: bool = False
 ) -> list[Fault]:
-    """The faults that come with a workload, not yet among the others; those that its devices cannot have are left out.
+    """The faults of a workload, without those that its devices cannot have.
 
-    :param key: of the workload's randomness; empty: its id.
-    :param of_configuration: every shard is told of it: there may be none of its devices here.
-    :raises Refused: when one cannot be; ``where`` is the field at fault.
+    :param key: the workload's random key; empty for its id.
+    :param of_configuration: all shards have it, also those without its devices.
+    :raises Refused: when the fleet cannot have one; ``where`` is the field.
     """
     found = []
     for number, fields in enumerate(spec.faults, 1):

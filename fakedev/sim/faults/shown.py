@@ -1,4 +1,4 @@
-"""What is shown of the devices where exporters are at fault: series that are missing, wrong, or stand still."""
+"""Exporter faults: series that are missing, wrong, or frozen."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ _CREATED: Final = "created_seconds"
 
 
 class ExporterFaults:
-    """What faults make of the level of the units (devices, and parts of such) before it is shown.
+    """Changes the level of the units (devices and parts) that is shown.
 
-    :param parts: which devices have parts: what is shown of a device is shown of its parts too.
+    :param parts: the parts of devices: they show the faults of their device too.
+    :ivar is_active: whether anything shown may differ, even after all faults are over.
     """
 
     def __init__(self, parts: Parts, epoch_seconds: float) -> None:
@@ -33,11 +34,12 @@ class ExporterFaults:
         self._frozen: dict[str, dict[str, Floats]] = {}
         self._offsets: dict[str, Floats] = {}
         self._created: Floats | None = None
+        self.is_active = False
 
     def move(self, moves: Reindex, parts: Parts, level: Level) -> None:
-        """The devices and parts have new places.
+        """Move to the new positions of devices and parts after a reload.
 
-        :param level: what they have shown last, there.
+        :param level: the level after the reload.
         """
         self._parts = parts
         self._count = level.count
@@ -55,10 +57,10 @@ class ExporterFaults:
         }
 
     def shown(self, level: Level, before: Level, faults: Faults, start_seconds: float) -> Level:
-        """The level as exporters show it; the level itself, when all of them are well.
+        """The level that exporters show; the same object without exporter faults.
 
         :param before: the level a tick ago.
-        :param start_seconds: simulated time at the beginning of the tick.
+        :param start_seconds: simulated time at the start of the tick.
         """
         for fault, what, devices in faults.changes:
             if fault.kind.name == "counter-reset":
@@ -68,12 +70,13 @@ class ExporterFaults:
         for fault_id in [each for each in self._frozen if each not in faults.by_id]:
             del self._frozen[fault_id]
         active = faults.active(Scope.SERIES)
+        self.is_active = bool(self._frozen or self._offsets)
         if not active and not self._offsets:
             return level
-        return self._disguised(level, active)
+        return self._changed(level, active)
 
     def _freeze(self, before: Level, fault: Fault, devices: Positions) -> None:
-        """Devices show from here on what they showed a tick ago; those that did not freeze now stay as they are."""
+        """Freeze devices at the values of a tick ago; devices that are already frozen stay as they are."""
         devices = self._parts.with_parts(devices)
         frozen = self._frozen.setdefault(fault.fault_id, {})
         for name in _names(before, fault):
@@ -82,7 +85,7 @@ class ExporterFaults:
             frozen[name][devices] = before.arrays[name][devices]
 
     def _restart(self, before: Level, fault: Fault, devices: Positions, start_seconds: float) -> None:
-        """Counters begin again, at the beginning of this tick."""
+        """Restart counters at the start of this tick."""
         devices = self._parts.with_parts(devices)
         for name in _names(before, fault):
             if name in COUNTERS:
@@ -92,10 +95,10 @@ class ExporterFaults:
             self._created = np.full(self._count, np.nan)
         self._created[devices] = self._epoch_seconds + start_seconds
 
-    def _disguised(self, level: Level, active: Sequence[Fault]) -> Level:
+    def _changed(self, level: Level, active: Sequence[Fault]) -> Level:
         arrays, present = overlaid(level.arrays), overlaid(level.present)
         for name, offsets in self._offsets.items():
-            # A board that was reset counts from 0 by itself.
+            # A reset board counts from 0 anyway.
             offsets[arrays[name] < offsets] = 0.0
             arrays[name] = arrays[name] - offsets
         if self._created is not None:
@@ -104,7 +107,7 @@ class ExporterFaults:
             devices = self._parts.with_parts(fault.concerned)
             for name in _names(level, fault):
                 if fault.kind.name == "frozen" and name not in self._frozen[fault.fault_id]:
-                    continue  # nothing had it when the series froze
+                    continue  # no device had it when the series froze
                 if fault.kind.name == "absent":
                     has = present.get(name)
                     present[name] = np.ones(self._count, np.bool_) if has is None else has.copy()
@@ -119,16 +122,16 @@ class ExporterFaults:
         if fault.kind.name == "frozen":
             return self._frozen[fault.fault_id][name][devices]
         if fault.kind.name == "sentinel":
-            # As shown: in the unit of the metric that was named.
+            # The value is in the unit of the metric.
             return fault.values["value"] / (fault.metric.factor if fault.metric else 1.0)
         return np.nan
 
 
 def _names(level: Level, fault: Fault) -> Sequence[str]:
-    """The quantities that a fault concerns."""
+    """The quantities that a fault changes."""
     if fault.kind.name not in ("absent", "nan", "sentinel", "frozen", "counter-reset"):
         return ()
     if fault.metric is not None:
-        # Of a shard it may be that only boards elsewhere have it.
+        # In a shard maybe only boards elsewhere have it.
         return (fault.metric.quantity,) if fault.metric.quantity in level.arrays else ()
     return [name for name in level.arrays if name != _CREATED]

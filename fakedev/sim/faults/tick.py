@@ -1,6 +1,6 @@
-"""What faults do to the devices of a fleet in one tick: arrays by name, made when a fault needs them.
+"""Effects of faults on the devices of a fleet in one tick: arrays by name, created when a fault needs them.
 
-What lasts becomes the conditions in which the devices live; the rest happens in this tick alone.
+Lasting effects become the conditions of the devices; the others concern this tick alone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fakedev.sim.workloads.schedule import Positions
 from fakedev.spec.quantities import ERROR_COUNTERS
 
 _PENDING: Final = "row_remap_pending"
-#: What lasts: what each of these is on devices without faults.
+#: Lasting effects, with their values on devices without faults.
 _LASTING: Final[Mapping[str, float]] = {
     "inlet_rise_celsius": 0.0,
     "power_limit_watts": np.nan,
@@ -34,26 +34,25 @@ _LASTING: Final[Mapping[str, float]] = {
     "pcie_width": np.nan,
     "pcie_generation": np.nan,
 }
-#: What happens in the tick alone.
+#: Effects in the tick alone, likewise.
 _MOMENTARY: Final[Mapping[str, float]] = {
     "idled": 0.0,  # the board does no work
     "reset": 0.0,
-    "xid": np.nan,  # the code that is reported
+    "xid": np.nan,  # the reported code
     _PENDING: 0.0,
-    **dict.fromkeys(ERROR_COUNTERS, 0.0),  # errors that come to those before
+    **dict.fromkeys(ERROR_COUNTERS, 0.0),  # new errors
 }
 _NEUTRAL: Final[Mapping[str, float]] = {**_LASTING, **_MOMENTARY}
-
 #: NVIDIA's code for a board that has fallen off the bus.
 FALLEN_OFF: Final = 79
+#: The code that NVIDIA's driver reports for an error of a link.
+LINK_XID: Final = 74
 
 
 class Ending(NamedTuple):
-    """Workloads that end.
+    """A fault ends the workloads on some devices.
 
-    :ivar devices: those on one of these do.
-    :ivar text: why; the device's name comes in the place of ``{}``.
-    :ivar fault_id: the fault that did it.
+    :ivar text: the reason; ``{}`` stands for the device's name.
     """
 
     devices: Positions
@@ -62,16 +61,16 @@ class Ending(NamedTuple):
 
 
 class Report(NamedTuple):
-    """A code of an error that the driver of some devices reports."""
+    """An error code that the driver of some devices reports."""
 
     devices: Positions
     code: int
 
 
 class Cut(NamedTuple):
-    """Links that are down.
+    """A link of some devices is down.
 
-    :ivar link: which of the devices'; ALL_LINKS: all.
+    :ivar link: its number; ALL_LINKS for all of each device.
     """
 
     devices: Positions
@@ -79,13 +78,13 @@ class Cut(NamedTuple):
 
 
 class FaultTick:
-    """What faults do to D units (devices, and parts of such) in one tick.
+    """Effects of faults on D units (devices and parts) in one tick.
 
-    :param parts: which devices have parts.
+    :param parts: the parts of devices.
     :param seconds: the length of the tick.
     :param now_seconds: simulated time at its end.
-    :ivar endings: the workloads that faults end.
-    :ivar reports: all that drivers report, in order; of several of a device the last stands in its ``xid``.
+    :ivar endings: workloads that faults end.
+    :ivar reports: error codes of drivers, in order; a device's ``xid`` is the last of its codes.
     :ivar cuts: single links that are down.
     :ivar struck: links that go down in this tick, single ones or all of a device.
     """
@@ -107,64 +106,60 @@ class FaultTick:
         return self._arrays[name]
 
     def of_devices(self) -> FaultTick:
-        """What they do to the devices alone."""
+        """The effects on devices alone."""
         if not self._parts.count:
             return self
         parts, count = self._parts, self._parts.device_count
         tick = FaultTick(Parts(count), self.seconds, self.now_seconds)
         tick._arrays = {name: values[:count] for name, values in self._arrays.items()}
         if _PENDING in self._arrays:
-            # Rows of memory are the device's, whichever part's work has found them bad.
+            # Memory rows belong to the device, whichever part's work found the errors.
             tick._arrays[_PENDING] = np.minimum(parts.folded(self._arrays[_PENDING]), 1.0)
         tick.endings = self.endings
         tick.reports = [self._of_boards(report) for report in self.reports]
         return tick
 
     def get(self, name: str) -> Floats | None:
-        """What they do of that name, shape (D,); None for nothing."""
+        """An effect by its name, shape (D,); None for no effect."""
         return self._arrays.get(name)
 
     def _of_boards(self, report: Report) -> Report:
-        """Whose driver it is: an instance that is gone is no board that has fallen off the bus."""
+        """The report of the devices' drivers: a lost instance is no board that has fallen off the bus."""
         units, code = report
         if code == FALLEN_OFF:
             units = units[units < self._parts.device_count]
         return Report(self._parts.owners_of(units), code)
 
     def where(self, name: str) -> Mask | None:
-        """The units of which a flag is set, shape (D,); None for none."""
+        """The units with a flag, shape (D,); None for none."""
         flags = self._arrays.get(name)
         return None if flags is None or not flags.any() else flags > 0
 
     def resets(self) -> Mask | None:
-        """The devices that are reset, shape (D,); None for none. One that is lost cannot be."""
+        """The devices that are reset, shape (D,); None for none. A lost device cannot be reset."""
         reset, lost = self.where("reset"), self.where("lost")
         return reset if reset is None or lost is None else reset & ~lost
 
     def report(self, devices: Positions, code: int) -> None:
-        """Drivers report an error."""
+        """Report an error code of the devices' drivers."""
         self.reports.append(Report(devices, code))
         self.put("xid", devices, code)
 
     def put(self, name: str, devices: Positions, value: float) -> None:
-        """Set a value; of several faults the last one counts."""
+        """Set a value; the last of several faults counts."""
         self._of(name)[devices] = value
 
-    def add(self, name: str, devices: Positions, amount: float) -> None:
-        """Add to a value."""
+    def add(self, name: str, devices: Positions, amount: float | Floats) -> None:
+        """Add an amount to the values of some devices, each named once."""
         self._of(name)[devices] += amount
 
-    def add_each(self, name: str, devices: Positions, amounts: Floats) -> None:
-        """Add to the value of each of some devices, no two of which are the same."""
-        self._of(name)[devices] += amounts
-
     def lower(self, name: str, devices: Positions, value: float) -> None:
-        """Bring it down to a value, where it is not lower already."""
+        """Lower a value, where it is not lower already."""
         array = self._of(name)
         array[devices] = np.fmin(array[devices], value)
 
     def raise_to(self, name: str, devices: Positions, value: float) -> None:
-        """Bring it up to a value, where it is not higher already."""
+        """Raise a value, where it is not higher already."""
         array = self._of(name)
         array[devices] = np.maximum(array[devices], value)
 
@@ -178,9 +173,9 @@ class FaultTick:
             self.endings.append(Ending(devices, text, fault_id))
 
     def conditions(self, inlet_celsius: Floats) -> Conditions:
-        """The conditions that the devices live in.
+        """The conditions of the devices.
 
-        :param inlet_celsius: the inlet temperature without faults; NaN where that is not known, shape (D,).
+        :param inlet_celsius: the inlet temperature without faults; NaN where it is not known, shape (D,).
         """
         given = {name: self._arrays[name] for name in _LASTING if name in self._arrays}
         rise = given.pop("inlet_rise_celsius", None)
@@ -189,7 +184,7 @@ class FaultTick:
         return Conditions(**given)
 
     def on(self, demand: Demand) -> Demand:
-        """What is asked of the devices under these faults: errors come to it, and some boards do no work."""
+        """The demand under these faults: with their errors, and without the work of idled boards."""
         asked = dict(demand.asked)
         for name in ERROR_COUNTERS:
             if name in self._arrays:

@@ -1,4 +1,4 @@
-"""What happens to links in a tick: which are up, what their ends see of it, and what their devices can still carry."""
+"""The links in a tick: which are up, errors at both ends, and the remaining capacity of their devices."""
 
 from __future__ import annotations
 
@@ -9,38 +9,28 @@ import numpy as np
 
 from fakedev.sim.boards.conditions import Conditions
 from fakedev.sim.entities.state import Level, Mask
-from fakedev.sim.faults.tick import FaultTick
+from fakedev.sim.faults.tick import LINK_XID, FaultTick
 from fakedev.sim.links.history import CARRIED, LinkHistory, first_of_each
-from fakedev.sim.links.layout import LinkLayout
+from fakedev.sim.links.layout import LinkLayout, remaining_links
 from fakedev.sim.workloads.schedule import Positions
 from fakedev.spec.fault_kinds import ALL_LINKS
 
-#: The code that NVIDIA's driver reports for an error of a link.
-_LINK_XID = 74
-#: Products of shares and numbers of links miss a whole number by less than this.
-_ROUNDING = 1e-9
 
-
-class _Struck(NamedTuple):
-    """Links that something has happened to.
-
-    :ivar errors, recoveries: one for each time that it is counted.
-    """
+class _Counts(NamedTuple):
+    """Links with errors and recoveries in a tick, each as often as it counts one."""
 
     errors: Positions
     recoveries: Positions
 
 
-def advanced(
-    history: LinkHistory, devices: Level, faults: FaultTick | None, *, has_moved: bool
-) -> LinkHistory:
-    """The history of the links with what happens in this tick; the same, when nothing does.
+def advanced(history: LinkHistory, devices: Level, faults: FaultTick | None, *, has_moved: bool) -> LinkHistory:
+    """The history of the links after this tick; the same object if nothing happens.
 
-    What both ends see of it, their devices are given by the faults.
+    Errors at the other ends of links are added to the effects of the faults.
 
-    :param devices: what the devices showed a tick ago.
-    :param faults: what faults do to all units in this tick; None: there are none.
-    :param has_moved: whether faults that last concern other devices than a tick ago.
+    :param devices: the level of the devices a tick ago.
+    :param faults: effects on all units in this tick; None without faults.
+    :param has_moved: whether lasting faults affect other devices than a tick ago.
     """
     layout = history.layout
     if not layout.count:
@@ -51,9 +41,9 @@ def advanced(
     if not may_change and reset is None and _same(gone, history.gone):
         return history
     up = _up(layout, faults, gone)
-    struck = _struck(history, up, gone, faults)
+    counts = _counts(history, up, gone, faults)
     changed = np.flatnonzero(_down(up, layout) != _down(history.up, layout))
-    happens_to = np.concatenate((changed, struck.errors, struck.recoveries))
+    happens_to = np.concatenate((changed, counts.errors, counts.recoveries))
     if not len(happens_to) and reset is None:
         return replace(history, gone=gone)
     concerned = np.zeros(len(layout.counts), dtype=np.bool_) if reset is None else reset.copy()
@@ -64,7 +54,7 @@ def advanced(
             if name in recounted.counted:
                 recounted.counted[name][reset[layout.owners[recounted.known_links]]] = 0.0
                 recounted.since[name][reset] = 0.0
-    happened = {"link_errors": struck.errors, "link_recoveries": struck.recoveries}
+    happened = {"link_errors": counts.errors, "link_recoveries": counts.recoveries}
     for name, links in happened.items():
         np.add.at(recounted.counted[name], recounted.places(links), 1.0)
         np.add.at(recounted.since[name], layout.owners[links], 1.0)
@@ -72,7 +62,7 @@ def advanced(
 
 
 def limited(history: LinkHistory, conditions: Conditions) -> Conditions:
-    """Conditions of the devices, with what their links that are up can carry."""
+    """Conditions of the devices, limited to the capacity of links that are up."""
     if history.links_up is None:
         return conditions
     counts = history.layout.counts
@@ -86,7 +76,7 @@ def _touches_links(faults: FaultTick | None) -> bool:
 
 
 def _gone(devices: Level, faults: FaultTick | None, count: int) -> Mask | None:
-    """The devices that are lost."""
+    """The lost devices; None for none."""
     lost = devices.arrays.get("lost")
     by_fault = None if faults is None else faults.get("lost")
     gone = np.zeros(count, dtype=np.bool_)
@@ -102,11 +92,11 @@ def _same(one: Mask | None, other: Mask | None) -> bool:
 
 
 def _up(layout: LinkLayout, faults: FaultTick | None, gone: Mask | None) -> Mask | None:
-    """The links that are up: not those that a fault, or the loss of a board, takes down at one of their ends."""
+    """The links that are up; None for all. A fault or a lost board at either end takes a link down."""
     down = np.zeros(layout.count, dtype=np.bool_)
     share = None if faults is None else faults.get("fabric_share")
     if share is not None:
-        left = np.ceil(share[: len(layout.counts)] * layout.counts - _ROUNDING)
+        left = remaining_links(share[: len(layout.counts)], layout.counts)
         down |= layout.numbers >= left[layout.owners]
     for cut in () if faults is None else faults.cuts:
         down[_links(layout, cut.devices, cut.link)] = True
@@ -118,35 +108,35 @@ def _up(layout: LinkLayout, faults: FaultTick | None, gone: Mask | None) -> Mask
 
 
 def _of_other_ends(layout: LinkLayout, flags: Mask) -> Mask:
-    """Which links have a flag at their other end."""
+    """Links whose other end has a flag."""
     remotes = layout.remotes
     found: Mask = (remotes >= 0) & flags[remotes]
     return found
 
 
 def _links(layout: LinkLayout, devices: Positions, link: int) -> Positions:
-    """The links of that number of some devices that have one."""
+    """The links with a number of some devices, as far as these have so many."""
     own = devices[devices < len(layout.counts)]
     return layout.firsts[own[layout.counts[own] > link]] + link
 
 
-def _struck(history: LinkHistory, up: Mask | None, gone: Mask | None, faults: FaultTick | None) -> _Struck:
-    """What is counted of links, at both ends of each; the devices are given theirs."""
+def _counts(history: LinkHistory, up: Mask | None, gone: Mask | None, faults: FaultTick | None) -> _Counts:
+    """Errors and recoveries at both ends of links; those of other devices are added to the faults."""
     layout, nothing = history.layout, np.zeros(0, dtype=np.int64)
     if faults is None:
-        return _Struck(nothing, nothing)
+        return _Counts(nothing, nothing)
     errors = [nothing]
     for cut in faults.struck:
         own = cut.devices[cut.devices < len(layout.counts)]
         own = own[layout.counts[own] > max(cut.link, 0)]
-        # Of all links of a board that fail at once the first one counts the error.
+        # Where all links of a board fail at once, the first one counts the error.
         errors.append(layout.firsts[own] + max(cut.link, 0))
         ends = errors[-1] if cut.link != ALL_LINKS else np.flatnonzero(np.isin(layout.owners, own) & _down(up, layout))
         others = layout.remotes[ends]
         seen = first_of_each(others[(others >= 0) & ~np.isin(layout.owners[others], own)], layout.owners)
         errors.append(seen)
         faults.add("link_errors", layout.owners[seen], 1.0)
-        faults.put("xid", layout.owners[seen], _LINK_XID)
+        faults.put("xid", layout.owners[seen], LINK_XID)
     back = ~_down(up, layout) & _down(history.up, layout)
     for lost in (history.gone, gone):
         if lost is not None:
@@ -154,11 +144,9 @@ def _struck(history: LinkHistory, up: Mask | None, gone: Mask | None, faults: Fa
     recoveries = np.flatnonzero(back)
     owners, times = np.unique(layout.owners[recoveries], return_counts=True)
     if len(owners):
-        faults.add_each("link_recoveries", owners, times.astype(np.float64))
-    return _Struck(np.concatenate(errors), recoveries)
+        faults.add("link_recoveries", owners, times.astype(np.float64))
+    return _Counts(np.concatenate(errors), recoveries)
 
 
 def _down(up: Mask | None, layout: LinkLayout) -> Mask:
     return np.zeros(layout.count, dtype=np.bool_) if up is None else ~up
-
-

@@ -1,33 +1,35 @@
-"""What is said of links, of the ports of switches and of switches, for their labels: fact names to texts.
-
-Which links of a device are down, where they lead, and what has taken them down.
-"""
+"""Facts of links, switch ports and switches for their labels; and links that are down, with the faults behind it."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Final
+
+import numpy as np
 
 from fakedev.sim.entities.roster import Roster, RosterNode
 from fakedev.sim.faults.causes import faults_behind
 from fakedev.sim.faults.fault import Fault
 from fakedev.sim.faults.faults import Faults
+from fakedev.sim.faults.tick import LINK_XID
 from fakedev.sim.links.history import LinkHistory
+from fakedev.sim.links.layout import remaining_links
 from fakedev.spec.fault_kinds import ALL_LINKS
 
 Facts = Mapping[str, str]
-#: What a link says of the device at its other end.
-_OF_PEERS = ("index", "uuid", "pci_address", "device_file")
+#: Facts of the device at the other end of a link.
+_PEER_FACTS: Final = ("index", "uuid", "pci_address", "device_file")
+#: How many links a text names.
+_MAX_NAMED: Final = 4
 
 
 def link_facts(roster: Roster, node: RosterNode, devices: Sequence[Facts]) -> list[tuple[int, dict[str, str]]]:
-    """Each link of a node, with the facts of its device and its own: ``link``, and where it leads.
+    """Each link of a node with the facts of its device, ``link``, and the facts of its other end.
 
-    ``switch`` and ``port``, or ``peer_link`` and ``peer_index``, ``peer_uuid``, ... are those of its other end; none of
-    a link that leads out of the node.
+    Those are ``switch`` and ``port``, or ``peer_link``, ``peer_index``, ``peer_uuid``, ...; none for a link that leaves
+    the node.
 
-    :param devices: the facts of each device of the node, in order of index.
+    :param devices: the facts of each device of the node, by index.
     """
     layout, found = roster.links, []
     for device, facts in zip(node.devices, devices, strict=True):
@@ -38,7 +40,7 @@ def link_facts(roster: Roster, node: RosterNode, devices: Sequence[Facts]) -> li
                 peer = int(layout.owners[remote])
                 own["peer_link"] = str(remote - int(layout.firsts[peer]))
                 of_peer = devices[peer - node.first]
-                own |= {f"peer_{name}": of_peer[name] for name in _OF_PEERS}
+                own |= {f"peer_{name}": of_peer[name] for name in _PEER_FACTS}
             if switch >= 0:
                 own |= {"switch": str(switch - _switches(roster, node).start), "port": str(layout.ports[link])}
             found.append((link, {**facts, **own}))
@@ -46,31 +48,24 @@ def link_facts(roster: Roster, node: RosterNode, devices: Sequence[Facts]) -> li
 
 
 def port_facts(roster: Roster, node: RosterNode, devices: Sequence[Facts]) -> list[tuple[int, dict[str, str]]]:
-    """Each port of a node's switches that a link leads to, by switch and port, with the facts of that link."""
+    """Each connected port of a node's switches, by switch and port, with the facts of its link."""
     to_switches = [each for each in link_facts(roster, node, devices) if "switch" in each[1]]
     return sorted(to_switches, key=lambda each: (int(each[1]["switch"]), int(each[1]["port"])))
 
 
 def switch_facts(roster: Roster, node: RosterNode) -> list[tuple[int, dict[str, str]]]:
-    """Each switch of a node."""
-    said = {**node.pool.facts, **node.spec.facts, "node": node.name, "pool": node.pool.name}
+    """Each switch of a node with its facts."""
+    facts = {**node.pool.facts, **node.spec.facts, "node": node.name, "pool": node.pool.name}
     places = _switches(roster, node)
-    return [(place, {**said, "switch": str(number)}) for number, place in enumerate(places)]
+    return [(place, {**facts, "switch": str(number)}) for number, place in enumerate(places)]
 
 
 def _switches(roster: Roster, node: RosterNode) -> range:
     return roster.links.switches_of(node.first)
 
-#: Links that are named; of more it is said how many there are.
-_MAX_NAMED: Final = 4
-#: Products of shares and numbers of links miss a whole number by less than this.
-_ROUNDING: Final = 1e-9
-#: The code that NVIDIA's driver reports for an error of links.
-_LINK_XID: Final = 74
-
 
 def links_up_text(roster: Roster, history: LinkHistory, device: int) -> str:
-    """How many links of a device are up, and which are not."""
+    """How many links of a device are up, and which are down."""
     own, down = roster.links.of(device), links_down(history, device)
     named = ", ".join(f"{link - own.start}{_end(roster, link)}" for link in down[:_MAX_NAMED])
     more = f" and {len(down) - _MAX_NAMED} more" if len(down) > _MAX_NAMED else ""
@@ -79,12 +74,12 @@ def links_up_text(roster: Roster, history: LinkHistory, device: int) -> str:
 
 
 def links_down(history: LinkHistory, device: int) -> list[int]:
-    """The links of a device that are down, by their places in the layout."""
+    """The links of a device that are down, as positions in the layout."""
     return [link for link in history.layout.of(device) if history.up is not None and not history.up[link]]
 
 
 def other_end(roster: Roster, link: int) -> str:
-    """The name of what a link leads to; empty for what is not simulated."""
+    """The name of the link or switch at the other end of a link; empty if that is not simulated."""
     layout = roster.links
     remote, switch = int(layout.remotes[link]), int(layout.switches[link])
     if remote >= 0:
@@ -97,7 +92,7 @@ def other_end(roster: Roster, link: int) -> str:
 
 
 def faults_of_link(roster: Roster, faults: Faults, history: LinkHistory, link: int) -> list[Fault]:
-    """The faults at both ends of a link that have taken it down, or did so until the last tick."""
+    """The faults at either end of a link that take it down, or did so until the last tick."""
     layout = roster.links
     found: dict[str, Fault] = {}
     for end in (link, int(layout.remotes[link])):
@@ -114,12 +109,12 @@ def faults_of_link(roster: Roster, faults: Faults, history: LinkHistory, link: i
 
 
 def _takes(fault: Fault, number: int, count: int) -> bool:
-    """Whether a fault takes down the link of a number, of as many as its device has."""
-    if fault.kind.name != "link-down" and fault.values.get("code") != _LINK_XID:
+    """Whether a fault takes down a link, by its number and the number of links of its device."""
+    if fault.kind.name != "link-down" and fault.values.get("code") != LINK_XID:
         return False
     link = int(fault.values.get("link", ALL_LINKS))
-    left = math.ceil(fault.values.get("share", 0.0) * count - _ROUNDING)
-    return number == link or (link == ALL_LINKS and number >= left)
+    remaining = remaining_links(np.array(fault.values.get("share", 0.0)), np.array(count))
+    return number == link or (link == ALL_LINKS and number >= float(remaining))
 
 
 def _end(roster: Roster, link: int) -> str:

@@ -1,9 +1,7 @@
-"""What links show, as it follows from what their devices show: nothing is kept but what happened to single links.
+"""The quantities of links, from those of their devices and a history of what happened to single links.
 
-A device's traffic is spread over its links that are up, alike. What a link has carried, and its errors, are what they
-were when something happened to a link of its device last, and its part of what its device has had since.
-
-The links of a fleet that goes over to another configuration: those of devices that live on have their history.
+A device's traffic is spread evenly over its links that are up. The traffic and the errors of a link are those at the
+last event of any link of its device, plus its share of what the device has counted since.
 """
 
 from __future__ import annotations
@@ -21,28 +19,26 @@ from fakedev.sim.entities.state import Level, Mask
 from fakedev.sim.links.layout import LinkLayout
 from fakedev.sim.workloads.schedule import Positions
 
-#: What a link has of its device's, for as long as it is up.
+#: Rates of a device that its links share while they are up.
 RATES: Final = ("fabric_tx_bytes_per_second", "fabric_rx_bytes_per_second")
-#: What adds up of these.
+#: The integrals of these.
 CARRIED: Final = ("fabric_tx_bytes", "fabric_rx_bytes")
-#: What is counted, in whole numbers.
+#: Counters of whole numbers.
 COUNTED: Final = ("link_errors", "link_recoveries")
-
-
 _ALL: Final = slice(None)
 
 
 @dataclass(frozen=True)
 class LinkHistory:
-    """What has happened to the links, and what they had shown of it.
+    """The events of links, and the counters at the time of these.
 
-    :ivar up: which of them are up, shape (L,); None: all.
-    :ivar gone: devices that are lost, shape (D,); None: none.
-    :ivar known: devices to a link of which something has happened, shape (D,); None: none. They have K links.
-    :ivar counted: quantities of CARRIED and COUNTED when something happened to a link of its device last, of each of
-        these, shape (K,); a name that is missing: 0.
-    :ivar since: the same of each device, shape (D,), 0 where nothing has happened.
-    :ivar happened: the links that something of COUNTED is counted of in the tick that is made, one for each time.
+    :ivar up: links that are up, shape (L,); None for all.
+    :ivar gone: lost devices, shape (D,); None for none.
+    :ivar known: devices with an event of any link, shape (D,); None for none. They have K links.
+    :ivar counted: quantities of CARRIED and COUNTED at the last event of any link of a link's device, shape (K,); 0
+        for a missing name.
+    :ivar since: the same of each device, shape (D,); 0 without an event.
+    :ivar happened: links that count something of COUNTED in the current tick, each as often as it counts one.
     """
 
     layout: LinkLayout
@@ -55,11 +51,11 @@ class LinkHistory:
 
     @cached_property
     def links_up(self) -> Floats | None:
-        """How many links of each device are up, shape (D,); None: all."""
+        """How many links of each device are up, shape (D,); None for all."""
         if self.up is None:
             return None
         counts = self.layout.counts
-        # Few are down: it is quicker to count those.
+        # Counting links that are down is faster: there are few.
         return (counts - np.bincount(self.layout.owners[~self.up], minlength=len(counts))).astype(np.float64)
 
     @cached_property
@@ -74,11 +70,11 @@ class LinkHistory:
         return links
 
     def places(self, links: Positions) -> Positions:
-        """Where links of known devices stand among these, shape as ``links``."""
+        """The positions of links of known devices among the known links, shape as ``links``."""
         return np.searchsorted(self.known_links, links)
 
     def _before(self, name: str, links: Positions | slice) -> Floats:
-        """What was counted of some links, 0 of those of other devices than the known."""
+        """The counters of some links at the last event; 0 without one."""
         owners = self.layout.owners[links]
         before = np.zeros(len(owners))
         if self.known is not None and name in self.counted:
@@ -87,16 +83,15 @@ class LinkHistory:
         return before
 
     def shown(self, name: str, devices: Floats, links: Positions | slice = _ALL) -> Floats:
-        """What links show of a quantity, one number each.
+        """The values of a quantity of some links.
 
         :param name: one of RATES, CARRIED and COUNTED.
-        :param devices: what the devices show, shape (D,).
-        :param links: which ones.
+        :param devices: the values of the devices, shape (D,).
         """
         owners = self.layout.owners[links]
         if name in RATES:
             return devices[owners] * self._shares(owners, links)
-        # An exporter whose counters begin anew shows less than there was when something happened last.
+        # An exporter whose counters restarted shows less than at the last event.
         more = np.maximum(devices - self.since[name], 0.0) if name in self.since else devices
         before = self._before(name, links)
         if not more.any():
@@ -107,7 +102,7 @@ class LinkHistory:
         return before + np.floor(more[owners] / counts) + (self.layout.numbers[links] < more[owners] % counts)
 
     def _shares(self, owners: Positions, links: Positions | slice) -> Floats:
-        """Of its device's traffic the share of each link."""
+        """Each link's share of its device's traffic."""
         if self.up is None or self.links_up is None:
             return 1.0 / self.layout.counts[owners]
         ups = self.links_up[owners]
@@ -124,12 +119,10 @@ class LinkHistory:
         return states
 
     def settled(self, lost: Mask) -> LinkHistory:
-        """The history once the tick is made.
+        """The history at the end of the tick.
 
-        :param lost: the devices that are lost in it, shape (D,): they count nothing.
+        :param lost: devices that are lost in the tick, shape (D,): they count nothing.
         """
-        if not self.happened:
-            return self
         counted, since = dict(self.counted), dict(self.since)
         for name, links in self.happened.items():
             uncounted = links[lost[self.layout.owners[links]]]
@@ -141,10 +134,10 @@ class LinkHistory:
         return replace(self, counted=counted, since=since, happened={})
 
     def recounted(self, devices: Mapping[str, Floats], concerned: Mask) -> LinkHistory:
-        """The history for something that happens now: ``counted`` and ``since`` are arrays of its own.
+        """The history for an event, with new arrays ``counted`` and ``since``.
 
-        :param devices: what the devices show.
-        :param concerned: the devices that it happens to, or whose links it happens to, shape (D,).
+        :param devices: the quantities of the devices.
+        :param concerned: devices of the event, or of its links, shape (D,).
         """
         known = concerned if self.known is None else self.known | concerned
         recounted = replace(self, known=known, counted={}, since={})
@@ -162,7 +155,7 @@ class LinkHistory:
 
 
 def first_of_each(links: Positions, owners: Positions) -> Positions:
-    """Of some links the first of each device, ascending.
+    """The first of some links for each device, ascending.
 
     :param owners: the device of each link of the layout.
     """
@@ -173,13 +166,13 @@ def first_of_each(links: Positions, owners: Positions) -> Positions:
 
 
 def moved(history: LinkHistory, devices: Level, layout: LinkLayout, moves: Reindex) -> LinkHistory:
-    """The history of the links in their new places.
+    """The history of the links after a reload.
 
-    The links of a device that has come, or has another number of links now, are all up and have carried alike.
+    All links of a device that is new, or has another number of links now, are up and have carried the same.
 
-    :param devices: what the devices showed last, in their old places.
-    :param layout: where they stand now.
-    :param moves: where the devices went.
+    :param devices: the last level of the devices before, in the old order.
+    :param layout: the new positions of links.
+    :param moves: from old positions of devices to new ones.
     """
     if history.up is None and history.known is None:
         return LinkHistory(layout)
@@ -192,7 +185,7 @@ def moved(history: LinkHistory, devices: Level, layout: LinkLayout, moves: Reind
         stays = (owners >= 0) & same[owners]
         up = np.ones(layout.count, dtype=np.bool_)
         up[layout.firsts[owners[stays]] + history.layout.numbers[down[stays]]] = False
-        # A link may lead to another device now, and be down since that one's end is.
+        # A link may lead to another device now, whose end is down.
         ends = layout.remotes
         falls = np.flatnonzero(up & (ends >= 0) & ~up[ends])
         up[falls] = False

@@ -1,8 +1,6 @@
-"""The links of a fleet's devices, and the switches that they lead to: where each stands in arrays.
+"""The links between a fleet's devices and switches: positions in arrays, and the other end of each link.
 
-Links are numbered device by device, those of one device by their number; switches node by node.
-
-Where the links of the devices of one node lead: for each link the device and the link at its other end.
+Links are ordered by device and by their number on it; switches by node.
 """
 
 from __future__ import annotations
@@ -19,15 +17,22 @@ from fakedev.sim.workloads.schedule import Positions
 from fakedev.spec.device_types import Layout, Links
 from fakedev.spec.fleet import PoolSpec
 
-#: A link that leads to no other device of the node.
+#: The other end of a link that leads to no other device of the node.
 NOWHERE: Final = -1
+#: Products of shares and numbers of links miss a whole number by less than this.
+_ROUNDING: Final = 1e-9
+
+
+def remaining_links(share: Floats, counts: Positions) -> Floats:
+    """How many of the links of devices stay up at a remaining share of their capacity."""
+    remaining: Floats = np.ceil(share * counts - _ROUNDING)
+    return remaining
 
 
 def other_ends(links: Links, devices: int) -> Positions:
     """The other end of each link of a node: shape (devices x links,), device by device, :data:`NOWHERE` for none.
 
-    Both ends of a link name each other. A link that finds no partner, as where the numbers do not come out even, leads
-    out of the node.
+    Both ends of a link name each other. A link without a partner, as with odd numbers, leaves the node.
     """
     ends = np.full(devices * links.count, NOWHERE, dtype=np.int64)
     if len(links.peers) == devices:
@@ -42,7 +47,7 @@ def other_ends(links: Links, devices: int) -> Positions:
 
 
 def _listed(peers: Sequence[Sequence[int]], count: int) -> Iterator[tuple[int, int]]:
-    """The n-th link from one device to another is the n-th from that to the one."""
+    """Pair the n-th link from one device to another with the n-th link back."""
     for device, row in enumerate(peers):
         for peer in sorted({each for each in row if each > device}):
             here = [slot for slot, each in enumerate(row) if each == peer]
@@ -52,9 +57,9 @@ def _listed(peers: Sequence[Sequence[int]], count: int) -> Iterator[tuple[int, i
 
 
 def _dealt(links: Links, devices: int) -> Iterator[tuple[int, int]]:
-    """Rounds of links to the devices that are 1, 2, ... places further, until all are dealt out.
+    """Connect devices at distances 1, 2, ... until all links are used.
 
-    Each round takes two links of a device, one forth and one back; that to the opposite device only one.
+    Each distance takes two links of a device, one in each direction; the opposite device takes only one.
     """
     furthest = devices // 2 if links.layout is Layout.MESH else min(devices // 2, 1)
     slot = 0
@@ -63,7 +68,7 @@ def _dealt(links: Links, devices: int) -> Iterator[tuple[int, int]]:
         for distance in range(1, furthest + 1):
             if slot >= links.count:
                 break
-            # What one link is left for is the opposite device, or nobody.
+            # A single remaining link can only connect the opposite device.
             taken = distance if slot + 1 < links.count else devices // 2
             if taken * 2 == devices:
                 yield from ((at * links.count + slot, (at + taken) * links.count + slot) for at in range(taken))
@@ -82,8 +87,8 @@ def _dealt(links: Links, devices: int) -> Iterator[tuple[int, int]]:
 class _Pool:
     """The links of the devices of some nodes of a pool.
 
-    :ivar links: None where its boards have none that are told apart.
-    :ivar bytes_per_second: what all links of a board carry each way; 0: not known.
+    :ivar links: None where boards have no single links.
+    :ivar bytes_per_second: capacity of all links of a board in each direction; 0 if not known.
     """
 
     nodes: int
@@ -97,14 +102,14 @@ class _Pool:
 
     @property
     def switches(self) -> int:
-        """Of one node."""
+        """Switches of one node."""
         return self.links.switches if self.links and self.links.layout is Layout.SWITCHES else 0
 
 
 class LinkLayout:
-    """L links of D devices, S switches. What takes long is made when somebody asks.
+    """L links of D devices, and S switches. Large arrays are computed on demand.
 
-    :param runs: a pool, and how many of its nodes follow each other; in the order of the devices.
+    :param runs: pools with the number of consecutive nodes, in the order of the devices.
     :ivar counts: links of each device, shape (D,).
     :ivar firsts: the first link of each device, shape (D,).
     """
@@ -121,7 +126,7 @@ class LinkLayout:
         self.switch_count = sum(pool.nodes * pool.switches for pool in self._pools)
 
     def prepare(self) -> None:
-        """Make now what the first link that fails needs: with very many links it takes some milliseconds."""
+        """Compute the arrays that a failing link needs: with very many links this takes some milliseconds."""
         _ = self.owners, self.numbers, self.remotes
 
     def of(self, device: int) -> range:
@@ -136,18 +141,18 @@ class LinkLayout:
 
     @cached_property
     def numbers(self) -> Positions:
-        """Which of its device's links each is, shape (L,)."""
+        """The number of each link on its device, shape (L,)."""
         return np.arange(self.count) - self.firsts[self.owners]
 
     @cached_property
     def bytes_per_second(self) -> Floats:
-        """What each link carries each way when it is well, 0 where that is not known: shape (L,)."""
+        """The capacity of each link in each direction, 0 if not known: shape (L,)."""
         each = [(pool.bytes_per_second / max(pool.per_device, 1), pool) for pool in self._pools]
         return np.concatenate([np.full(pool.nodes * pool.devices * pool.per_device, most) for most, pool in each])
 
     @cached_property
     def remotes(self) -> Positions:
-        """The link at the other end of each, -1 where that is no device of the node: shape (L,)."""
+        """The link at the other end of each, -1 if that is no device of the node: shape (L,)."""
         found, first = [np.zeros(0, dtype=np.int64)], 0
         for pool in self._pools:
             if pool.links is None:
@@ -160,7 +165,7 @@ class LinkLayout:
 
     @cached_property
     def switches(self) -> Positions:
-        """The switch that each leads to, -1 for none: shape (L,). They are dealt round."""
+        """The switch of each link, -1 for none: shape (L,). Links are assigned to switches in turn."""
         found, first = [np.zeros(0, dtype=np.int64)], 0
         for pool in self._pools:
             size = pool.devices * pool.per_device
@@ -174,7 +179,7 @@ class LinkLayout:
 
     @cached_property
     def ports(self) -> Positions:
-        """The port of its switch that each leads to, -1 for none: shape (L,)."""
+        """The switch port of each link, -1 for none: shape (L,)."""
         ports = np.full(self.count, NOWHERE, dtype=np.int64)
         to_switch = np.flatnonzero(self.switches >= 0)
         order = to_switch[np.argsort(self.switches[to_switch], kind="stable")]
@@ -184,7 +189,7 @@ class LinkLayout:
 
     @cached_property
     def switch_firsts(self) -> Positions:
-        """The first device of the node of each switch, shape (S,)."""
+        """The first device of each switch's node, shape (S,)."""
         found, device = [np.zeros(0, dtype=np.int64)], 0
         for pool in self._pools:
             found.append(np.repeat(device + np.arange(pool.nodes) * pool.devices, pool.switches))

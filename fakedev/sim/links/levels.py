@@ -1,40 +1,41 @@
-"""The levels of links, of the ports of switches, and of switches: arrays that are made when somebody looks at them."""
+"""The levels of links, switch ports and switches: arrays that are computed on demand."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final
 
 import numpy as np
 
 from fakedev.sim.entities.randomness import Floats
-from fakedev.sim.entities.state import LazyArrays, Level, Mask
+from fakedev.sim.entities.state import LazyArrays, Level
 from fakedev.sim.links.history import CARRIED, COUNTED, RATES, LinkHistory
 from fakedev.sim.links.layout import LinkLayout
 
-Array = TypeVar("Array")
-
-#: Links as their devices see them; the same links as switches see them; and switches, in the order of the layout.
+#: Links as devices see them, the same links as switches see them, and switches, in the order of the layout.
 LINK: Final = "link"
 PORT: Final = "port"
 SWITCH: Final = "switch"
-#: What links have that devices have not, beside what they have of their devices.
+#: Quantities of links that devices do not have.
 _OWN: Final = ("link_up", "link_state", "link_number", "link_bytes_per_second_max")
+#: Quantities of switches that links do not have.
+_OF_SWITCHES: Final = ("links_up", "temperature_celsius")
+#: Quantities that the other end of a link shows under another name.
 _OTHER_WAY: Final = {
     RATES[0]: RATES[1], RATES[1]: RATES[0], CARRIED[0]: CARRIED[1], CARRIED[1]: CARRIED[0],
 }  # fmt: skip
-#: What entities of these levels may have.
+#: Quantities of these levels.
 LINK_QUANTITIES: Final[Mapping[str, tuple[str, ...]]] = {
     LINK: (*RATES, *CARRIED, *COUNTED, *_OWN),
     PORT: (*RATES, *CARRIED, *COUNTED, *_OWN),
-    SWITCH: (*RATES, *CARRIED, *COUNTED, "links_up", "temperature_celsius"),
+    SWITCH: (*RATES, *CARRIED, *COUNTED, *_OF_SWITCHES),
 }
-#: A switch is so much warmer than the air of its boards without traffic, and with all that its links can carry.
+#: How much warmer a switch is than the inlet air of its boards: without traffic, and with full traffic.
 _IDLE_RISE_CELSIUS: Final = 8.0
 _FULL_RISE_CELSIUS: Final = 28.0
 _AIR: Final = "inlet_temperature_celsius"
-#: The air where no board knows it.
+#: The air temperature if no board measures it.
 _ROOM_CELSIUS: Final = 25.0
 
 
@@ -42,14 +43,14 @@ _ROOM_CELSIUS: Final = 25.0
 class LinkLevel(Level):
     """The level of the links.
 
-    :ivar history: what it was made of, beside the devices.
+    :ivar history: the events that it shows.
     """
 
     history: LinkHistory
 
 
 def link_history(levels: Mapping[str, Level]) -> LinkHistory:
-    """What has happened to the links of some levels."""
+    """The history of the links of some levels."""
     level = levels[LINK]
     assert isinstance(level, LinkLevel)
     return level.history
@@ -58,86 +59,74 @@ def link_history(levels: Mapping[str, Level]) -> LinkHistory:
 def link_levels(history: LinkHistory, devices: Level, shown: Level | None = None) -> dict[str, Level]:
     """The levels of links, ports and switches.
 
-    :param devices: what the devices do.
-    :param shown: what is shown of them, where that is something else.
+    :param devices: the true level of the devices.
+    :param shown: the level that exporters show, if they show another one.
     """
     seen = devices if shown is None else shown
-    names = [name for name in (*RATES, *CARRIED, *COUNTED) if name in devices.arrays]
-    makers = {name: _of_devices(history, name, seen) for name in names} | _own(history)
-    masks = _made({
-        name: _present(history, "links_up" if name in _OWN else name, seen)
-        for name in (*names, *_OWN) if ("links_up" if name in _OWN else name) in seen.present
-    })  # fmt: skip
-    links = LinkLevel(history.layout.count, _made(makers), masks, history)
-    well: Mapping[str, Floats] = links.arrays
-    if shown is not None:
-        well = _made({name: _of_devices(history, name, devices) for name in names} | _own(history))
-    # Switches and their ports are there, and well, whatever becomes of the boards.
-    ports = Level(links.count, _made({name: _item(well, _turned(name)) for name in makers}), {})
-    return {LINK: links, PORT: ports, SWITCH: _switches(history.layout, well, devices, names)}
-
-
-def _made(makers: Mapping[str, Callable[[], Array]]) -> LazyArrays[Array]:
-    """What each maker makes."""
-    return LazyArrays(makers, lambda name: makers[name]())
-
-
-def _own(history: LinkHistory) -> dict[str, Callable[[], Floats]]:
     layout = history.layout
-    return {
-        "link_up": lambda: np.ones(layout.count) if history.up is None else history.up.astype(np.float64),
-        "link_state": history.states,
-        "link_number": lambda: layout.numbers.astype(np.float64),
-        "link_bytes_per_second_max": lambda: layout.bytes_per_second,
-    }
+    names = [name for name in (*RATES, *CARRIED, *COUNTED) if name in devices.arrays]
+    of_links = dict.fromkeys((*names, *_OWN))
+    masks = LazyArrays(
+        {name: None for name in of_links if _source(name) in seen.present},
+        lambda name: seen.present[_source(name)][layout.owners],
+    )
+    links = LinkLevel(layout.count, LazyArrays(of_links, lambda name: _values(history, seen, name)), masks, history)
+    # Faults of boards and their exporters leave switches and ports unimpaired.
+    true: Mapping[str, Floats] = links.arrays
+    if shown is not None:
+        true = LazyArrays(of_links, lambda name: _values(history, devices, name))
+    ports = Level(layout.count, LazyArrays(of_links, lambda name: true[_opposite(name)]), {})
+    of_switches = dict.fromkeys((*names, *_OF_SWITCHES))
+    arrays = LazyArrays(of_switches, lambda name: _switch_values(layout, true, devices, name))
+    return {LINK: links, PORT: ports, SWITCH: Level(layout.switch_count, arrays, {})}
 
 
-def _of_devices(history: LinkHistory, name: str, devices: Level) -> Callable[[], Floats]:
-    return lambda: history.shown(name, devices.arrays[name])
+def _source(name: str) -> str:
+    """The quantity of devices that a quantity of their links depends on."""
+    return "links_up" if name in _OWN else name
 
 
-def _present(history: LinkHistory, name: str, devices: Level) -> Callable[[], Mask]:
-    return lambda: devices.present[name][history.layout.owners]
+def _values(history: LinkHistory, devices: Level, name: str) -> Floats:
+    """A quantity of the links, shape (L,)."""
+    layout = history.layout
+    match name:
+        case "link_up":
+            return np.ones(layout.count) if history.up is None else history.up.astype(np.float64)
+        case "link_state":
+            return history.states()
+        case "link_number":
+            return layout.numbers.astype(np.float64)
+        case "link_bytes_per_second_max":
+            return layout.bytes_per_second
+    return history.shown(name, devices.arrays[name])
 
 
-def _item(arrays: Mapping[str, Floats], name: str) -> Callable[[], Floats]:
-    return lambda: arrays[name]
-
-
-def _turned(name: str) -> str:
-    """What it is at the other end of a link, where what this end sends is received."""
+def _opposite(name: str) -> str:
+    """The quantity at the other end of a link, which receives what this end sends."""
     return _OTHER_WAY.get(name, name)
 
 
-def _switches(layout: LinkLayout, links: Mapping[str, Floats], devices: Level, names: Sequence[str]) -> Level:
-    """The switches: of what their links carry they have the sum.
+def _switch_values(layout: LinkLayout, links: Mapping[str, Floats], devices: Level, name: str) -> Floats:
+    """A quantity of the switches, shape (S,): sums over their links, and the temperature.
 
-    :param links: what the links show.
-    :param names: which quantities of their devices these have.
+    :param links: the quantities of the links.
     """
+    chosen = layout.switches >= 0
+    where = layout.switches[chosen]
 
     def summed(values: Floats) -> Floats:
-        chosen = layout.switches >= 0
-        where = layout.switches[chosen]
         return np.bincount(where, weights=values[chosen], minlength=layout.switch_count).astype(np.float64)
 
-    def total(name: str) -> Callable[[], Floats]:
-        return lambda: summed(links[_turned(name)])
-
-    def temperature() -> Floats:
-        air = np.full(layout.switch_count, _ROOM_CELSIUS)
-        if _AIR in devices.arrays:
-            # The warmest that its boards know: one that is lost shows none.
-            chosen = layout.switches >= 0
-            known = np.zeros(layout.switch_count)
-            np.maximum.at(known, layout.switches[chosen], devices.arrays[_AIR][layout.owners[chosen]])
-            air = np.where(known > 0, known, air)
-        carried = sum((summed(links[name]) for name in RATES if name in links), np.zeros(layout.switch_count))
-        most = 2 * summed(layout.bytes_per_second)
-        share = np.divide(carried, most, out=np.zeros_like(most), where=most > 0)
-        warm: Floats = air + _IDLE_RISE_CELSIUS + share * (_FULL_RISE_CELSIUS - _IDLE_RISE_CELSIUS)
-        return warm
-
-    arrays = {name: total(name) for name in names}
-    arrays |= {"links_up": total("link_up"), "temperature_celsius": temperature}
-    return Level(layout.switch_count, _made(arrays), {})
+    if name != "temperature_celsius":
+        return summed(links["link_up" if name == "links_up" else _opposite(name)])
+    air = np.full(layout.switch_count, _ROOM_CELSIUS)
+    if _AIR in devices.arrays:
+        # The warmest inlet of its boards; lost boards show none.
+        known = np.zeros(layout.switch_count)
+        np.maximum.at(known, where, devices.arrays[_AIR][layout.owners[chosen]])
+        air = np.where(known > 0, known, air)
+    carried = sum((summed(links[each]) for each in RATES if each in links), np.zeros(layout.switch_count))
+    most = 2 * summed(layout.bytes_per_second)
+    share = np.divide(carried, most, out=np.zeros_like(most), where=most > 0)
+    warm: Floats = air + _IDLE_RISE_CELSIUS + share * (_FULL_RISE_CELSIUS - _IDLE_RISE_CELSIUS)
+    return warm

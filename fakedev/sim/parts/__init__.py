@@ -1,1 +1,1 @@
-"""Parts of devices that work can be on by themselves: instances of a partitioned GPU, tiles."""
+"""Parts of devices that workloads run on: instances of a partitioned GPU, and tiles."""

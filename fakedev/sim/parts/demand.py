@@ -1,4 +1,4 @@
-"""What work on parts means to their devices, and what parts can do for work."""
+"""Capacity of parts for workloads, and the demand of work on parts as a demand on their devices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MEMORY = "memory_used_bytes"
 def memory_share(parts: Parts, max_bytes: Floats) -> Floats:
     """The share of its device's memory that each part has, shape (P,).
 
-    :param max_bytes: what work can have of each device's, shape (D,).
+    :param max_bytes: memory of each device that workloads can use, shape (D,).
     """
     most = max_bytes[parts.owners]
     is_known = (most > 0) & (parts.memory_bytes > 0)
@@ -27,11 +27,11 @@ def memory_share(parts: Parts, max_bytes: Floats) -> Floats:
 
 
 def part_share(parts: Parts, quantity: str, of_memory: Floats) -> Floats | float:
-    """What is a part's when a device as a whole has so much of a quantity: shape (P,), or one number for all.
+    """The part's share of a device's amount of a quantity: shape (P,), or one number for all.
 
-    Ratios are by what there is, here as there.
+    It is 1 for ratios: those of a part are relative to the part.
 
-    :param of_memory: the share of the memory that each has, shape (P,).
+    :param of_memory: each part's share of the memory, shape (P,).
     """
     if quantity.endswith("_ratio"):
         return 1.0
@@ -39,11 +39,11 @@ def part_share(parts: Parts, quantity: str, of_memory: Floats) -> Floats | float
 
 
 def unit_capacity(devices: Capacity, parts: Parts) -> Capacity:
-    """What devices and parts can do for workloads.
+    """The capacity of devices and parts for workloads.
 
-    The PCIe link is there for each part as a whole. An instance cannot hang by itself; a tile hangs its board.
+    Each part can use the whole PCIe link. An instance cannot hang alone; a tile hangs its board.
 
-    :param devices: what the devices can do as a whole.
+    :param devices: the capacity of undivided devices.
     """
     if not parts.count:
         return devices
@@ -82,14 +82,14 @@ def unit_capacity(devices: Capacity, parts: Parts) -> Capacity:
 
 
 def device_demand(demand: Demand, parts: Parts, used_bytes: Floats, idle_bytes: Floats) -> Demand:
-    """What is asked of each device, by the work on it and on its parts.
+    """The demand on each device by the work on it and on its parts.
 
-    A load on a part is its compute share of the same load on the device; what counts in bytes or pieces adds up.
-    Memory of a device with parts is what its parts use.
+    A load on a part counts with its compute share; bytes and numbers add up. A device with parts uses the memory that
+    its parts use.
 
-    :param demand: of all units.
-    :param used_bytes: what the parts use of their memory, shape (P,).
-    :param idle_bytes: what devices use without any work, shape (D,).
+    :param demand: on all units.
+    :param used_bytes: memory that the parts use, shape (P,).
+    :param idle_bytes: memory that devices use without work, shape (D,).
     """
     if not parts.count:
         return demand
@@ -107,7 +107,7 @@ def device_demand(demand: Demand, parts: Parts, used_bytes: Floats, idle_bytes: 
 
 
 def part_demand(demand: Demand, parts: Parts) -> Demand:
-    """What is asked of the parts, shape (P,): errors aside, which their devices count."""
+    """The demand on the parts, shape (P,), without errors, which their devices count."""
     begin = parts.device_count
     return Demand(
         {kind: each[begin:] for kind, each in demand.loads.items()},

@@ -1,7 +1,7 @@
-"""Which devices have parts, and where those stand in arrays.
+"""The parts of devices and their positions in arrays.
 
-A *unit* is a device or a part. Units are numbered: all devices of the roster first, then all parts, those of one device
-after each other. Work is on units: on devices that have no parts, and on parts.
+A *unit* is a device or a part. Units are numbered: first all devices of the roster, then all parts, device by device.
+Workloads run on units: on parts, and on devices without parts.
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ class Parts:
 
     :param owners: the device of each part, ascending.
     :ivar owners: the same, shape (P,).
-    :ivar is_whole: devices that have no parts, shape (D,).
-    :ivar compute_share, memory_bytes: as in PartSpec, shape (P,).
-    :ivar has_links, is_tile: likewise; of those that may not use links, no device may.
-    :ivar siblings: how many parts its device has, of each part, shape (P,).
-    :ivar is_tiled, is_undivided: devices whose parts are tiles; those, and devices without parts: shape (D,).
+    :ivar is_whole: devices without parts, shape (D,).
+    :ivar compute_share, memory_bytes, has_links, is_tile: as in PartSpec, shape (P,).
+    :ivar siblings: for each part the number of parts of its device, shape (P,).
+    :ivar is_tiled, is_undivided: devices with tiles; devices with tiles or without parts: shape (D,).
     """
 
     def __init__(self, device_count: int, owners: Sequence[int] = (), specs: Sequence[PartSpec] = ()) -> None:
@@ -55,12 +54,12 @@ class Parts:
         return self.device_count + self.count
 
     def of(self, device: int) -> range:
-        """The units that are parts of a device."""
+        """The parts of a device, as units."""
         first, last = np.searchsorted(self.owners, (device, device + 1)).tolist()
         return range(self.device_count + first, self.device_count + last)
 
     def owner(self, unit: int) -> int:
-        """The device that a unit is, or is a part of."""
+        """The device of a unit: itself, or the device of a part."""
         return unit if unit < self.device_count else int(self.owners[unit - self.device_count])
 
     def owners_of(self, units: Positions) -> Positions:
@@ -73,7 +72,7 @@ class Parts:
         return owners
 
     def with_parts(self, units: Positions) -> Positions:
-        """Some units, and the parts of the devices among them."""
+        """Some units and the parts of the devices among them."""
         if not self.count:
             return units
         named = np.zeros(self.unit_count, dtype=np.bool_)
@@ -82,29 +81,29 @@ class Parts:
         return np.flatnonzero(named)
 
     def with_work(self, units: Positions) -> Positions:
-        """Where the work is that is put on some units: on the parts of a device that has such."""
+        """The units that work for some units runs on: devices with parts are replaced by their parts."""
         every = self.with_parts(units)
         return every if not self.count else every[(every >= self.device_count) | self.is_whole[self.owners_of(every)]]
 
     def held(self, units: Positions) -> Positions:
-        """Some units, and the devices that tiles among them are tiles of."""
+        """Some units and the devices of the tiles among them."""
         if self._has_tiles:
             parts = units[units >= self.device_count] - self.device_count
             units = np.unique(np.concatenate((units, self.owners[parts[self.is_tile[parts]]])))
         return units
 
-    def amount_shares(self, units: Positions, whose: Positions) -> Floats:
-        """What of an amount that is asked of each of some units it is asked for, shape as ``units``.
+    def amount_shares(self, units: Positions, workloads: Positions) -> Floats:
+        """The share of a workload's amount that each of some units does, shape as ``units``.
 
-        All tiles of a board together are the board, of which each has its share; all else is asked for all of it.
+        It is 1, except where a workload has all tiles of a board: those share the amount of the board.
 
-        :param whose: the workload that asks, as a number, shape as ``units``.
+        :param workloads: the workload of each, as a number, shape as ``units``.
         """
         shares = np.ones(len(units))
         if self._has_tiles:
             places = np.flatnonzero(units >= self.device_count)
             parts = units[places] - self.device_count
-            boards = whose[places] * self.device_count + self.owners[parts]
+            boards = workloads[places] * self.device_count + self.owners[parts]
             _, numbers, counts = np.unique(boards, return_inverse=True, return_counts=True)
             of_each = counts[numbers]
             whole = self.is_tile[parts] & (of_each == self.siblings[parts])
@@ -114,21 +113,21 @@ class Parts:
     def units(self, devices: NDArray[Number], parts: NDArray[Number] | None = None) -> NDArray[Number]:
         """Values of all units.
 
-        :param devices: those of the devices, shape (D,).
-        :param parts: those of the parts, shape (P,); None: those of their devices.
+        :param devices: values of the devices, shape (D,).
+        :param parts: values of the parts, shape (P,); None for those of their devices.
         """
         if not self.count:
             return devices
         return np.concatenate((devices, devices[self.owners] if parts is None else parts))
 
     def spread(self, flags: Mask) -> Mask:
-        """Flags of units, shape (D + P,), that parts have from their devices too."""
+        """Flags of units, shape (D + P,), with those of devices set on their parts too."""
         if not self.count:
             return flags
         return np.concatenate((flags[: self.device_count], flags[self.device_count :] | flags[self.owners]))
 
     def folded(self, units: Floats, weights: Floats | float = 1.0) -> Floats:
-        """What all units of each device have together, shape (D,).
+        """The sums of each device and its parts, shape (D,).
 
         :param weights: of the parts, shape (P,).
         """

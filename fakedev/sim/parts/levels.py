@@ -1,4 +1,4 @@
-"""Levels of parts and units over that of the devices: what is not a part's own is its device's, and made when asked."""
+"""Levels of parts and units: a part shows its own quantities and otherwise its device's, computed on demand."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def part_level(parts: Parts, devices: Level, own: Mapping[str, Floats], lost: Ma
     """The level of the parts.
 
     :param devices: the level of the devices.
-    :param own: what parts have of their own, by quantity, shape (P,).
-    :param lost: parts that are lost by themselves, shape (P,): they show nothing but that.
+    :param own: the parts' own quantities, shape (P,).
+    :param lost: parts that are lost without their devices, shape (P,): they show nothing else.
     """
 
     def array(name: str) -> Floats:
@@ -40,20 +40,20 @@ def unit_level(parts: Parts, devices: Level, of_parts: Level) -> Level:
     def mask(name: str) -> Mask:
         return np.concatenate([_mask(level, name) for level in (devices, of_parts)])
 
-    # Names alone: nothing is made before it is asked for.
+    # Only names: arrays are computed on demand.
     names = dict.fromkeys((*devices.arrays, *of_parts.arrays))
-    of_parts_alone = [name for name in of_parts.arrays if name not in devices.arrays]
-    masked = dict.fromkeys((*devices.present, *of_parts.present, *of_parts_alone))
+    only_of_parts = [name for name in of_parts.arrays if name not in devices.arrays]
+    masked = dict.fromkeys((*devices.present, *of_parts.present, *only_of_parts))
     return Level(parts.unit_count, LazyArrays(names, array), LazyArrays(masked, mask))
 
 
 def _mask(level: Level, name: str) -> Mask:
-    """Which entities of a level have a quantity."""
+    """Entities of a level with a quantity."""
     return level.present.get(name, np.full(level.count, name in level.arrays))
 
 
 def split_level(parts: Parts, units: Level) -> tuple[Level, Level]:
-    """The levels of devices and of parts that a level of all units is made of."""
+    """The levels of devices and of parts in a level of all units."""
     count = parts.device_count
 
     def of(begin: int, end: int) -> Level:

@@ -1,8 +1,8 @@
-"""NVIDIA's instances of a GPU (MIG): which profiles a board has, and where instances of them go on it.
+"""NVIDIA's instances of a GPU (MIG): profiles of a board, and the placement of instances on it.
 
-A board has compute slices and memory slices. An instance of a profile takes so many memory slices in a row, from one
-of the places where the profile may begin; its id is that of its place in the tree of halves: 0 for the whole board, 1
-and 2 for its halves, 3 to 6 for the quarters, 7 to 14 for the eighths. Sources: doc/parts.md.
+A board has compute slices and memory slices. An instance takes consecutive memory slices from one of the start slices
+of its profile. Its id is its number in the tree of halves: 0 for the whole board, 1 and 2 for its halves, 3 to 6 for
+the quarters, 7 to 14 for the eighths. Sources: doc/parts.md.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ class MigProfile:
     """A kind of instance.
 
     :param slices: compute slices.
-    :param memory_slices: memory slices in a row: 1, 2, 4 or 8.
+    :param memory_slices: consecutive memory slices: 1, 2, 4 or 8.
     :param memory_bytes: memory of an instance.
-    :param begins: the memory slices at which it may begin, the first choice first.
-    :param most: instances of it on a board at most.
+    :param begins: memory slices at which it may start, in order of preference.
+    :param most: how many instances a board can have.
     """
 
     name: str
@@ -34,7 +34,7 @@ class MigProfile:
 
 @dataclass(frozen=True)
 class Mig:
-    """How a board can be divided.
+    """The slices and profiles of a board.
 
     :param slices, memory_slices: of the board.
     """
@@ -51,7 +51,7 @@ class Mig:
 def instances(mig: Mig, profiles: Sequence[MigProfile]) -> list[PartSpec]:
     """The instances of some profiles on one board, in order of their ids: as nvidia-smi numbers its MIG devices.
 
-    Large ones are placed first, each at the first of its places that is free.
+    Large instances are placed first, each at its first free place.
 
     :raises ValueError: when they do not fit.
     """

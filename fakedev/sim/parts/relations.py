@@ -1,8 +1,8 @@
-"""From what is asked of each part to the quantities that it has of its own.
+"""The parts' own quantities, from the demand on each part.
 
-Engines, memory bandwidth and memory of a part follow from the work on it alone, as those of a whole device would, by
-what the part has of them. Clocks, power, temperatures, links and errors are the board's, and are shown of a part as
-its device's. The clock that holds the work back is the board's too.
+Engines, memory bandwidth and memory of a part follow from the work on it alone, as those of a whole device do, in
+proportion to its share of the device. A part shows its device's clocks, power, temperatures, links and errors; the
+device's clock limits its work.
 """
 
 from __future__ import annotations
@@ -12,17 +12,16 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from fakedev.sim.boards.coefficients import Coefficients, with_dynamics
+from fakedev.sim.boards.coefficients import Coefficients, Subset, with_dynamics
 from fakedev.sim.boards.engines import ENGINES, Engines
 from fakedev.sim.boards.heat_and_power import work_share
 from fakedev.sim.devices.relations import Relations
-from fakedev.sim.devices.subset import Subset
 from fakedev.sim.entities.carry_over import Reindex
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.state import Level, Mask
 from fakedev.sim.faults.tick import FALLEN_OFF, FaultTick
-from fakedev.sim.parts.demand import memory_share, part_demand
+from fakedev.sim.parts.demand import memory_share, part_demand, part_share
 from fakedev.sim.parts.levels import part_level
 from fakedev.sim.parts.tiles import HEATS, OF_TILES, Drawn, Tiles
 from fakedev.sim.workloads.demand import Demand
@@ -33,16 +32,14 @@ _MEMORY: Final = "memory_used_bytes"
 MEMORY: Final = (
     "memory_total_bytes", "memory_reserved_bytes", "memory_free_bytes", _MEMORY, "memory_used_ratio",
 )  # fmt: skip
-#: What a part has of its own, by the load on it.
+#: A part's own quantities that follow the load on it.
 BY_LOAD: Final = ("usage_ratio", *ENGINES, "memory_bandwidth_ratio", *MEMORY_TRAFFIC)
-
-
-#: What is a part's own. All else is its device's.
+#: All of a part's own quantities; the others are its device's.
 OWN: Final = frozenset((*BY_LOAD, *MEMORY, "memory_read_bytes", "memory_write_bytes", "xid", "lost"))
 
 
 class Before(NamedTuple):
-    """What was shown a tick ago."""
+    """The levels a tick ago."""
 
     parts: Level
     devices: Level
@@ -67,7 +64,7 @@ class PartRelations:
         self._low, self._span = self._ends(relations, of_memory)
         self.idle_memory_bytes = capacity.idle.get(_MEMORY, np.zeros(parts.device_count))
         has_dynamics = np.array([each.dynamics is not None for each in types], dtype=np.bool_)[pools]
-        self._places = Subset(has_dynamics)
+        self._subset = Subset(has_dynamics)
         self._boards: Coefficients | None = None
         self._engines: Engines | None = None
         if has_dynamics.any():
@@ -78,25 +75,22 @@ class PartRelations:
         self._tiles: Tiles | None = None
         if parts.is_tile.any():
             idle_watts = capacity.idle.get("power_watts", np.zeros(parts.device_count))[owners]
-            self._tiles = Tiles(parts, idle_watts, self._places, self._boards)
+            self._tiles = Tiles(parts, idle_watts, self._subset, self._boards)
 
     def _ends(self, relations: Relations, of_memory: Floats) -> tuple[dict[str, Floats], dict[str, Floats]]:
-        """The ends of the ranges of what parts have of their own."""
+        """The lower ends and the spans of the parts' own ranges."""
         low, span = {}, {}
         for name in (*BY_LOAD, _MEMORY):
             ends = relations.ends(name)
             if ends is not None:
-                share = of_memory if name == _MEMORY else self._share(name)
+                share = part_share(self._parts, name, of_memory)
                 low[name], span[name] = (each[self._parts.owners] * share for each in ends)
         return low, span
 
-    def _share(self, name: str) -> Floats | float:
-        return 1.0 if name.endswith("_ratio") else self._parts.compute_share
-
     def used_bytes(self, demand: Demand) -> Floats:
-        """What each part uses of its memory, shape (P,).
+        """The memory that each part uses, shape (P,).
 
-        :param demand: of all units.
+        :param demand: on all units.
         """
         if _MEMORY not in self._low:
             return np.zeros(self._parts.count)
@@ -116,11 +110,11 @@ class PartRelations:
     ) -> Level:
         """All quantities of the parts for one tick.
 
-        :param demand: what the workloads ask of all units in this tick.
-        :param used_bytes: what they use of their memory by that: :meth:`used_bytes`.
-        :param devices: what the devices show of it.
-        :param before: what parts and devices showed a tick ago; None at the start.
-        :param faults: what faults do in this tick; None: there are none.
+        :param demand: on all units in this tick.
+        :param used_bytes: the result of :meth:`used_bytes`.
+        :param devices: the level of the devices in this tick.
+        :param before: the levels a tick ago; None at the start.
+        :param faults: effects of faults in this tick; None without faults.
         """
         asked = part_demand(demand, self._parts)
         own, drawn = self._by_load(asked, devices)
@@ -143,7 +137,7 @@ class PartRelations:
         self._add_errors(own, devices, before, faults, is_reset)
         if alone is None:
             return part_level(self._parts, devices, own)
-        # What is lost of its own accord its device has not lost.
+        # A part can be lost without its device.
         own["lost"] = np.ones(self._parts.count) * (lost if lost is not None else 0.0)
         return part_level(self._parts, devices, own, alone[self._parts.device_count :])
 
@@ -151,7 +145,7 @@ class PartRelations:
         self, own: dict[str, Floats], devices: Level, before: Before | None, faults: FaultTick | None,
         is_reset: Mask | None,
     ) -> None:  # fmt: skip
-        """The last error of each part: its own, or its device's if that came later."""
+        """Add the last error of each part: its own, or its device's if that is newer."""
         if before is None or "xid" not in devices.arrays:
             return
         of_devices, owners = devices.arrays["xid"], self._parts.owners
@@ -162,23 +156,23 @@ class PartRelations:
         given = None if faults is None else faults.get("xid")
         if given is not None:
             of_parts = given[self._parts.device_count :]
-            # An instance that is gone has not fallen off the bus: it is its board that would.
-            is_told = ~np.isnan(of_parts) & (of_parts != FALLEN_OFF)
-            codes = np.where(is_told, of_parts, codes)
+            # A lost instance has not fallen off the bus: only a board can.
+            is_reported = ~np.isnan(of_parts) & (of_parts != FALLEN_OFF)
+            codes = np.where(is_reported, of_parts, codes)
         own["xid"] = codes
 
     def _where_own(self, own: dict[str, Floats], devices: Level) -> None:
-        """What only tiles have of their own is the devices' on other parts."""
+        """Replace quantities that only tiles have with the devices' on other parts."""
         for name in OF_TILES:
             if name in own:
                 own[name] = np.where(self._parts.is_tile, own[name], devices.arrays[name][self._parts.owners])
 
     def moved_level(self, past: Level, reindex: Reindex, devices: Level) -> Level:
-        """The level of the parts when the fleet goes over to another configuration.
+        """The level of the parts after a reload.
 
-        :param past: what parts showed last, in their old order.
-        :param reindex: from their old places to the new ones.
-        :param devices: what their devices show.
+        :param past: the last level before, in the old order.
+        :param reindex: from old positions to new ones.
+        :param devices: the level of the devices after the reload.
         """
         idle = Demand({}, np.zeros(self._parts.unit_count), {})
         fresh = self.level(idle, self.used_bytes(idle), devices, None, 0.0)
@@ -192,9 +186,9 @@ class PartRelations:
         return part_level(self._parts, devices, carried)
 
     def _hidden(self, own: Mapping[str, Floats], lost: Mask, with_board: Mask | None) -> dict[str, Floats]:
-        """What is 0 on parts that are lost: all but counters, and but for the heat of tiles that are lost alone.
+        """The quantities with 0 on lost parts; counters stay, and temperatures of tiles that are lost alone.
 
-        :param with_board: the parts that are lost with their devices; None for none.
+        :param with_board: parts that are lost with their devices; None for none.
         """
         hidden = {}
         for name, values in own.items():
@@ -203,9 +197,9 @@ class PartRelations:
         return hidden
 
     def _lost(self, devices: Level, alone: Mask | None) -> Mask | None:
-        """The parts that are lost, by themselves or with their devices, shape (P,); None for none.
+        """The lost parts, alone or with their devices, shape (P,); None for none.
 
-        :param alone: units that faults have lost; None for none.
+        :param alone: units that are lost by faults; None for none.
         """
         lost = np.zeros(self._parts.count, dtype=np.bool_)
         if "lost" in devices.arrays:
@@ -215,7 +209,7 @@ class PartRelations:
         return lost if lost.any() else None
 
     def _by_load(self, asked: Demand, devices: Level) -> tuple[dict[str, Floats], Drawn | None]:
-        """Engines and memory bandwidth, and what the work on parts of boards with dynamics draws."""
+        """Engines and memory bandwidth, and the power that work on parts of boards with dynamics draws."""
         own = {}
         load = np.minimum(sum(asked.loads.values(), np.zeros(self._parts.count)), 1.0)
         for name in BY_LOAD:
@@ -224,22 +218,20 @@ class PartRelations:
                 if name in asked.asked and name in ASKABLE:
                     value = np.clip(value + asked.asked[name], self._low[name], self._low[name] + self._span[name])
                 own[name] = value
-        made, drawn = self._made(asked, devices)
+        made, drawn = self._with_dynamics(asked, devices)
         for name, values in made.items():
             if name in devices.arrays:
-                own[name] = self._places.put(values * self._of_places(self._share(name)), own.get(name))
+                share = 1.0 if name.endswith("_ratio") else self._parts.compute_share[self._subset.positions]
+                own[name] = self._subset.put(values * share, own.get(name))
         return own, drawn
 
-    def _of_places(self, share: Floats | float) -> Floats | float:
-        return share if isinstance(share, float) else self._places.of({"": share})[""]
-
-    def _made(self, asked: Demand, devices: Level) -> tuple[Mapping[str, Floats], Drawn | None]:
-        """What dynamics make, of the parts of boards alone."""
+    def _with_dynamics(self, asked: Demand, devices: Level) -> tuple[Mapping[str, Floats], Drawn | None]:
+        """The quantities of parts of boards with dynamics, of these alone."""
         if self._engines is None or self._boards is None:
             return {}, None
         of_devices = {name: devices.arrays[name][self._parts.owners] for name in ("work_clock_ratio", "hung")}
-        shown = self._places.of(of_devices)
-        loads, uses = self._places.of(asked.loads), self._places.of(asked.asked)
+        shown = self._subset.of(of_devices)
+        loads, uses = self._subset.of(asked.loads), self._subset.of(asked.asked)
         hangs = shown["hung"] > 0
         work = self._engines.work(loads, uses, hangs if hangs.any() else None)
         made, active = self._engines.busy(work)

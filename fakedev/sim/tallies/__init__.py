@@ -1,1 +1,1 @@
-"""What exporters count themselves of what their boards report: over windows of time, or since they began."""
+"""What exporters count of the reports of their boards: over windows of time, or since the start."""

@@ -1,4 +1,4 @@
-"""Samples of what holds the clocks, as an exporter takes them: in how many each event is, and how often it began."""
+"""Samples of clock events, as an exporter takes them: how many samples have each event, and how often it started."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ClockEvents:
     """Samples at multiples of an interval.
 
     :param count: devices, D.
-    :param windows: over how many seconds samples are counted.
+    :param windows: lengths in seconds over which samples are counted.
     """
 
     def __init__(self, count: int, every_seconds: float, windows: Sequence[float]) -> None:
@@ -35,9 +35,9 @@ class ClockEvents:
         self._starts = np.zeros((len(CLOCK_EVENTS), count))
 
     def note(self, reasons: Floats, is_there: Mask, now: float) -> None:
-        """A tick ends now: take a sample when an interval has begun.
+        """Take a sample at the end of a tick if a new interval has started.
 
-        :param is_there: the devices that tell.
+        :param is_there: devices that report.
         """
         for window in self._windows.values():
             window.expire(now)
@@ -49,24 +49,24 @@ class ClockEvents:
         for window in self._windows.values():
             window.add(now, bits)
         if self._before is not None:
-            # What was there at the first sample has not begun since.
+            # Events of the first sample did not start since.
             begun = np.where(self._known & is_there, bits & ~self._before, 0)
             self._starts = self._starts + _events(begun)
             bits = np.where(is_there, bits, self._before)
         self._before, self._known = bits, self._known | is_there
 
     def samples(self, event: int, window_seconds: float) -> Floats:
-        """In how many samples of a window an event is, by its number: shape (D,)."""
+        """The number of samples in a window with an event, by its number: shape (D,)."""
         counts: Floats = self._windows[window_seconds].counts[event]
         return counts
 
     def starts(self, event: int) -> Floats:
-        """How often an event has begun since the first sample: shape (D,)."""
+        """How often an event has started since the first sample: shape (D,)."""
         starts: Floats = self._starts[event]
         return starts
 
     def move(self, moves: Moves, windows: Sequence[float]) -> None:
-        """The devices have new places; what has come begins with nothing."""
+        """Move to the new positions of devices; new ones start at 0."""
         old, stays = moves.old_of, moves.old_of >= 0
         self._starts = np.where(stays, self._starts[:, old], 0.0)
         self._known = np.where(stays, self._known[old], False)
@@ -80,7 +80,7 @@ class ClockEvents:
 class SampleWindow:
     """The samples of the last seconds.
 
-    :ivar counts: in how many of them each event is: shape (events, D).
+    :ivar counts: the number of samples with each event: shape (events, D).
     """
 
     def __init__(self, count: int, seconds: float) -> None:
@@ -89,17 +89,17 @@ class SampleWindow:
         self.counts = np.zeros((len(CLOCK_EVENTS), count))
 
     def add(self, now: float, bits: Bits) -> None:
-        """A sample is taken now."""
+        """Add a sample taken now."""
         self._samples.append((now, bits))
         self.counts = self.counts + _events(bits)
 
     def expire(self, now: float) -> None:
-        """Forget the samples that were taken earlier than the window."""
+        """Remove samples from before the window."""
         while self._samples and self._samples[0][0] <= now - self._seconds:
             self.counts = self.counts - _events(self._samples.popleft()[1])
 
     def move(self, moves: Moves) -> None:
-        """The devices have new places."""
+        """Move to the new positions of devices."""
         stays = moves.old_of >= 0
         moved = [(when, np.where(stays, bits[moves.old_of], 0).astype(np.uint16)) for when, bits in self._samples]
         self._samples = deque(moved)

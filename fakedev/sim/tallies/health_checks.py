@@ -1,10 +1,7 @@
-"""What NVIDIA's DCGM checks of the health of boards, beside what the state of a board tells by itself.
+"""Health checks of NVIDIA's DCGM, beyond those of a board's state: its health watches, and connected pairs of boards.
 
-Rules and limits: DCGM's health watches. More than 8 PCIe replays in a minute; any error of links in a minute, or a
-link that is down; any uncontained memory error; any time of the last minute in which heat, or the power limit, took
-clock away.
-
-Which boards of a node reach each other over links: pairs of boards, each way.
+Limits of the watches: more than 8 PCIe replays in a minute; any link error in a minute, or a link that is down; any
+uncontained memory error; any throttling by heat or power limit in a minute.
 """
 
 from __future__ import annotations
@@ -24,18 +21,20 @@ from fakedev.sim.workloads.schedule import Positions
 from fakedev.spec.tallies import PEERS
 
 _MINUTE_SECONDS: Final = 60.0
-#: A counter is looked at no more often.
+#: Counters are sampled at most once per second.
 _SECOND: Final = 1.0
 _MAX_REPLAYS: Final = 8
-#: The counters that are looked at, the finding, and the increase in a minute from which on it is one.
+#: Watched counters, the name of the finding, and the lowest increase in a minute that is a finding.
 _FINDINGS: Final = (
     ("pcie_replays", "health_pcie_replay_rate", _MAX_REPLAYS + 1),
     ("link_errors", "health_link_errors", 1),
     ("throttled_thermal_seconds", "health_thermal_violation", 1e-9),
     ("throttled_power_seconds", "health_power_violation", 1e-9),
 )
-#: NVIDIA's code of a memory error that could not be contained.
+#: NVIDIA's code of an uncontained memory error.
 _UNCONTAINED: Final = 95
+#: DCGM reports pairs of the first boards of a node only.
+_MAX_BOARDS: Final = 32
 
 
 class Health:
@@ -48,9 +47,9 @@ class Health:
         self._down: Mask = np.zeros(count, dtype=np.bool_)
 
     def note(self, level: Level, faults: FaultTick | None, fabric_share: Floats | None, now: float) -> None:
-        """A tick ends now.
+        """Check at the end of a tick.
 
-        :param fabric_share: how much is left of what links to other boards carry; None: all of it.
+        :param fabric_share: remaining share of the capacity of links to other boards; None for all.
         """
         if faults is not None:
             reset = faults.resets()
@@ -62,7 +61,7 @@ class Health:
                     self._uncontained[devices] = True
         self._down = self._down & False if fabric_share is None else fabric_share < 1.0
         if "lost" in level.arrays:
-            # Of a board that is gone nobody can tell.
+            # A lost board reports nothing.
             self._down = self._down & (level.arrays["lost"] <= 0)
         if not self._past or now - self._past[-1][0] >= _SECOND:
             watched = {name: level.arrays[name] for name, _, _ in _FINDINGS if name in level.arrays}
@@ -72,11 +71,11 @@ class Health:
         first = self._past[0][1]
         for counter, finding, _ in _FINDINGS:
             if counter in level.arrays and counter in first:
-                # A board that was reset counts from 0.
+                # A reset board counts from 0.
                 self._increase[finding] = np.maximum(level.arrays[counter] - first[counter], 0.0)
 
     def findings(self) -> dict[str, Floats]:
-        """By name 1 on the devices that have it, else 0: shape (D,)."""
+        """Findings by name: 1 on devices with the finding, else 0: shape (D,)."""
         found: dict[str, Sequence[bool] | Mask] = {
             finding: self._increase[finding] >= least for _, finding, least in _FINDINGS
         }
@@ -85,19 +84,16 @@ class Health:
         return {name: np.asarray(is_there, dtype=np.float64) for name, is_there in found.items()}
 
     def move(self, moves: Moves) -> None:
-        """The devices have new places; counters are looked at anew."""
+        """Move to the new positions of devices; the watch of counters starts again."""
         nothing = np.zeros(len(moves.old_of), dtype=np.bool_)
         self._uncontained = moves.carried(self._uncontained, nothing)
         self._down = moves.carried(self._down, nothing)
         self._past.clear()
         self._increase = {name: np.zeros(len(moves.old_of)) for name in self._increase}
 
-#: Boards of a node of which DCGM tells; those after them are in no pair.
-_MAX_BOARDS: Final = 32
-
 
 class Peers:
-    """The pairs of a fleet: P of them, node by node, board by board."""
+    """The P pairs of boards of a fleet, in both directions, ordered by node and board."""
 
     def __init__(self, roster: Roster) -> None:
         self._first_pair: dict[RosterNode, int] = {}
@@ -113,20 +109,20 @@ class Peers:
         self._peers: Positions = np.array(peers, dtype=np.int64)
 
     def of_node(self, node: RosterNode) -> Iterator[tuple[int, int, int]]:
-        """The places of a node's pairs, with the index of each board and its peer."""
+        """The positions of a node's pairs, with the index of each board and its peer."""
         for place, (board, peer) in enumerate(_pairs(node), self._first_pair[node]):
             yield place, board, peer
 
-    def level(self, device: Level, tells: Mask) -> Level:
-        """What is shown of the pairs.
+    def level(self, device: Level, reports: Mask) -> Level:
+        """The level of the pairs.
 
-        :param device: what is shown of the devices.
-        :param tells: the devices whose vendor tells of pairs, shape (D,).
+        :param device: the level of the devices.
+        :param reports: devices whose vendor reports pairs, shape (D,).
         """
         links = device.arrays.get("links_up", np.zeros(device.count))
         is_up = (links > 0) & device.present.get("links_up", np.ones(device.count, dtype=np.bool_))
         reached = is_up[self._boards] & is_up[self._peers]
-        return Level(len(reached), {PEERS: reached.astype(np.float64)}, {PEERS: tells[self._boards]})
+        return Level(len(reached), {PEERS: reached.astype(np.float64)}, {PEERS: reports[self._boards]})
 
 
 def _pairs(node: RosterNode) -> Iterator[tuple[int, int]]:

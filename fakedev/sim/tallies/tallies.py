@@ -1,4 +1,4 @@
-"""All tallies of a fleet: made in each tick of what its devices report, and shown as quantities beside theirs."""
+"""All tallies of a fleet: counted in each tick from reports of its devices, and shown as further quantities."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Final
 import numpy as np
 
 from fakedev.sim.boards.conditions import Conditions
+from fakedev.sim.devices.errors import fallen_off
 from fakedev.sim.entities.carry_over import Moves
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.state import Level, Mask, overlaid
 from fakedev.sim.faults.fault import Fault
-from fakedev.sim.faults.reported import fallen_off
 from fakedev.sim.faults.tick import FALLEN_OFF, FaultTick, Report
 from fakedev.sim.levels import DEVICE, REPEATED, Levels
 from fakedev.sim.tallies.clock_events import ClockEvents
@@ -22,7 +22,7 @@ from fakedev.sim.tallies.xids import Xids
 from fakedev.sim.workloads.schedule import Positions
 from fakedev.spec.tallies import CLOCK_SAMPLES, CLOCK_STARTS, HEALTH, PEERS, XIDS, Tally, is_sampled
 
-#: The levels of the codes that devices have reported, and of pairs of devices.
+#: The levels of error codes that devices have reported, and of pairs of devices.
 XID_LEVEL: Final = "xid"
 PEER_LEVEL: Final = "peer"
 _REASONS: Final = "throttle_reasons"
@@ -30,10 +30,11 @@ _NO_DEVICES: Final = np.zeros(0, dtype=np.int64)
 
 
 class Tallies:
-    """The tallies that are shown.
+    """The tallies that identities show.
 
-    :param had: the devices that have each quantity, whether they show it or are lost; all where a name is missing.
-    :ivar peers: the pairs of devices; None when nobody shows them.
+    :param had: devices with each quantity, including lost ones; a missing name means all.
+    :ivar peers: the pairs of devices; None if no identity shows them.
+    :ivar are_shown: whether any identity shows tallies.
     """
 
     def __init__(self, tallies: Sequence[Tally], roster: Roster, had: Mapping[str, Mask]) -> None:
@@ -47,11 +48,12 @@ class Tallies:
         self._count = roster.device_count
         self.peers = Peers(roster) if any(each.base == PEERS for each in tallies) else None
         self._tallies = tuple(each for each in tallies if each.base != PEERS)
+        self.are_shown = bool(tallies)
         everyone = np.ones(self._count, dtype=np.bool_)
         self._reports, self._has_reasons = had.get("xid", everyone), had.get(_REASONS, ~everyone)
 
     def _windows(self, every_seconds: float) -> list[float]:
-        """The windows of what is sampled at an interval; of error codes, where that is 0."""
+        """The windows of tallies sampled at an interval; 0 for those of error codes."""
         within = {each.within_seconds for each in self._tallies if each.every_seconds == every_seconds}
         return sorted(within - {0.0})
 
@@ -63,11 +65,11 @@ class Tallies:
     def note(
         self, level: Level, before: Level | None, faults: FaultTick | None, conditions: Conditions, now: float
     ) -> Positions:
-        """Count what was reported in a tick that ends now.
+        """Count the reports of a tick at its end.
 
-        :param level: what the devices are at its end.
+        :param level: the true level of the devices.
         :param before: the same a tick ago.
-        :returns: the devices that have an entity more than before.
+        :returns: devices with a new entity.
         """
         if not self._tallies:
             return _NO_DEVICES
@@ -78,19 +80,19 @@ class Tallies:
                 clocks.note(reasons, is_there, now)
         of_devices = None if faults is None else faults.of_devices()
         self._health.note(level, of_devices, conditions.fabric_share, now)
-        told = [] if of_devices is None else of_devices.reports
-        # The driver of another vendor reports no such code.
-        reports = [Report(devices[self._reports[devices]], code) for devices, code in told]
+        reported = [] if of_devices is None else of_devices.reports
+        # Drivers of other vendors report no such code.
+        reports = [Report(devices[self._reports[devices]], code) for devices, code in reported]
         if before is None or "lost" not in before.arrays:
             return self._xids.note(reports, None, now)
         gone = before.arrays["lost"] > 0
         fallen = fallen_off(level.arrays, before, conditions.lost)
         return self._xids.note([*reports, Report(np.flatnonzero(fallen & self._reports), FALLEN_OFF)], gone, now)
 
-    def shown(self, levels: Levels, disguised: Sequence[Fault] = ()) -> Levels:
-        """Levels with the tallies: those of devices that are lost too.
+    def shown(self, levels: Levels, exporter_faults: Sequence[Fault] = ()) -> Levels:
+        """Levels with the tallies, also those of lost devices.
 
-        :param disguised: faults that make exporters show something else.
+        :param exporter_faults: active faults of exporters.
         """
         device = levels[DEVICE]
         if self.peers is not None:
@@ -98,7 +100,7 @@ class Tallies:
         if not self._tallies:
             return levels
         arrays, present = overlaid(device.arrays), overlaid(device.present)
-        absent, unknown = self._concerned(disguised, "absent"), self._concerned(disguised, "nan")
+        absent, unknown = self._concerned(exporter_faults, "absent"), self._concerned(exporter_faults, "nan")
         findings = self._health.findings()
         for tally in self._tallies:
             if tally.base == XIDS:
@@ -113,7 +115,7 @@ class Tallies:
         return {**levels, DEVICE: level, REPEATED: level, **self._level_of_xids(level)}
 
     def _concerned(self, faults: Sequence[Fault], kind: str) -> Mask:
-        """The devices all of whose series are concerned by a kind of fault: shape (D,)."""
+        """Devices all of whose series have a kind of exporter fault: shape (D,)."""
         found = np.zeros(self._count, dtype=np.bool_)
         for fault in faults:
             if fault.kind.name == kind and fault.metric is None:
@@ -121,7 +123,7 @@ class Tallies:
         return found
 
     def _level_of_xids(self, device: Level) -> Levels:
-        """The codes that devices have reported: nothing is shown of one where nothing is shown of its device."""
+        """The level of reported codes; codes are hidden with the tallies of their device."""
         names = [each for each in self._tallies if each.base == XIDS]
         if not names:
             return {}
@@ -140,11 +142,11 @@ class Tallies:
         return clocks.samples(CLOCK_SAMPLES[tally.base], tally.within_seconds)
 
     def xids_of(self, device: int) -> list[tuple[int, int]]:
-        """The places in their level of the codes that a device has reported, with the codes."""
+        """The reported codes of a device, each with its position in the level."""
         return self._xids.of_device(device)
 
     def move(self, moves: Moves, tallies: Sequence[Tally], roster: Roster, had: Mapping[str, Mask]) -> None:
-        """The devices have new places, and other tallies are shown."""
+        """Move to the new positions of devices, and show other tallies, after a reload."""
         self._use(tallies, roster, had)
         self._xids.move(moves, self._windows(0.0))
         self._health.move(moves)

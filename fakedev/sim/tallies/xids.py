@@ -1,7 +1,7 @@
-"""Error codes that drivers reported: how often each code of each device, since the beginning and over windows of time.
+"""Error codes of drivers: how often each device reported each code, since the start and over windows of time.
 
-A code of a device is an entity of its own, from its first report on. Its place among them stays, so that a state of
-an earlier tick has the first of them.
+A pair of device and code is an entity from its first report on. Its position never changes, so states of earlier ticks
+stay valid.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NOTHING: Final = np.zeros(0)
 
 
 class Window:
-    """How often each of E entities occurred in the last seconds."""
+    """Counts of E entities over the last seconds."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -30,21 +30,18 @@ class Window:
         self._moments: deque[tuple[float, Positions]] = deque()
 
     def add(self, now: float, entities: Positions, count: int) -> None:
-        """Entities occurred now; there are ``count`` of them at all."""
+        """Count some of ``count`` entities now."""
         self.counts = _counted(self.counts, entities, count)
         self._moments.append((now, entities))
 
-    def expire(self, now: float) -> bool:
-        """Forget what was earlier than the window; whether there was anything."""
-        changed = False
+    def expire(self, now: float) -> None:
+        """Remove counts from before the window."""
         while self._moments and self._moments[0][0] <= now - self.seconds:
             _, entities = self._moments.popleft()
             self.counts = _counted(self.counts, entities, len(self.counts), -1.0)
-            changed = True
-        return changed
 
     def move(self, new_of: Positions, count: int) -> None:
-        """Entities have new places, -1 of those that are gone."""
+        """Move to the new positions of entities, -1 for removed ones."""
         moments = [(when, new_of[entities]) for when, entities in self._moments]
         self._moments, self.counts = deque(), np.zeros(count)
         for when, entities in moments:
@@ -52,11 +49,11 @@ class Window:
 
 
 class Xids:
-    """The codes that devices have reported: E pairs of device and code.
+    """The reported codes: E pairs of device and code.
 
-    :param windows: over how many seconds they are counted, beside the time since the beginning.
-    :ivar devices: of each pair, shape (E,).
-    :ivar codes: of each pair.
+    :param windows: lengths in seconds over which they are counted, beside the counts since the start.
+    :ivar devices: the device of each pair, shape (E,).
+    :ivar codes: the code of each pair.
     """
 
     def __init__(self, windows: Sequence[float]) -> None:
@@ -68,17 +65,17 @@ class Xids:
         self._windows = {seconds: Window(seconds) for seconds in windows}
 
     def note(self, reports: Sequence[Report], lost: Mask | None, now: float) -> Positions:
-        """What was reported in a tick that ends now.
+        """Count the reports of a tick at its end.
 
-        :param lost: devices that were gone before: they report nothing.
-        :returns: the devices that have reported a code for the first time.
+        :param lost: devices that were lost before: they report nothing.
+        :returns: the device of each new pair.
         """
         fresh: list[int] = []
         for window in self._windows.values():
             window.expire(now)
         for devices, code in reports:
-            told = devices if lost is None else devices[~lost[devices]]
-            entities = np.array([self._place(device, code, fresh) for device in told.tolist()], dtype=np.int64)
+            reporting = devices if lost is None else devices[~lost[devices]]
+            entities = np.array([self._place(device, code, fresh) for device in reporting.tolist()], dtype=np.int64)
             self._total = _counted(self._total, entities, len(self.codes))
             for window in self._windows.values():
                 window.add(now, entities, len(self.codes))
@@ -95,17 +92,17 @@ class Xids:
         return self._places[device, code]
 
     def of_device(self, device: int) -> list[tuple[int, int]]:
-        """The places of a device's codes, with the codes, in their order."""
+        """The codes of a device, ascending, each with its position."""
         places = self._of_device.get(device, ())
         return [(place, self.codes[place]) for place in sorted(places, key=self.codes.__getitem__)]
 
     def counts(self, window_seconds: float) -> Floats:
-        """How often each pair was reported in a window, 0 for since the beginning: shape (E,)."""
+        """The count of each pair in a window, 0 for since the start: shape (E,)."""
         counts = self._windows[window_seconds].counts if window_seconds else self._total
         return _longer(counts, len(self.codes))
 
     def move(self, moves: Moves, windows: Sequence[float]) -> None:
-        """The devices have new places; the codes of those that are gone are gone."""
+        """Move to the new positions of devices, and remove the codes of removed ones."""
         stays = np.flatnonzero(moves.new_of[self.devices] >= 0)
         new_of = np.full(len(self.codes), -1, dtype=np.int64)
         new_of[stays] = np.arange(len(stays))
@@ -118,7 +115,7 @@ class Xids:
             self._of_device.setdefault(device, []).append(place)
         for window in self._windows.values():
             window.move(new_of, len(self.codes))
-        # A window that is asked for only now knows nothing of what was before.
+        # A new window starts empty.
         self._windows = {seconds: self._windows.get(seconds) or Window(seconds) for seconds in windows}
 
 
@@ -127,7 +124,7 @@ def _longer(counts: Floats, count: int) -> Floats:
 
 
 def _counted(counts: Floats, entities: Positions, count: int, amount: float = 1.0) -> Floats:
-    """New counts, with an amount added for each entity named."""
+    """New counts with an amount added for each of some entities."""
     counted = _longer(counts, count).copy()
     np.add.at(counted, entities, amount)
     return counted

@@ -271,8 +271,8 @@ class TestFault:
     def test_of_whole_devices(self) -> None:
         """What a part cannot have by itself is refused, and the device named."""
         for fields, text in (
-            ({"kind": "inlet"}, "inlet is of the whole device, and dgx-0/1/0 is a part: name dgx-0/1"),
-            ({"kind": "xid", "code": 79}, "XID 79 is of the whole device, and dgx-0/1/0 is a part: name dgx-0/1"),
+            ({"kind": "inlet"}, "inlet affects the whole device, and dgx-0/1/0 is a part: name dgx-0/1"),
+            ({"kind": "xid", "code": 79}, "XID 79 affects the whole device, and dgx-0/1/0 is a part: name dgx-0/1"),
         ):
             with pytest.raises(Refused) as caught:
                 inject(make_fleet(divided_pool(device_type=catalog_type("a100"))), devices="dgx-0/1/0", **fields)

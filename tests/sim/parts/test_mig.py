@@ -153,7 +153,7 @@ def test_work_and_faults() -> None:
         configured(more.replace("p-0/1/1", "p-0/1/2").replace("code: 31", "code: 79"))
     assert str(caught.value).splitlines() == [
         "configuration:10: devices: no part '2': p-0/1 has 2: 0 to 1",
-        "configuration:12: devices: XID 79 is of the whole device, and p-0/0/1 is a part: name p-0/0",
+        "configuration:12: devices: XID 79 affects the whole device, and p-0/0/1 is a part: name p-0/0",
     ]
 
 

@@ -205,7 +205,7 @@ class TestFault:
     def test_of_the_whole_board(self) -> None:
         """Heat and power are the board's: such a fault cannot be of a tile alone."""
         fleet = make_fleet(max_1550())
-        with pytest.raises(Refused, match="fan is of the whole device, and dgx-0/0/1 is a part: name dgx-0/0"):
+        with pytest.raises(Refused, match="fan affects the whole device, and dgx-0/0/1 is a part: name dgx-0/0"):
             inject(fleet, kind="fan", devices="dgx-0/0/1")
 
     def test_explanations(self) -> None:

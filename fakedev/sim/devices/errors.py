@@ -1,0 +1,97 @@
+"""The errors that devices report from tick to tick, and what lost devices still show.
+
+Error codes and pending repairs stay until a reset. A lost device shows its last error; its counters stand still.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from fakedev.sim.boards.conditions import WITH_NODE
+from fakedev.sim.entities.randomness import Floats
+from fakedev.sim.entities.state import Level, Mask
+from fakedev.sim.faults.tick import FALLEN_OFF, FaultTick
+from fakedev.spec.quantities import ERROR_COUNTERS, INTEGRALS
+
+#: Flags that stay set until a reset: of boards that remap rows, and of boards that retire pages instead.
+_PENDING: Final = "row_remap_pending"
+_PAGES_PENDING: Final = "retired_pages_pending"
+#: Quantities that are kept from tick to tick, unless a device type has a range for them.
+REPORTED: Final = ("xid", _PENDING, _PAGES_PENDING, "created_seconds")
+
+
+def add_reported(arrays: dict[str, Floats], tick: FaultTick, epoch_seconds: Floats) -> None:
+    """Update the quantities in REPORTED with what devices report in a tick.
+
+    :param epoch_seconds: wall time of tick 0.
+    """
+    reset = tick.resets()
+    if reset is not None:
+        arrays["xid"] = np.where(reset, 0.0, arrays["xid"])
+        arrays[_PENDING] = arrays[_PAGES_PENDING] = np.where(reset, 0.0, arrays[_PENDING])
+        start = epoch_seconds + tick.now_seconds - tick.seconds
+        arrays["created_seconds"] = np.where(reset, start, arrays["created_seconds"])
+    codes = tick.get("xid")
+    if codes is not None:
+        arrays["xid"] = np.where(np.isnan(codes), arrays["xid"], codes)
+    pending = tick.get(_PENDING)
+    if pending is not None:
+        arrays[_PENDING] = arrays[_PAGES_PENDING] = np.maximum(arrays[_PENDING], pending)
+
+
+def fallen_off(arrays: Mapping[str, Floats], before: Level, removed: Floats | None) -> Mask:
+    """The boards that heat shut down in this tick: shape (devices,).
+
+    :param removed: over 0 on devices that faults removed; None for none.
+    """
+    fallen: Mask = (arrays["lost"] > 0) & (before.arrays["lost"] <= 0)
+    return fallen if removed is None else fallen & ~(removed > 0)
+
+
+def add_losses(arrays: dict[str, Floats], before: Level, removed: Floats | None) -> None:
+    """Report the code of a board that has fallen off the bus on boards that heat shut down."""
+    fallen = fallen_off(arrays, before, removed)
+    if fallen.any():
+        arrays["xid"] = np.where(fallen, FALLEN_OFF, arrays["xid"])
+
+
+class LostDevices:
+    """What D devices show while some are lost; arrays of shape (D,).
+
+    :param present: devices with each quantity while they are not lost.
+    :param can_be_lost: devices that show whether they are lost.
+    """
+
+    def __init__(self, present: Mapping[str, Mask], can_be_lost: Mask) -> None:
+        self._present = present
+        self._can_be_lost = can_be_lost
+        self._masks: tuple[bytes, Mapping[str, Mask]] = (b"", {})
+
+    def level(self, arrays: Mapping[str, Floats], before: Level | None, removed: Floats | None) -> Level:
+        """The level with lost devices.
+
+        :param arrays: what all devices would show; with ``lost``.
+        :param before: the level a tick ago, for the counters; None at the start.
+        :param removed: devices that faults removed: WITH_NODE or more with their nodes; None for none.
+        """
+        lost = arrays["lost"] > 0
+        shown = {}
+        for name, values in arrays.items():
+            if name in ("lost", "created_seconds", "xid"):
+                shown[name] = values
+            elif before is not None and (name in INTEGRALS or name in ERROR_COUNTERS or name.endswith("_seconds")):
+                shown[name] = np.where(lost, before.arrays[name], values)
+            else:
+                shown[name] = np.where(lost, 0.0, values)
+        reports = ~lost | (arrays["xid"] > 0)
+        if removed is not None:
+            reports &= ~(removed >= WITH_NODE)
+        key = lost.tobytes() + reports.tobytes()
+        if self._masks[0] != key:
+            masks = {name: self._present.get(name, ~lost) & ~lost for name in shown}
+            masks["xid"] = self._present["xid"] & reports
+            self._masks = key, masks | {"lost": self._can_be_lost}
+        return Level(len(lost), shown, self._masks[1])
