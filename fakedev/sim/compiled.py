@@ -16,7 +16,7 @@ from fakedev.sim.parts.relations import PartRelations
 from fakedev.sim.shard_dependencies import shard_roster
 from fakedev.sim.workloads.admission import Admission
 from fakedev.sim.workloads.churn import Churn
-from fakedev.sim.workloads.limits import DeviceLimits
+from fakedev.sim.workloads.endings import DeviceLimits
 from fakedev.spec.fleet import FleetSpec
 
 
@@ -49,7 +49,7 @@ class CompiledFleet:
         self.admission = Admission(
             self.roster, self.capacity, self.quantities, spec.metric_names, spec.tick_seconds, known
         )
-        self.admission.look_at(spec.base)
+        self.admission.prepare(spec.base)
         self.fault_rules = FaultRules(
             self.roster, self.keys, self.unit_quantities, self.admission.metric, known, spec.tick_seconds
         )

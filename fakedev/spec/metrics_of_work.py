@@ -6,7 +6,7 @@ import difflib
 from typing import Final
 
 from fakedev.spec.quantities import ERROR_COUNTERS, QUANTITY_ALIASES, quantity_name
-from fakedev.spec.value_units import BYTES, BYTES_PER_SECOND, COUNTS_PER_SECOND, RATIO, Unit
+from fakedev.spec.units import BYTES, BYTES_PER_SECOND, COUNTS_PER_SECOND, RATIO, Unit
 
 #: Counters that workloads move: what they ask is a rate, and what comes out are whole numbers.
 COUNTED: Final[tuple[str, ...]] = tuple(name for name in ERROR_COUNTERS if name != "row_remap_failure")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fakedev.spec.errors import FieldError
-from fakedev.spec.profile_fields import OPTIONAL
+from fakedev.spec.profiles import OPTIONAL
 from fakedev.spec.quantities import quantity_name
 
 #: What can only be a name: letters that are no number.

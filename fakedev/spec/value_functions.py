@@ -1,7 +1,7 @@
 """Value functions: how the value of an activity goes with t, the seconds since the activity began.
 
 The activity lasts L seconds. A plain number is a constant value; the others, with the integral from 0 to t that ticks
-are made of (:mod:`fakedev.sim.workloads.shapes`; P, D, N and n as written here):
+are made of (:mod:`fakedev.sim.workloads.schedule`; P, D, N and n as written here):
 
 =========================== =================================================== ======================================
 function                    value at t                                          integral from 0 to t
@@ -32,7 +32,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from fakedev.spec.units import parse_duration
+from fakedev.spec.units import format_number, parse_number, parse_seconds
 
 #: Far shorter periods would repeat more often than a float can count.
 SHORTEST_SECONDS: Final = 1e-6
@@ -40,7 +40,6 @@ LONGEST_SECONDS: Final = 1e10
 #: Values of one ``steps``.
 MAX_STEPS: Final = 10_000
 _CALL: Final = re.compile(r"([A-Za-z][A-Za-z-]*)\s*\((.*)\)", re.DOTALL)
-_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 @dataclass(frozen=True)
@@ -186,29 +185,6 @@ def format_value(value: Value, show: Callable[[float], str]) -> str:
         for each, kind in zip(value.arguments, kinds, strict=True)
     ]
     return f"{value.name}({','.join(texts)})"
-
-
-def parse_number(text: str) -> float:
-    """A decimal number.
-
-    :raises ValueError: for anything else, also for what only Python takes for a number (1_000).
-    """
-    if "_" in text:
-        raise ValueError(f"{text[:100]!r} is no number")
-    return float(text)
-
-
-def parse_seconds(text: str) -> float:
-    """Seconds: a plain number of them, or a duration as 90s or 5m.
-
-    :raises ValueError: for anything else.
-    """
-    return float(text) if _NUMBER.fullmatch(text.strip()) else parse_duration(text.strip())
-
-
-def format_number(value: float) -> str:
-    """A number as short as it can be written without losing a digit."""
-    return repr(int(value)) if value == int(value) else repr(value)
 
 
 def _parameters(name: str, count: int) -> tuple[Parameter, ...]:

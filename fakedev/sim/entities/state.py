@@ -1,17 +1,17 @@
-"""What a fleet shows in one tick: arrays by quantity name, for each entity level. Never changed once made.
+"""The state of a fleet in one tick: arrays by quantity name for each entity level. A state never changes.
 
-Arrays of a level that are made when somebody looks at them.
+Also what arrays of a state are made with: lazy arrays, and columns of dataclasses whose rows are kept or joined.
 """
 
 from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from fakedev.sim.entities.randomness import Floats
 
@@ -88,3 +88,26 @@ def overlaid(below: Mapping[str, Values]) -> MutableMapping[str, Values]:
     """Arrays some of which are to be given others: none is made for that, and ``below`` stays as it is."""
     # ChainMap changes the first of its maps alone, so the second need not be one that can be changed.
     return dict(below) if isinstance(below, dict) else ChainMap({}, below)  # type: ignore[arg-type]
+
+
+def column(axis: str, dtype: DTypeLike = np.float64) -> Any:
+    """A field of a dataclass that is an array along an axis, empty at first."""
+    return field(default_factory=lambda: np.zeros(0, dtype=dtype), metadata={"axis": axis})
+
+
+def kept_columns(table: Any, masks: Mapping[str, NDArray[np.bool_]]) -> dict[str, Any]:
+    """The columns with the rows that the mask of their axis keeps."""
+    return {
+        each.name: getattr(table, each.name)[masks[each.metadata["axis"]]]
+        for each in fields(table)
+        if "axis" in each.metadata
+    }
+
+
+def joined_columns(table: Any, other: Any) -> dict[str, Any]:
+    """The columns of a table, then those of another."""
+    return {
+        each.name: np.concatenate((getattr(table, each.name), getattr(other, each.name)))
+        for each in fields(table)
+        if "axis" in each.metadata
+    }

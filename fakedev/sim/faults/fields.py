@@ -9,7 +9,7 @@ from typing import Final
 from fakedev.sim.faults.kinds import KINDS, FaultKind, Parameter
 from fakedev.spec.errors import FieldError
 from fakedev.spec.fault import FaultSpec
-from fakedev.spec.profile_fields import number_of
+from fakedev.spec.profiles import number_of
 from fakedev.spec.units import parse_duration
 
 #: What the kinds take, by name.

@@ -52,7 +52,7 @@ class ArrivalTests(SynchronousTestCase):
         """All that come in some ticks of a second."""
         roster = Roster([pool_of(nodes=50, devices_per_node=32, churn=ChurnSpec(per_second, self.kinds))])
         churn = Churn(seed, 1.0, roster)
-        return [arrival for tick in range(1, ticks + 1) for arrival in churn.of_tick(tick, lambda device: True)]
+        return [arrival for tick in range(1, ticks + 1) for arrival in churn.arrivals(tick, lambda device: True)]
 
     def assert_about(self, found: float, expected: float, deviation: float) -> None:
         """Within four standard deviations: a fair draw fails once in 16,000 times, and this one is always the same."""
@@ -100,7 +100,7 @@ class ArrivalTests(SynchronousTestCase):
         more = pool_of("other", nodes=3, churn=ChurnSpec(0.05, self.kinds))
         roster = Roster([more, pool_of(nodes=60, devices_per_node=32, churn=ChurnSpec(0.05, self.kinds))])
         churn = Churn(1, 1.0, roster)
-        found = [each for tick in range(1, 601) for each in churn.of_tick(tick, lambda device: True)]
+        found = [each for tick in range(1, 601) for each in churn.arrivals(tick, lambda device: True)]
         ours = [each for each in found if each in self.arrivals]
         self.assertEqual(ours, [each for each in self.arrivals if int(each.workload_id.split("-")[3]) <= 600])
 
