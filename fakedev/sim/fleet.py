@@ -84,6 +84,7 @@ class Fleet:
         self._configured.start_faults(spec.faults)
         self.troubles = NodeTroubles(self.faults, self.roster)
         self._exporter_faults = ExporterFaults(self.roster.parts, spec.epoch_seconds)
+        self._exporters_differ = False
         self.intake.apply_changes(0, 0.0)
         demand = self.workloads.demand(0, 0.0, _INSTANT_SECONDS)
         levels = first_levels(compiled, demand)
@@ -142,8 +143,9 @@ class Fleet:
         if following is not None:
             self._apply_reload(following, following.moves_from(self.roster), start)
         past = self.state.levels
-        for workload in self.compiled.churn.start_arrivals(self.intake, self._labels.attribution, self.state):
-            self.happenings.note(entry_of_churn(workload, self.state.tick, start), workload.devices)
+        if self.compiled.churn.nodes:
+            for workload in self.compiled.churn.start_arrivals(self.intake, self._labels.attribution, self.state):
+                self.happenings.note(entry_of_churn(workload, self.state.tick, start), workload.devices)
         pace = self.compiled.pace(past[DEVICE]) if self.workloads.count_work else {}
         demand = self.workloads.demand(self.state.tick + 1, start, end, pace)
         faults = self.faults.advance(start, end)
@@ -162,15 +164,19 @@ class Fleet:
         self._labels.note(past[UNIT], levels[UNIT])
         self._labels.change(self.tallies.note(levels[DEVICE], past[DEVICE], faults, self._relations.conditions, end))
         self.state = self.shown = self._state_of(self.state.tick + 1, self.tallies.shown(levels))
-        seen = self._exporter_faults.shown(levels[UNIT], past[UNIT], self.faults, start)
-        if seen is not levels[UNIT]:
-            levels = self.tallies.shown(
-                shown_levels(self.roster.parts, seen, levels), self.faults.active(Scope.SERIES)
-            )
-            self.shown = self._state_of(self.state.tick, levels)
+        if faults is not None or self.faults.changes or self._exporters_differ:
+            self._show_exporter_faults(levels, past[UNIT], start)
         verdicts = self.intake.take_verdicts() + list(over.values())
         self._note(past[UNIT], verdicts)
         return verdicts
+
+    def _show_exporter_faults(self, levels: Levels, past: Level, start_seconds: float) -> None:
+        """Replace the shown state, if exporters show something else than the devices."""
+        seen = self._exporter_faults.shown(levels[UNIT], past, self.faults, start_seconds)
+        self._exporters_differ = seen is not levels[UNIT]
+        if self._exporters_differ:
+            shown = shown_levels(self.roster.parts, seen, levels)
+            self.shown = self._state_of(self.state.tick, self.tallies.shown(shown, self.faults.active(Scope.SERIES)))
 
     def _note(self, past: Level, verdicts: Sequence[Verdict]) -> None:
         """Write the journal of the tick."""

@@ -107,7 +107,7 @@ def shown_levels(parts: Parts, units: Level, levels: Levels) -> Levels:
 
 def _all(parts: Parts, devices: Level, of_parts: Level, links: LinkHistory) -> Levels:
     units = unit_level(parts, devices, of_parts) if parts.count else devices
-    if "lost" in devices.arrays:
+    if links.happened and "lost" in devices.arrays:
         links = links.settled(devices.arrays["lost"] > 0)
     return _named(devices, of_parts, units) | link_levels(links, devices)
 

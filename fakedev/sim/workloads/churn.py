@@ -20,7 +20,7 @@ from fakedev.sim.entities.roster import Roster, RosterNode
 from fakedev.sim.entities.state import State
 from fakedev.sim.workloads.intake import Intake
 from fakedev.sim.workloads.labels import Attribution
-from fakedev.sim.workloads.workload import Workload
+from fakedev.sim.workloads.workload import CHURN_PREFIX, Workload
 from fakedev.spec.fleet import ChurnKind, ChurnSpec, WorkloadSpec
 from fakedev.spec.shards import entity_key
 
@@ -33,7 +33,6 @@ _MAX_AT_NODE: Final = 8
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH: Final = 5
 _HASH_LENGTH: Final = 10
-_PREFIX: Final = "churn-"
 
 
 @dataclass(frozen=True)
@@ -44,28 +43,19 @@ class Arrival:
     workload: WorkloadSpec
 
 
-def is_churn(workload_id: str) -> bool:
-    """Whether churn started the workload with that id."""
-    return workload_id.startswith(_PREFIX)
-
-
-def origin_of(workload_id: str) -> str:
-    """The origin of the workload with that id: ``churn``, ``configuration`` or ``request``."""
-    if is_churn(workload_id):
-        return "churn"
-    return "configuration" if workload_id.startswith("base-") else "request"
-
-
 class Churn:
-    """The arrivals on the nodes of a fleet."""
+    """The arrivals on the nodes of a fleet.
+
+    :ivar nodes: the nodes with churn.
+    """
 
     def __init__(self, seed: int, tick_seconds: float, roster: Roster) -> None:
         self._seed = seed
         self._parts = roster.parts
-        self._nodes = [(node, node.pool.churn) for node in roster.nodes if node.pool.churn is not None]
-        names = [entity_key("churn", node.pool.name, node.name) for node, _ in self._nodes]
+        self.nodes = [(node, node.pool.churn) for node in roster.nodes if node.pool.churn is not None]
+        names = [entity_key("churn", node.pool.name, node.name) for node, _ in self.nodes]
         self._keys: Keys = np.array(names, dtype=np.uint64)
-        expected = np.array([churn.per_second * tick_seconds for _, churn in self._nodes])
+        expected = np.array([churn.per_second * tick_seconds for _, churn in self.nodes])
         self._thresholds = _poisson(expected)
 
     def start_arrivals(self, intake: Intake, attribution: Attribution, state: State) -> list[Workload]:
@@ -90,7 +80,7 @@ class Churn:
 
         :param free: whether a unit is free for a workload.
         """
-        if not self._nodes:
+        if not self.nodes:
             return []
         counts = self._counts(tick)
         if not counts.any():
@@ -102,14 +92,14 @@ class Churn:
         taken: set[int] = set()
         arrivals = []
         for place, (node_place, number) in enumerate(zip(where.tolist(), numbers.tolist(), strict=True)):
-            node, churn = self._nodes[node_place]
+            node, churn = self.nodes[node_place]
             kind = _drawn_kind(churn, draws.kind[place])
             count = kind.counts[int(draws.count[place] * len(kind.counts))]
             units = [(unit, word) for unit, word in self._units(node) if unit not in taken and free(unit)][:count]
             if len(units) == count:
                 taken.update(unit for unit, _ in units)
                 words = tuple(word for _, word in units)
-                workload_id = f"{_PREFIX}{node.name}-{tick}" + (f"-{number}" if number else "")
+                workload_id = f"{CHURN_PREFIX}{node.name}-{tick}" + (f"-{number}" if number else "")
                 arrivals.append(Arrival(workload_id, self._workload(node, kind, words, draws, place)))
         return arrivals
 

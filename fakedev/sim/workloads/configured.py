@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.workloads.intake import Intake
+from fakedev.sim.workloads.workload import CONFIGURATION_PREFIX
 from fakedev.spec.fault import FaultSpec
 from fakedev.spec.fleet import FleetSpec, WorkloadSpec
 
@@ -45,10 +46,10 @@ class ConfiguredWork:
         """
         taken = self.workload_ids
         for spec in specs:
-            workload_id, again = f"base-{spec.name}", 1
+            workload_id, again = f"{CONFIGURATION_PREFIX}{spec.name}", 1
             while workload_id in taken:
                 again += 1
-                workload_id = f"base-{spec.name}-{again}"
+                workload_id = f"{CONFIGURATION_PREFIX}{spec.name}-{again}"
             self._workloads.append((workload_id, spec))
             taken.add(workload_id)
             self._elsewhere.add(workload_id)

@@ -39,8 +39,8 @@ class Capacity:
     :ivar clock_mhz: the highest core clock; 0 if unknown.
     :ivar capability: the device type's; 0 if unknown.
     :ivar brought: kind of work to the values at its full load, by quantity.
-    :ivar amount_shares: the share of a demanded amount for each of some devices: 1, unless several of them are parts of
-        one device. Takes the devices of several workloads, and a number for the workload of each device.
+    :ivar amount_shares: the share of a demanded amount for each of some devices, where several of them may be parts of
+        one device. Takes the devices of several workloads, and a number for the workload of each device. None: 1.
     """
 
     maxima: Mapping[str, Floats]
@@ -51,9 +51,7 @@ class Capacity:
     clock_mhz: Floats
     capability: Floats
     brought: Callable[[str], Mapping[str, Floats]] = field(repr=False)
-    amount_shares: Callable[[Positions, Positions], Floats] = field(
-        default=lambda devices, whose: np.ones(len(devices)), repr=False
-    )
+    amount_shares: Callable[[Positions, Positions], Floats] | None = field(default=None, repr=False)
 
     @property
     def count(self) -> int:

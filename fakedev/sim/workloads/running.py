@@ -37,12 +37,12 @@ class Workloads:
     def __init__(self, seed: int, device_keys: Keys, capacity: Capacity) -> None:
         self._seed = seed
         self._device_keys = device_keys
-        self._capacity = capacity
+        self._capacity, self._count = capacity, capacity.count
         self.table = Table()
         self.by_id: dict[str, Workload] = {}
         self._by_name: dict[str, dict[str, None]] = {}
         self._held: Floats | None = None
-        ones = np.ones(capacity.count)
+        ones = np.ones(self._count)
         self._crowds = self._crowds_before = Oversubscription(ones, ones)
         self.changes = 0
 
@@ -91,8 +91,8 @@ class Workloads:
         """
         self.changes += 1
         self._held = None
-        self._device_keys, self._capacity = device_keys, capacity
-        ones = np.ones(capacity.count)
+        self._device_keys, self._capacity, self._count = device_keys, capacity, capacity.count
+        ones = np.ones(self._count)
         self._crowds = self._crowds_before = Oversubscription(*(moves.carried(crowd, ones) for crowd in self._crowds))
         old = self.table
         if not len(old):
@@ -107,7 +107,7 @@ class Workloads:
         if lost or np.isin(limits.workload, known).any() or any(self._of_row(row).limits for row in known):
             limits = LimitRows.of([workload.limits for workload in self.running()])
         fresh = on_devices(replace(old, limits=limits), counts, devices, device_keys, capacity)
-        self.table = reindexed_table(old, fresh, moves.new_of, capacity.count, self._seed, tick)
+        self.table = reindexed_table(old, fresh, moves.new_of, self._count, self._seed, tick)
 
     def _of_row(self, row: int) -> Workload:
         return self.by_id[self.table.ids[row]]
@@ -192,11 +192,11 @@ class Workloads:
         """The speed of each workload, which is that of its slowest device: shape (W,)."""
         table = self.table
         kinds, rows = table.kind_rows
-        paces = np.array([pace.get(kind, np.ones(self._capacity.count)) for kind in kinds])
+        paces = np.array([pace.get(kind, np.ones(self._count)) for kind in kinds])
         return np.minimum.reduceat(paces[rows, table.device], table.firsts) * table.speed
 
     def _by_kind(self, share: Floats) -> dict[str, Floats]:
-        table, count = self.table, self._capacity.count
+        table, count = self.table, self._count
         kinds, rows = table.kind_rows
         sums = np.bincount(rows * count + table.device, weights=share, minlength=len(kinds) * count)
         loads = np.maximum(sums.reshape(len(kinds), count) / 100.0, 0.0)
@@ -223,14 +223,14 @@ class Workloads:
         table, capacity = self.table, self._capacity
         if capacity.holds_memory.all():
             return held
-        total = sum(loads.values(), np.zeros(capacity.count))
+        total = sum(loads.values(), np.zeros(self._count))
         if MEMORY in table.uses:
             amounts = self.shares()
             total = self._by_device(table.device, amounts.parts * table.holds)
         return np.where(capacity.holds_memory, held, np.minimum(total, 1.0))
 
     def _by_device(self, device: Positions, amount: Floats) -> Floats:
-        return np.asarray(np.bincount(device, weights=amount, minlength=self._capacity.count), dtype=np.float64)
+        return np.asarray(np.bincount(device, weights=amount, minlength=self._count), dtype=np.float64)
 
     def shares(self) -> WorkShares:
         """Each workload's share of its devices in the last tick."""

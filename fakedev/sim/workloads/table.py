@@ -214,7 +214,7 @@ def on_devices(rows: Table, counts: Positions, devices: Positions, device_keys: 
     :param devices: the devices, grouped by workload, shape (P,).
     :param device_keys: keys of randomness of the devices, shape (devices,).
     """
-    shares = capacity.amount_shares(devices, np.repeat(np.arange(len(counts)), counts))
+    shares = _amount_shares(capacity, devices, np.repeat(np.arange(len(counts)), counts))
     speed = _speeds(rows.measured_mhz, rows.measured_capability, counts, devices, shares, capacity)
     states_memory = np.zeros(len(counts), dtype=np.bool_)
     if MEMORY in rows.uses:
@@ -248,8 +248,12 @@ def on_devices(rows: Table, counts: Positions, devices: Positions, device_keys: 
 def speed_on(spec: WorkloadSpec, devices: Positions, capacity: Capacity) -> float:
     """The speed of the slowest of some devices, relative to the device of the workload's measurement; 1 if unknown."""
     mhz, capability = (np.array([float(each)]) for each in (spec.measured_frequency_mhz, spec.measured_capability))
-    shares = capacity.amount_shares(devices, np.zeros(len(devices), dtype=np.int64))
+    shares = _amount_shares(capacity, devices, np.zeros(len(devices), dtype=np.int64))
     return float(_speeds(mhz, capability, np.array([len(devices)]), devices, shares, capacity)[0])
+
+
+def _amount_shares(capacity: Capacity, devices: Positions, owners: Positions) -> Floats:
+    return np.ones(len(devices)) if capacity.amount_shares is None else capacity.amount_shares(devices, owners)
 
 
 def _speeds(

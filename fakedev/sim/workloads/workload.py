@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from fakedev.sim.workloads.schedule import Positions
 from fakedev.spec.fleet import FOREVER, WorkloadSpec
+
+#: Ids of workloads that churn starts, and of workloads of the configuration, begin with these.
+CHURN_PREFIX: Final = "churn-"
+CONFIGURATION_PREFIX: Final = "base-"
 
 
 @dataclass(frozen=True)
@@ -90,3 +94,15 @@ class Workload:
     def verdict(self, code: int, text: str) -> Verdict:
         """The verdict when it ends with this code and text."""
         return Verdict(self.workload_id, self.spec.name, code, text, self.devices)
+
+
+def is_churn(workload_id: str) -> bool:
+    """Whether churn started the workload with that id."""
+    return workload_id.startswith(CHURN_PREFIX)
+
+
+def origin_of(workload_id: str) -> str:
+    """The origin of the workload with that id: ``churn``, ``configuration`` or ``request``."""
+    if is_churn(workload_id):
+        return "churn"
+    return "configuration" if workload_id.startswith(CONFIGURATION_PREFIX) else "request"

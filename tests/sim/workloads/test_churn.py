@@ -13,7 +13,8 @@ from fakedev.sim.entities.roster import Roster
 from fakedev.sim.events import Stamped, StopWorkload
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.record import Replay
-from fakedev.sim.workloads.churn import Arrival, Churn, origin_of
+from fakedev.sim.workloads.churn import Arrival, Churn
+from fakedev.sim.workloads.workload import origin_of
 from fakedev.spec.fleet import ChurnKind, ChurnSpec, FleetSpec
 from tests.sim.test_reload import reload
 from tests.support.configurations import loaded, problems
