@@ -1,6 +1,6 @@
 """The state of a fleet in one tick: arrays by quantity name for each entity level. A state never changes.
 
-Also what arrays of a state are made with: lazy arrays, and columns of dataclasses whose rows are kept or joined.
+Here are also tools for arrays: lazy arrays, and dataclasses with columns whose rows can be kept or joined.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from numpy.typing import DTypeLike, NDArray
 from fakedev.sim.entities.randomness import Floats
 
 Mask = NDArray[np.bool_]
+Values = TypeVar("Values")
 
 
 @dataclass(frozen=True)
 class Level:
-    """The quantities of one kind of entity (``device``, later parts and links).
+    """The quantities of one kind of entity: devices, parts, links, ...
 
-    :ivar count: entities of the level, E.
-    :ivar arrays: quantity name to values, shape (E,), in the unit of its name.
-    :ivar present: which entities have the quantity, shape (E,); a name that is missing: all have it.
+    :ivar count: the number of entities, E.
+    :ivar arrays: quantity name to values, shape (E,), in the unit of the name.
+    :ivar present: which entities have the quantity, shape (E,); all of them, if the name is missing.
     """
 
     count: int
@@ -41,7 +42,7 @@ class State:
     """A fleet at one tick.
 
     :ivar seconds: simulated seconds since the epoch.
-    :ivar wall_seconds: when the tick was due, in seconds since 1970.
+    :ivar wall_seconds: the time at which the tick was due, in seconds since 1970.
     :ivar levels: entity level name to its quantities.
     :ivar labels_version: grows whenever a label of any entity changes.
     """
@@ -52,14 +53,12 @@ class State:
     levels: Mapping[str, Level]
     labels_version: int
 
-Values = TypeVar("Values")
-
 
 class LazyArrays(Mapping[str, Values]):
-    """Arrays by name, each made when it is asked for the first time.
+    """Arrays by name; each is computed at its first use.
 
-    :param names: of all there are.
-    :param make: makes one of them.
+    :param names: of all arrays.
+    :param make: computes the array of a name.
     """
 
     def __init__(self, names: Mapping[str, object], make: Callable[[str], Values]) -> None:
@@ -85,18 +84,18 @@ class LazyArrays(Mapping[str, Values]):
 
 
 def overlaid(below: Mapping[str, Values]) -> MutableMapping[str, Values]:
-    """Arrays some of which are to be given others: none is made for that, and ``below`` stays as it is."""
+    """A mutable view of arrays: a change computes no lazy array, and does not change ``below``."""
     # ChainMap changes the first of its maps alone, so the second need not be one that can be changed.
     return dict(below) if isinstance(below, dict) else ChainMap({}, below)  # type: ignore[arg-type]
 
 
 def column(axis: str, dtype: DTypeLike = np.float64) -> Any:
-    """A field of a dataclass that is an array along an axis, empty at first."""
+    """A dataclass field for an array along an axis; empty by default."""
     return field(default_factory=lambda: np.zeros(0, dtype=dtype), metadata={"axis": axis})
 
 
 def kept_columns(table: Any, masks: Mapping[str, NDArray[np.bool_]]) -> dict[str, Any]:
-    """The columns with the rows that the mask of their axis keeps."""
+    """The columns of a table, with the rows that the mask of their axis keeps."""
     return {
         each.name: getattr(table, each.name)[masks[each.metadata["axis"]]]
         for each in fields(table)
@@ -105,7 +104,7 @@ def kept_columns(table: Any, masks: Mapping[str, NDArray[np.bool_]]) -> dict[str
 
 
 def joined_columns(table: Any, other: Any) -> dict[str, Any]:
-    """The columns of a table, then those of another."""
+    """The columns of a table, each joined with the same column of another table."""
     return {
         each.name: np.concatenate((getattr(table, each.name), getattr(other, each.name)))
         for each in fields(table)
