@@ -170,7 +170,7 @@ class Dynamics:
     :param slowdown_celsius: from this temperature on heat lowers the clock; below ``resume_celsius`` it rises again.
     :param hardware_slowdown_celsius: from this temperature on the clock is halved at once.
     :param shutdown_celsius: from this temperature on the board is lost.
-    :param pcie_bytes_per_second, fabric_bytes_per_second: bandwidth of PCIe, and of all links to other boards, each way.
+    :param pcie_bytes_per_second, fabric_bytes_per_second: bandwidth of PCIe and of all links to other boards, each way.
     :param memory_bytes_per_second: bandwidth of the memory, reads and writes together; 0: unknown.
     :param idle_performance_state: the performance state without work; None: the board has none.
     :param spread: the largest difference between boards of the type, as a share: in idle power, in dynamic power and in
