@@ -25,7 +25,7 @@ from fakedev.sim.faults.rules import FaultRules, brought_by
 from fakedev.sim.workloads.admission import Admission
 from fakedev.spec.errors import FieldError, Refused
 from fakedev.spec.fleet import WorkloadSpec
-from fakedev.spec.profile_fields import profile_from, uses_from
+from fakedev.spec.profiles import profile_from, uses_from
 from fakedev.spec.units import parse_size
 from fakedev.spec.workload_fields import WORKLOAD_FIELDS as _FIELDS
 from fakedev.spec.workload_fields import workload_from_fields

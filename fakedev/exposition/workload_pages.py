@@ -94,7 +94,7 @@ class WorkloadSource:
             workloads = self._fleet.workloads
             level = workloads.level(shown.seconds)
             arrays = {name: _shown(name, level) for name in level.arrays} | {"one": np.ones(level.count)}
-            parts = workloads.amounts().parts
+            parts = workloads.shares().parts
             levels = {
                 WORKLOAD: Level(level.count, arrays, level.present),
                 PAIR: Level(len(parts), {"load_ratio": parts}, {}),

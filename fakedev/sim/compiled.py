@@ -1,4 +1,4 @@
-"""What follows from a fleet's specification alone: made beside a running fleet, before that goes over to it."""
+"""A compiled configuration: all that depends on a fleet's specification alone; a thread can prepare it."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from fakedev.sim.parts.relations import PartRelations
 from fakedev.sim.shard_dependencies import shard_roster
 from fakedev.sim.workloads.admission import Admission
 from fakedev.sim.workloads.churn import Churn
-from fakedev.sim.workloads.limits import DeviceLimits
+from fakedev.sim.workloads.endings import DeviceLimits
 from fakedev.spec.fleet import FleetSpec
 
 
 class CompiledFleet:
-    """The parts of a fleet that know no history.
+    """The parts of a fleet without a history.
 
-    Making them takes long for a large fleet, and touches nothing else: it may be done in a thread.
+    To compile a large fleet takes long, and has no side effects: a thread may do it.
 
-    :ivar keys: of randomness, of each unit (device or part): shape (units,).
-    :ivar capacity: what units can do for workloads.
-    :ivar part_relations: None where no device has parts.
-    :ivar quantities: every quantity that some device has, with the devices that have it, shape (devices,).
-    :ivar idle: the devices when nobody has asked anything of them yet.
-    :ivar unit_quantities: the same of the units, shape (units,).
-    :ivar admission, fault_rules: which workloads and faults there can be.
+    :ivar keys: the key of randomness of each unit (device or part): shape (units,).
+    :ivar capacity: of the units.
+    :ivar part_relations: None if no device has parts.
+    :ivar quantities: every quantity of the fleet, with the devices that have it, shape (devices,).
+    :ivar idle: the level of devices without work.
+    :ivar unit_quantities: every quantity, with the units that have it, shape (units,).
+    :ivar admission, fault_rules: the checks of workloads and faults.
     """
 
     def __init__(self, spec: FleetSpec) -> None:
@@ -49,7 +49,7 @@ class CompiledFleet:
         self.admission = Admission(
             self.roster, self.capacity, self.quantities, spec.metric_names, spec.tick_seconds, known
         )
-        self.admission.look_at(spec.base)
+        self.admission.prepare(spec.base)
         self.fault_rules = FaultRules(
             self.roster, self.keys, self.unit_quantities, self.admission.metric, known, spec.tick_seconds
         )
@@ -59,21 +59,21 @@ class CompiledFleet:
         self._moves: Moves | None = None
 
     def moves_from(self, old: Roster) -> Moves:
-        """Where the devices of another roster stand in this one; made once, beside the running fleet if that asks."""
+        """The positions of another roster's devices in this one; computed at the first call."""
         if self._moves is None or self._moves.before is not old:
             self._moves = Moves(old, self.roster)
         return self._moves
 
     def _known_quantities(self) -> Collection[str]:
-        """The quantities of all pools: a shard may have no node of some."""
+        """The quantities of all pools; a shard may have no node of some pools."""
         if self.roster.whole is None:
             return self.quantities
         samples = Roster([replace(pool, nodes=pool.nodes[:1]) for pool in self.spec.pools])
         return Relations(samples, self.spec.epoch_seconds, self.spec.seed).quantities
 
     def pace(self, devices: Level) -> Mapping[str, Floats]:
-        """How fast each kind of work gets on at each unit, by its speed at the highest clock: each of shape (units,).
+        """The speed of each kind of work on each unit, relative to its speed at the highest clock: shape (units,).
 
-        :param devices: what the devices show.
+        :param devices: the level of the devices.
         """
         return {kind: self.roster.parts.units(pace) for kind, pace in self.relations.pace(devices).items()}

@@ -1,9 +1,8 @@
-"""The one door: whatever changes a fleet is an event that is checked here, stamped and told to the journal.
+"""The one door: every change of a fleet is an event that is checked here, stamped and passed to the record.
 
-What the randomness of events is keyed by: the same in every shard that is sent the same event.
-
-Sequence numbers are not: a shard is sent other events than the whole fleet. An event's tick and words are, and how
-many like it came before in that tick: whoever is sent one of two that name the same devices is sent the other, too.
+The keys of an event's randomness are the same in every shard that receives the event. They do not contain the sequence
+number, because a shard does not receive every event. They contain the tick, the words of the event, and the number of
+equal events before it in that tick: a shard that receives one of two events on the same devices receives both.
 """
 
 from __future__ import annotations
@@ -24,70 +23,89 @@ from fakedev.sim.events import (
     StopWorkload,
 )
 from fakedev.sim.faults.faults import Faults
-from fakedev.sim.journal import NO_DEVICES, Happenings, happening_of
+from fakedev.sim.journal import NO_DEVICES, FleetJournal, entry_of_event
 from fakedev.sim.reload import check_can_reload
-from fakedev.sim.wall_clock import WallClock
 from fakedev.sim.workloads.configured import ConfiguredWork
 from fakedev.sim.workloads.intake import Intake
 
 
 class EventKeys:
-    """How often events with the same words were taken in a tick."""
+    """Counts events with the same words in a tick."""
 
     def __init__(self) -> None:
         self._tick = -1
-        self._taken: dict[str, int] = {}
+        self._counts: dict[str, int] = {}
 
     def key(self, tick: int, *words: str) -> str:
-        """The key of an event that is not taken yet.
+        """The key of an event that is not applied yet.
 
-        :param words: what it is, and the devices that it names.
+        :param words: its kind, and its device words.
         """
         if tick != self._tick:
-            self._tick, self._taken = tick, {}
+            self._tick, self._counts = tick, {}
         alike = "\0".join([str(tick), *words])
-        return f"{alike}\0{self._taken.get(alike, 0)}"
+        return f"{alike}\0{self._counts.get(alike, 0)}"
 
-    def took(self, key: str) -> None:
-        """The event of that key was taken; empty: one without randomness."""
+    def count(self, key: str) -> None:
+        """Count the event with that key; an empty key is that of an event without randomness."""
         if key:
             alike = key.rpartition("\0")[0]
-            self._taken[alike] = self._taken.get(alike, 0) + 1
+            self._counts[alike] = self._counts.get(alike, 0) + 1
+
+
+class WallClock:
+    """The wall times at which ticks are due, at equal distances since the last change of the clock.
+
+    :param began: wall time of tick 0, in seconds since 1970.
+    :param wall_per_tick: wall seconds between two ticks.
+    """
+
+    def __init__(self, began: float, wall_per_tick: float) -> None:
+        self._change = ChangeClock(began, wall_per_tick)
+        self._tick = 0
+
+    def change(self, change: ChangeClock, tick: int) -> None:
+        """Change the times of the ticks after ``tick``."""
+        self._change, self._tick = change, tick
+
+    def due_seconds(self, tick: int) -> float:
+        """The wall time at which a tick is due, in seconds since 1970."""
+        return self._change.wall_seconds + (tick - self._tick) * self._change.wall_per_tick
 
 
 class Door:
-    """Takes events; each takes effect in the tick after the one that it comes in, in order of arrival.
+    """Accepts events; each takes effect in the next tick, in order of arrival.
 
-    :param intake, faults, base, clock: what events change.
-    :param happenings, journal: are told of every event that was accepted, in order.
+    :param intake, faults, configured, clock: events change these.
+    :param journal, record: receive every accepted event, in order.
     """
 
     def __init__(
-        self, intake: Intake, faults: Faults, base: ConfiguredWork, clock: WallClock, happenings: Happenings,
-        journal: Callable[[Stamped], None],
+        self, intake: Intake, faults: Faults, configured: ConfiguredWork, clock: WallClock, journal: FleetJournal,
+        record: Callable[[Stamped], None],
     ) -> None:  # fmt: skip
         self._intake = intake
         self._faults = faults
-        self._base = base
+        self._configured = configured
         self._clock = clock
-        self._happenings = happenings
         self._journal = journal
+        self._record = record
         self._sequence = 0
         self._event_keys = EventKeys()
-        self._coming: CompiledFleet | None = None
+        self._following: CompiledFleet | None = None
 
-    def take(self, event: Event, state: State, compiled: CompiledFleet) -> Stamped:
-        """Take an event.
+    def apply(self, event: Event, state: State, compiled: CompiledFleet) -> Stamped:
+        """Check and accept an event.
 
-        :param state, compiled: the fleet as it is.
-        :raises Refused: when it cannot be; nothing is changed or recorded then.
+        :param state, compiled: of the fleet now.
+        :raises Refused: if it is not possible; nothing is changed or recorded then.
         """
         sequence, key = self._sequence + 1, ""
-        concerned = NO_DEVICES
+        devices = NO_DEVICES
         match event:
             case StartWorkload(workload):
                 key = self._event_keys.key(state.tick, workload.name, workload.node, *workload.devices)
-                concerned = self._intake.accept(workload_id_of(sequence), workload, key).devices
+                devices = self._intake.accept(workload_id_of(sequence), workload, key).devices
             case StopWorkload(workload_id, reason):
                 self._intake.stop(workload_id, reason)
             case DropWorkload(workload_id):
@@ -96,41 +114,41 @@ class Door:
                 key = self._event_keys.key(state.tick, fault.kind, fault.node, *fault.devices)
                 made = self._faults.made(fault_id_of(sequence), fault, key)
                 self._faults.add(made)
-                concerned = made.devices
+                devices = made.devices
             case ClearFault(fault_id):
                 self._faults.clear(fault_id)
             case ChangeClock():
                 self._clock.change(event, state.tick)
-            case Reload(coming):
-                self._base.reserve(*self.check_can_reload(compiled, coming))
-                coming.moves_from(compiled.roster)
-                self._coming = coming
+            case Reload(following):
+                self._configured.reserve(*self.check_can_reload(compiled, following))
+                following.moves_from(compiled.roster)
+                self._following = following
         self._sequence = sequence
-        self._event_keys.took(key)
+        self._event_keys.count(key)
         stamped = Stamped(state.tick, sequence, event)
-        self._journal(stamped)
-        self._happenings.note(happening_of(stamped, state.seconds), concerned)
+        self._record(stamped)
+        self._journal.note(entry_of_event(stamped, state.seconds), devices)
         return stamped
 
-    def check_can_reload(self, compiled: CompiledFleet, coming: CompiledFleet) -> tuple[int, int]:
-        """Whether a fleet can become another: how many workloads and faults of the configuration begin with it.
+    def check_can_reload(self, compiled: CompiledFleet, following: CompiledFleet) -> tuple[int, int]:
+        """How many workloads and faults a reload with another configuration would start.
 
-        :raises Refused: when it cannot.
+        :raises Refused: if the reload is not possible.
         """
-        check_can_reload(compiled.spec, coming)
-        return self._base.check_room(coming.spec)
+        check_can_reload(compiled.spec, following)
+        return self._configured.check_room(following.spec)
 
-    def coming(self) -> CompiledFleet | None:
-        """What the fleet goes over to now; None: it stays as it is."""
-        coming, self._coming = self._coming, None
-        return coming
+    def take_reload(self) -> CompiledFleet | None:
+        """The configuration to reload with in this tick; None: there is no reload."""
+        following, self._following = self._following, None
+        return following
 
 
 def fault_id_of(sequence: int) -> str:
-    """The id of the fault that the event of that sequence number injected."""
+    """The id of the fault that the event with that sequence number injected."""
     return f"f{sequence}"
 
 
 def workload_id_of(sequence: int) -> str:
-    """The id of the workload that the event of that sequence number started."""
+    """The id of the workload that the event with that sequence number started."""
     return f"w{sequence}"

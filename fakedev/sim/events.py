@@ -1,4 +1,4 @@
-"""What may happen to a fleet. Nothing else changes it; each event is recorded and can be replayed."""
+"""The events that change a fleet. Nothing else changes it; each event is recorded and can be replayed."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from fakedev.spec.workload_fields import fields_of_workload, workload_from_field
 
 @dataclass(frozen=True)
 class StartWorkload:
-    """A workload arrives. Its id is made from the event's sequence number."""
+    """Start a workload. Its id contains the event's sequence number."""
 
     workload: WorkloadSpec
 
 
 @dataclass(frozen=True)
 class StopWorkload:
-    """Somebody stops a workload: it ends with 0 and the reason."""
+    """Stop a workload: it ends with code 0 and the reason."""
 
     workload_id: str
     reason: str = "stopped"
@@ -31,16 +31,16 @@ class StopWorkload:
 
 @dataclass(frozen=True)
 class DropWorkload:
-    """A workload's peer is gone: it ends, and nobody is told."""
+    """End a workload without a verdict, because its peer has disconnected."""
 
     workload_id: str
 
 
 @dataclass(frozen=True)
 class ChangeClock:
-    """From here on ticks are due ``wall_per_tick`` seconds apart, counted from ``wall_seconds``.
+    """Ticks are due ``wall_per_tick`` seconds apart from now on, counted from ``wall_seconds``.
 
-    Only the timestamps that some identities print depend on it; 0 while the clock is moved by hand.
+    Only the timestamps of some identities depend on it. 0: the clock advances by command only.
     """
 
     wall_seconds: float
@@ -50,24 +50,24 @@ class ChangeClock:
 
 @dataclass(frozen=True)
 class InjectFault:
-    """Something begins to go wrong. The fault's id is made from the event's sequence number."""
+    """Inject a fault. Its id contains the event's sequence number."""
 
     fault: FaultSpec
 
 
 @dataclass(frozen=True)
 class ClearFault:
-    """A fault is over."""
+    """Clear a fault."""
 
     fault_id: str
 
 
 @dataclass(frozen=True)
 class Reload:
-    """From the next tick on the fleet is made by another configuration.
+    """Use another configuration from the next tick on.
 
-    :param compiled: what follows from that configuration.
-    :param source: what it was read from.
+    :param compiled: the compiled configuration.
+    :param source: the files and overrides that it was read from.
     """
 
     compiled: CompiledFleet
@@ -79,7 +79,7 @@ Event = StartWorkload | StopWorkload | DropWorkload | ChangeClock | InjectFault 
 
 @dataclass(frozen=True)
 class Stamped:
-    """An event with the tick in which it arrived and its place in the order of all events."""
+    """An event with the tick in which it arrived and its sequence number."""
 
     tick: int
     sequence: int
@@ -108,7 +108,7 @@ def event_to_fields(stamped: Stamped) -> dict[str, object]:
 
 
 def no_reload(source: RecordHead) -> CompiledFleet:
-    """For readers that cannot make a fleet of a configuration.
+    """For readers of records that cannot compile a configuration.
 
     :raises Refused: always.
     """
@@ -120,8 +120,8 @@ def event_from_fields(
 ) -> Stamped:
     """The stamped event that :func:`event_to_fields` wrote.
 
-    :param compile_fleet: makes what a reload went over to, from what it was read from.
-    :raises Refused: when the fields are not such a record.
+    :param compile_fleet: compiles the configuration of a reload.
+    :raises Refused: if the fields are not those of an event.
     """
     try:
         tick, sequence = _whole(fields["tick"]), _whole(fields["seq"])

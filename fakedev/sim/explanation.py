@@ -1,7 +1,4 @@
-"""Why a device shows what it shows, in words.
-
-Why a link of a device shows what it shows, in words.
-"""
+"""Explains in words why a device, or one of its links, shows a value."""
 
 from __future__ import annotations
 
@@ -25,19 +22,22 @@ from fakedev.spec.device_types import Dynamics
 from fakedev.spec.errors import Refused
 from fakedev.spec.quantities import ERROR_COUNTERS
 
-#: What is explained when nobody says what.
+#: The metrics that are explained by default.
 IMPORTANT: Final = (
     "usage_ratio", "core_frequency_mhz", "power_watts", "temperature_celsius", "memory_used_bytes", "xid", "lost",
 )  # fmt: skip
-#: Workloads that are named.
+#: The most workloads that a text names.
 _MAX_NAMED: Final = 5
+#: A word for a link, and the metrics of links.
+_LINK_WORD: Final = re.compile(r"(.+)/link/([0-9]{1,4})")
+_LINK_METRICS: Final = ("link_up", *RATES, *COUNTED)
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a quantity of a device is what it is.
+    """Why a quantity of a device has its value.
 
-    :ivar value: None where the device does not show it.
+    :ivar value: None if the device does not show it.
     :ivar faults: the ids of the faults behind it.
     """
 
@@ -48,7 +48,7 @@ class Explanation:
 
 
 class _Device:
-    """What is known of one device."""
+    """One unit, with access to its values."""
 
     def __init__(self, fleet: Fleet, position: int) -> None:
         self.fleet = fleet
@@ -58,15 +58,15 @@ class _Device:
         self.dynamics: Dynamics | None = node.pool.device_type.dynamics
 
     def value(self, name: str) -> float:
-        """A quantity; 0 where it is not there."""
+        """The value of a quantity; 0 if the unit does not have it."""
         return float(self.level.arrays[name][self.position]) if self.level.has(name, self.position) else 0.0
 
     def since(self, name: str) -> str:
-        """Since when a flag is what it is."""
+        """The tick in which a flag changed last, as text."""
         return f"since tick {self.fleet.happenings.since(name, self.position)}"
 
     def work(self) -> str:
-        """Who works on it."""
+        """The workloads on it, as text."""
         parts = self.fleet.roster.parts
         which = np.zeros(parts.unit_count, np.bool_)
         which[self.position] = True
@@ -79,10 +79,9 @@ class _Device:
 
 
 def explain(fleet: Fleet, position: int, metric: str = "") -> list[Explanation]:
-    """Why a device shows a metric, or the most important ones.
+    """Why a device shows a metric, or its most important metrics.
 
-    :param metric: the name of a quantity; empty for the most important that the device has, and its links if some are
-        down.
+    :param metric: the name of a quantity; empty for the most important ones, and for its links if some are down.
     """
     device = _Device(fleet, position)
     names = [metric] if metric else [name for name in IMPORTANT if device.level.has(name, position) or name == "lost"]
@@ -100,7 +99,7 @@ def explain(fleet: Fleet, position: int, metric: str = "") -> list[Explanation]:
 
 
 def _of_tile(name: str, tile: _Device, board: _Device) -> Explanation:
-    """Why a tile shows what it does: some is its own, some its share of the board's, some the board's."""
+    """Why a tile shows a metric: its own value, its share of the board's value, or the board's value."""
     if name in OWN or tile.value("lost"):
         return _explained(tile, name)
     of_board = _explained(board, name)
@@ -113,7 +112,7 @@ def _of_tile(name: str, tile: _Device, board: _Device) -> Explanation:
 
 
 def _of_board(explanation: Explanation, board: _Device) -> Explanation:
-    """Why a part shows what is its device's."""
+    """Why a part shows a value of its device."""
     name = board.fleet.roster.unit_name(board.position)
     return replace(explanation, text=f"of the whole device {name}: {explanation.text}")
 
@@ -142,12 +141,12 @@ def _explained(device: _Device, name: str) -> Explanation:
 
 
 def causes_text(behind: Sequence[Fault]) -> list[str]:
-    """What is said of the faults behind something."""
+    """Texts for the faults that cause a value."""
     return [f"cause fault {fault.fault_id} ({fault.spec.kind})" for fault in behind]
 
 
 def _with_far_ends(device: _Device, behind: list[Fault]) -> list[Fault]:
-    """The faults of a device, and those of others that have taken links to it down."""
+    """The faults of a device, and those of other devices that took links to it down."""
     fleet, found = device.fleet, {each.fault_id: each for each in behind}
     history = link_history(fleet.state.levels)
     for link in links_down(history, fleet.roster.parts.owner(device.position)):
@@ -222,7 +221,7 @@ def _pcie(device: _Device, name: str) -> str:
             + (", idle" if value("throttled_idle") else ""))  # fmt: skip
 
 
-#: What links that are down lower.
+#: The quantities that links lower when they are down.
 _OF_LINKS: Final = ("links_up", "fabric_tx_bytes_per_second", "fabric_rx_bytes_per_second")
 _REASONS: Final[Mapping[str, Callable[[_Device, str], str]]] = {
     "core_frequency_mhz": _clock,
@@ -239,21 +238,18 @@ _REASONS: Final[Mapping[str, Callable[[_Device, str], str]]] = {
     "pcie_link_gigatransfers_per_second": _pcie,
 }
 
-_WORD: Final = re.compile(r"(.+)/link/([0-9]{1,4})")
-_METRICS: Final = ("link_up", *RATES, *COUNTED)
-
 
 def link_word(word: str) -> tuple[str, int] | None:
-    """The device and the number of a word like ``dgx-0/3/link/5``; None for words that name no link."""
-    found = _WORD.fullmatch(word)
+    """The device and the link number of a word such as ``dgx-0/3/link/5``; None for other words."""
+    found = _LINK_WORD.fullmatch(word)
     return (found[1], int(found[2])) if found else None
 
 
 def explain_link(fleet: Fleet, device: int, number: int, metric: str = "") -> list[Explanation]:
-    """Why a link shows a metric, or all that links are explained by.
+    """Why a link shows a metric, or all metrics of links.
 
     :param metric: the name of a quantity of links; empty for all.
-    :raises Refused: when the device has no such link, or links are not explained by that metric.
+    :raises Refused: if the device has no such link, or the metric has no explanation for links.
     """
     roster, name = fleet.roster, f"{fleet.roster.unit_name(device)}/link/{number}"
     own = roster.links.of(device) if device < roster.device_count else range(0)
@@ -261,10 +257,10 @@ def explain_link(fleet: Fleet, device: int, number: int, metric: str = "") -> li
         has = f"{roster.unit_name(device)} has {len(own)}: 0 to {len(own) - 1}" if own else "none are there"
         raise Refused("unknown-name", f"no link {name!r}: {has}", "device")
     wanted = metric.replace("-", "_")
-    if wanted and wanted not in _METRICS:
+    if wanted and wanted not in _LINK_METRICS:
         wanted = fleet.quantity_of(metric)
-    if wanted and wanted not in _METRICS:
-        raise Refused("unknown-name", f"of links are explained {', '.join(_METRICS)}, not {metric!r}", "metric")
+    if wanted and wanted not in _LINK_METRICS:
+        raise Refused("unknown-name", f"of links are explained {', '.join(_LINK_METRICS)}, not {metric!r}", "metric")
     level, link, history = fleet.state.levels[LINK], own[number], link_history(fleet.state.levels)
     behind = faults_of_link(roster, fleet.faults, history, link)
     is_up, end = history.up is None or bool(history.up[link]), other_end(roster, link)
@@ -278,9 +274,9 @@ def explain_link(fleet: Fleet, device: int, number: int, metric: str = "") -> li
     ids = tuple(each.fault_id for each in behind)
     is_gone = history.gone is not None and history.gone[device]
     silent = "the device is lost and shows nothing" if is_gone else "this link has no such metric"
-    told = []
-    for each in [wanted] if wanted else _METRICS:
+    explanations = []
+    for each in [wanted] if wanted else _LINK_METRICS:
         has_it = level.has(each, link)
         text = "; ".join([reasons[each] if has_it else silent, *causes_text(behind)])
-        told.append(Explanation(each, float(level.arrays[each][link]) if has_it else None, text, ids))
-    return told
+        explanations.append(Explanation(each, float(level.arrays[each][link]) if has_it else None, text, ids))
+    return explanations

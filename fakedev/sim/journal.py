@@ -1,7 +1,4 @@
-"""What happened to a fleet, and why: the journal, and since when devices are as they are.
-
-The last things that happened, and which units (devices and parts) each concerns, to find those of a few.
-"""
+"""The journal: what happened to a fleet and why, for users. It also knows since when devices show a flag or a code."""
 
 from __future__ import annotations
 
@@ -15,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fakedev.sim.entities.carry_over import Reindex
-from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.selectors import words_of
 from fakedev.sim.entities.state import Level, Mask
@@ -35,120 +31,17 @@ from fakedev.sim.faults.faults import Faults
 from fakedev.sim.workloads.schedule import Positions
 from fakedev.sim.workloads.workload import Verdict, Workload
 
-
-class Entry(Protocol):
-    """Something of a kind, a part of which may be forgotten."""
-
-    @property
-    def kind(self) -> str:
-        """Its kind."""
-        ...
-
-    @property
-    def size(self) -> int:
-        """How large the part is that may be forgotten."""
-        ...
-
-    def brief(self) -> Self:
-        """The same without that."""
-        ...
-
-
-Kept = TypeVar("Kept", bound=Entry)
-
-
-class Recent(Generic[Kept]):
-    """The newest entries, each with the units that it concerns.
-
-    :param most: entries that are kept.
-    :param max_devices: units that are kept of all of them together; the oldest entries are then found by their
-        kind only.
-    :param max_size: what all of them together may have of what may be forgotten; beyond that the oldest forget it.
-    """
-
-    def __init__(self, most: int, max_devices: int, max_size: int) -> None:
-        self._max_devices = max_devices
-        self._max_size = max_size
-        self._size = 0
-        self._kept: deque[Kept] = deque(maxlen=most)
-        #: How many units each of the newest entries concerns, in the same order.
-        self._counts: deque[int] = deque(maxlen=most)
-        #: These units, one entry's after the other's, -1 of those that are gone: the last ``_device_count``.
-        self._devices = array("i")
-        self._device_count = 0
-
-    def add(self, entry: Kept, devices: Positions) -> None:
-        """Keep an entry.
-
-        :param devices: positions of the units that it concerns.
-        """
-        if len(self._counts) == self._counts.maxlen:
-            self._device_count -= self._counts[0]
-        if len(self._kept) == self._kept.maxlen:
-            self._size -= self._kept[0].size
-        self._kept.append(entry)
-        self._size += entry.size
-        if self._size > self._max_size:
-            self._forget()
-        self._counts.append(len(devices))
-        self._devices.frombytes(devices.astype(np.int32).tobytes())
-        self._device_count += len(devices)
-        while self._device_count > self._max_devices:
-            self._device_count -= self._counts.popleft()
-        if len(self._devices) > 2 * self._device_count:
-            del self._devices[: len(self._devices) - self._device_count]
-
-    def last(self, count: int, kinds: Collection[str] = (), on: Mask | None = None) -> list[Kept]:
-        """The last entries, oldest first.
-
-        :param kinds: those of these kinds; of all, when there are none.
-        :param on: those that concern one of these units, shape (units,); None: all.
-        """
-        entries = list(self._kept)
-        if on is not None:
-            newest = entries[len(entries) - len(self._counts) :]
-            entries = [entry for entry, concerned in zip(newest, self._concerned(on), strict=True) if concerned]
-        if kinds:
-            entries = [entry for entry in entries if entry.kind in kinds]
-        return entries[-count:] if count else []
-
-    def move(self, moves: Reindex) -> None:
-        """The units have new places."""
-        new_of = np.append(moves.new_of, -1).astype(np.int32)
-        self._devices = array("i", new_of[self._flat()].tobytes())
-
-    def _forget(self) -> None:
-        """Let the oldest forget so much that half of what may be is left: so it is not done for each entry."""
-        entries = list(self._kept)
-        for place, entry in enumerate(entries):
-            if 2 * self._size <= self._max_size:
-                break
-            entries[place] = entry.brief()
-            self._size -= entry.size
-        self._kept = deque(entries, self._kept.maxlen)
-
-    def _concerned(self, on: Mask) -> list[bool]:
-        ends = np.cumsum(self._counts, dtype=np.int64)
-        found = np.append(0, np.cumsum(np.append(on, False)[self._flat()]))
-        among: list[bool] = (found[ends] > found[np.append(0, ends[:-1])]).tolist() if len(ends) else []
-        return among
-
-    def _flat(self) -> NDArray[np.int32]:
-        """The units of all entries, one after the other. While it is there nothing can be added."""
-        first = len(self._devices) - self._device_count
-        return np.frombuffer(self._devices, dtype=np.int32)[first:] if self._devices else np.zeros(0, dtype=np.int32)
-
-#: The last things that happened are kept for those who ask.
+#: Entries that a fleet keeps in memory.
 MAX_KEPT: Final = 10_000
-#: Devices that these concern, all together: beyond that the oldest are not found by device.
+#: Devices of all kept entries together; beyond this the oldest entries are not found by device.
 _MAX_DEVICES: Final = 2_000_000
-#: Devices that are named in a scope; of more it is said how many there are.
+#: Devices that a scope names; of more devices it has the number.
 _MAX_NAMED: Final = 8
-#: Sets of devices whose words are known, so that they are not looked for again in the same tick.
+#: Sets of devices whose device words are cached, for entries of one tick.
 _MAX_WORDED: Final = 32
-#: Characters of device words that are kept of all entries together: beyond that the oldest have none.
+#: Characters of device words of all kept entries together; beyond this the oldest entries lose theirs.
 _MAX_WORDS: Final = 16 * 2**20
-#: What is told of a quantity that leaves 0, or comes back to it.
+#: Texts for a quantity that changes from 0, and back to 0.
 _FLAGS: Final = {
     "throttled_thermal": ("throttling by heat began", "throttling by heat is over"),
     "throttled_power": ("throttling by the power limit began", "throttling by the power limit is over"),
@@ -157,29 +50,29 @@ _FLAGS: Final = {
     "lost": ("is lost", "is back"),
 }
 _LONGEST_TEXT: Final = 400
-#: What is told of another value.
+#: Quantities whose other values are reported, and the noun for them.
 _VALUES: Final = {"xid": "XID"}
-#: The end of a workload, whose devices were told when it started.
+#: The end of a workload; the entry of its start has its devices.
 _ENDED: Final = "ended"
-#: Every kind of happening.
+#: All kinds of entries.
 HAPPENING_KINDS: Final = (
     "start", "stop", "drop", "clock", "reload", "fault", "clear", "began", "struck", "eased", "over", *_FLAGS, *_VALUES,
     _ENDED,
 )  # fmt: skip
-#: Something that concerns no device.
+#: For entries without devices.
 NO_DEVICES: Final = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
 class Happening:
-    """Something that happened.
+    """An entry of the journal.
 
-    :param kind: one of HAPPENING_KINDS: an event, as in the record, what became of a fault, the quantity of a device
-        that changed, or the end of a workload.
-    :param scope: whom it concerns: devices, a workload, a fault.
-    :param cause: the event, fault or quantity that it follows from; empty where that is not known.
-    :param devices: words for all devices and parts that it concerns, joined by commas; empty where those are
-        told with the start of a workload or fault that it is about, or nobody knows them any more.
+    :param kind: one of HAPPENING_KINDS: an event, as in the record, a change of a fault, a change of a device's
+        quantity, or the end of a workload.
+    :param scope: the devices, workload or fault that it concerns.
+    :param cause: the event, fault or quantity that caused it; empty if unknown.
+    :param devices: device words for all devices and parts that it concerns, joined by commas; empty if the entry of the
+        workload's or fault's start has them, or if the entry is brief.
     """
 
     tick: int
@@ -192,15 +85,15 @@ class Happening:
 
     @property
     def size(self) -> int:
-        """Characters that it takes because of its devices."""
+        """The number of characters of its devices."""
         return len(self.devices)
 
     def brief(self) -> Happening:
-        """The same without its devices."""
+        """The same entry without its devices."""
         return replace(self, devices="")
 
     def fields(self) -> dict[str, object]:
-        """As plain values, for a line of the journal."""
+        """The entry as plain values, for a line of the journal."""
         return {
             "tick": self.tick,
             "seconds": self.seconds,
@@ -213,45 +106,41 @@ class Happening:
 
 
 def no_op(happening: Happening) -> None:
-    """A listener that keeps nothing."""
+    """Do nothing with an entry."""
 
 
-class Happenings:
-    """The last things that happened, and since which tick devices are as they are.
+class FleetJournal:
+    """The last entries of a fleet's journal, and the ticks in which the devices' flags and codes changed last.
 
-    :param tell: is told each thing that happens, in order.
+    :param tell: receives each entry, in order.
     """
 
     def __init__(self, roster: Roster, tell: Callable[[Happening], None] = no_op) -> None:
         self._roster = roster
         self._tell = tell
         self._recent: Recent[Happening] = Recent(MAX_KEPT, _MAX_DEVICES, _MAX_WORDS)
-        #: Words for units that were told of lately: what becomes of faults often concerns the same again.
+        #: Device words of the last sets of units: entries of one fault often concern the same units.
         self._worded: dict[bytes, str] = {}
         self._since = {name: np.zeros(roster.parts.unit_count, dtype=np.int64) for name in (*_FLAGS, *_VALUES)}
 
-    def move(self, roster: Roster, moves: Reindex, tick: int) -> None:
-        """The units (devices and parts) have new places; those that have come are as they are since ``tick``."""
+    def reindex(self, roster: Roster, moves: Reindex, tick: int) -> None:
+        """Use the new positions of the units (devices and parts); new units have not changed since ``tick``."""
         self._roster = roster
         self._worded.clear()
-        self._recent.move(moves)
-        came = np.full(roster.parts.unit_count, tick, dtype=np.int64)
-        self._since = {name: moves.carried(since, came) for name, since in self._since.items()}
+        self._recent.reindex(moves)
+        added = np.full(roster.parts.unit_count, tick, dtype=np.int64)
+        self._since = {name: moves.carried(since, added) for name, since in self._since.items()}
 
     def last(self, count: int, kinds: Collection[str] = (), on: Mask | None = None) -> list[Happening]:
-        """The last things that happened, oldest first.
-
-        :param kinds: those of these kinds; of all, when there are none.
-        :param on: those that concern one of these units (devices and parts), shape (units,); None: all.
-        """
+        """The last entries, oldest first; parameters as for :meth:`Recent.last`."""
         return self._recent.last(count, kinds, on)
 
     def since(self, name: str, device: int) -> int:
-        """The tick in which a flag of a unit, or a code that it reports, became what it is."""
+        """The tick of the last change of a unit's flag or code."""
         return int(self._since[name][device])
 
     def note(self, happening: Happening, devices: Positions = NO_DEVICES) -> None:
-        """Something has happened.
+        """Add an entry.
 
         :param devices: positions of the units that it concerns.
         """
@@ -261,18 +150,16 @@ class Happenings:
         self._tell(happening)
 
     def note_faults(self, tick: int, seconds: float, changes: Sequence[Change]) -> None:
-        """What became of faults in a tick."""
+        """Add entries for the changes of faults in a tick."""
         for fault, what, devices in changes:
             text = f"{fault.spec.kind} {what}"
             scope = self.names(devices) or "no device"
             self.note(Happening(tick, seconds, what, scope, fault.fault_id, text), devices)
 
-    def note_devices(
-        self, tick: int, seconds: float, before: Level, after: Level, faults: Faults
-    ) -> None:
-        """What devices, and parts by themselves, show now, and did not a tick ago.
+    def note_devices(self, tick: int, seconds: float, before: Level, after: Level, faults: Faults) -> None:
+        """Add entries for the changes of devices in a tick, and of parts that change without their device.
 
-        :param before, after: what the units show.
+        :param before, after: the level of the units, one tick ago and now.
         """
 
         def note(name: str, changed: Positions, text: str) -> None:
@@ -281,35 +168,35 @@ class Happenings:
                 self.note(Happening(tick, seconds, name, self.names(devices), cause, text), devices)
 
         for name, (began, ended) in _FLAGS.items():
-            now, past = _shown(after, name), _shown(before, name)
+            now, past = after.arrays.get(name), before.arrays.get(name)
             if now is past or now is None or past is None:
                 continue
             changed = np.flatnonzero((now > 0) != (past > 0))
             if not len(changed):
                 continue
             self._since[name][changed] = tick
-            changed = self._by_themselves(changed)
+            changed = self._without_parts(changed)
             note(name, changed[now[changed] > 0], began)
             note(name, changed[now[changed] <= 0], ended)
         for name, noun in _VALUES.items():
-            now, past = _shown(after, name), _shown(before, name)
+            now, past = after.arrays.get(name), before.arrays.get(name)
             if now is past or now is None or past is None:
                 continue
             changed = np.flatnonzero((now != past) & after.present.get(name, True))
             self._since[name][changed] = tick
-            changed = self._by_themselves(changed)
+            changed = self._without_parts(changed)
             for value in np.unique(now[changed]).tolist():
                 note(name, changed[now[changed] == value], f"{noun} {value:g}" if value else f"{noun} is cleared")
 
-    def _by_themselves(self, changed: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Units that have changed, without the parts of devices that have."""
+    def _without_parts(self, changed: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The changed units, without the parts of changed devices."""
         parts = self._roster.parts
         if not parts.count or not len(changed):
             return changed
         return changed[(changed < parts.device_count) | ~np.isin(parts.owners_of(changed), changed)]
 
     def _words(self, devices: Positions) -> str:
-        """Words for all of some units."""
+        """Device words for all of some units."""
         key = devices.tobytes()
         if key not in self._worded:
             if len(self._worded) == _MAX_WORDED:
@@ -318,14 +205,14 @@ class Happenings:
         return self._worded[key]
 
     def names(self, devices: NDArray[np.int64]) -> str:
-        """The names of devices; of many the first, and how many more there are."""
+        """The names of devices; of many devices the first names, and the number of the others."""
         names = [self._roster.unit_name(device) for device in devices[:_MAX_NAMED].tolist()]
         more = len(devices) - len(names)
         return ", ".join(names) + (f" and {more} more" if more else "")
 
 
-def happening_of(stamped: Stamped, seconds: float) -> Happening:
-    """An event that has arrived."""
+def entry_of_event(stamped: Stamped, seconds: float) -> Happening:
+    """The entry for an accepted event."""
     match stamped.event:
         case StartWorkload(workload):
             kind, scope, text = "start", f"w{stamped.sequence}", f"{workload.name} on {','.join(workload.devices)}"
@@ -345,15 +232,15 @@ def happening_of(stamped: Stamped, seconds: float) -> Happening:
     return Happening(stamped.tick, seconds, kind, scope, f"event {stamped.sequence}", text[:_LONGEST_TEXT])
 
 
-def coming_by_itself(workload: Workload, tick: int, seconds: float) -> Happening:
-    """A workload that no event started: churn."""
+def entry_of_churn(workload: Workload, tick: int, seconds: float) -> Happening:
+    """The entry for a workload that churn started."""
     spec = workload.spec
     text = f"{spec.name} on {','.join(spec.devices)}"
     return Happening(tick, seconds, "start", workload.workload_id, "churn", text[:_LONGEST_TEXT])
 
 
-def ending(tick: int, seconds: float, verdict: Verdict, cause: str) -> Happening:
-    """A workload that is over.
+def entry_of_end(tick: int, seconds: float, verdict: Verdict, cause: str) -> Happening:
+    """The entry for a workload that ended.
 
     :param cause: the fault that ended it; empty for none.
     """
@@ -361,5 +248,104 @@ def ending(tick: int, seconds: float, verdict: Verdict, cause: str) -> Happening
     return Happening(tick, seconds, _ENDED, verdict.workload_id, cause, text)
 
 
-def _shown(level: Level, name: str) -> Floats | None:
-    return level.arrays.get(name)
+
+class Entry(Protocol):
+    """An entry of a ring: it has a kind, and a part that the ring may drop."""
+
+    @property
+    def kind(self) -> str:
+        """Its kind."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """The size of the part that may be dropped."""
+        ...
+
+    def brief(self) -> Self:
+        """The entry without that part."""
+        ...
+
+
+Kept = TypeVar("Kept", bound=Entry)
+
+
+class Recent(Generic[Kept]):
+    """A ring of the newest entries, each with the units (devices and parts) that it concerns.
+
+    :param most: the most entries.
+    :param max_devices: the most units of all entries together; beyond it the oldest entries are found by kind only.
+    :param max_size: the most of the entries' sizes together; beyond it the oldest entries become brief.
+    """
+
+    def __init__(self, most: int, max_devices: int, max_size: int) -> None:
+        self._max_devices = max_devices
+        self._max_size = max_size
+        self._size = 0
+        self._kept: deque[Kept] = deque(maxlen=most)
+        #: The number of units of each of the newest entries, in the same order.
+        self._counts: deque[int] = deque(maxlen=most)
+        #: The units, grouped by entry, -1 for removed units: the last ``_device_count`` of the array are valid.
+        self._devices = array("i")
+        self._device_count = 0
+
+    def add(self, entry: Kept, devices: Positions) -> None:
+        """Add an entry.
+
+        :param devices: positions of the units that it concerns.
+        """
+        if len(self._counts) == self._counts.maxlen:
+            self._device_count -= self._counts[0]
+        if len(self._kept) == self._kept.maxlen:
+            self._size -= self._kept[0].size
+        self._kept.append(entry)
+        self._size += entry.size
+        if self._size > self._max_size:
+            self._shorten()
+        self._counts.append(len(devices))
+        self._devices.frombytes(devices.astype(np.int32).tobytes())
+        self._device_count += len(devices)
+        while self._device_count > self._max_devices:
+            self._device_count -= self._counts.popleft()
+        if len(self._devices) > 2 * self._device_count:
+            del self._devices[: len(self._devices) - self._device_count]
+
+    def last(self, count: int, kinds: Collection[str] = (), on: Mask | None = None) -> list[Kept]:
+        """The last entries, oldest first.
+
+        :param kinds: only entries of these kinds; empty: all.
+        :param on: only entries that concern one of these units, shape (units,); None: all.
+        """
+        entries = list(self._kept)
+        if on is not None:
+            newest = entries[len(entries) - len(self._counts) :]
+            entries = [entry for entry, concerned in zip(newest, self._concerned(on), strict=True) if concerned]
+        if kinds:
+            entries = [entry for entry in entries if entry.kind in kinds]
+        return entries[-count:] if count else []
+
+    def reindex(self, moves: Reindex) -> None:
+        """Use the new positions of the units."""
+        new_of = np.append(moves.new_of, -1).astype(np.int32)
+        self._devices = array("i", new_of[self._flat()].tobytes())
+
+    def _shorten(self) -> None:
+        """Make the oldest entries brief until the size is half of the most, so that this is rarely necessary."""
+        entries = list(self._kept)
+        for position, entry in enumerate(entries):
+            if 2 * self._size <= self._max_size:
+                break
+            entries[position] = entry.brief()
+            self._size -= entry.size
+        self._kept = deque(entries, self._kept.maxlen)
+
+    def _concerned(self, on: Mask) -> list[bool]:
+        ends = np.cumsum(self._counts, dtype=np.int64)
+        found = np.append(0, np.cumsum(np.append(on, False)[self._flat()]))
+        among: list[bool] = (found[ends] > found[np.append(0, ends[:-1])]).tolist() if len(ends) else []
+        return among
+
+    def _flat(self) -> NDArray[np.int32]:
+        """The units of all entries. Nothing can be added while the caller holds this view."""
+        first = len(self._devices) - self._device_count
+        return np.frombuffer(self._devices, dtype=np.int32)[first:] if self._devices else np.zeros(0, dtype=np.int32)

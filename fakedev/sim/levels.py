@@ -1,6 +1,6 @@
-"""The levels of a fleet's states (:mod:`fakedev.sim.entities.state`): the one place where they are made.
+"""The levels of a fleet's states (:mod:`fakedev.sim.entities.state`): the one place that computes them.
 
-Whoever adds a level of entities adds it to each of these functions.
+A new level of entities must be added to each of these functions.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from fakedev.sim.workloads.demand import Demand
 
 Levels = Mapping[str, Level]
 
-#: The level that every fleet has: its devices, in the order of its roster.
+#: The devices of a fleet, in the order of its roster.
 DEVICE: Final = "device"
-#: Parts of devices, in the order of these; units: devices, then parts; and the devices that have no parts.
+#: Parts, in the order of their devices; units: all devices, then all parts; and devices without parts.
 PART: Final = "part"
 UNIT: Final = "unit"
 WHOLE: Final = "whole"
-#: Units, each with what its device shows: the arrays are the devices'.
+#: Units, each with the quantities of its device: the arrays are those of the devices.
 REPEATED: Final = "repeated"
-#: Tiles, among the parts; devices that have tiles, and those of one piece.
+#: Tiles, which are parts; devices with tiles, and devices without.
 TILE: Final = "tile"
 _OF_TILED: Final = ("tiled", "single")
-#: The devices that a pod has.
+#: Devices of a pod.
 _HELD: Final = "held"
 _NO_PARTS: Final = Level(0, {}, {})
 
@@ -43,7 +43,7 @@ _NO_PARTS: Final = Level(0, {}, {})
 def first_levels(compiled: CompiledFleet, demand: Demand) -> Levels:
     """The levels of the first instant.
 
-    :param demand: what the workloads ask of all units in it.
+    :param demand: of the workloads, on all units.
     """
     return next_levels(compiled, None, demand, 0.0, None, LinkHistory(compiled.roster.links))
 
@@ -58,10 +58,10 @@ def next_levels(
 ) -> Levels:
     """The levels of a tick.
 
-    :param past: those of the tick before; None: there was none.
-    :param demand: what the workloads ask of all units in this tick.
-    :param faults: what faults do in it; None: there are none.
-    :param links: what has happened to the links, in this tick too.
+    :param past: the levels of the tick before; None: there was none.
+    :param demand: of the workloads, on all units in this tick.
+    :param faults: the effects of faults in this tick; None: there are none.
+    :param links: the history of the links, with this tick.
     """
     relations, of_parts, parts = compiled.relations, compiled.part_relations, compiled.roster.parts
     of_devices = None if faults is None else faults.of_devices()
@@ -76,14 +76,14 @@ def next_levels(
     return _all(parts, devices, shown, links)
 
 
-def moved_levels(
+def reindexed_levels(
     compiled: CompiledFleet, past: Levels, before: CompiledFleet, moves: Moves, created_seconds: float
 ) -> Levels:
-    """The levels of a fleet that goes over to another configuration: what lives on shows what it showed.
+    """The levels after a reload: remaining entities keep their values.
 
-    :param past: what was shown last, of the fleet before.
-    :param before: what that was made of.
-    :param created_seconds: when those came that are new, in seconds since 1970.
+    :param past: the last levels before the reload.
+    :param before: the fleet before the reload.
+    :param created_seconds: creation time of new entities, in seconds since 1970.
     """
     idle = compiled.idle
     created = np.full(idle.count, created_seconds)
@@ -97,9 +97,9 @@ def moved_levels(
 
 
 def shown_levels(parts: Parts, units: Level, levels: Levels) -> Levels:
-    """The levels that are shown with a level of all units.
+    """The levels that pages show, from the shown level of all units.
 
-    :param levels: those that are true.
+    :param levels: the true levels.
     """
     devices, of_parts = split_level(parts, units) if parts.count else (units, _NO_PARTS)
     return _named(devices, of_parts, units) | link_levels(link_history(levels), levels[DEVICE], devices)

@@ -1,8 +1,8 @@
-"""The record of a run: what it was made from and every event, as JSON Lines; and its replay.
+"""The record of a run, as JSON Lines, and its replay.
 
-The first line holds all that decides a history: the configuration's files as they were read, the
-environment variables they used, the overrides of the command line, and the epoch. Each line after
-it is one stamped event. Replaying them gives the same state at each tick, to the byte of a page.
+The first line has all that decides a history: the text of the configuration's files, the environment variables in use,
+the overrides of the command line, and the epoch. Each further line is one stamped event. A replay gives the same state
+at each tick, and so the same pages to the byte.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def read_record(
 ) -> tuple[RecordHead, list[Stamped]]:
     """A record's head and events.
 
-    :param compile_fleet: makes what a reload went over to, from what it was read from.
-    :raises Refused: naming the line that is no part of a record.
+    :param compile_fleet: compiles the configuration of a reload.
+    :raises Refused: for a line that is not part of a record; the text has its number.
     """
     lines = text.splitlines()
     if not lines:
@@ -74,7 +74,7 @@ def _fields(number: int, line: bytes) -> dict[str, object]:
 
 
 class Replay:
-    """Events of a record, given to a fleet again at the ticks in which they arrived."""
+    """Applies the events of a record to a fleet, at the ticks in which they arrived."""
 
     def __init__(self, events: Sequence[Stamped]) -> None:
         self._events: Iterator[Stamped] = iter(events)
@@ -83,13 +83,13 @@ class Replay:
     def advance(self, fleet: Fleet) -> list[Verdict]:
         """Apply the events of the fleet's tick, then do the next tick.
 
-        :raises Refused: when an event does not fit the fleet: the record is of another configuration.
+        :raises Refused: if an event does not fit the fleet, because the record is of another configuration.
         """
         self.apply_due(fleet)
         return fleet.advance()
 
     def apply_due(self, fleet: Fleet) -> None:
-        """Apply the events that arrived during the fleet's present tick."""
+        """Apply the events that arrived during the fleet's current tick."""
         while self._next is not None and self._next.tick <= fleet.state.tick:
             stamped = self._next
             try:

@@ -1,8 +1,8 @@
-"""What a shard must simulate beside its own nodes, so that they are just as in the whole fleet.
+"""The nodes that a shard must simulate beside its own, so that its own nodes behave as in the whole fleet.
 
-A workload of the configuration on devices of several shards may end, or get on more slowly, because of what becomes
-of one of them. Where that can be, the nodes on which it can are simulated in every shard that has devices of that
-workload, and shown in none but their own. So are, in turn, the nodes on which their own workloads depend.
+A workload of the configuration on devices of several shards may end, or slow down, because of one of these devices. The
+nodes where that is possible are simulated in every shard with devices of the workload, but shown only in their own
+shard. The same is true for the nodes on which their own workloads depend, and so on.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from fakedev.spec.fleet import FleetSpec, WorkloadSpec
 from fakedev.spec.shards import Shard
 from fakedev.spec.value_functions import highest
 
-#: The part of the memory that a workload may ask for without any doubt.
+#: The part of the memory that a workload can demand without risk.
 _NEARLY_ALL: Final = 0.9
-#: Nodes, by their places in the whole fleet.
+#: Nodes, as positions in the whole fleet.
 Nodes = frozenset[int]
 
 
 def shard_roster(spec: FleetSpec, shard: Shard) -> Roster:
     """The roster of a shard.
 
-    :raises Refused: when it has no node.
+    :raises Refused: if it has no node.
     """
     whole = Roster(spec.pools)
     own = frozenset(place for place, node in enumerate(whole.nodes) if shard.has(node.name))
@@ -42,7 +42,7 @@ def shard_roster(spec: FleetSpec, shard: Shard) -> Roster:
 
 
 def _tied(own: Nodes, ties: Sequence[tuple[Nodes, Nodes]]) -> Nodes:
-    """The nodes that must be simulated beside some.
+    """The nodes that must be simulated beside a shard's own nodes.
 
     :param ties: (nodes of a workload, those of them on which it depends).
     """
@@ -56,7 +56,7 @@ def _tied(own: Nodes, ties: Sequence[tuple[Nodes, Nodes]]) -> Nodes:
 
 
 def _ties(spec: FleetSpec, whole: Roster, shard: Shard) -> Iterator[tuple[Nodes, Nodes]]:
-    """For each workload on devices of several shards its nodes, and those on which it depends."""
+    """For each workload on devices of several shards: its nodes, and the nodes on which it depends."""
     numbers = [shard.other(node.name).number for node in whole.nodes]
     found = [(workload, _nodes(workload.devices, whole, workload.node)) for workload in spec.base]
     dangerous: Nodes | None = None
@@ -71,14 +71,14 @@ def _ties(spec: FleetSpec, whole: Roster, shard: Shard) -> Iterator[tuple[Nodes,
 
 
 def _is_one(workload: WorkloadSpec) -> bool:
-    """Whether what becomes of a workload follows from all its devices together."""
+    """Whether the progress or end of a workload depends on all its devices together."""
     return workload.is_work or bool(
         workload.limits or workload.measured_frequency_mhz or workload.measured_capability
     )
 
 
 def _dangerous(spec: FleetSpec, whole: Roster, found: Sequence[tuple[WorkloadSpec, Nodes]]) -> Nodes:
-    """The nodes on which workloads may end that are not over: by faults, limits of devices, heat and full memory."""
+    """The nodes on which workloads may end early: by faults, limits of devices, heat and full memory."""
     places: set[int] = set()
     for fault in spec.faults:
         if KINDS[fault.kind].scope in (Scope.BOARD, Scope.NODE):
@@ -106,7 +106,7 @@ def _asks_memory(workload: WorkloadSpec) -> bool:
 
 
 def _may_fill(workload: WorkloadSpec, node: RosterNode) -> bool:
-    """Whether a workload by itself may ask for about all memory of a device, or more."""
+    """Whether a workload alone may demand nearly all memory of a device, or more."""
     room = node.pool.device_type.memory_total_bytes - node.pool.device_type.memory_reserved_bytes
     for use in workload.uses:
         if use.metric == MEMORY:

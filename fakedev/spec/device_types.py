@@ -1,7 +1,4 @@
-"""Models of devices, as frozen values: the ranges of their quantities, and how their clocks, power and heat act.
-
-How a board is connected: to its host over PCIe, to other boards over links; and how its server is built.
-"""
+"""Models of devices as frozen values: quantities, clocks, power and heat, connections, server and parts."""
 
 from __future__ import annotations
 
@@ -18,20 +15,20 @@ GIGATRANSFERS_PER_SECOND: Final[Mapping[int, float]] = {1: 2.5, 2: 5.0, 3: 8.0, 
 
 
 class Layout(Enum):
-    """Where the links of the devices of a node lead."""
+    """The far ends of the links of a node's devices."""
 
-    SWITCHES = "switches"  # to switches, dealt round
-    MESH = "mesh"  # to every other device, as many to each as can be
-    RING = "ring"  # to the next and the last device
-    NONE = "none"  # out of the node, to what is not simulated
+    SWITCHES = "switches"  # switches, in turn
+    MESH = "mesh"  # every other device, with as many links to each as possible
+    RING = "ring"  # the next and the previous device
+    NONE = "none"  # outside of the node, not simulated
 
 
 @dataclass(frozen=True)
 class Pcie:
-    """A PCIe link as the board and its slot allow it.
+    """The PCIe link of a board and its slot at full speed.
 
     :param width: lanes.
-    :param idle_generation: what the link falls back to while the board idles; 0: it does not.
+    :param idle_generation: generation of the link while the board idles; 0: the same.
     """
 
     generation: int
@@ -44,9 +41,9 @@ class Links:
     """The links of a board to other boards (NVLink, Xe Link, xGMI).
 
     :param count: of one board.
-    :param switches: of one node, where the links lead to switches.
-    :param peers: for each device of a node the devices at the other ends of its links, in order; it stands in the
-        place of the layout on nodes of as many devices.
+    :param switches: of one node, if the links lead to switches.
+    :param peers: for each device of a node the devices at the other ends of its links, in order; it replaces the layout
+        on nodes with as many devices.
     """
 
     count: int
@@ -57,10 +54,10 @@ class Links:
 
 @dataclass(frozen=True)
 class Server:
-    """The server that a board usually comes in; what it says holds for nodes of at most as many devices.
+    """The server that usually has a board; its facts are for nodes with at most as many devices.
 
-    :param pci_addresses: of its devices in order of index, as ``0000:1b:00.0``; empty for none that are known.
-    :param numa_nodes: that of each device.
+    :param pci_addresses: of its devices in order of index, as ``0000:1b:00.0``; empty if unknown.
+    :param numa_nodes: of its devices in order of index.
     :param cpus: the CPUs of each NUMA node, as ``0-55,112-167``.
     """
 
@@ -70,7 +67,7 @@ class Server:
     cpus: Mapping[int, str] = field(default_factory=dict)
 
     def facts(self, index: int, devices: int) -> dict[str, str]:
-        """What it says of one device of a node with so many: its address, NUMA node and CPUs."""
+        """The address, NUMA node and CPUs of one device of a node with ``devices`` devices."""
         facts = {}
         if devices <= len(self.pci_addresses):
             facts["pci_address"] = self.pci_addresses[index]
@@ -84,7 +81,7 @@ class Server:
 
 @dataclass(frozen=True)
 class Connections:
-    """All connections of a type of board; None and empty for what is not known, or not there."""
+    """All connections of a type of board; None or empty if unknown or absent."""
 
     pcie: Pcie | None = None
     links: Links | None = None
@@ -101,17 +98,17 @@ class Range:
 
 @dataclass(frozen=True)
 class WorkKind:
-    """What a full load (100 %) of one kind of work does to a board; shares of 1.
+    """The effect of a full load (100 %) of one kind of work on a board; shares of 1.
 
-    :param usage: how busy the board says it is.
-    :param plain: how much of what the type's ranges say of engines, memory bandwidth and links goes with it.
-    :param tensor, copy, encoder, decoder, render: share of these engines, beyond that.
-    :param memory: share of the memory bandwidth, beyond that.
-    :param read: share of its memory traffic that reads.
-    :param transfer, fabric: share of the PCIe link, of the links to other boards, each way, beyond that.
-    :param power: dynamic power, by that of plain full load.
-    :param power_exponent: power goes with load to this power.
-    :param clock_sensitivity: share of a throttled clock's loss by which the work, and its traffic, gets slower.
+    :param usage: the usage that the board reports.
+    :param plain: share of the type's ranges of engines, memory bandwidth and links.
+    :param tensor, copy, encoder, decoder, render: additional share of these engines.
+    :param memory: additional share of the memory bandwidth.
+    :param read: share of reads in its memory traffic.
+    :param transfer, fabric: additional share of the PCIe link and of the links to other boards, each way.
+    :param power: dynamic power, relative to plain full load.
+    :param power_exponent: exponent of the load in its power.
+    :param clock_sensitivity: share of a throttled clock's loss by which the work and its traffic slow down.
     """
 
     usage: float = 1.0
@@ -130,7 +127,7 @@ class WorkKind:
     clock_sensitivity: float = 1.0
 
 
-#: Kinds of work that every board with dynamics knows; doc/simulation.md has the sources.
+#: The kinds of work of every board with dynamics; doc/simulation.md has the sources.
 WORK_KINDS: Mapping[str, WorkKind] = {
     "compute": WorkKind(plain=1.0),
     "tensor": WorkKind(tensor=0.93, memory=0.35, fabric=0.1, power=1.25),
@@ -158,28 +155,28 @@ SWITCHES: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Dynamics:
-    """How a board's clocks, power and temperatures act on each other, beyond the ends given by its ranges.
+    """How a board's clocks, power and temperatures affect each other, within the ranges of its type.
 
-    :param power_limit_watts: the cap: clocks are taken away to stay within it.
-    :param power_limit_seconds: time constant with which it takes them; this and all other lags may be 0: at once.
+    :param power_limit_watts: the cap: clocks are lowered to stay within it.
+    :param power_limit_seconds: time constant of that; this and all other time constants may be 0: at once.
     :param clocked_power_share: share of the dynamic power that raised clocks draw without work.
-    :param clock_power_exponent: power of work goes with the clock to this power; 1 or more.
-    :param hang_power_share: what a board that hangs draws, as a share of plain full load.
-    :param clock_step_mhz: throttled clocks are a whole number of these.
+    :param clock_power_exponent: exponent of the clock in the power of work; 1 or more.
+    :param hang_power_share: power of a board that hangs, as a share of plain full load.
+    :param clock_step_mhz: throttled clocks are multiples of this.
     :param clock_fall_seconds: from the highest clock to idle when work ends.
     :param thermal_seconds, memory_thermal_seconds, fan_seconds: time constants of the temperatures and the fan.
-    :param inlet_celsius: the inlet temperature at which the ranges hold; None: where power and temperature make a
-        line to no power at all.
-    :param slowdown_celsius: from here up heat takes clock away; under ``resume_celsius`` it comes back.
-    :param hardware_slowdown_celsius: from here up half of the clock is gone at once.
-    :param shutdown_celsius: from here up the board goes away.
-    :param pcie_bytes_per_second, fabric_bytes_per_second: what PCIe, and all links to other boards, carry each way.
-    :param memory_bytes_per_second: what the memory carries, reads and writes together; 0: not known.
+    :param inlet_celsius: the inlet temperature at which the ranges are valid; None: the temperature at no power, on the
+        line through the ranges of power and temperature.
+    :param slowdown_celsius: from this temperature on heat lowers the clock; below ``resume_celsius`` it rises again.
+    :param hardware_slowdown_celsius: from this temperature on the clock is halved at once.
+    :param shutdown_celsius: from this temperature on the board is lost.
+    :param pcie_bytes_per_second, fabric_bytes_per_second: bandwidth of PCIe and of all links to other boards, each way.
+    :param memory_bytes_per_second: bandwidth of the memory, reads and writes together; 0: unknown.
     :param idle_performance_state: the performance state without work; None: the board has none.
-    :param spread: how far boards of the type differ at most, as a share: in idle power, in dynamic power and in
+    :param spread: the largest difference between boards of the type, as a share: in idle power, in dynamic power and in
         thermal resistance.
     :param kinds: kinds of work by name.
-    :param without: relations of :data:`SWITCHES` that the board has not.
+    :param without: relations of :data:`SWITCHES` that the board does not have.
     """
 
     power_limit_watts: float
@@ -208,20 +205,20 @@ class Dynamics:
 
 @dataclass(frozen=True)
 class DeviceType:
-    """A model of device: the ranges of its quantities and the facts that its labels show.
+    """A model of device: the ranges of its quantities, and the facts for its labels.
 
-    :param ranges: quantity name to its :class:`Range`; a quantity without one is absent.
-    :param memory_page_bytes: used memory is a whole number of these.
+    :param ranges: quantity name to its :class:`Range`; a quantity without a range is absent.
+    :param memory_page_bytes: used memory is a multiple of this.
     :param facts: texts for labels (``product_name``, ``vendor``, ``pci_device_id``, ...).
-    :param counts_errors: whether the error counters exist. False for a type that was described
-        by the original's JSON only: it has what the file names.
+    :param counts_errors: whether the error counters exist. False for a type from the original's JSON, which has only
+        the quantities of the file.
     :param lacks: error counters, or error codes (``xid``), that this model does not have.
-    :param limits: quantity to the value over which workloads are ended.
-    :param capability: how much work it does at its highest clock, beside other types; 0: not said. Only the ratio
-        of two types' numbers counts.
-    :param dynamics: how its clocks, power and heat act on each other; None: all follow the load directly.
-    :param connections: how it is connected to its host and to other boards.
-    :param tiles: what each board is made of; empty where it is of one piece.
+    :param limits: quantity to the value above which workloads end.
+    :param capability: its speed at the highest clock relative to other types; 0: unknown. Only ratios of two types'
+        capabilities matter.
+    :param dynamics: of its clocks, power and heat; None: all quantities follow the load directly.
+    :param connections: to its host and to other boards.
+    :param tiles: of each board; empty if boards have none.
     """
 
     name: str

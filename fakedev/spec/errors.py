@@ -1,4 +1,4 @@
-"""What the rules answer when something cannot be done."""
+"""The errors of the rules, which ports, API and configuration report."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from __future__ import annotations
 class Refused(Exception):
     """An event or request that the rules do not allow.
 
-    :param code: one word of the protocols' closed list (``bad-argument``, ``unknown-name``, ...).
-    :param text: what is wrong and what would be right.
-    :param where: the field or name at fault, when there is one.
+    :param code: one of the error codes of the protocols (``bad-argument``, ``unknown-name``, ...).
+    :param text: the fault and its remedy.
+    :param where: the wrong field or name, if there is one.
     """
 
     def __init__(self, code: str, text: str, where: str = "") -> None:
@@ -19,7 +19,7 @@ class Refused(Exception):
 
 
 class FieldError(Refused):
-    """A field of a request or a configuration entry that cannot be used."""
+    """A wrong field of a request or of a configuration entry."""
 
     def __init__(self, field: str, reason: str) -> None:
         super().__init__("bad-argument", f"{field}: {reason}", field)

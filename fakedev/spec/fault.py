@@ -1,4 +1,4 @@
-"""A fault as it was requested."""
+"""The specification of a fault, as a frozen value."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class FaultSpec:
-    """Something that goes wrong on some devices, for some time.
+    """A fault of some devices, for some time.
 
     :param kind: one of :data:`fakedev.spec.fault_kinds.KINDS`.
-    :param devices: device words, as of a workload.
+    :param devices: device words, as for a workload.
     :param node: the node of device words without one; empty for none.
-    :param start_seconds: simulated seconds from the next tick on until it begins.
-    :param duration_seconds: how long it lasts; 0 until it is cleared.
-    :param every_seconds: the interval at which it happens again, or is drawn again; 0 for once (once a tick, with a
-        probability under 1).
-    :param probability: of affecting a device, at each draw.
-    :param metric: the metric that it affects, as it was named; empty for all.
-    :param values: the kind's parameters by name; without defaults.
+    :param start_seconds: simulated seconds from the next tick to its start.
+    :param duration_seconds: its duration; 0: until it is cleared.
+    :param every_seconds: the time between repetitions, each with a new draw; 0: once (or each tick, with a probability
+        under 1).
+    :param probability: that the fault hits a device, at each draw.
+    :param metric: of the fault, as named in the request; empty for all.
+    :param values: further parameters of the kind, by name; without defaults.
     """
 
     kind: str

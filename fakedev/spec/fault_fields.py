@@ -14,7 +14,7 @@ from fakedev.spec.errors import FieldError
 from fakedev.spec.fault import FaultSpec
 from fakedev.spec.fault_kinds import KINDS, FaultKind, Parameter
 from fakedev.spec.fields import LONGEST_SECONDS, Field, FieldKind
-from fakedev.spec.profile_fields import number_of
+from fakedev.spec.profiles import number_of
 
 #: The parameters of all kinds: name to the kinds that take it.
 PARAMETERS: Final[Mapping[str, Mapping[str, Parameter]]] = {

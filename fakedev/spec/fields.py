@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fakedev.spec.errors import FieldError
-from fakedev.spec.profile_fields import number_of
+from fakedev.spec.profiles import number_of
 from fakedev.spec.units import parse_duration
 
 #: The longest text of a field, in characters.

@@ -1,4 +1,4 @@
-"""What a fleet is made of, as frozen values: the configuration builds them, the fleet reads them."""
+"""The specification of a fleet as frozen values: the configuration builds them, the simulation reads them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ FOREVER = 1e300
 
 @dataclass(frozen=True)
 class DeviceSpec:
-    """What the configuration says of one device of every node of a pool, beyond its type.
+    """The configuration of the device with an index, on every node of a pool.
 
     :param inlet_celsius: the temperature of the air that cools it; None: that of its node.
-    :param parts: what it is divided into, none for nothing; None: what its pool says.
+    :param parts: of the device, empty for an undivided one; None: those of its pool.
     """
 
     index: int
@@ -36,7 +36,7 @@ class NodeSpec:
     """A host with devices.
 
     :param inlet_celsius: the temperature of the air that cools them; None: that of its pool.
-    :param row: its place among the nodes of its pool, where these have different devices.
+    :param row: its position among the nodes of its pool, if these have different devices.
     """
 
     name: str
@@ -47,13 +47,13 @@ class NodeSpec:
 
 @dataclass(frozen=True)
 class PoolSpec:
-    """Nodes with the same devices; where those of a pool differ, it is several of these with one name, in a row.
+    """Nodes with the same devices; a pool with different devices is several consecutive ones with the same name.
 
-    :param devices: specifications of single devices, by index; the others have their type's facts.
+    :param devices: specifications of single devices, by index; other devices have only their type's facts.
     :param inlet_celsius: the temperature of the air that cools the devices; None: that of their type.
-    :param shown_as: what its users call quantities: the metric of its identity that shows each.
-    :param parts: what each device is divided into that says nothing else of it; none: the tiles of its type.
-    :param churn: workloads that come to its nodes by themselves; None: none do.
+    :param shown_as: quantity to the metric of its identity that shows it, for messages to users.
+    :param parts: of each device without parts of its own; empty: the tiles of its type.
+    :param churn: workloads that start on its nodes at random; None: none do.
     """
 
     name: str
@@ -68,13 +68,13 @@ class PoolSpec:
     churn: ChurnSpec | None = None
 
     def parts_of(self, index: int) -> tuple[PartSpec, ...]:
-        """What the device of an index is divided into; empty for nothing."""
+        """The parts of the device with an index; empty for an undivided one."""
         device = self.devices.get(index)
         return (self.parts if device is None or device.parts is None else device.parts) or self.device_type.tiles
 
     @cached_property
     def given_addresses(self) -> frozenset[str]:
-        """The PCI addresses that are said of single devices."""
+        """The PCI addresses that the configuration gives to single devices."""
         return frozenset(
             device.facts.get("pci_address", device.facts.get("addr", "")) for device in self.devices.values()
         )
@@ -87,7 +87,7 @@ class PoolSpec:
 
 @dataclass(frozen=True)
 class Activity:
-    """One stretch of a profile: ``value`` +/- ``fluctuation`` for ``seconds``; of plain load both are percent."""
+    """One step of a profile: ``value`` +/- ``fluctuation`` for ``seconds``; for plain load both are percent."""
 
     value: Value
     fluctuation: float = 0.0
@@ -96,13 +96,13 @@ class Activity:
 
 @dataclass(frozen=True)
 class MetricUse:
-    """What a workload asks of one metric beside its plain load.
+    """A workload's demand for one metric beside its plain load.
 
     :param metric: the quantity, one of :data:`fakedev.spec.metrics_of_work.ASKABLE`.
-    :param activities: run beside the plain ones, at the same pace, and begin again when they are over.
-    :param is_share: values are percent of what the device has; else they are in the quantity's own unit.
-    :param is_traffic: values are bytes a second, of a quantity whose own unit is a share.
-    :param is_optional: it is left out where none of the devices has the metric; else there is no such workload.
+    :param activities: run beside the plain ones, at the same pace, and repeat.
+    :param is_share: values are percent of the device's maximum; else they are in the quantity's own unit.
+    :param is_traffic: values are bytes per second, for a quantity whose own unit is a share.
+    :param is_optional: ignored if none of the devices has the metric; else the workload is refused.
     """
 
     metric: str
@@ -114,20 +114,20 @@ class MetricUse:
 
 @dataclass(frozen=True)
 class WorkloadSpec:
-    """A workload as it was asked for.
+    """A workload of a request or of the configuration.
 
     :param devices: device words (``card0``, ``dgx-0/3``, ``dgx-[0-3]/*``, ``all``, ``even``, ``odd``).
-    :param repeat: how often the activities run; 0 for ever.
+    :param repeat: how often the activities run; 0: without end.
     :param is_work: the seconds of the activities are work: seconds at the highest clock, so that a throttled
         board takes longer.
     :param kind: of work: ``compute``, ``tensor``, ``memory``, ``transfer``, or one that a device type adds.
-    :param uses: what it asks of metrics beside the plain load, each metric once.
+    :param uses: its demand for metrics beside the plain load, each metric once.
     :param measured_frequency_mhz, measured_capability: of the device that the profile was measured on: times and
-        values are scaled by those of the simulated one; 0: not said.
-    :param limits: (metric as it was named, value): crossing one ends the workload.
-    :param run_time_limit_seconds: simulated seconds after which it is ended with 1; 0 for none.
-    :param ttl_seconds: simulated seconds after which it is ended with 0; 0 for none.
-    :param faults: what goes wrong on its devices while it runs, each as
+        values are scaled to the simulated device; 0: unknown.
+    :param limits: (metric as named in the request, value): a value above it ends the workload.
+    :param run_time_limit_seconds: simulated seconds after which it ends with code 1; 0 for none.
+    :param ttl_seconds: simulated seconds after which it ends with code 0; 0 for none.
+    :param faults: on its devices while it runs, each as
         :func:`~fakedev.spec.fault_fields.fault_from_fields` takes it, but without devices.
     """
 
@@ -152,13 +152,13 @@ class WorkloadSpec:
 
 @dataclass(frozen=True)
 class ChurnKind:
-    """One kind of the workloads that come to nodes by themselves, and go again.
+    """One kind of workloads that churn starts on nodes.
 
-    :param workload: what they all are, but for devices, pod and how long they last.
-    :param weight: how often it comes, beside the other kinds.
-    :param counts: how many devices it wants: one of these.
-    :param min_seconds, max_seconds: how long it lasts; as often under as over the geometric mean of the two.
-    :param is_job: pods are named as those of a job, each of its own; else as those of one deployment.
+    :param workload: the common fields, without devices, pod and duration.
+    :param weight: its frequency relative to the other kinds.
+    :param counts: the possible numbers of devices.
+    :param min_seconds, max_seconds: its duration; the median is the geometric mean of the two.
+    :param is_job: pods have names as of jobs, a new job each; else names as of one deployment.
     """
 
     workload: WorkloadSpec
@@ -171,9 +171,9 @@ class ChurnKind:
 
 @dataclass(frozen=True)
 class ChurnSpec:
-    """Workloads that come to each node of a pool by themselves, and go again.
+    """Workloads that start on each node of a pool at random, without a request, and end after some time.
 
-    :param per_second: how many come to a node in a simulated second, on the average.
+    :param per_second: the mean number of arrivals on a node in a simulated second.
     """
 
     per_second: float
@@ -182,7 +182,7 @@ class ChurnSpec:
 
 @dataclass(frozen=True)
 class MetricName:
-    """What a metric that users see shows: a quantity, times a factor."""
+    """The meaning of a metric that users see: a quantity times a factor."""
 
     quantity: str
     factor: float = 1.0
@@ -190,15 +190,15 @@ class MetricName:
 
 @dataclass(frozen=True)
 class FleetSpec:
-    """All that decides a fleet's history, but the events.
+    """All that decides a fleet's history, without the events.
 
     :param tick_seconds: simulated seconds of one tick.
     :param epoch_seconds: wall time of tick 0, in seconds since 1970.
-    :param base: workloads that are present from the first tick.
-    :param metric_names: names of metrics that limits may use beside those of quantities: as identities show them.
-    :param tallies: what is counted of what devices report, because somebody shows it.
-    :param faults: what goes wrong from the first tick on, or later.
-    :param shard: only the nodes of this shard are simulated; None: all. All else is of the whole fleet.
+    :param base: the workloads of the configuration, which run from the first tick on.
+    :param metric_names: names of metrics of identities that limits may use beside those of quantities.
+    :param tallies: counts of device reports that identities show.
+    :param faults: the faults of the configuration.
+    :param shard: the shard whose nodes are simulated; None: all nodes. All other fields are of the whole fleet.
     """
 
     pools: tuple[PoolSpec, ...]

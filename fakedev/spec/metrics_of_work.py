@@ -1,4 +1,4 @@
-"""What workloads may ask for beside plain load, and in which unit. Imports no NumPy: small commands use it."""
+"""The metrics that a workload may demand beside plain load, with their units. Imports no NumPy."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import difflib
 from typing import Final
 
 from fakedev.spec.quantities import ERROR_COUNTERS, QUANTITY_ALIASES, quantity_name
-from fakedev.spec.value_units import BYTES, BYTES_PER_SECOND, COUNTS_PER_SECOND, RATIO, Unit
+from fakedev.spec.units import BYTES, BYTES_PER_SECOND, COUNTS_PER_SECOND, RATIO, Unit
 
-#: Counters that workloads move: what they ask is a rate, and what comes out are whole numbers.
+#: Counters that workloads can raise: the demand is a rate, the result are whole numbers.
 COUNTED: Final[tuple[str, ...]] = tuple(name for name in ERROR_COUNTERS if name != "row_remap_failure")
 
-#: Quantity to the unit of an absolute value.
+#: Quantity to the unit of its absolute values.
 ASKABLE: Final[dict[str, Unit]] = {
     "memory_used_bytes": BYTES,
     "memory_bandwidth_ratio": RATIO,
@@ -27,13 +27,13 @@ ASKABLE: Final[dict[str, Unit]] = {
     "hung": RATIO,
 } | dict.fromkeys(COUNTED, COUNTS_PER_SECOND)
 
-#: Quantities that have no maximum of which a share could be asked.
+#: Quantities without a maximum, so that no share of it can be demanded.
 WITHOUT_SHARES: Final = frozenset((*COUNTED, "hung"))
 
-#: Shares that may also be asked for in bytes a second, where a device's bandwidth is known.
+#: A share that may also be demanded in bytes per second, if the device's bandwidth is known.
 AS_TRAFFIC: Final = "memory_bandwidth_ratio"
 
-#: What comes with the work: more of it in a second on a faster device.
+#: Quantities that grow with the speed of the work: a faster device has more of them per second.
 RATES: Final = frozenset(name for name, unit in ASKABLE.items() if unit in (BYTES_PER_SECOND, COUNTS_PER_SECOND))
 
 #: Shares of an engine, a pipe or a bandwidth: a faster device needs less of them for the same work in the same time.
@@ -46,7 +46,7 @@ _SHORT: Final = {quantity: alias for alias, quantity in QUANTITY_ALIASES.items()
 def asked_quantity(word: str) -> str:
     """The quantity that a word names: ``memory``, ``fabric-tx``, ``memory_used_bytes``.
 
-    :raises ValueError: when it is none that can be asked for.
+    :raises ValueError: if workloads cannot demand it.
     """
     quantity = quantity_name(word.replace("-", "_"))
     if quantity not in ASKABLE:
@@ -58,5 +58,5 @@ def asked_quantity(word: str) -> str:
 
 
 def metric_word(quantity: str) -> str:
-    """The short name of a quantity, as people type it."""
+    """The short name of a quantity, as in requests."""
     return _SHORT.get(quantity, quantity).replace("_", "-")

@@ -1,4 +1,4 @@
-"""Profiles by name: what a device does that is said to be in training, or faulty. Imports no NumPy."""
+"""Named profiles of workloads, such as ``training`` and ``faulty``. Imports no NumPy."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fakedev.spec.errors import FieldError
-from fakedev.spec.profile_fields import OPTIONAL
+from fakedev.spec.profiles import OPTIONAL
 from fakedev.spec.quantities import quantity_name
 
-#: What can only be a name: letters that are no number.
+#: A profile that can only be a name: letters, but not those of a number.
 _NAME: Final = re.compile(r"(?!(?:nan|inf|infinity)$)[a-z][a-z-]{0,40}")
 
 
@@ -20,10 +20,10 @@ _NAME: Final = re.compile(r"(?!(?:nan|inf|infinity)$)[a-z][a-z-]{0,40}")
 class NamedProfile:
     """A profile with a name.
 
-    :param summary: what it is, in words.
-    :param fields: what a workload has of it, as :func:`~fakedev.spec.workload_fields.workload_from_fields` takes it.
-    :param metrics: what it asks of metrics, where devices have them.
-    :param faults: what goes wrong on its devices, as :func:`~fakedev.spec.fault_fields.fault_from_fields` takes it.
+    :param summary: a description.
+    :param fields: of the workload, as for :func:`~fakedev.spec.workload_fields.workload_from_fields`.
+    :param metrics: its demand for metrics, if the devices have them.
+    :param faults: on its devices, as for :func:`~fakedev.spec.fault_fields.fault_from_fields`.
     """
 
     summary: str
@@ -99,13 +99,14 @@ PROFILES: Final[Mapping[str, NamedProfile]] = {
 
 
 def _of_profile(profile: NamedProfile, fields: Mapping[str, object]) -> Mapping[str, object]:
-    """What a profile stands for, where the fields say nothing else: of metrics those that the devices have."""
+    """The fields of a profile, overridden by given fields; its metrics are optional."""
     own: dict[str, object] = {"repeat": 0, **profile.fields, "faults": profile.faults}
     whole = own | {name: value for name, value in fields.items() if name != "profile"}
     given = fields.get("metrics") or {}
     if isinstance(given, Mapping):
-        said = {_quantity(str(name)) for name in given}
-        metrics = {f"{name}{OPTIONAL}": asked for name, asked in profile.metrics.items() if _quantity(name) not in said}
+        given_names = {_quantity(str(name)) for name in given}
+        own_metrics = {name: asked for name, asked in profile.metrics.items() if _quantity(name) not in given_names}
+        metrics = {f"{name}{OPTIONAL}": asked for name, asked in own_metrics.items()}
         whole["metrics"] = {**metrics, **given}
     return whole
 
@@ -115,12 +116,12 @@ def _quantity(word: str) -> str:
 
 
 def with_profile(fields: Mapping[str, object]) -> Mapping[str, object]:
-    """The fields of a workload, with what its profile stands for where that is a name, or a schedule of utilization.
+    """The fields of a workload, where a named profile or a schedule of utilization is replaced by its fields.
 
-    What is given beside it wins. The schedule is that of the GPU mock: ``{"schedule": [{"time": "1h", "utilization":
-    80}, ...], "repeat": 5}``.
+    Given fields override those of the profile. The schedule is that of the GPU mock: ``{"schedule": [{"time": "1h",
+    "utilization": 80}, ...], "repeat": 5}``.
 
-    :raises FieldError: for a name that is none, or a schedule with something else in it.
+    :raises FieldError: for an unknown name, or a schedule with an unknown key.
     """
     profile = fields.get("profile")
     if isinstance(profile, str) and _NAME.fullmatch(profile.strip()):

@@ -1,4 +1,4 @@
-"""What a part of a device is, as a frozen value."""
+"""The specification of a part of a device, as a frozen value."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 class PartSpec:
     """A part of a device.
 
-    :param key: its name among the parts of its device; randomness, UUIDs and reloads know it by that.
-    :param compute_share: of the device's engines, and of all that they move, over 0 and at most 1.
-    :param memory_bytes: memory of its own; 0: none is known.
-    :param has_links: work on it can use the links to other boards.
+    :param key: its name among the parts of its device, for randomness, UUIDs and reloads.
+    :param compute_share: of the device's engines and their traffic, over 0 and at most 1.
+    :param memory_bytes: its memory; 0: unknown.
+    :param has_links: whether its work can use the links to other boards.
     :param facts: texts for labels, beside those of its device.
-    :param is_tile: it is a tile of a board, with clock, heat and errors of its own, and not an instance of a GPU:
-        work on a board is on its tiles, and who has one has the board.
+    :param is_tile: whether it is a tile of a board, with its own clock, heat and errors, instead of an instance of a
+        GPU. Work on a board is on its tiles, and the owner of a tile owns the board.
     """
 
     key: str

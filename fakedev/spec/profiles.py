@@ -1,35 +1,40 @@
-"""Activity profiles as people write them. Imports no NumPy: small commands use it."""
+"""Activity profiles in requests, as texts or lists, for plain load and for single metrics. Imports no NumPy."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
-from fakedev.spec.fleet import FOREVER, Activity
+from fakedev.spec.fleet import FOREVER, Activity, MetricUse
+from fakedev.spec.metrics_of_work import AS_TRAFFIC, ASKABLE, WITHOUT_SHARES, asked_quantity, metric_word
+from fakedev.spec.units import LOAD, SHARE, TRAFFIC, Unit, format_number, parse_duration, parse_seconds
 from fakedev.spec.value_functions import (
     LONGEST_SECONDS,
     SHORTEST_SECONDS,
     Function,
     Value,
     bounds,
-    format_number,
     format_value,
     is_call,
+    made,
     needs_end,
     parse_call,
-    parse_seconds,
 )
-from fakedev.spec.value_units import LOAD, Unit
 
-#: Activities a workload may have; each value of ``steps`` counts as one.
+#: The most activities of a workload; each value of ``steps`` counts as one.
 MAX_ACTIVITIES: Final = 10_000
+#: The most metrics of a workload.
+MAX_METRICS: Final = 64
+#: After the name of a metric: the workload demands it only on devices that have it.
+OPTIONAL: Final = "?"
 
 
 def parse_profile(text: str, unit: Unit = LOAD) -> tuple[Activity, ...]:
-    """Activities of ``value:fluctuation:seconds,...``; fluctuation and seconds (also as 5m) may be left out.
+    """Activities of ``value:fluctuation:seconds,...``; fluctuation and seconds (also as 5m) are optional.
 
-    :raises ValueError: naming the activity at fault.
+    :raises ValueError: with the number of the wrong activity.
     """
     activities: list[tuple[Value, float, float]] = []
     for position, part in enumerate(_parts(text), 1):
@@ -47,11 +52,11 @@ def parse_profile(text: str, unit: Unit = LOAD) -> tuple[Activity, ...]:
 
 
 def checked_profile(activities: Sequence[tuple[Value, float, float]], unit: Unit = LOAD) -> tuple[Activity, ...]:
-    """(value, fluctuation, seconds) triples as activities; 0 seconds in the last one: until stopped.
+    """(value, fluctuation, seconds) triples as activities; 0 seconds in the last activity: until stopped.
 
-    The value stays within 0 to the unit's most with its fluctuation, for loads as the original's server demands.
+    A value with its fluctuation must be within 0 to the unit's maximum: the original's server has this rule for loads.
 
-    :raises ValueError: naming the activity at fault.
+    :raises ValueError: with the number of the wrong activity.
     """
     if not activities:
         raise ValueError("a profile needs at least one activity")
@@ -78,19 +83,19 @@ def format_profile(activities: Sequence[Activity], unit: Unit = LOAD) -> str:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """The activities of a text: those commas part them that are in no brackets."""
+    """The activities of a text, split at commas outside of brackets."""
     if not is_call(text):
         yield from text.split(",")
         return
     depth = begin = 0
-    for place, character in enumerate(text):
+    for position, character in enumerate(text):
         if character == "(":
             depth += 1
         elif character == ")":
             depth -= 1
         elif character == "," and depth <= 0:
-            yield text[begin:place]
-            begin = place + 1
+            yield text[begin:position]
+            begin = position + 1
     yield text[begin:]
 
 
@@ -99,19 +104,19 @@ def _segments(value: Value) -> int:
 
 
 def _fault(value: Value, fluctuation: float, seconds: float, unit: Unit, *, last: bool) -> str:
-    """What is wrong with one activity; empty when nothing is."""
+    """The fault of one activity; empty if it has none."""
     low, high = bounds(value)
     if not all(math.isfinite(number) for number in (low, high, fluctuation, seconds)):
         return "numbers must be finite"
-    whose = f"{value.name}: " if isinstance(value, Function) else ""
+    prefix = f"{value.name}: " if isinstance(value, Function) else ""
     for end in (low, high):
         if not 0 <= end <= unit.most:
-            return f"{whose}{unit.noun} {unit.brief(end)} is not within 0 to {unit.brief(unit.most)}"
+            return f"{prefix}{unit.noun} {unit.brief(end)} is not within 0 to {unit.brief(unit.most)}"
     if not 0 <= fluctuation <= low:
-        return f"{whose}fluctuation {unit.brief(fluctuation)} is not within 0 and the {unit.noun} {unit.brief(low)}"
+        return f"{prefix}fluctuation {unit.brief(fluctuation)} is not within 0 and the {unit.noun} {unit.brief(low)}"
     if high + fluctuation > unit.most:
         return (
-            f"{whose}{unit.noun} {unit.brief(high)} + fluctuation {unit.brief(fluctuation)} is over "
+            f"{prefix}{unit.noun} {unit.brief(high)} + fluctuation {unit.brief(fluctuation)} is over "
             f"{unit.brief(unit.most)}"
         )
     if not 0 <= seconds <= LONGEST_SECONDS:
@@ -121,5 +126,141 @@ def _fault(value: Value, fluctuation: float, seconds: float, unit: Unit, *, last
     if seconds == 0 and not last:
         return "0 seconds (until stopped) is for the last activity only"
     if seconds == 0 and needs_end(value):
-        return f"{whose}is spread over its activity, which needs seconds"
+        return f"{prefix}is spread over its activity, which needs seconds"
     return ""
+
+
+def profile_from(value: object, unit: Unit = LOAD) -> tuple[Activity, ...]:
+    """The activities of a text, or of a list of activities.
+
+    :raises ValueError: with the number of the wrong activity.
+    """
+    if isinstance(value, str):
+        return parse_profile(value, unit)
+    if not isinstance(value, list | tuple):
+        raise ValueError(f"must be {unit.noun}:fluctuation:seconds, or a list of activities")
+    return checked_profile([_activity(position, entry, unit) for position, entry in enumerate(value, 1)], unit)
+
+
+def uses_from(value: object) -> tuple[MetricUse, ...]:
+    """The uses of metrics, from a mapping of their names to profiles; a number is a constant.
+
+    :raises ValueError: with the name of the wrong metric.
+    """
+    if value is None:
+        return ()
+    if not isinstance(value, Mapping) or len(value) > MAX_METRICS:
+        raise ValueError(f"must be at most {MAX_METRICS} metrics, each with a profile")
+    uses: dict[str, MetricUse] = {}
+    for name, profile in value.items():
+        if not isinstance(name, str):
+            raise ValueError(f"{name!r} is no name of a metric")
+        use = replace(_use(asked_quantity(name.removesuffix(OPTIONAL)), profile), is_optional=name.endswith(OPTIONAL))
+        if use.metric in uses:
+            raise ValueError(f"{metric_word(use.metric)} is given twice")
+        uses[use.metric] = use
+    return tuple(uses.values())
+
+
+def use_word(use: MetricUse) -> str:
+    """The name of a metric as :func:`uses_from` reads it."""
+    return metric_word(use.metric) + (OPTIONAL if use.is_optional else "")
+
+
+def use_profile(use: MetricUse) -> str:
+    """The profile of a metric as :func:`uses_from` reads it, to the last digit."""
+    return format_profile(use.activities, _unit(use.metric, use.is_share, use.is_traffic))
+
+
+def _use(quantity: str, profile: object) -> MetricUse:
+    word = metric_word(quantity)
+    if number_of(profile) is not None:
+        profile = [[profile]]
+    is_share = _has(profile, "%")
+    if is_share and quantity in WITHOUT_SHARES:
+        raise ValueError(f"{word}: there is no maximum of which a share could be asked")
+    is_traffic = quantity == AS_TRAFFIC and _has(profile, "B")
+    try:
+        activities = profile_from(profile, _unit(quantity, is_share, is_traffic))
+        return MetricUse(quantity, activities, is_share, is_traffic=is_traffic)
+    except ValueError as error:
+        raise ValueError(f"{word}: {error}") from None
+
+
+def _unit(quantity: str, is_share: bool, is_traffic: bool) -> Unit:
+    return SHARE if is_share else TRAFFIC if is_traffic else ASKABLE[quantity]
+
+
+def _has(profile: object, mark: str) -> bool:
+    """Whether a profile has the mark of a unit: % for shares of the device's maximum, B for bytes."""
+    if isinstance(profile, str):
+        return mark in profile
+    if isinstance(profile, Mapping):
+        return any(_has(each, mark) for each in profile.values())
+    return isinstance(profile, list | tuple) and any(_has(each, mark) for each in profile)
+
+
+def _activity(position: int, entry: object, unit: Unit) -> tuple[Value, float, float]:
+    names = ("load" if unit is LOAD else "value", "fluctuation", "seconds")
+    if isinstance(entry, Mapping) and unit is LOAD and ("utilization" in entry or "time" in entry):
+        entry = _scheduled(position, entry)
+    if isinstance(entry, Mapping):
+        unknown = [str(key) for key in entry if key not in names]
+        if unknown:
+            raise ValueError(f"activity {position}: unknown {unknown[0]!r}: an activity has {', '.join(names)}")
+        values = [entry.get(name, 0) for name in names]
+    elif isinstance(entry, list | tuple) and 1 <= len(entry) <= 3:
+        values = [*entry, 0, 0][:3]
+    else:
+        raise ValueError(f"activity {position}: must be [{', '.join(names)}]")
+    try:
+        value, fluctuation = _value(values[0], unit), _plain(values[1], unit)
+        seconds = parse_seconds(values[2]) if isinstance(values[2], str) else number_of(values[2])
+    except ValueError as error:
+        raise ValueError(f"activity {position}: {error}") from None
+    if value is None or fluctuation is None or seconds is None:
+        wrong = names[[value, fluctuation, seconds].index(None)]
+        raise ValueError(f"activity {position}: {wrong} must be a number")
+    return value, fluctuation, seconds
+
+
+def _scheduled(position: int, entry: Mapping[object, object]) -> list[object]:
+    """An entry of a schedule of utilization as an activity."""
+    unknown = [str(key) for key in entry if key not in ("time", "utilization")]
+    if unknown:
+        raise ValueError(f"activity {position}: unknown {unknown[0]!r}: an entry has time and utilization")
+    if "utilization" not in entry:
+        raise ValueError(f"activity {position}: utilization is missing: an entry has time and utilization")
+    time = entry.get("time", 0)
+    try:
+        return [entry["utilization"], 0, parse_duration(time) if isinstance(time, str) else time]
+    except ValueError as error:
+        raise ValueError(f"activity {position}: time: {error}") from None
+
+
+def _value(value: object, unit: Unit) -> Value | None:
+    """A number, the text of a value, or a function as ``{"ramp": [0, 90]}``."""
+    if isinstance(value, str) and is_call(value):
+        return parse_call(value, unit.parse)
+    if isinstance(value, Mapping) and len(value) == 1:
+        ((name, arguments),) = value.items()
+        if not isinstance(name, str) or not isinstance(arguments, list | tuple):
+            raise ValueError('a function is written as {"ramp": [0, 90]}')
+        return made(name, arguments, unit.parse)
+    return _plain(value, unit)
+
+
+def _plain(value: object, unit: Unit) -> float | None:
+    if isinstance(value, str) and unit is not LOAD:
+        return unit.parse(value)
+    return number_of(value)
+
+
+def number_of(value: object) -> float | None:
+    """A number as a float; None for anything else, also for True and for numbers too large for a float."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None

@@ -1,16 +1,15 @@
-"""The names of what a device has: quantities of the state, facts of a board, and their aliases.
+"""The names of a device's quantities and facts, and their aliases.
 
-A *quantity* is a number that the simulation moves (``power_watts``); a *fact* is a text that
-tells boards apart or describes them (``uuid``, ``product_name``). Device types may bring
-quantities of their own (the original's JSON files do): they follow the load directly and are
-known by the name they were given.
+A *quantity* is a simulated number (``power_watts``). A *fact* is a text that identifies or describes a board (``uuid``,
+``product_name``). Device types may define quantities of their own, as the original's JSON files do: these follow the
+load directly and keep their names.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-#: Quantities the simulation knows, with their unit in the name where they have one.
+#: The quantities of the simulation, with the unit in the name.
 KNOWN_QUANTITIES: Final[dict[str, str]] = {
     "usage_ratio": "share of the time in which the compute engines work, 0 to 1",
     "tensor_active_ratio": "share of cycles in which the tensor pipes are active, 0 to 1",
@@ -112,7 +111,7 @@ KNOWN_QUANTITIES: Final[dict[str, str]] = {
     "created_seconds": "wall time at which the counters began, in seconds since 1970",
 }
 
-#: Counts of things that go wrong: present on every device, 0 until a fault moves them.
+#: Counts of errors: every device has them, with 0 until a fault raises them.
 ERROR_COUNTERS: Final[tuple[str, ...]] = (
     "pcie_replays",
     "link_errors",
@@ -133,7 +132,7 @@ ERROR_COUNTERS: Final[tuple[str, ...]] = (
     "memory_errors_uncorrectable",
 )
 
-#: Counter to the rate it integrates.
+#: Counter to the rate that it integrates.
 INTEGRALS: Final[dict[str, str]] = {
     "energy_joules": "power_watts",
     "pcie_tx_bytes": "pcie_tx_bytes_per_second",
@@ -144,19 +143,19 @@ INTEGRALS: Final[dict[str, str]] = {
     "memory_write_bytes": "memory_write_bytes_per_second",
 }
 
-#: Seconds in which something took clock away.
+#: Seconds of throttling.
 _THROTTLED: Final[tuple[str, ...]] = (
     "throttled_hardware_seconds", "throttled_hardware_heat_seconds", "throttled_hardware_brake_seconds",
     "throttled_power_seconds", "throttled_thermal_seconds",
 )  # fmt: skip
 
-#: All that only ever grows, until a board is reset.
+#: Quantities that only grow, until a board is reset.
 COUNTERS: Final[frozenset[str]] = frozenset((*INTEGRALS, *ERROR_COUNTERS, *_THROTTLED)) - {"row_remap_failure"}
 
-#: What follows from the memory bandwidth where a type says how much the memory carries.
+#: Quantities that follow from the memory bandwidth, if the type has the bandwidth of the memory.
 MEMORY_TRAFFIC: Final[tuple[str, ...]] = ("memory_read_bytes_per_second", "memory_write_bytes_per_second")
 
-#: What a device type may give a range for: value at load 0 and at load 100.
+#: Quantities for which a device type may have a range: the values at load 0 and at load 100.
 DIRECT_QUANTITIES: Final[tuple[str, ...]] = (
     "usage_ratio",
     "tensor_active_ratio",
@@ -184,7 +183,7 @@ DIRECT_QUANTITIES: Final[tuple[str, ...]] = (
     "fabric_rx_bytes_per_second",
 )
 
-#: What files may call quantities: the original exporter's metric names. Any other name there is the file's own.
+#: Aliases in files: the original exporter's metric names. Any other name is a quantity of the file.
 FILE_ALIASES: Final[dict[str, str]] = {
     "frequency": "core_frequency_mhz",
     "memory": "memory_used_bytes",
@@ -193,7 +192,7 @@ FILE_ALIASES: Final[dict[str, str]] = {
     "usage": "usage_ratio",
 }
 
-#: What people may call quantities when they ask for one that exists, as in a workload's limits.
+#: Aliases in requests, as in a workload's limits.
 QUANTITY_ALIASES: Final[dict[str, str]] = FILE_ALIASES | {
     "copy": "copy_active_ratio",
     "decoder": "decoder_active_ratio",
@@ -211,7 +210,7 @@ QUANTITY_ALIASES: Final[dict[str, str]] = FILE_ALIASES | {
     "tensor": "tensor_active_ratio",
 }
 
-#: The original exporter's label names for facts that we know under longer ones.
+#: The original exporter's label names for facts with longer names.
 FACT_ALIASES: Final[dict[str, str]] = {
     "addr": "pci_address",
     "file": "device_file",
@@ -221,15 +220,15 @@ FACT_ALIASES: Final[dict[str, str]] = {
 
 
 def quantity_in_file(name: str) -> str:
-    """The canonical name of a quantity that a file names: the original's aliases resolved, other names as they are."""
+    """The canonical name of a quantity in a file: aliases are resolved, other names stay."""
     return FILE_ALIASES.get(name, name)
 
 
 def quantity_name(name: str) -> str:
-    """The canonical name of a quantity that somebody asks for: aliases resolved, other names as they are."""
+    """The canonical name of a quantity in a request: aliases are resolved, other names stay."""
     return QUANTITY_ALIASES.get(name, name)
 
 
 def is_in_bytes(name: str) -> bool:
-    """Whether a quantity, by any of its names, is counted in bytes (not one of another name that an identity shows)."""
+    """Whether a quantity is in bytes, by its name or an alias (not by a metric's name of an identity)."""
     return "_bytes" in quantity_name(name.replace("-", "_"))

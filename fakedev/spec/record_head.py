@@ -1,4 +1,4 @@
-"""What a configuration was read from: enough to read the same again on another machine."""
+"""The source of a configuration: enough to read the same configuration again on another machine."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from fakedev.spec.errors import Refused
 
 @dataclass(frozen=True)
 class RecordHead:
-    """What a record begins with, and what the event of a reload holds.
+    """The head of a record, and the source in the event of a reload.
 
-    :ivar config: path of the configuration, or None for the built-in demo.
-    :ivar text: the configuration itself where a command made it; else None.
+    :ivar config: path of the configuration; None for the built-in demo.
+    :ivar text: the configuration itself, if a command generated it; else None.
     :ivar files: path to text of every file that was read.
-    :ivar environment: variables that the files used.
+    :ivar environment: the variables that the files use.
     :ivar overrides: ``key=value`` of the command line.
     """
 
@@ -28,7 +28,7 @@ class RecordHead:
     overrides: Sequence[str] = ()
 
     def fields(self) -> dict[str, object]:
-        """As plain values, for a record's line."""
+        """The head as plain values, for a line of a record."""
         return {
             "version": self.version,
             "epoch": self.epoch_seconds,
@@ -41,9 +41,9 @@ class RecordHead:
 
     @classmethod
     def of(cls, fields: Mapping[str, object]) -> RecordHead:
-        """What :meth:`fields` gave.
+        """The head from its :meth:`fields`.
 
-        :raises Refused: when the fields are not such.
+        :raises Refused: for wrong or missing fields.
         """
         try:
             config, text = fields["config"], fields["text"]

@@ -1,10 +1,8 @@
-"""Shards: one fleet in several processes, each with a slice of the nodes.
+"""Shards, which are one fleet in several processes with a part of the nodes each; and keys of entities. No NumPy.
 
-Which shard a node is in follows from its name and the number of shards alone: nodes whose names differ only in the last
-number (before the first dot) are dealt round by that number, so that counted nodes are spread evenly, and those that
-come or go move no other.
-
-Keys of entities, for randomness and all else that must not depend on places in arrays. Imports no NumPy.
+A node's shard depends only on the node's name and the number of shards. Nodes whose names differ only in the last
+number (before the first dot) are assigned in turn by that number, so that numbered nodes are spread evenly, and added
+or removed nodes change the shard of no other node.
 """
 
 from __future__ import annotations
@@ -14,17 +12,17 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-
-def entity_key(*names: str) -> int:
-    """A 64-bit key of an entity, from its names (pool, node, device, workload), never its position."""
-    digest = hashlib.blake2b("\0".join(names).encode(), digest_size=8)
-    return int.from_bytes(digest.digest(), "little")
-
-#: Shards that a fleet may have.
+#: The most shards of a fleet.
 MAX_SHARDS: Final = 10_000
 _SHARD: Final = re.compile(r"(\d{1,5})/(\d{1,5})", re.ASCII)
-#: A host's name up to its last number, that, and the rest.
+#: A host's name: up to its last number, the number, and the rest.
 _NUMBERED: Final = re.compile(r"(.*?)([0-9]+)([^0-9]*)", re.DOTALL)
+
+
+def entity_key(*names: str) -> int:
+    """A 64-bit key of an entity from its names (pool, node, device, workload), independent of its position."""
+    digest = hashlib.blake2b("\0".join(names).encode(), digest_size=8)
+    return int.from_bytes(digest.digest(), "little")
 
 
 @dataclass(frozen=True)
@@ -38,16 +36,16 @@ class Shard:
         return f"{self.number}/{self.count}"
 
     def has(self, node: str) -> bool:
-        """Whether the node of that name is in it."""
+        """Whether it has the node with that name."""
         return shard_number(node, self.count) == self.number
 
     def other(self, node: str) -> Shard:
-        """The shard of as many that has the node of that name."""
+        """The shard that has the node with that name."""
         return Shard(shard_number(node, self.count), self.count)
 
 
 def shard_number(node: str, count: int) -> int:
-    """Which of ``count`` shards has the node of that name."""
+    """The number of the shard, of ``count``, that has the node with that name."""
     host, _, domain = node.partition(".")
     found = _NUMBERED.fullmatch(host)
     before, number, after = found.groups() if found else (host, "0", "")
@@ -55,9 +53,9 @@ def shard_number(node: str, count: int) -> int:
 
 
 def parse_shard(text: str) -> Shard:
-    """A shard as people write it, ``0/3``: the first of three.
+    """The shard of a text such as ``0/3``, which is the first of three.
 
-    :raises ValueError: for a text that is none.
+    :raises ValueError: for any other text.
     """
     found = _SHARD.fullmatch(text)
     if not found:
@@ -71,9 +69,9 @@ def parse_shard(text: str) -> Shard:
 
 
 def shard_of_host(host: str) -> int:
-    """The number at the end of a host's name, as the pods of a StatefulSet have it (``fakedev-2``).
+    """The number at the end of a host's name, as for pods of a StatefulSet (``fakedev-2``).
 
-    :raises ValueError: for a name without one.
+    :raises ValueError: for a name without a number.
     """
     found = re.search(r"-([0-9]{1,5})$", host.partition(".")[0])
     if not found:

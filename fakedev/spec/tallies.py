@@ -1,6 +1,6 @@
 """The names of tallies: ``xid_events_within_300s``, ``clock_power_cap_samples_within_300s_every_30s``.
 
-A tally is counted only when some identity of the configuration shows it, so its name says all that it depends on.
+A tally is counted only if an identity of the configuration shows it. Its name has all that it depends on.
 """
 
 from __future__ import annotations
@@ -10,25 +10,24 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-#: Codes of errors that drivers report: of a device, and of each code that it has reported.
+#: The number of reported error codes: of a device, and of each code that it reported.
 XIDS: Final = "xid_events"
-#: Events of the clock, in the order of their bits in ``throttle_reasons``.
+#: Clock events, in the order of their bits in ``throttle_reasons``.
 CLOCK_EVENTS: Final = (
     "gpu_idle", "clocks_setting", "power_cap", "hw_slowdown", "sync_boost", "sw_thermal", "hw_thermal",
     "hw_power_brake", "display_clocks",
 )  # fmt: skip
-#: In how many samples of ``throttle_reasons`` an event is; and in how many it is while it was not in the one before.
+#: The number of samples of ``throttle_reasons`` with an event; and of those without it in the sample before.
 CLOCK_SAMPLES: Final = {f"clock_{event}_samples": place for place, event in enumerate(CLOCK_EVENTS)}
 CLOCK_STARTS: Final = {f"clock_{event}_starts": place for place, event in enumerate(CLOCK_EVENTS)}
-#: What a health check finds: 1 or 0.
+#: The result of a health check: 1 or 0.
 HEALTH: Final = (
     "health_pcie_replay_rate", "health_link_errors", "health_link_down", "health_uncontained",
     "health_thermal_violation", "health_power_violation",
 )  # fmt: skip
-
-#: Whether a board reaches another of its node over links: 1 or 0.
+#: Whether a board reaches another board of its node over links: 1 or 0.
 PEERS: Final = "peer_reached"
-#: Samples that a window may have.
+#: The most samples of a window.
 MAX_SAMPLES: Final = 3600
 
 _NAME: Final = re.compile(r"(?P<base>\w+?)(?:_within_(?P<within>[0-9.]+)s)?(?:_every_(?P<every>[0-9.]+)s)?")
@@ -36,11 +35,11 @@ _NAME: Final = re.compile(r"(?P<base>\w+?)(?:_within_(?P<within>[0-9.]+)s)?(?:_e
 
 @dataclass(frozen=True)
 class Tally:
-    """What is counted.
+    """A count of events or samples.
 
     :param base: the name without window and interval.
-    :param within_seconds: over so much time until now; 0: since the beginning.
-    :param every_seconds: of samples that are taken at multiples of this; 0: whenever it happens.
+    :param within_seconds: the window until now; 0: since the start.
+    :param every_seconds: the interval of samples; 0: every event counts.
     """
 
     base: str
@@ -55,17 +54,17 @@ class Tally:
 
 
 def is_tally(base: str) -> bool:
-    """Whether a name, without window and interval, is that of a tally."""
+    """Whether a name without window and interval is the name of a tally."""
     return base in (XIDS, PEERS) or base in HEALTH or is_sampled(base)
 
 
 def is_sampled(base: str) -> bool:
-    """Whether it is counted in samples that are taken at an interval."""
+    """Whether the tally counts samples at an interval."""
     return base in CLOCK_SAMPLES or base in CLOCK_STARTS
 
 
 def tally_of(name: str) -> Tally | None:
-    """The tally that has this name; None for any other name."""
+    """The tally with this name; None for any other name."""
     found = _NAME.fullmatch(name)
     if found is None or not is_tally(found["base"]):
         return None
@@ -73,5 +72,5 @@ def tally_of(name: str) -> Tally | None:
 
 
 def tallies_of(names: Iterable[str]) -> tuple[Tally, ...]:
-    """The tallies among some names of quantities, each once, in order of their names."""
+    """The tallies among names of quantities, each once, sorted by name."""
     return tuple(found for name in sorted(set(names)) if (found := tally_of(name)) is not None)

@@ -1,9 +1,11 @@
-"""Durations and sizes as people write them, to plain numbers. Imports no NumPy: small commands use it."""
+"""Durations, sizes and numbers as text, and the units of the values of profiles. Imports no NumPy."""
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 _DURATION_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -13,7 +15,8 @@ _SIZE_UNITS: Final = {
 }  # fmt: skip
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
-#: Longer texts are no duration: looking for its parts in one would take time that grows with the square.
+_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+#: Longer texts are no durations: to search one for its parts takes time that grows with the square of its length.
 _MAX_CHARACTERS: Final = 64
 LONGEST_SECONDS: Final = 1e10  # some 300 years: beyond it a float loses the milliseconds
 
@@ -21,7 +24,7 @@ LONGEST_SECONDS: Final = 1e10  # some 300 years: beyond it a float loses the mil
 def parse_duration(text: str) -> float:
     """Seconds of ``250ms``, ``1.5s``, ``1h30m`` or ``0``.
 
-    :raises ValueError: with a text that says what would be right.
+    :raises ValueError: with a text that shows the right form.
     """
     stripped = text.strip()
     if stripped == "0":
@@ -47,7 +50,7 @@ def format_duration(seconds: float) -> str:
 def parse_size(text: str) -> int:
     """Bytes of ``512MiB``, ``80GB`` or ``1024``.
 
-    :raises ValueError: with a text that says what would be right.
+    :raises ValueError: with a text that shows the right form.
     """
     match = _SIZE.fullmatch(text.strip())
     if match is None or match[2] not in _SIZE_UNITS:
@@ -56,3 +59,96 @@ def parse_size(text: str) -> int:
     if not math.isfinite(size) or size > 2**60:
         raise ValueError(f"{text!r} is too large: at most 1 EiB")
     return round(size)
+
+
+def parse_number(text: str) -> float:
+    """A decimal number.
+
+    :raises ValueError: for anything else, also for a number in Python's own form (1_000).
+    """
+    if "_" in text:
+        raise ValueError(f"{text[:100]!r} is no number")
+    return float(text)
+
+
+def parse_seconds(text: str) -> float:
+    """Seconds of a plain number, or of a duration such as 90s or 5m.
+
+    :raises ValueError: for anything else.
+    """
+    return float(text) if _NUMBER.fullmatch(text.strip()) else parse_duration(text.strip())
+
+
+def format_number(value: float) -> str:
+    """The shortest text of a number that loses no digit."""
+    return repr(int(value)) if value == int(value) else repr(value)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A unit of values of 0 or more.
+
+    :param noun: for a value in messages.
+    :param most: the highest value.
+    :param parse: the number of a text; raises ValueError.
+    :param suffix: of a number's text.
+    """
+
+    noun: str
+    most: float
+    parse: Callable[[str], float]
+    suffix: str = ""
+
+    def show(self, number: float) -> str:
+        """The text of a number of this unit, without loss of a digit."""
+        return format_number(number) + self.suffix
+
+    def brief(self, number: float) -> str:
+        """The rounded text, for messages."""
+        return f"{number:g}{self.suffix}"
+
+
+def _plain(text: str) -> float:
+    try:
+        return parse_number(text)
+    except ValueError:
+        raise ValueError(f"{text[:100]!r} is no number") from None
+
+
+def _percent(text: str) -> float:
+    number = text.removesuffix("%")
+    if number == text and text.strip() != "0":
+        raise ValueError(f"{text[:100]!r} has no %: where one value is a share of the device's maximum, all are")
+    return _plain(number)
+
+
+def _size(text: str) -> float:
+    try:
+        return parse_number(text)
+    except ValueError:
+        return float(parse_size(text))
+
+
+def _rate(text: str) -> float:
+    return _size(text.removesuffix("/s"))
+
+
+def _traffic(text: str) -> float:
+    bare = text.removesuffix("/s")
+    try:
+        return parse_number(bare.removesuffix("B"))
+    except ValueError:
+        return float(parse_size(bare))
+
+
+#: For plain load: percent of the device.
+LOAD: Final = Unit("load", 100.0, _plain)
+#: For shares of the device's maximum.
+SHARE: Final = Unit("share", 100.0, _percent, "%")
+BYTES: Final = Unit("size", 2.0**60, _size)
+BYTES_PER_SECOND: Final = Unit("rate", 2.0**60, _rate)
+RATIO: Final = Unit("share", 1.0, _plain)
+#: For a bandwidth that is usually a share.
+TRAFFIC: Final = Unit("rate", 2.0**60, _traffic, "B/s")
+#: For errors.
+COUNTS_PER_SECOND: Final = Unit("rate", 1e9, _plain)

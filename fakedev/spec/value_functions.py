@@ -1,7 +1,7 @@
-"""Value functions: how the value of an activity goes with t, the seconds since the activity began.
+"""Value functions: the value of an activity as a function of t, the seconds since the activity began.
 
-The activity lasts L seconds. A plain number is a constant value; the others, with the integral from 0 to t that ticks
-are made of (:mod:`fakedev.sim.workloads.shapes`; P, D, N and n as written here):
+The activity lasts L seconds. A plain number is a constant value. The table has the functions, and the integrals from 0
+to t from which ticks compute means (:mod:`fakedev.sim.workloads.schedule`; P, D, N and n as written here):
 
 =========================== =================================================== ======================================
 function                    value at t                                          integral from 0 to t
@@ -18,8 +18,8 @@ increase(a,b,N)             a + (b-a) (n + u(n)) / ceil(L/N)                    
 steps(v1,...,vk)            v(i), i = floor(k t / L) + 1                        the sum over the parts up to t
 =========================== =================================================== ======================================
 
-u(n) is uniform in 0 to 1, of the workload, the metric, the run through the profile, the activity and n. ``ramp``,
-``increase`` and ``steps`` need an end. Imports no NumPy: small commands use it.
+u(n) is uniform in 0 to 1, and depends on the workload, the metric, the run through the profile, the activity and n.
+``ramp``, ``increase`` and ``steps`` need an end. Imports no NumPy: small commands use it.
 """
 
 from __future__ import annotations
@@ -32,31 +32,30 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from fakedev.spec.units import parse_duration
+from fakedev.spec.units import format_number, parse_number, parse_seconds
 
-#: Far shorter periods would repeat more often than a float can count.
+#: Much shorter periods would repeat more often than a float can count.
 SHORTEST_SECONDS: Final = 1e-6
 LONGEST_SECONDS: Final = 1e10
-#: Values of one ``steps``.
+#: The most values of one ``steps``.
 MAX_STEPS: Final = 10_000
 _CALL: Final = re.compile(r"([A-Za-z][A-Za-z-]*)\s*\((.*)\)", re.DOTALL)
-_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 @dataclass(frozen=True)
 class Function:
-    """A value that changes with time; seconds and shares among its arguments are plain numbers."""
+    """A value that changes with time; arguments that are seconds or shares are plain numbers."""
 
     name: str
     arguments: tuple[float, ...]
 
 
-#: What an activity's value is: constant, or a function.
+#: An activity's value: a constant or a function.
 Value = float | Function
 
 
 class Parameter(enum.Enum):
-    """What an argument of a function is."""
+    """The kind of a function's argument."""
 
     VALUE = "a value, in the unit of what it is a value of"
     SECONDS = "a duration, as 90s, or seconds"
@@ -65,12 +64,12 @@ class Parameter(enum.Enum):
 
 @dataclass(frozen=True)
 class Form:
-    """How a function is written.
+    """The form of a function's text.
 
-    :param parameters: what each argument is; of ``steps`` the one parameter is repeated.
-    :param usage: for people.
-    :param defaults: of arguments at the end that may be left out.
-    :param has_end: it is spread over its activity, which needs an end.
+    :param parameters: the kind of each argument; ``steps`` repeats its only parameter.
+    :param usage: for messages and documents.
+    :param defaults: of optional arguments at the end.
+    :param has_end: whether it extends over its activity, which therefore needs an end.
     """
 
     usage: str
@@ -90,17 +89,17 @@ FORMS: Final[dict[str, Form]] = {
     "increase": Form("increase(LOW,HIGH,EVERY)", (_V, _V, _S), has_end=True),
     "steps": Form("steps(VALUE,...)", (_V,), has_end=True, is_list=True),
 }
-#: Functions whose values are drawn; their third argument is the time from one draw to the next.
+#: Functions with random values; their third argument is the time between draws.
 DRAWN: Final = ("random", "increase")
 
 
 def needs_end(value: Value) -> bool:
-    """Whether a value is spread over its activity, so that this must have an end."""
+    """Whether a value extends over its activity, so that the activity must have an end."""
     return isinstance(value, Function) and FORMS[value.name].has_end
 
 
 def bounds(value: Value) -> tuple[float, float]:
-    """The lowest and the highest value that a value ever has."""
+    """The lowest and the highest number of a value."""
     if not isinstance(value, Function):
         return value, value
     if value.name == "sine":
@@ -111,7 +110,7 @@ def bounds(value: Value) -> tuple[float, float]:
 
 
 def highest(value: Value) -> float:
-    """The highest value that a value ever has."""
+    """The highest number of a value."""
     return bounds(value)[1]
 
 
@@ -130,7 +129,7 @@ def scaled(value: Value, factor: float) -> Value:
 
 
 def is_call(text: str) -> bool:
-    """Whether a text is that of a function."""
+    """Whether a text is a function."""
     return "(" in text
 
 
@@ -138,7 +137,7 @@ def parse_call(text: str, parse_value: Callable[[str], float]) -> Function:
     """The function of ``ramp(0,90)``.
 
     :param parse_value: the number of a value's text; raises ValueError.
-    :raises ValueError: what is wrong with it.
+    :raises ValueError: for a wrong text.
     """
     match = _CALL.fullmatch(text.strip())
     if match is None:
@@ -147,9 +146,9 @@ def parse_call(text: str, parse_value: Callable[[str], float]) -> Function:
 
 
 def made(name: str, arguments: Sequence[object], parse_value: Callable[[str], float]) -> Function:
-    """A function of that name; its arguments are texts or numbers.
+    """A function by its name, with texts or numbers as arguments.
 
-    :raises ValueError: what is wrong with it.
+    :raises ValueError: for a wrong name or argument.
     """
     if name not in FORMS:
         near = difflib.get_close_matches(name[:100].lower(), list(FORMS), 1)
@@ -174,9 +173,9 @@ def made(name: str, arguments: Sequence[object], parse_value: Callable[[str], fl
 
 
 def format_value(value: Value, show: Callable[[float], str]) -> str:
-    """A value as it is parsed again, to the last digit.
+    """The text of a value, without loss of a digit.
 
-    :param show: a number of the value's unit as text.
+    :param show: the text of a number in the value's unit.
     """
     if not isinstance(value, Function):
         return show(value)
@@ -186,29 +185,6 @@ def format_value(value: Value, show: Callable[[float], str]) -> str:
         for each, kind in zip(value.arguments, kinds, strict=True)
     ]
     return f"{value.name}({','.join(texts)})"
-
-
-def parse_number(text: str) -> float:
-    """A decimal number.
-
-    :raises ValueError: for anything else, also for what only Python takes for a number (1_000).
-    """
-    if "_" in text:
-        raise ValueError(f"{text[:100]!r} is no number")
-    return float(text)
-
-
-def parse_seconds(text: str) -> float:
-    """Seconds: a plain number of them, or a duration as 90s or 5m.
-
-    :raises ValueError: for anything else.
-    """
-    return float(text) if _NUMBER.fullmatch(text.strip()) else parse_duration(text.strip())
-
-
-def format_number(value: float) -> str:
-    """A number as short as it can be written without losing a digit."""
-    return repr(int(value)) if value == int(value) else repr(value)
 
 
 def _parameters(name: str, count: int) -> tuple[Parameter, ...]:
@@ -236,7 +212,7 @@ def _argument(kind: Parameter, argument: object, parse_value: Callable[[str], fl
 
 
 def _fault(function: Function) -> str:
-    """What is wrong with the arguments of a function, its range left out; empty when nothing is."""
+    """The fault of a function's arguments, without a check of its range; empty if there is none."""
     arguments = function.arguments
     kinds = _parameters(function.name, len(arguments))
     for kind, number in zip(kinds, arguments, strict=True):

@@ -15,8 +15,7 @@ from fakedev.spec.errors import FieldError
 from fakedev.spec.fields import Field, FieldKind
 from fakedev.spec.fleet import Activity, MetricUse, WorkloadSpec
 from fakedev.spec.named_profiles import with_profile
-from fakedev.spec.profile_fields import number_of, profile_from, use_profile, use_word, uses_from
-from fakedev.spec.profiles import format_profile
+from fakedev.spec.profiles import format_profile, number_of, profile_from, use_profile, use_word, uses_from
 from fakedev.spec.quantities import is_in_bytes
 from fakedev.spec.units import parse_size
 

@@ -107,7 +107,7 @@ def test_too_many_workloads(monkeypatch: pytest.MonkeyPatch) -> None:
         base = "workloads: {base: [{name: x, devices: all, profile: 10}, {name: y, devices: all, profile: 10}],"
         answer = reload(app, SMALL.replace("workloads: {", base))
         assert answer.status == 400
-        assert b"1 workloads are there, and 2 more would come: at most 2 can be" in answer.body
+        assert b"1 workloads are running, and 2 more would start: at most 2 can run" in answer.body
         assert own(app)['fakedev_config_reloads_total{result="failed"}'] == "1.0"
         app.tick(2)
         assert app.json("/api/v1/workloads")["total"] == 1

@@ -29,7 +29,7 @@ class TestEvents:
     def test_a_workload_begins_with_the_next_tick(self) -> None:
         """Nothing shows until then; the stamp says in which tick it arrived."""
         kept: list[Stamped] = []
-        fleet = make_fleet(journal=kept.append)
+        fleet = make_fleet(record=kept.append)
         advance(fleet, 3)
         before = fleet.state
         start(fleet)
@@ -142,7 +142,7 @@ class TestRefused:
     def test_a_start_that_is_refused(self, fields: dict[str, object], answer: tuple[str, str, str]) -> None:
         """No event, no number used, nobody waiting."""
         kept: list[Stamped] = []
-        fleet = make_fleet(journal=kept.append)
+        fleet = make_fleet(record=kept.append)
         assert refusal(fleet, **({"devices": "card0"} | fields)) == answer
         assert (kept, fleet.intake.starting_count, fleet.workloads.by_id) == ([], 0, {})
         assert fleet.workloads.find("work") == []
@@ -151,7 +151,7 @@ class TestRefused:
     def test_stop_and_drop_of_what_is_not_there(self) -> None:
         """Unknown, ended, or stopped already."""
         kept: list[Stamped] = []
-        fleet = make_fleet(journal=kept.append)
+        fleet = make_fleet(record=kept.append)
         workload_id = start(fleet, profile="50:0:1")
         fleet.advance()
         for event in (StopWorkload(workload_id), DropWorkload(workload_id), StopWorkload("w77")):

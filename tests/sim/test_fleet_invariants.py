@@ -189,7 +189,7 @@ class AnyHistory(RuleBasedStateMachine):
         assert level.count == len(running)
         assert all(len(values) == len(running) and np.isfinite(values).all() for values in level.arrays.values())
         assert ((level.arrays["progress_ratio"] >= 0) & (level.arrays["progress_ratio"] <= 1)).all()
-        amounts = self.fleet.workloads.amounts()
+        amounts = self.fleet.workloads.shares()
         memory = amounts.by_device(amounts.of("memory_used_bytes"))
         most = self.fleet.memory_total_bytes - self.fleet.memory_reserved_bytes
         assert (memory <= most * (1 + 1e-9)).all()

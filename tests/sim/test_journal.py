@@ -87,7 +87,7 @@ class TestRecent:
         old = Roster((pool_of("x", nodes=5, devices_per_node=2),))
         new = Roster((pool_of("w", nodes=1, devices_per_node=3), pool_of("x", nodes=3, devices_per_node=2)))
         recent = kept(entries)
-        recent.move(Moves(old, new))
+        recent.reindex(Moves(old, new))
         newest = Entry("d", later)
         recent.add(newest, np.array(sorted(later), dtype=np.int64))
         for place in range(9):

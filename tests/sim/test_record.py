@@ -226,7 +226,7 @@ class TestReplay:
         identity = replace(IDENTITY, layout=layout)
         options = {"seed": seed, "tick_seconds": 0.7, "base": (workload("even", "20:10:3"),)}
         kept: list[bytes] = [head_line(HEAD)]
-        fleet = make_fleet(pool_of(nodes=2), journal=lambda stamped: kept.append(event_line(stamped)), **options)
+        fleet = make_fleet(pool_of(nodes=2), record=lambda stamped: kept.append(event_line(stamped)), **options)
         page, series = Page(LabelCache(identity, DeviceSource(fleet)), fleet.roster.nodes), WorkloadSeries(fleet)
         history = []
         for acts in ticks:
@@ -254,14 +254,14 @@ class TestReplay:
     def test_events_of_a_tick_are_applied_in_that_tick(self) -> None:
         """Not before and not later: the journal of the replay is the record."""
         kept: list[Stamped] = []
-        fleet = make_fleet(journal=kept.append)
+        fleet = make_fleet(record=kept.append)
         for tick in range(6):
             if tick in (0, 2, 3):
                 start(fleet, f"card{tick}")
             fleet.advance()
         stop(fleet, "w2")
         again: list[Stamped] = []
-        other, replay = make_fleet(journal=again.append), Replay(kept)
+        other, replay = make_fleet(record=again.append), Replay(kept)
         for _ in range(6):
             replay.advance(other)
         assert again == kept[:3]

@@ -211,7 +211,7 @@ class TestWorkload:
         fleet = make_fleet(pool("p", ["a"]), base=(workload("a/0"),))
         fleet.advance()
         running = start(fleet, "a/1")
-        with pytest.raises(Refused, match="2 workloads are there, and 2 more would come: at most 3 can be"):
+        with pytest.raises(Refused, match="2 workloads are running, and 2 more would start: at most 3 can run"):
             reload(fleet, pool("p", ["a"]), base=[workload("a/0"), workload("a/1"), workload("a/*")])
         reload(fleet, pool("p", ["a"]), base=[workload("a/0"), workload("a/*")])
         with pytest.raises(Refused, match="there are 3 workloads already"):

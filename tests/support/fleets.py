@@ -41,11 +41,11 @@ def pool_of(
 
 
 def make_fleet(
-    *pools: PoolSpec, journal: Callable[[Stamped], None] | None = None, wall_per_tick: float | None = None, **more: Any
+    *pools: PoolSpec, record: Callable[[Stamped], None] | None = None, wall_per_tick: float | None = None, **more: Any
 ) -> Fleet:
     """A fleet of the pools, or of one node ``dgx-0`` with four boards."""
     spec = FleetSpec(pools or (pool_of(),), **more)
-    return Fleet(spec, journal or (lambda stamped: None), wall_per_tick)
+    return Fleet(spec, record or (lambda stamped: None), wall_per_tick)
 
 
 def workload(devices: str = "card0", profile: str = "50:0:0", **fields: object) -> WorkloadSpec:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fakedev.spec.fleet import FOREVER, Activity, WorkloadSpec
-from fakedev.spec.profile_fields import use_profile, use_word
+from fakedev.spec.profiles import use_profile, use_word
 from fakedev.spec.value_functions import Function, Value
 
 #: The longest line of the line protocols, in bytes.

@@ -11,8 +11,7 @@ from fakedev.sim.charts import health_of
 from fakedev.sim.entities.roster import RosterNode
 from fakedev.sim.entities.state import Level
 from fakedev.sim.fleet import Fleet
-from fakedev.sim.workloads.churn import origin_of
-from fakedev.sim.workloads.workload import Workload
+from fakedev.sim.workloads.workload import Workload, origin_of
 from fakedev.spec.web_paths import NODE_METRICS
 from fakedev.spec.workload_fields import fields_of_workload
 

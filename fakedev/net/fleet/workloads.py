@@ -9,8 +9,7 @@ from twisted.logger import Logger, LogLevel
 from fakedev.sim.door import workload_id_of
 from fakedev.sim.events import DropWorkload, StartWorkload, StopWorkload
 from fakedev.sim.fleet import Fleet
-from fakedev.sim.workloads.churn import is_churn
-from fakedev.sim.workloads.workload import Verdict
+from fakedev.sim.workloads.workload import Verdict, is_churn
 from fakedev.spec.errors import Refused
 from fakedev.spec.fleet import WorkloadSpec
 

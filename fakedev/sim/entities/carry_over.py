@@ -1,7 +1,7 @@
-"""Where each device of a fleet stands when the fleet goes over to another configuration: found by its name.
+"""The new position of each device when a fleet is reloaded with another configuration.
 
-A device lives on when the new configuration has one of the same index on a node of the same name, in a pool of the
-same name, whose device type has the same name. What else is said of it may change. A part lives on with its device.
+A device remains if the new configuration has a device with the same index on a node of the same name, in a pool of the
+same name, with a device type of the same name. All else may change. A part remains only with its device.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ Number = TypeVar("Number", np.float64, np.bool_, np.int64)
 
 
 class Reindex:
-    """From the entities of one level of a fleet to those of another.
+    """The positions of the entities of one level before and after a reload.
 
-    :ivar new_of: the new position of each old entity, -1 of those that are gone: shape (old entities,).
-    :ivar old_of: the old position of each new entity, -1 of those that have come: shape (new entities,).
+    :ivar new_of: the new position of each old entity, -1 if it was removed: shape (old entities,).
+    :ivar old_of: the old position of each new entity, -1 if it was added: shape (new entities,).
     """
 
     def __init__(self, new_of: Positions, new_count: int) -> None:
@@ -35,21 +35,21 @@ class Reindex:
         self.old_of: Positions = np.full(new_count, -1, dtype=np.int64)
         stays = np.flatnonzero(new_of >= 0)
         self.old_of[new_of[stays]] = stays
-        self._came = np.flatnonzero(self.old_of < 0)
+        self._added = np.flatnonzero(self.old_of < 0)
         self._is_empty = not len(stays)
 
     @property
     def gone(self) -> NDArray[np.bool_]:
-        """The old entities that are gone, shape (old entities,)."""
+        """Which old entities were removed, shape (old entities,)."""
         return self.new_of < 0
 
     def followed(self, entities: Positions) -> Positions:
-        """The new positions of some old entities: of those that live on."""
+        """The new positions of some old entities, without removed ones."""
         places = self.new_of[entities]
         return places[places >= 0]
 
     def each_followed(self, every: Sequence[Positions]) -> list[Positions]:
-        """As :meth:`followed`, for each of several lists of entities, of which there is at least one."""
+        """As :meth:`followed`, for each of at least one list of entities."""
         places = self.new_of[np.concatenate(every)]
         ends = np.cumsum([len(each) for each in every])
         stays = places >= 0
@@ -58,22 +58,23 @@ class Reindex:
         return [places[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
 
     def carried(self, old: NDArray[Number], new: NDArray[Number]) -> NDArray[Number]:
-        """The old values of the entities that live on, the new ones of those that have come: shape (new entities,)."""
+        """The old values of remaining entities, and new values of added ones: shape (new entities,)."""
         if self._is_empty:
             return new.copy()
-        # Those that have come take the last one's first: taking all is several times as fast as choosing.
+        # Added entities first get the value at -1: to index all is several times as fast as to choose.
         carried = old[self.old_of]
-        carried[self._came] = new[self._came]
+        carried[self._added] = new[self._added]
         return carried
 
 
 class Moves(Reindex):
-    """From the devices of one roster to those of another.
+    """The positions of the devices before and after a reload.
 
-    :ivar unchanged: what each new node was of which nothing else is said than before.
+    :ivar unchanged: each new node with an unchanged configuration, with its old node.
     :ivar before: the roster of the old devices.
-    :ivar parts, units: the same for the parts of the devices, and for devices and parts together.
-    :ivar closed: old units that work cannot go on upon: they are gone, or are divided otherwise, shape (old units,).
+    :ivar parts, units: the positions of the parts, and of devices and parts together.
+    :ivar closed: which old units cannot continue their work, because they are removed or divided differently: shape
+        (old units,).
     """
 
     def __init__(self, old: Roster, new: Roster) -> None:
@@ -99,11 +100,11 @@ class Moves(Reindex):
         self.closed[stays] |= old.parts.is_whole[stays] & ~new.parts.is_whole[self.new_of[stays]]
 
     def level(self, past: Level, had: Mapping[str, Mask], fresh: Level) -> Level:
-        """What the devices showed last, in their new order.
+        """The last level of the devices, in their new order.
 
-        :param past: that, in the old order.
-        :param had: which of them had each quantity, whether they showed it or were lost; all where a name is missing.
-        :param fresh: the new devices as they begin; those that live on have from it only what they had not before.
+        :param past: the level in the old order.
+        :param had: which devices had each quantity, lost ones included; all of them, if the name is missing.
+        :param fresh: the level of new devices; remaining devices take from it only quantities that they did not have.
         """
         ever = np.ones(fresh.count, dtype=np.bool_)
 
@@ -115,11 +116,11 @@ class Moves(Reindex):
             has_all = name not in had or had[name].all()
             return carried if has_all else np.where(self.carried(had[name], ever), carried, values)
 
-        # Most of it nobody asks for: the next tick is made of less.
+        # Lazy, because the next tick does not need most of them.
         return Level(fresh.count, LazyArrays(fresh.arrays, moved), fresh.present)
 
     def conditions(self, conditions: Conditions) -> Conditions:
-        """The conditions of the devices in their new order; those that have come have none."""
+        """The conditions of the devices in their new order; added devices have none."""
         unchanged = np.full(len(self.old_of), np.nan)
         given = {each.name: getattr(conditions, each.name) for each in fields(conditions)}
         return replace(
@@ -128,7 +129,7 @@ class Moves(Reindex):
 
 
 def _parts_moved(old: Roster, new: Roster, devices: Reindex) -> Reindex:
-    """The parts: one lives on when its device does, and has a part of the same key and the same size."""
+    """The parts: a part remains if its device remains and has a part with the same key and size."""
     new_of: Positions = np.full(old.parts.count, -1, dtype=np.int64)
     places: dict[tuple[int, str], int] = {}
     if old.parts.count:
@@ -149,5 +150,5 @@ def _units_moved(old: Roster, new: Roster, moves: Moves) -> Reindex:
 
 
 def _but_nodes(pool: PoolSpec) -> PoolSpec:
-    """All that is said of a pool, but which nodes it has."""
+    """A pool without its nodes, for comparison."""
     return replace(pool, nodes=())

@@ -1,7 +1,7 @@
 """The names of devices: UUIDs, serial numbers, PCI addresses, device files.
 
-All are functions of (seed, node name, index), so a device keeps them whatever is added around it; PCI addresses those
-of the server that the board usually comes in, where they are known.
+All are functions of (seed, node name, index), so that added devices change no names. PCI addresses are those of the
+server that usually has the board, if they are known.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ def device_uuid(seed: int, node: str, index: int) -> str:
 
 
 def device_serial(seed: int, node: str, index: int) -> str:
-    """A serial number of 13 digits, as NVIDIA's boards have."""
+    """A serial number of 13 digits, as on NVIDIA's boards."""
     return f"{1_320_000_000_000 + int.from_bytes(_digest(seed, node, index, 'serial')[:5], 'big') % 10**10}"
 
 
 def pci_address(seed: int, node: str, index: int) -> str:
-    """A PCI address (``0000:1b:00.0``): unique in its node, buses as spread out as real ones are."""
+    """A PCI address (``0000:1b:00.0``), unique in its node, with bus numbers spread as on real servers."""
     domain, slot = divmod(index, _BUSES_PER_DOMAIN)
     bus = 0x0A + slot * 8 + _digest(seed, node, index, "pci")[0] % 8
     return f"{domain:04x}:{bus:02x}:00.0"
 
 
 def device_facts(seed: int, pool: PoolSpec, node: NodeSpec, index: int) -> dict[str, str]:
-    """All facts of one device; what is said of a device wins over its node, pool and type.
+    """All facts of one device; those of the device win over those of its node, pool and type.
 
-    The original's label names (``addr``, ``file``, ``pciid``, ``name``) and ours stand for each
-    other, so that any identity works on any device.
+    The original's label names (``addr``, ``file``, ``pciid``, ``name``) and ours are aliases of each other, so that any
+    identity works on any device.
     """
     device = pool.devices.get(index)
-    said: dict[str, str] = {}
+    configured: dict[str, str] = {}
     for source in (pool.device_type.facts, pool.facts, node.facts, device.facts if device else {}):
-        said.update(_with_aliases(source))
+        configured.update(_with_aliases(source))
     facts = {
         "uuid": device_uuid(seed, node.name, index),
         "serial": device_serial(seed, node.name, index),
@@ -60,7 +60,7 @@ def device_facts(seed: int, pool: PoolSpec, node: NodeSpec, index: int) -> dict[
         "device_file": f"card{index}",
         **_server_facts(pool, index),
     }
-    facts.update(said)
+    facts.update(configured)
     facts.update({"index": str(index), "node": node.name, "pool": pool.name})
     if any(not part.is_tile for part in pool.parts_of(index)):
         facts["mig_mode"] = "1"
@@ -71,7 +71,7 @@ def device_facts(seed: int, pool: PoolSpec, node: NodeSpec, index: int) -> dict[
 
 
 def _server_facts(pool: PoolSpec, index: int) -> dict[str, str]:
-    """What the server says of a device; not its address, where another device of the pool has been given that."""
+    """The server's facts of a device; without the address, if the configuration gives it to another device."""
     facts = pool.device_type.connections.server.facts(index, pool.devices_per_node)
     if facts.get("pci_address", "") in pool.given_addresses:
         return {name: text for name, text in facts.items() if name != "pci_address"}
@@ -79,16 +79,16 @@ def _server_facts(pool: PoolSpec, index: int) -> dict[str, str]:
 
 
 def part_facts(seed: int, node: str, index: int, number: int, part: PartSpec) -> dict[str, str]:
-    """The facts that a part has beside those of its device.
+    """The facts of a part beside those of its device.
 
-    :param number: which of the parts of the device it is.
+    :param number: of the part, among the parts of its device.
     """
     part_uuid = str(uuid.UUID(bytes=_digest(seed, node, index, f"part {part.key}"), version=5))
     return {"part_uuid": part_uuid, **part.facts, "part": str(number)}
 
 
 def _with_aliases(facts: Mapping[str, str]) -> dict[str, str]:
-    """Facts with each alias and each long name filled in from the other."""
+    """Facts, with each alias filled in from the long name, and the reverse."""
     result = dict(facts)
     for short, long in FACT_ALIASES.items():
         if short in facts:

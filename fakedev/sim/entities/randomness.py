@@ -1,10 +1,8 @@
-"""Randomness as a pure function: of the seed, an entity's key, a quantity and a tick.
+"""Randomness as a pure function of the seed, an entity's key, a quantity and a tick; and the noise of fluctuation.
 
-Nothing here has a state or depends on an entity's place in an array, so shards, reloads and added
-pools change nobody's history. Only integer and plain float operations are used: the results do not
-depend on how a vector unit computes a logarithm.
-
-Fluctuation: noise with a memory, one source for each pair of a workload and a device.
+Nothing here has a state or depends on an entity's position in an array, so shards, reloads and added pools change no
+entity's history. Only integer and plain float operations are used: the results do not depend on how a vector unit
+computes a logarithm. Fluctuation is noise with a memory, one source for each pair of a workload and a device.
 """
 
 from __future__ import annotations
@@ -19,6 +17,11 @@ from fakedev.spec.shards import entity_key
 
 Keys = NDArray[np.uint64]
 Floats = NDArray[np.float64]
+
+#: Time constant of fluctuation: its lag-1 autocorrelation at ticks of 1 s is exp(-1/10).
+CORRELATION_SECONDS: Final = 10.0
+#: Standard deviation of the noise in the unit of the fluctuation, before it is reflected at +/- 1.
+_DEVIATION: Final = 0.5
 
 # splitmix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014).
 _GAMMA: Final = 0x9E3779B97F4A7C15
@@ -64,7 +67,7 @@ def normal(seed: int, keys: Keys, quantity: str, tick: int) -> Floats:
     """One number of mean 0 and variance 1 for each key, two draws.
 
     The sum of eight 16-bit uniforms (Irwin-Hall, n = 8): bounded by +/- 4.9, excess kurtosis -0.15,
-    near enough to a normal distribution for load that fluctuates, and exact on every machine.
+    close enough to a normal distribution for fluctuating load, and the same on every machine.
     """
     total = np.zeros(keys.shape, dtype=np.int64)
     for draw in (0, 1):
@@ -75,14 +78,9 @@ def normal(seed: int, keys: Keys, quantity: str, tick: int) -> Floats:
     deviation = math.sqrt(8 * (65536**2 - 1) / 12)
     return (total.astype(np.float64) - mean) / deviation
 
-#: Seconds over which fluctuation forgets: its lag-1 autocorrelation at 1 s ticks is exp(-1/10).
-CORRELATION_SECONDS: Final = 10.0
-#: Standard deviation of the noise in the unit of the fluctuation, before it is reflected at +/- 1.
-_DEVIATION: Final = 0.5
-
 
 def first_noise(seed: int, keys: Keys, tick: int) -> Floats:
-    """The noise that pairs begin with, within -1 to 1: shape as ``keys``."""
+    """The noise of pairs at their start, within -1 to 1: shape as ``keys``."""
     return _reflected(normal(seed, keys, "first workload noise", tick) * _DEVIATION)
 
 
@@ -94,6 +92,6 @@ def next_noise(noise: Floats, seed: int, keys: Keys, tick: int, seconds: float) 
 
 
 def _reflected(values: Floats) -> Floats:
-    """Values folded back into -1 to 1 at both ends, as often as it takes."""
+    """Values reflected into -1 to 1 at both ends, as often as necessary."""
     folded = np.mod(values + 1.0, 4.0)
     return np.where(folded > 2.0, 4.0 - folded, folded) - 1.0

@@ -1,4 +1,4 @@
-"""Who is in a fleet: nodes, devices and their parts in page order, and where each stands in the arrays."""
+"""The nodes, devices and parts of a fleet in page order, with their positions in arrays."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fakedev.spec.shards import Shard, entity_key
 
 @dataclass(frozen=True, eq=False)
 class RosterNode:
-    """A node with its place: its devices are ``first`` to ``first + pool.devices_per_node``; equal to itself only."""
+    """A node and the position of its devices: ``first`` to ``first + pool.devices_per_node``; equal only to itself."""
 
     name: str
     spec: NodeSpec
@@ -38,15 +38,15 @@ class RosterNode:
 class Roster:
     """The nodes and devices of some pools, found by name.
 
-    :param shard: only the nodes of this shard are there; None: all.
-    :param tied: names of nodes of other shards that are simulated beside them, and shown nowhere.
-    :ivar nodes: all that are simulated, in order of the configuration.
-    :ivar shown: those of them that anybody sees: all but the tied ones.
-    :ivar device_count: devices of all nodes.
+    :param shard: the shard whose nodes are simulated; None: all nodes.
+    :param tied: names of nodes of other shards that are simulated too, but not shown.
+    :ivar nodes: all simulated nodes, in order of the configuration.
+    :ivar shown: the nodes that are shown: all but the tied ones.
+    :ivar device_count: the number of devices of all nodes.
     :ivar links: the links of the devices, and the switches of the nodes.
-    :ivar parts: the parts of the devices; what takes a *unit* takes devices and parts alike.
-    :ivar whole: of a shard the roster of the whole fleet; else None.
-    :ivar here: the position of each unit of the whole fleet, -1 of those that are not simulated.
+    :ivar parts: the parts of the devices; a *unit* is a device or a part.
+    :ivar whole: in a shard the roster of the whole fleet; else None.
+    :ivar here: the position of each unit of the whole fleet, -1 if it is not simulated.
     """
 
     def __init__(self, pools: Sequence[PoolSpec], shard: Shard | None = None, tied: Collection[str] = ()) -> None:
@@ -93,7 +93,7 @@ class Roster:
 
     @property
     def summary(self) -> str:
-        """How much there is to be seen, in words: ``8 devices on 1 node``."""
+        """The number of shown devices and nodes: ``8 devices on 1 node``."""
         devices, nodes = len(self.shown_devices), len(self.shown)
         count = self.parts.count
         parts = f" in {count} part{'s' * (count != 1)}" if count else ""
@@ -110,7 +110,7 @@ class Roster:
         return self._by_name.get(name)
 
     def host(self, name: str) -> RosterNode | None:
-        """The node that a host name means, whose letter case is nothing: by its whole name, or up to the first dot."""
+        """The node of a host name, by its whole name or up to the first dot, in any letter case; or None."""
         lower = name.lower()
         return self.node(name) or self._by_host.get(lower) or self._by_host.get(lower.partition(".")[0])
 
@@ -119,7 +119,7 @@ class Roster:
         return {node.name.lower(): node for node in reversed(self.shown)}
 
     def simulated(self, name: str) -> RosterNode | None:
-        """As :meth:`node`, those among them that are not shown."""
+        """As :meth:`node`, also for nodes that are not shown."""
         return self._simulated.get(name)
 
     def files(self, pool: PoolSpec) -> Mapping[str, int]:
@@ -127,7 +127,7 @@ class Roster:
         return self._files[id(pool)]
 
     def node_position(self, unit: int) -> int:
-        """The position in ``nodes`` of the node that has the unit."""
+        """The position in ``nodes`` of a unit's node."""
         return bisect_right(self._first_devices, self.parts.owner(unit)) - 1
 
     def node_positions(self, units: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -151,7 +151,7 @@ class Roster:
         return parts.units(self.keys, np.array(found, dtype=np.uint64))
 
     def device_pools(self) -> NDArray[np.int64]:
-        """The place in ``pools`` of the pool that has each device: shape (devices,)."""
+        """The position in ``pools`` of each device's pool: shape (devices,)."""
         places = {id(pool): place for place, pool in enumerate(self.pools)}
         found = np.array([places[id(node.pool)] for node in self.nodes], dtype=np.int64)
         return np.repeat(found, [node.pool.devices_per_node for node in self.nodes])
@@ -163,7 +163,7 @@ class Roster:
         return np.array([entity_key(*each) for each in names], dtype=np.uint64)
 
     def inlets(self) -> Floats:
-        """The inlet temperature of each device in degrees Celsius, NaN for that of its type: shape (devices,)."""
+        """The inlet temperature of each device in degrees Celsius, NaN for the type's own: shape (devices,)."""
         found = np.full(self.device_count, math.nan)
         for node in self.nodes:
             given = node.pool.inlet_celsius if node.spec.inlet_celsius is None else node.spec.inlet_celsius
@@ -179,7 +179,7 @@ class Roster:
         return [device_facts(seed, node.pool, node.spec, index) for index in range(node.pool.devices_per_node)]
 
     def part_facts(self, seed: int, node: RosterNode, devices: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
-        """The facts of each part of a node's devices, in their order: those of its device, and its own.
+        """The facts of each part of a node's devices, in order: the facts of its device and its own.
 
         :param devices: the facts of each device, in order of index.
         """

@@ -1,12 +1,11 @@
-"""Device words: how people and programs name the devices of a workload or fault.
+"""Device words: the names of devices in requests, resolved to positions; and the shortest words for given devices.
 
-``card0`` (a device file; must be unique, or the node be known), ``dgx-0/3``, ``dgx-[0-3]/*``,
-``dgx-0/card3``, ``all``, ``even``, ``odd`` (by index in the node), also as ``dgx-0/even``. Parts of devices that have
-such are named by one word more: ``dgx-0/3/1``, ``dgx-0/3/*``, ``*/*/0``; where the node is known ``card3/1``.
+``card0`` (a device file; unique in the fleet, or with a known node), ``dgx-0/3``, ``dgx-[0-3]/*``, ``dgx-0/card3``,
+``all``, ``even``, ``odd`` (by index in the node), also as ``dgx-0/even``. Parts of divided devices have one more word:
+``dgx-0/3/1``, ``dgx-0/3/*``, ``*/*/0``; with a known node ``card3/1``.
 
-Any number of devices and parts in few words, none left out: ``dgx-[0-1249]/[0-7]``, ``gpu-7/3``, ``mig-0/0/[1-2]``.
-
-They are words as requests have them (selectors.py): who puts them to the fleet again gets the same devices.
+:func:`words_of` is the inverse: any number of devices and parts in few words (``dgx-[0-1249]/[0-7]``, ``gpu-7/3``,
+``mig-0/0/[1-2]``) that resolve to the same devices in the same fleet.
 """
 
 from __future__ import annotations
@@ -31,13 +30,18 @@ MAX_PATTERNS: Final = 64
 _MAX_WILDCARDS: Final = 4
 _MAX_HINTS: Final = 500
 _MAX_SHARDS_NAMED: Final = 8
+_DIGITS: Final = "0123456789"
+#: Longer numbers get no range.
+_MAX_DIGITS: Final = 9
+#: More than the parts that a device can have: a position in a node is the device's index times this, plus its part.
+_ROOM: Final = 1 << 16
 
 
 def resolve(words: Sequence[str], roster: Roster, node: str = "") -> NDArray[np.int64]:
-    """The units (devices, and parts of such) that the words name, ascending, each once.
+    """The units (devices and parts) that the words name, ascending, each once.
 
-    :param node: the node that bare words (``card0``, ``all``) speak of; empty for the whole fleet.
-    :raises Refused: ``unknown-name`` for a word that names nothing, ``bad-argument`` for one that is not clear.
+    :param node: the node of bare words (``card0``, ``all``); empty for the whole fleet.
+    :raises Refused: ``unknown-name`` for a word that names nothing, ``bad-argument`` for an ambiguous word.
     """
     if node and roster.node(node) is None:
         raise no_node(node, roster, "node")
@@ -64,10 +68,10 @@ def resolve(words: Sequence[str], roster: Roster, node: str = "") -> NDArray[np.
 def resolve_here(
     words: Sequence[str], roster: Roster, node: str = "", *, of_configuration: bool = False
 ) -> NDArray[np.int64]:
-    """As :meth:`resolve`; of a shard, what its words name in the whole fleet and the shard has of that.
+    """As :func:`resolve`, but in a shard the words name units of the whole fleet; the result has those of the shard.
 
-    :param of_configuration: the words are said to all shards, so that nothing may be left of them.
-    :raises Refused: also for words that name a node of another shard, or nothing that this one has.
+    :param of_configuration: the words are for all shards, so that this shard may have none of the units.
+    :raises Refused: also for words that name a node of another shard, or no unit of this shard.
     """
     if roster.whole is None:
         return resolve(words, roster, node)
@@ -97,13 +101,13 @@ def _is_pattern(word: str) -> bool:
 
 
 def _is_device_of(word: str, node: str, roster: Roster) -> bool:
-    """Whether a word that could be a node names a device of the node instead: ``card3/1`` is a part then."""
+    """Whether a word before a slash names a device of the node, so that ``card3/1`` is a part."""
     found = roster.node(node)
     return found is not None and roster.node(word) is None and (word in roster.files(found.pool) or word.isdecimal())
 
 
 def _only_device(file: str, roster: Roster) -> int:
-    """The one device of the fleet with that device file."""
+    """The only device of the fleet with that device file."""
     pools = [pool for pool in roster.pools if file in roster.files(pool)]
     names = [(node.name, pool) for pool in pools for node in pool.nodes[:2]]
     if not names:
@@ -123,7 +127,7 @@ def _only_device(file: str, roster: Roster) -> int:
 
 
 def _on_nodes(part: str, device: str, roster: Roster, *, is_whole_fleet: bool) -> list[int]:
-    """Positions of the devices that the part after the slash names, on the nodes that the part before it does."""
+    """Positions of the devices that the part after the slash names, on the nodes that the part before it names."""
     nodes = _nodes(part, roster)
     if not nodes:
         raise no_node(part, roster, "devices")
@@ -141,7 +145,7 @@ def _on_nodes(part: str, device: str, roster: Roster, *, is_whole_fleet: bool) -
 
 
 def _parts(word: str, roster: Roster) -> list[int]:
-    """Units of the parts that a word with two slashes names."""
+    """The units of the parts that a word with two slashes names."""
     device_word, _, part = word.rpartition("/")
     of, _, noun = device_word.rpartition("/")
     if noun == "link":
@@ -160,7 +164,7 @@ def _parts(word: str, roster: Roster) -> list[int]:
 
 
 def no_node(name: str, roster: Roster, where: str) -> Refused:
-    """What is said of a node that is not there."""
+    """The error for an unknown node."""
     if roster.whole is not None and roster.whole.node(name) is not None:
         return _elsewhere(f"node {name!r}", [name], roster, where)
     known = [node.name for node in roster.nodes]
@@ -168,7 +172,7 @@ def no_node(name: str, roster: Roster, where: str) -> Refused:
 
 
 def _nodes(part: str, roster: Roster) -> list[RosterNode]:
-    """The nodes that a word names; one that is named in full is found at once."""
+    """The nodes that a word names; a full name needs no search."""
     named = roster.node(part)
     if named is not None:
         return [named]
@@ -179,7 +183,7 @@ def _nodes(part: str, roster: Roster) -> list[RosterNode]:
 
 
 def _indices(part: str, files: Mapping[str, int]) -> list[int]:
-    """Indices in a node that a word names, by number, device file or group."""
+    """The indices in a node that a word names, by number, device file or group."""
     if part in _GROUPS:
         return [index for index in files.values() if part == "all" or index % 2 == (part == "odd")]
     if part in files:
@@ -189,15 +193,15 @@ def _indices(part: str, files: Mapping[str, int]) -> list[int]:
 
 
 def _nearest(word: str, names: Sequence[str]) -> str:
-    # Looking at ten thousand names would hold the reactor for some 60 ms.
+    # To compare ten thousand names would block the reactor for some 60 ms.
     near = difflib.get_close_matches(word[:100], names[:_MAX_HINTS], 1)
     return f"; did you mean {near[0]}?" if near else ""
 
 
 def _matcher(pattern: str) -> Callable[[str], bool]:
-    """Whether a whole name fits: ``*`` any text, ``?`` one character, ``[2-15]`` a number in the range.
+    """A function that tests names: ``*`` is any text, ``?`` one character, ``[2-15]`` a number in the range.
 
-    :raises Refused: for so many wildcards that trying them would take long.
+    :raises Refused: for too many wildcards, which would take long.
     """
     if len(_TOKEN.findall(pattern)) > _MAX_WILDCARDS:
         raise Refused("bad-argument", f"more than {_MAX_WILDCARDS} wildcards in {pattern[:80]!r}", "devices")
@@ -224,15 +228,9 @@ def _matcher(pattern: str) -> Callable[[str], bool]:
 
     return fits
 
-_DIGITS: Final = "0123456789"
-#: Longer numbers are not counted through.
-_MAX_DIGITS: Final = 9
-#: Parts that a device can have, and more: what a device of a node is multiplied by, so that its parts fit in between.
-_ROOM: Final = 1 << 16
-
 
 def words_of(roster: Roster, units: Positions) -> list[str]:
-    """Words for some units (devices and parts), ascending; a device stands for all of its parts too."""
+    """Device words for some units (devices and parts), ascending; a device includes its parts."""
     parts = roster.parts
     if parts.count:
         units = units[(units < parts.device_count) | ~np.isin(parts.owners_of(units), units)]
@@ -247,7 +245,7 @@ def words_of(roster: Roster, units: Positions) -> list[str]:
     here = nodes[begins].tolist()
     firsts = np.repeat([roster.nodes[node].first for node in here], np.diff(begins, append=len(nodes)))
     places = _places(roster, units, firsts)
-    # Nodes of which the same is meant are named together.
+    # Nodes with the same units share a word.
     alike: dict[bytes, list[int]] = {}
     for node, begin, end in zip(here, begins.tolist(), ends, strict=True):
         alike.setdefault(places[begin:end].tobytes(), []).append(node)
@@ -260,9 +258,9 @@ def words_of(roster: Roster, units: Positions) -> list[str]:
 
 
 def _places(roster: Roster, units: Positions, firsts: Positions) -> Positions:
-    """Where each unit is in its node: its index by _ROOM, and of a part one more than its number: shape as units.
+    """Each unit's position in its node: index times _ROOM, plus 1 and the number for a part: shape as units.
 
-    :param firsts: the first device of the node of each.
+    :param firsts: the first device of each unit's node.
     """
     parts = roster.parts
     owners = parts.owners_of(units)
@@ -275,7 +273,7 @@ def _places(roster: Roster, units: Positions, firsts: Positions) -> Positions:
 
 
 def _names(names: list[str]) -> list[str]:
-    """Names of nodes, those that are counted through in one word."""
+    """Words for names of nodes, with ranges for consecutive numbers."""
     found: list[str] = []
     numbered: dict[tuple[str, int], list[int]] = {}
     for name in names:
@@ -284,7 +282,7 @@ def _names(names: list[str]) -> list[str]:
         if not 1 <= len(digits) <= _MAX_DIGITS:
             found.append(name)
             continue
-        # 07 and 7 are two nodes: numbers that begin with 0 are counted apart, by how long they are.
+        # 07 and 7 are two nodes: numbers that begin with 0 have ranges of their own for each length.
         width = len(digits) if digits[0] == "0" and digits != "0" else 0
         numbered.setdefault((prefix, width), []).append(int(digits))
     for (prefix, width), numbers in numbered.items():
@@ -293,7 +291,7 @@ def _names(names: list[str]) -> list[str]:
 
 
 def _devices(places: list[int]) -> list[str]:
-    """What is meant of one node, from the places of it."""
+    """Words for the units of one node, from their positions in the node."""
     whole = [place // _ROOM for place in places if place % _ROOM == 0]
     words = _runs(whole)
     parts = [place for place in sorted(places) if place % _ROOM]
@@ -307,7 +305,7 @@ def _devices(places: list[int]) -> list[str]:
 
 
 def _runs(numbers: Iterable[int], width: int = 0) -> list[str]:
-    """Ascending numbers, those that follow each other as ``[3-7]``."""
+    """Words for ascending numbers, consecutive ones as ``[3-7]``."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][1] + 1:

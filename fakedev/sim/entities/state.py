@@ -1,30 +1,31 @@
-"""What a fleet shows in one tick: arrays by quantity name, for each entity level. Never changed once made.
+"""The state of a fleet in one tick: arrays by quantity name for each entity level. A state never changes.
 
-Arrays of a level that are made when somebody looks at them.
+Here are also tools for arrays: lazy arrays, and dataclasses with columns whose rows can be kept or joined.
 """
 
 from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from fakedev.sim.entities.randomness import Floats
 
 Mask = NDArray[np.bool_]
+Values = TypeVar("Values")
 
 
 @dataclass(frozen=True)
 class Level:
-    """The quantities of one kind of entity (``device``, later parts and links).
+    """The quantities of one kind of entity: devices, parts, links, ...
 
-    :ivar count: entities of the level, E.
-    :ivar arrays: quantity name to values, shape (E,), in the unit of its name.
-    :ivar present: which entities have the quantity, shape (E,); a name that is missing: all have it.
+    :ivar count: the number of entities, E.
+    :ivar arrays: quantity name to values, shape (E,), in the unit of the name.
+    :ivar present: which entities have the quantity, shape (E,); all of them, if the name is missing.
     """
 
     count: int
@@ -41,7 +42,7 @@ class State:
     """A fleet at one tick.
 
     :ivar seconds: simulated seconds since the epoch.
-    :ivar wall_seconds: when the tick was due, in seconds since 1970.
+    :ivar wall_seconds: the time at which the tick was due, in seconds since 1970.
     :ivar levels: entity level name to its quantities.
     :ivar labels_version: grows whenever a label of any entity changes.
     """
@@ -52,14 +53,12 @@ class State:
     levels: Mapping[str, Level]
     labels_version: int
 
-Values = TypeVar("Values")
-
 
 class LazyArrays(Mapping[str, Values]):
-    """Arrays by name, each made when it is asked for the first time.
+    """Arrays by name; each is computed at its first use.
 
-    :param names: of all there are.
-    :param make: makes one of them.
+    :param names: of all arrays.
+    :param make: computes the array of a name.
     """
 
     def __init__(self, names: Mapping[str, object], make: Callable[[str], Values]) -> None:
@@ -85,6 +84,29 @@ class LazyArrays(Mapping[str, Values]):
 
 
 def overlaid(below: Mapping[str, Values]) -> MutableMapping[str, Values]:
-    """Arrays some of which are to be given others: none is made for that, and ``below`` stays as it is."""
+    """A mutable view of arrays: a change computes no lazy array, and does not change ``below``."""
     # ChainMap changes the first of its maps alone, so the second need not be one that can be changed.
     return dict(below) if isinstance(below, dict) else ChainMap({}, below)  # type: ignore[arg-type]
+
+
+def column(axis: str, dtype: DTypeLike = np.float64) -> Any:
+    """A dataclass field for an array along an axis; empty by default."""
+    return field(default_factory=lambda: np.zeros(0, dtype=dtype), metadata={"axis": axis})
+
+
+def kept_columns(table: Any, masks: Mapping[str, NDArray[np.bool_]]) -> dict[str, Any]:
+    """The columns of a table, with the rows that the mask of their axis keeps."""
+    return {
+        each.name: getattr(table, each.name)[masks[each.metadata["axis"]]]
+        for each in fields(table)
+        if "axis" in each.metadata
+    }
+
+
+def joined_columns(table: Any, other: Any) -> dict[str, Any]:
+    """The columns of a table, each joined with the same column of another table."""
+    return {
+        each.name: np.concatenate((getattr(table, each.name), getattr(other, each.name)))
+        for each in fields(table)
+        if "axis" in each.metadata
+    }

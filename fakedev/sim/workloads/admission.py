@@ -1,4 +1,4 @@
-"""Which workloads a fleet can take: their devices, kind of work, metrics and limits must exist there."""
+"""Which workloads a fleet can run: their devices, kind of work, metrics and limits must exist in it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.selectors import resolve_here
 from fakedev.sim.workloads.demand import Capacity
-from fakedev.sim.workloads.draws import MAX_DRAWS
-from fakedev.sim.workloads.schedule import Positions
+from fakedev.sim.workloads.schedule import MAX_DRAWS, Positions
 from fakedev.sim.workloads.table import speed_on
 from fakedev.sim.workloads.workload import Limit
 from fakedev.spec.device_types import WORK_KINDS
@@ -28,12 +27,12 @@ from fakedev.spec.value_functions import DRAWN, Function
 
 
 class Admission:
-    """Looks at workloads before a fleet takes them.
+    """Checks workloads before a fleet accepts them.
 
-    :param quantities: those that some device of the fleet has.
+    :param quantities: the quantities of the fleet's devices.
     :param metric_names: names of metrics that limits may use beside those of quantities.
     :param tick_seconds: simulated seconds of a tick.
-    :param known: quantities that limits may be of; None: ``quantities``. A shard knows those of the whole fleet.
+    :param known: quantities that limits may use; None: ``quantities``. A shard knows those of the whole fleet.
     """
 
     def __init__(
@@ -55,17 +54,17 @@ class Admission:
         dynamics = [pool.device_type.dynamics for pool in roster.pools]
         self._kinds = sorted({*WORK_KINDS, *(kind for each in dynamics if each for kind in each.kinds)})
 
-    def look_at(self, workloads: Iterable[WorkloadSpec]) -> None:
-        """Look at workloads of the configuration beforehand: :meth:`check` takes no time for those that can run."""
+    def prepare(self, workloads: Iterable[WorkloadSpec]) -> None:
+        """Check workloads of the configuration in advance, so that :meth:`check` takes no time for them later."""
         for workload in workloads:
             with suppress(Refused):
                 self._seen[_key(workload)] = self.check(workload, of_configuration=True)
 
     def check(self, workload: WorkloadSpec, *, of_configuration: bool = False) -> NDArray[np.int64]:
-        """The workload's units, ascending: devices, and in place of devices that have parts these.
+        """The workload's units, ascending: devices, and the parts of divided devices.
 
-        :param of_configuration: every shard is told of it: there may be none of its devices here.
-        :raises Refused: when it cannot run; ``where`` is the field at fault.
+        :param of_configuration: every shard has the workload, so that there may be none of its devices here.
+        :raises Refused: if it cannot run; ``where`` is the field at fault.
         """
         seen = self._seen.get(_key(workload)) if self._seen and of_configuration else None
         if seen is not None:
@@ -73,7 +72,7 @@ class Admission:
         found = resolve_here(workload.devices, self._roster, workload.node, of_configuration=of_configuration)
         devices = self._roster.parts.with_work(found)
         if of_configuration and self._roster.whole is not None:
-            return devices  # whether the whole fleet can have it is no question of this shard
+            return devices  # the rest is checked for the whole fleet, not for a shard
         for metric, _ in workload.limits:
             if self.metric(metric).quantity not in self._known:
                 short = [alias for alias, name in QUANTITY_ALIASES.items() if name in self._known]
@@ -95,7 +94,7 @@ class Admission:
         return devices
 
     def fitted(self, workload: WorkloadSpec, devices: Positions) -> WorkloadSpec:
-        """The workload without those of its optional metrics that none of its devices has."""
+        """The workload without the optional metrics that none of its devices has."""
         uses = tuple(use for use in workload.uses if not use.is_optional or self._have(use, devices))
         return workload if len(uses) == len(workload.uses) else replace(workload, uses=uses)
 
@@ -103,7 +102,7 @@ class Admission:
         return bool((self._capacity.most(use.metric)[devices] > 0).any())
 
     def limits(self, workload: WorkloadSpec) -> tuple[Limit, ...]:
-        """What the limits of a workload are of: those that some device of the fleet has."""
+        """The limits of a workload, for quantities that a device of the fleet has."""
         named = [(metric, value, self.metric(metric)) for metric, value in workload.limits]
         return tuple(
             Limit(metric, shown.quantity, shown.factor, value)
@@ -112,22 +111,22 @@ class Admission:
         )
 
     def metric(self, name: str) -> MetricName:
-        """What a metric that somebody names shows: as an identity names it, or a quantity by its name or alias."""
+        """The meaning of a metric's name: of an identity, or the name or alias of a quantity."""
         return self._metric_names.get(name) or MetricName(quantity_name(name.replace("-", "_")))
 
     def _check_measured(self, workload: WorkloadSpec, devices: Positions) -> None:
-        """Whether the devices can be compared with the one that the workload was measured on."""
-        for field, said, own, what in (
+        """Check that the devices can be compared with the one that the workload was measured on."""
+        for field, measured, own, what in (
             ("measured-frequency", workload.measured_frequency_mhz, self._capacity.clock_mhz, "clock"),
             ("measured-capability", workload.measured_capability, self._capacity.capability, "capability"),
         ):
-            if said:
+            if measured:
                 self._check_known(what, own, devices, field, "nothing can be scaled by it")
 
     def _check_known(self, what: str, own: Floats, devices: Positions, field: str, otherwise: str) -> None:
-        """Whether something is known of all of some devices.
+        """Check that a value is known for all of some devices.
 
-        :param own: what it is, shape (devices of the fleet,); 0 where it is not known.
+        :param own: the values, shape (devices of the fleet,); 0 if unknown.
         """
         lacking = devices[own[devices] <= 0]
         if len(lacking):
@@ -139,7 +138,7 @@ class Admission:
     def _check_draws(
         self, what: str, activities: tuple[Activity, ...], workload: WorkloadSpec, devices: Positions
     ) -> None:
-        """Whether random values are drawn so rarely that a tick can add them up."""
+        """Check that random values are drawn rarely enough for a tick to add them up."""
         draws = [a.value for a in activities if isinstance(a.value, Function) and a.value.name in DRAWN]
         if not draws:
             return
@@ -156,7 +155,7 @@ class Admission:
 
 
 def _key(workload: WorkloadSpec) -> Hashable:
-    """What is the same for equal workloads: faults are mappings, which cannot be looked up."""
+    """A hashable key that is equal for equal workloads: their faults are mappings, which have no hash."""
     return (replace(workload, faults=()), repr(workload.faults)) if workload.faults else workload
 
 

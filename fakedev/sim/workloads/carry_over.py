@@ -1,4 +1,4 @@
-"""Running workloads on devices that have new places: new rows, with what the old ones remember."""
+"""The table of running workloads after a reload: new rows for the new devices, with the history of the old rows."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from fakedev.sim.workloads.schedule import Positions
 from fakedev.sim.workloads.table import Table
 
 
-def carried_table(old: Table, fresh: Table, new_of: Positions, count: int, seed: int, tick: int) -> Table:
-    """The fresh rows of the workloads with what the old rows of the same workloads remember.
+def reindexed_table(old: Table, fresh: Table, new_of: Positions, count: int, seed: int, tick: int) -> Table:
+    """The fresh rows of the workloads, with the history of the old rows of the same workloads.
 
-    A pair of a workload and a device that is new begins as if the workload had come with the next tick.
+    A new pair of a workload and a device begins as if the workload started with the next tick.
 
-    :param fresh: rows of the same workloads in the same order, as they would begin.
-    :param new_of: the new position of each old device, -1 of those that are gone.
-    :param count: new devices.
+    :param fresh: rows of the same workloads in the same order, as at their start.
+    :param new_of: the new position of each old device, -1 if it was removed.
+    :param count: the number of new devices.
     """
     was = _former_pairs(old, fresh, new_of, count)
     uses = {
@@ -40,7 +40,7 @@ def carried_table(old: Table, fresh: Table, new_of: Positions, count: int, seed:
 
 
 def _noise(old: Table, was: Positions, keys: Keys, seed: int, tick: int) -> Floats:
-    """The noise of the pairs; only that of those that are new has to be made."""
+    """The noise of the pairs; only new pairs draw theirs."""
     noise = _carried(old.noise, was, np.zeros(len(was)))
     came = np.flatnonzero(was < 0)
     noise[came] = first_noise(seed, keys[came], tick)
@@ -48,7 +48,7 @@ def _noise(old: Table, was: Positions, keys: Keys, seed: int, tick: int) -> Floa
 
 
 def _former_pairs(old: Table, fresh: Table, new_of: Positions, count: int) -> Positions:
-    """The old place of each fresh pair, -1 where there was none: shape (fresh pairs,)."""
+    """The old position of each fresh pair, -1 for a new pair: shape (fresh pairs,)."""
     places = new_of[old.device]
     stays = np.flatnonzero(places >= 0)
     codes = old.owner[stays] * count + places[stays]
@@ -62,7 +62,7 @@ def _former_pairs(old: Table, fresh: Table, new_of: Positions, count: int) -> Po
 
 
 def _carried_uses(old: MetricUses, fresh: MetricUses, was: Positions, pairs: int) -> MetricUses:
-    """What is asked of a metric, with what was asked and counted at the pairs that there were."""
+    """The fresh uses of a metric, with the demand and counts of the old pairs."""
     rows = np.full(pairs, -1, dtype=np.int64)
     rows[old.pair] = np.arange(len(old.pair))
     pair_was = was[fresh.pair]
@@ -77,5 +77,5 @@ def _carried_uses(old: MetricUses, fresh: MetricUses, was: Positions, pairs: int
 
 
 def _carried(old: Floats, was: Positions, otherwise: Floats) -> Floats:
-    """Old values where there were some."""
+    """The old values of old pairs, other values for new pairs."""
     return np.where(was >= 0, old[was], otherwise) if len(old) else otherwise

@@ -1,8 +1,8 @@
-"""Churn: workloads that come to nodes by themselves, and go again.
+"""Churn: workloads that start on nodes at random, without a request, and end after some time.
 
-Who comes when is drawn for each node and tick, and follows from seed, names and tick alone: no event says it, and a
-shard draws the same for its nodes as the whole fleet. What comes takes devices that no pod has, as a scheduler would
-give it to a node; where there are too few it goes elsewhere, and nothing comes of it.
+The arrivals are drawn for each node and tick and depend on seed, names and tick alone: there is no event for them, and
+a shard draws the same for its nodes as the whole fleet. An arrival takes devices without a pod, as a scheduler would
+assign them; if a node has too few of them, the arrival is dropped.
 """
 
 from __future__ import annotations
@@ -19,78 +19,68 @@ from fakedev.sim.entities.randomness import Floats, Keys, sub_keys, uniform
 from fakedev.sim.entities.roster import Roster, RosterNode
 from fakedev.sim.entities.state import State
 from fakedev.sim.workloads.intake import Intake
-from fakedev.sim.workloads.ownership import Attribution
-from fakedev.sim.workloads.workload import Workload
+from fakedev.sim.workloads.labels import Attribution
+from fakedev.sim.workloads.workload import CHURN_PREFIX, Workload
 from fakedev.spec.fleet import ChurnKind, ChurnSpec, WorkloadSpec
 from fakedev.spec.shards import entity_key
 
-#: Arrivals that a fleet may expect in a tick: each costs some tenths of a millisecond.
+#: The most expected arrivals of a fleet in a tick: each takes some tenths of a millisecond.
 MAX_EXPECTED: Final = 100.0
-#: Arrivals that a node may expect in a tick, and has at most.
+#: The most expected arrivals of a node in a tick, and the most that it gets.
 MAX_EXPECTED_AT_NODE: Final = 1.0
 _MAX_AT_NODE: Final = 8
-#: The alphabet of the names that Kubernetes makes up: no vowels, and nothing that looks like another.
+#: The alphabet of names that Kubernetes generates: without vowels and characters that look alike.
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH: Final = 5
 _HASH_LENGTH: Final = 10
-_PREFIX: Final = "churn-"
 
 
 @dataclass(frozen=True)
 class Arrival:
-    """A workload that comes to a node."""
+    """A workload that churn starts on a node."""
 
     workload_id: str
     workload: WorkloadSpec
 
 
-def is_churn(workload_id: str) -> bool:
-    """Whether a workload of that id came by itself."""
-    return workload_id.startswith(_PREFIX)
-
-
-def origin_of(workload_id: str) -> str:
-    """Where a workload of that id comes from: ``churn``, ``configuration``, or ``request``, which somebody made."""
-    if is_churn(workload_id):
-        return "churn"
-    return "configuration" if workload_id.startswith("base-") else "request"
-
-
 class Churn:
-    """What comes to the nodes of a fleet."""
+    """The arrivals on the nodes of a fleet.
+
+    :ivar nodes: the nodes with churn.
+    """
 
     def __init__(self, seed: int, tick_seconds: float, roster: Roster) -> None:
         self._seed = seed
         self._parts = roster.parts
-        self._nodes = [(node, node.pool.churn) for node in roster.nodes if node.pool.churn is not None]
-        names = [entity_key("churn", node.pool.name, node.name) for node, _ in self._nodes]
+        self.nodes = [(node, node.pool.churn) for node in roster.nodes if node.pool.churn is not None]
+        names = [entity_key("churn", node.pool.name, node.name) for node, _ in self.nodes]
         self._keys: Keys = np.array(names, dtype=np.uint64)
-        expected = np.array([churn.per_second * tick_seconds for _, churn in self._nodes])
+        expected = np.array([churn.per_second * tick_seconds for _, churn in self.nodes])
         self._thresholds = _poisson(expected)
 
-    def let_in(self, intake: Intake, attribution: Attribution, state: State) -> list[Workload]:
-        """The workloads that come after a state: they begin at once, on what is there and has no pod."""
+    def start_arrivals(self, intake: Intake, attribution: Attribution, state: State) -> list[Workload]:
+        """Start the workloads that arrive after a state, on devices that are present and have no pod."""
         level = state.levels["device"]
 
         def is_free(unit: int) -> bool:
             is_lost = "lost" in level.arrays and level.arrays["lost"][self._parts.owner(unit)] > 0
             return not is_lost and attribution.is_free(unit)
 
-        come = [
+        arrived = [
             intake.accept(arrival.workload_id, arrival.workload, of_configuration=True)
-            for arrival in self.of_tick(state.tick + 1, is_free)
+            for arrival in self.arrivals(state.tick + 1, is_free)
             if intake.has_room
         ]
-        if come:
-            intake.let_through(state.tick, state.seconds)
-        return come
+        if arrived:
+            intake.apply_changes(state.tick, state.seconds)
+        return arrived
 
-    def of_tick(self, tick: int, free: Callable[[int], bool]) -> list[Arrival]:
-        """The workloads that come at the beginning of a tick.
+    def arrivals(self, tick: int, free: Callable[[int], bool]) -> list[Arrival]:
+        """The workloads that arrive at the beginning of a tick.
 
-        :param free: whether a workload may have a unit.
+        :param free: whether a unit is free for a workload.
         """
-        if not self._nodes:
+        if not self.nodes:
             return []
         counts = self._counts(tick)
         if not counts.any():
@@ -102,19 +92,19 @@ class Churn:
         taken: set[int] = set()
         arrivals = []
         for place, (node_place, number) in enumerate(zip(where.tolist(), numbers.tolist(), strict=True)):
-            node, churn = self._nodes[node_place]
+            node, churn = self.nodes[node_place]
             kind = _drawn_kind(churn, draws.kind[place])
             count = kind.counts[int(draws.count[place] * len(kind.counts))]
             units = [(unit, word) for unit, word in self._units(node) if unit not in taken and free(unit)][:count]
             if len(units) == count:
                 taken.update(unit for unit, _ in units)
                 words = tuple(word for _, word in units)
-                workload_id = f"{_PREFIX}{node.name}-{tick}" + (f"-{number}" if number else "")
+                workload_id = f"{CHURN_PREFIX}{node.name}-{tick}" + (f"-{number}" if number else "")
                 arrivals.append(Arrival(workload_id, self._workload(node, kind, words, draws, place)))
         return arrivals
 
     def _units(self, node: RosterNode) -> Iterator[tuple[int, str]]:
-        """What of a node can be had by itself, with its name: boards, and the instances of those that have some."""
+        """The units of a node that a workload can take, with their names: undivided boards, and instances of others."""
         for device in node.devices:
             word = f"{node.name}/{device - node.first}"
             if self._parts.is_undivided[device]:
@@ -123,7 +113,7 @@ class Churn:
                 yield from ((unit, f"{word}/{number}") for number, unit in enumerate(self._parts.of(device)))
 
     def _counts(self, tick: int) -> NDArray[np.int64]:
-        """How many come to each node: shape (nodes with churn,)."""
+        """The number of arrivals on each node: shape (nodes with churn,)."""
         drawn = uniform(self._seed, self._keys, "churn arrivals", tick)
         return np.asarray((drawn >= self._thresholds).sum(axis=0), dtype=np.int64)
 
@@ -135,14 +125,15 @@ class Churn:
         if kind.is_job:
             owner = f"{name}-{int(draws.owner[place] * 90000) + 10000}"
         else:
-            owner = f"{name}-{_made_up(entity_key('replica set', str(self._seed), node.pool.name, name), _HASH_LENGTH)}"
-        pod = f"{owner}-{_made_up(int(draws.pod[place] * len(_LETTERS) ** _SUFFIX_LENGTH), _SUFFIX_LENGTH)}"
-        # Whole milliseconds: a number that reads well, and the same on every machine.
+            replica_set = entity_key("replica set", str(self._seed), node.pool.name, name)
+            owner = f"{name}-{_generated(replica_set, _HASH_LENGTH)}"
+        pod = f"{owner}-{_generated(int(draws.pod[place] * len(_LETTERS) ** _SUFFIX_LENGTH), _SUFFIX_LENGTH)}"
+        # Whole milliseconds: a readable number, and the same on every machine.
         return replace(kind.workload, devices=words, pod=pod, ttl_seconds=max(round(lasts, 3), 0.001))
 
 
 class _Draws:
-    """What is drawn for the A arrivals of a tick: within [0, 1), each of shape (A,)."""
+    """The draws for the A arrivals of a tick: within [0, 1), each of shape (A,)."""
 
     def __init__(self, seed: int, keys: Keys, tick: int) -> None:
         self.kind, self.count, self.lasts, self.owner, self.pod = (
@@ -151,7 +142,7 @@ class _Draws:
 
 
 def _poisson(expected: Floats) -> Floats:
-    """For each number from 1 up the probability of fewer arrivals than that: shape (_MAX_AT_NODE, nodes)."""
+    """For each number from 1 on the probability of fewer arrivals: shape (_MAX_AT_NODE, nodes)."""
     rows = []
     each = np.array([math.exp(-mean) for mean in expected.tolist()])
     total = each
@@ -171,8 +162,8 @@ def _drawn_kind(churn: ChurnSpec, drawn: float) -> ChurnKind:
     return churn.kinds[-1]
 
 
-def _made_up(number: int, length: int) -> str:
-    """A number as letters and digits, as in the names that Kubernetes makes up."""
+def _generated(number: int, length: int) -> str:
+    """A number as letters and digits, as in names that Kubernetes generates."""
     letters = []
     for _ in range(length):
         number, letter = divmod(number, len(_LETTERS))

@@ -1,6 +1,6 @@
-"""What the configuration itself starts: workloads and faults, and the ids that they were given.
+"""The workloads and faults that the configuration starts, and their ids.
 
-Ids key randomness. They follow from the configuration alone, so that they are the same in every shard.
+Ids are keys of randomness. They depend on the configuration alone, so they are the same in every shard.
 """
 
 from __future__ import annotations
@@ -10,67 +10,68 @@ from typing import TypeVar
 
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.workloads.intake import Intake
+from fakedev.sim.workloads.workload import CONFIGURATION_PREFIX
 from fakedev.spec.fault import FaultSpec
 from fakedev.spec.fleet import FleetSpec, WorkloadSpec
 
-#: What the configuration says of a workload or fault.
+#: A workload or fault of the configuration.
 Spec = TypeVar("Spec", WorkloadSpec, FaultSpec)
 
 
 class ConfiguredWork:
-    """The workloads and faults of the configuration, whether they are over or not."""
+    """The workloads and faults of the configuration, running or ended."""
 
     def __init__(self, intake: Intake, faults: Faults) -> None:
         self._intake = intake
         self._all_faults = faults
         self._workloads: list[tuple[str, WorkloadSpec]] = []
         self._faults: list[tuple[str, FaultSpec]] = []
-        #: Ids of the workloads that have no device in this shard.
+        #: Ids of the workloads without a device in this shard.
         self._elsewhere: set[str] = set()
 
     @property
     def workload_ids(self) -> set[str]:
-        """The ids of its workloads."""
+        """The ids of the configuration's workloads."""
         return {workload_id for workload_id, _ in self._workloads}
 
     @property
     def fault_ids(self) -> set[str]:
-        """The ids of its faults."""
+        """The ids of the configuration's faults."""
         return {fault_id for fault_id, _ in self._faults}
 
     def start_workloads(self, specs: Sequence[WorkloadSpec]) -> None:
-        """Workloads of the configuration come, under ids that no other of it has.
+        """Start workloads of the configuration, with unique ids.
 
-        :raises Refused: when the fleet cannot take one.
+        :raises Refused: if the fleet cannot run one of them.
         """
         taken = self.workload_ids
         for spec in specs:
-            workload_id, again = f"base-{spec.name}", 1
+            workload_id, again = f"{CONFIGURATION_PREFIX}{spec.name}", 1
             while workload_id in taken:
                 again += 1
-                workload_id = f"base-{spec.name}-{again}"
+                workload_id = f"{CONFIGURATION_PREFIX}{spec.name}-{again}"
             self._workloads.append((workload_id, spec))
             taken.add(workload_id)
             self._elsewhere.add(workload_id)
-        self._come_here()
+        self._start_here()
 
-    def _come_here(self) -> None:
-        """Workloads begin that this shard had no devices of; those of a whole fleet begin at once."""
+    def _start_here(self) -> None:
+        """Start workloads that have devices in this shard now; in a whole fleet, all new ones."""
         for workload_id, spec in self._workloads:
             if workload_id in self._elsewhere:
                 workload = self._intake.accept(workload_id, spec, of_configuration=True)
                 if len(workload.devices):
                     self._elsewhere.remove(workload_id)
 
-    def left(self, workload_ids: Iterable[str]) -> None:
-        """This shard has no devices any more of some workloads."""
+    def note_elsewhere(self, workload_ids: Iterable[str]) -> None:
+        """Note that some workloads no longer have a device in this shard."""
         self._elsewhere.update(workload_ids)
 
     def start_faults(self, specs: Sequence[FaultSpec], taken: Collection[str] = ()) -> None:
-        """Faults of the configuration begin, under ids that no other of it has.
+        """Start faults of the configuration, with unique ids.
 
-        :param taken: further ids, of those that are about to go.
-        :raises Refused: when one cannot be.
+        :param taken: further ids in use, of faults that are about to end.
+        :raises Refused: if one of them is not possible.
         """
         taken, number = self.fault_ids.union(taken), 1
         for spec in specs:
@@ -81,24 +82,24 @@ class ConfiguredWork:
             self._faults.append((fault_id, spec))
             taken.add(fault_id)
 
-    def check_room(self, coming: FleetSpec) -> tuple[int, int]:
-        """How many workloads and faults will begin with another configuration.
+    def check_room(self, following: FleetSpec) -> tuple[int, int]:
+        """How many workloads and faults another configuration would start.
 
-        :raises Refused: when there would be too many.
+        :raises Refused: if there would be too many.
         """
-        workloads = len(_kept(self._workloads, coming.base)[2])
-        faults = len(_kept(self._faults, coming.faults)[2])
+        workloads = len(_kept(self._workloads, following.base)[2])
+        faults = len(_kept(self._faults, following.faults)[2])
         self._intake.check_room(workloads)
         self._all_faults.check_room(faults)
         return workloads, faults
 
     def reserve(self, workloads: int, faults: int) -> None:
-        """Keep room for workloads and faults that will begin; 0: they have."""
+        """Keep room for workloads and faults that a reload will start; 0: it has started them."""
         self._intake.reserve(workloads)
         self._all_faults.reserve(faults)
 
     def keep_workloads(self, specs: Sequence[WorkloadSpec]) -> tuple[list[str], list[WorkloadSpec]]:
-        """The configuration is another: the ids of the workloads that it has no longer, and those that are to begin."""
+        """Use another configuration: returns the ids of removed workloads, and the workloads to start."""
         self._workloads, gone, begins = _kept(self._workloads, specs)
         self._elsewhere.difference_update(gone)
         return gone, begins
@@ -112,7 +113,7 @@ class ConfiguredWork:
 def _kept(
     before: Sequence[tuple[str, Spec]], after: Sequence[Spec]
 ) -> tuple[list[tuple[str, Spec]], list[str], list[Spec]]:
-    """The workloads or faults that live on, with their ids; the ids of those that do not; and those that begin."""
+    """The workloads or faults that continue, with their ids; the ids of the others; and the new ones to start."""
     left: dict[object, list[tuple[str, Spec]]] = {}
     for each_id, spec in before:
         left.setdefault((spec.devices, spec.node), []).append((each_id, spec))

@@ -1,7 +1,4 @@
-"""What the workloads of a fleet ask of its devices in one tick.
-
-What devices can do for workloads: the most they have of what is asked for, and what plain load brings there.
-"""
+"""The workloads' demand on the devices of a fleet in one tick, and the devices' capacity for it."""
 
 from __future__ import annotations
 
@@ -20,10 +17,9 @@ class Demand:
     """Sums over all workloads, for D devices.
 
     :ivar loads: by kind of work, shares of 1, each of shape (D,); all kinds together at most 1 on a device.
-    :ivar held: what the workloads hold of each device as long as they run, a share of 1, shape (D,): the memory of
-        those that do not say how much they need.
-    :ivar asked: by quantity, what activities of that quantity ask beside the plain load, in its unit, each of shape
-        (D,); of counters what is added in this tick. Not held to what the device has.
+    :ivar held: the memory of workloads that do not state how much they need, a share of 1, shape (D,).
+    :ivar asked: by quantity, the demand of that quantity's activities beside the plain load, in its unit, each of shape
+        (D,); for counters the increment in this tick. Not limited to what the device has.
     """
 
     loads: Mapping[str, Floats]
@@ -33,18 +29,18 @@ class Demand:
 
 @dataclass(frozen=True)
 class Capacity:
-    """Of D devices; all arrays of shape (D,).
+    """The capacity of D devices; all arrays of shape (D,).
 
-    :ivar maxima: by quantity what 100 % of it is; 0 on devices that have it not.
-    :ivar idle: by quantity what a device has of it without any work.
-    :ivar holds_memory: memory is held as long as a workload runs; elsewhere it follows the load.
-    :ivar memory_total_bytes: all memory of the board; 0 where it is not known.
-    :ivar memory_bytes_per_second: what its memory carries; 0 where it is not known.
-    :ivar clock_mhz: the highest core clock; 0 where it is not known.
-    :ivar capability: the device type's; 0 where it is not known.
-    :ivar brought: kind of work to what a full load of it brings, by quantity.
-    :ivar amount_shares: of an amount that is asked of each of some devices, what it is asked for there: 1 but for what
-        together is one device. It is told the devices of several workloads, and whose each is, as a number.
+    :ivar maxima: by quantity the value of 100 %; 0 on devices without the quantity.
+    :ivar idle: by quantity the value of a device without work.
+    :ivar holds_memory: whether a workload holds its memory while it runs; else memory follows the load.
+    :ivar memory_total_bytes: all memory of the board; 0 if unknown.
+    :ivar memory_bytes_per_second: the bandwidth of the memory; 0 if unknown.
+    :ivar clock_mhz: the highest core clock; 0 if unknown.
+    :ivar capability: the device type's; 0 if unknown.
+    :ivar brought: kind of work to the values at its full load, by quantity.
+    :ivar amount_shares: the share of a demanded amount for each of some devices, where several of them may be parts of
+        one device. Takes the devices of several workloads, and a number for the workload of each device. None: 1.
     """
 
     maxima: Mapping[str, Floats]
@@ -55,9 +51,7 @@ class Capacity:
     clock_mhz: Floats
     capability: Floats
     brought: Callable[[str], Mapping[str, Floats]] = field(repr=False)
-    amount_shares: Callable[[Positions, Positions], Floats] = field(
-        default=lambda devices, whose: np.ones(len(devices)), repr=False
-    )
+    amount_shares: Callable[[Positions, Positions], Floats] | None = field(default=None, repr=False)
 
     @property
     def count(self) -> int:
@@ -65,5 +59,5 @@ class Capacity:
         return len(self.holds_memory)
 
     def most(self, quantity: str) -> Floats:
-        """What 100 % of a quantity is, shape (D,): 0 where a device has it not."""
+        """The value of 100 % of a quantity, shape (D,): 0 on devices without it."""
         return self.maxima.get(quantity, np.zeros(self.count))

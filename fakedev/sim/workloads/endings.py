@@ -1,23 +1,31 @@
-"""Why workloads are over at the end of a tick, and what each is told."""
+"""Why workloads end at the end of a tick: known ends, faults, lost devices, limits of workloads and of devices."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.state import Level
 from fakedev.sim.faults.tick import FaultTick
-from fakedev.sim.workloads.limits import DeviceLimits
+from fakedev.sim.workloads.demand import Capacity
 from fakedev.sim.workloads.running import Workloads
+from fakedev.sim.workloads.schedule import Positions
+from fakedev.sim.workloads.shares import BROUGHT, WorkShares
+from fakedev.sim.workloads.table import MEMORY, Table
 from fakedev.sim.workloads.workload import Verdict
+
+#: A demand over a limit by less than this part of it fits: sums of floats have errors of that size.
+_ROUNDING: Final = 1e-9
 
 
 class Endings:
-    """The ends of a fleet's workloads: those known beforehand, then by faults, losses and limits, in this order.
+    """The ends of a fleet's workloads: first known ends, then faults, lost devices, limits of workloads and of devices.
 
-    :ivar causes: the faults that ended workloads in the last tick, by the workload's id.
+    :ivar causes: the ids of the faults that ended workloads in the last tick, by the workload's id.
     """
 
     def __init__(self, roster: Roster, workloads: Workloads, limits: DeviceLimits) -> None:
@@ -29,20 +37,22 @@ class Endings:
     def of_tick(
         self, level: Level, before: Level, faults: FaultTick | None, end_seconds: float
     ) -> dict[str, Verdict]:
-        """A verdict for each workload that is over, by its id.
+        """A verdict for each workload that ends, by its id.
 
-        :param level: what the units (devices, and parts of such) show at the end of the tick.
-        :param before: what they showed a tick ago.
-        :param faults: what faults do in the tick; None: there are none.
-        :param end_seconds: simulated time at its end.
+        :param level: the level of the units (devices and parts) at the end of the tick.
+        :param before: the same level one tick ago.
+        :param faults: the effects of faults in the tick; None: there are none.
+        :param end_seconds: simulated time at the end of the tick.
         """
         over = {verdict.workload_id: verdict for verdict in self._workloads.over(end_seconds)}
-        over |= self._by_faults(faults, set(over))
-        over |= self._without_devices(level, set(over))
-        over |= self._limits_crossed(level, before, set(over))
+        over |= self._ended_by_faults(faults, over)
+        over |= self._without_devices(level, over)
+        table = self._workloads.table
+        if len(table) and (len(table.limits) or self._limits.apply_to(table)):
+            over |= self._limits_crossed(table, level, before, over)
         return over
 
-    def _by_faults(self, faults: FaultTick | None, gone: set[str]) -> dict[str, Verdict]:
+    def _ended_by_faults(self, faults: FaultTick | None, gone: Collection[str]) -> dict[str, Verdict]:
         verdicts: dict[str, Verdict] = {}
         self.causes = {}
         for devices, text, fault_id in faults.endings if faults else ():
@@ -55,8 +65,8 @@ class Endings:
                     self.causes[workload.workload_id] = fault_id
         return verdicts
 
-    def _without_devices(self, level: Level, gone: set[str]) -> dict[str, Verdict]:
-        """Verdicts on the workloads that have lost a device."""
+    def _without_devices(self, level: Level, gone: Collection[str]) -> dict[str, Verdict]:
+        """Verdicts on the workloads with a lost device."""
         verdicts = {}
         if "lost" in level.arrays:
             for workload, device in self._workloads.on_devices(level.arrays["lost"] > 0):
@@ -65,12 +75,170 @@ class Endings:
                     verdicts[workload.workload_id] = workload.verdict(1, text)
         return verdicts
 
-    def _limits_crossed(self, level: Level, before: Level, gone: set[str]) -> dict[str, Verdict]:
-        verdicts = {}
-        for workload, metric, device in self._workloads.limits_crossed(self._limits, level, before, gone):
-            names: Mapping[str, str] = {}
-            if device >= 0:
-                names = self._roster.nodes[self._roster.node_position(device)].pool.shown_as
-            text = f"Limit {names.get(metric, metric)} reached, terminated"
-            verdicts[workload.workload_id] = workload.verdict(1, text)
-        return verdicts
+    def _limits_crossed(
+        self, table: Table, level: Level, before: Level, gone: Collection[str]
+    ) -> dict[str, Verdict]:
+        shares, ids = self._workloads.shares(), table.ids.tolist()
+        places = {place for place, each in enumerate(ids) if each in gone} if gone else set()
+        found = [(place, metric) for place, metric in own_limits_crossed(table, shares, level) if place not in places]
+        if self._limits.apply_to(table):
+            places.update(place for place, _ in found)
+            shares_before = self._workloads.shares_before
+            for place, quantity, device in self._limits.crossed(table, shares, shares_before, level, before, places):
+                shown_as = self._roster.nodes[self._roster.node_position(device)].pool.shown_as
+                found.append((place, shown_as.get(quantity, quantity)))
+        workloads = [(self._workloads.by_id[ids[place]], metric) for place, metric in found]
+        return {
+            workload.workload_id: workload.verdict(1, f"Limit {metric} reached, terminated")
+            for workload, metric in workloads
+        }
+
+
+class Crossed(NamedTuple):
+    """A workload that a limit of its own ends: its position in the table, and the metric as the workload named it."""
+
+    place: int
+    metric: str
+
+
+def own_limits_crossed(table: Table, shares: WorkShares, level: Level) -> list[Crossed]:
+    """The workloads that crossed a limit of their own, each with the first one of its list; in the table's order.
+
+    A limit of a quantity in BROUGHT is compared with the workload's share on each device, others with the device's.
+    """
+    limits = table.limits
+    crossed: dict[int, tuple[int, str]] = {}
+    for quantity, rows in limits.by_quantity.items():
+        worst = np.maximum.reduceat(_values(quantity, table, shares, level), table.firsts)
+        over = rows[worst[limits.workload[rows]] * limits.factor[rows] > limits.value[rows]]
+        for row in over.tolist():
+            place, found = int(limits.workload[row]), (int(limits.order[row]), str(limits.metric[row]))
+            crossed[place] = min(found, crossed.get(place, found))
+    return [Crossed(place, metric) for place, (_, metric) in sorted(crossed.items())]
+
+
+def _values(quantity: str, table: Table, shares: WorkShares, level: Level) -> Floats:
+    """The values that a limit of a quantity is compared with, for each pair; -inf where the device lacks it."""
+    device = table.device
+    values = shares.of(quantity) if quantity in BROUGHT else level.arrays[quantity][device]
+    if quantity in level.present:
+        values = np.where(level.present[quantity][device], values, -np.inf)
+    return values
+
+
+class DeviceLimits:
+    """The limits of D units, from their device types; a part has its share of the memory limit.
+
+    For workloads that state how much memory they need, the board's whole memory is also a limit.
+    """
+
+    def __init__(self, roster: Roster, capacity: Capacity) -> None:
+        types = [pool.device_type for pool in roster.pools]
+        pools = roster.device_pools()
+        parts = roster.parts
+        total = capacity.memory_total_bytes
+        whole = total[parts.owners_of(np.arange(parts.unit_count))]
+        share = np.divide(total, whole, out=np.ones_like(total), where=whole > 0)
+        self._capacity = capacity
+        self._limits = {}
+        for quantity in sorted({quantity for each in types for quantity in each.limits}):
+            limits = np.array([each.limits.get(quantity, np.inf) for each in types])[pools]
+            self._limits[quantity] = parts.units(limits) * (share if quantity == MEMORY else 1.0)
+        self._memory = np.where(capacity.memory_total_bytes > 0, capacity.most(MEMORY), np.inf)
+
+    def apply_to(self, table: Table) -> bool:
+        """Whether any limit of devices applies while these workloads run."""
+        return bool(self._limits) or MEMORY in table.uses
+
+    def crossed(
+        self, table: Table, now: WorkShares, before: Callable[[], WorkShares], level: Level, past: Level,
+        gone: Collection[int],
+    ) -> Iterator[tuple[int, str, int]]:  # fmt: skip
+        """(position of the workload, quantity, device) for each workload that a limit of a device ends.
+
+        For a demanded quantity all workloads without room end; for a quantity that the device shows one workload in
+        each tick, unless the quantity falls.
+
+        :param now, before: the workloads' shares in this tick, and in the one before it.
+        :param level, past: the level of the units in this tick, and in the one before it.
+        :param gone: positions of workloads that end in this tick for other reasons.
+        """
+        gone = set(gone)
+        for quantity, limit in self._applicable(table):
+            is_demanded = quantity in BROUGHT and quantity != "usage_ratio"
+            if is_demanded:
+                amounts = now.of(quantity)
+                shown = self._capacity.idle.get(quantity, 0.0) + now.by_device(amounts)
+            else:
+                amounts = now.parts
+                shown = level.arrays[quantity]
+            too_much = shown > limit * (1.0 + _ROUNDING)
+            if not is_demanded:
+                too_much &= shown >= past.arrays[quantity]
+            over = np.flatnonzero(too_much)
+            if not len(over):
+                continue
+            growth = amounts - (before().of(quantity) if is_demanded else before().parts)
+            order = np.argsort(table.device, kind="stable")
+            begins, ends = (np.searchsorted(table.device[order], over, side) for side in ("left", "right"))
+            for device, begin, end in zip(over.tolist(), begins.tolist(), ends.tolist(), strict=True):
+                pairs = order[begin:end]
+                if is_demanded:
+                    room = float(limit[device] * (1.0 + _ROUNDING) - shown[device] + amounts[pairs].sum())
+                    places = _without_room(table, pairs, amounts, growth, room, gone)
+                else:
+                    places = _grown_most(table, pairs, amounts, growth, gone)
+                for place in places:
+                    gone.add(place)
+                    yield place, quantity, device
+
+    def _applicable(self, table: Table) -> Iterator[tuple[str, Floats]]:
+        """The quantities with a limit in this tick, each with the limits of the devices."""
+        uses = table.uses.get(MEMORY)
+        if uses is not None:
+            limit = self._limits.get(MEMORY, np.full(self._capacity.count, np.inf))
+            asked = np.zeros(self._capacity.count, dtype=np.bool_)
+            asked[table.device[uses.pair]] = True
+            yield MEMORY, np.where(asked, np.minimum(limit, self._memory), limit)
+        for quantity, limit in self._limits.items():
+            if quantity != MEMORY or uses is None:
+                yield quantity, limit
+
+
+def _without_room(
+    table: Table, pairs: Positions, amounts: Floats, growth: Floats, room: float, gone: Collection[int]
+) -> list[int]:
+    """The workloads of one device whose start or growth crosses a limit.
+
+    Shrinking workloads make room first; new workloads take theirs next, in order; then growing ones, the least first.
+
+    :param pairs: the device's pairs.
+    :param room: the amount that all of them together may have.
+    """
+    owners = table.owner[pairs]
+    stays = np.array([place not in gone for place in owners.tolist()], dtype=np.bool_)
+    held = float((amounts[pairs] - growth[pairs])[stays].sum())
+    turn = np.where(table.is_fresh[owners], 0.0, growth[pairs])
+    crossed = []
+    for rank in np.lexsort((owners, turn)).tolist():
+        if not stays[rank]:
+            continue
+        held += float(growth[pairs[rank]])
+        amount = float(amounts[pairs[rank]])
+        if held > room and amount > 0:
+            held -= amount
+            crossed.append(int(owners[rank]))
+    return crossed
+
+
+def _grown_most(table: Table, pairs: Positions, amounts: Floats, growth: Floats, gone: Collection[int]) -> list[int]:
+    """The workload of one device with the largest growth of load, the latest of several; none if one ends already.
+
+    :param pairs: the device's pairs.
+    """
+    owners = table.owner[pairs]
+    busy = amounts[pairs] > 0
+    if not busy.any() or any(place in gone for place in owners[busy].tolist()):
+        return []
+    last = np.lexsort((owners[busy], growth[pairs][busy]))[-1]
+    return [int(owners[busy][last])]

@@ -1,27 +1,71 @@
-"""What the labels of devices say beside their names: whose they are, values that are labels; and when that changed.
+"""The labels of devices that change as a fleet runs: owners (pod, namespace, container) and values such as the XID.
 
-Labels that follow a value: the code of the last error of a board is a label of its series too.
+A device belongs to the containers of its workloads, in the order of their start. An identity that shows only one
+container shows the first, so labels do not change when another workload starts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from fakedev.sim.entities.carry_over import Moves
+from fakedev.sim.entities.carry_over import Moves, Reindex
 from fakedev.sim.entities.roster import Roster, RosterNode
 from fakedev.sim.entities.state import Level
-from fakedev.sim.workloads.ownership import Attribution, Chosen, LabelVersions
 from fakedev.sim.workloads.schedule import Positions
+from fakedev.sim.workloads.workload import Workload
 
-#: The quantities that are facts too, as whole numbers.
+#: The quantities that are labels too, as whole numbers.
 VALUE_FACTS: Final = ("xid",)
+#: The owner of a free device.
+_FREE: Final = {"pod": "", "namespace": "", "container": ""}
+
+#: A workload, and a device that it holds.
+Hold = tuple[Workload, int]
+
+
+class Chosen(NamedTuple):
+    """A running workload of the configuration whose devices a reload chose again.
+
+    :ivar had: the devices that it had before, as positions before the reload.
+    """
+
+    workload: Workload
+    had: Positions
+
+
+class LabelVersions:
+    """A number for each node that grows with every change of the node's labels; pages cache label texts by it.
+
+    :param latest: the first number.
+    :ivar latest: the number of changes on all nodes.
+    """
+
+    def __init__(self, latest: int = 0) -> None:
+        self.latest = latest
+        self._of: dict[RosterNode, int] = {}
+
+    def carry(self, before: LabelVersions, same: Mapping[RosterNode, RosterNode]) -> None:
+        """Take over the numbers of nodes that a reload did not change.
+
+        :param same: unchanged nodes, each with its node before the reload.
+        """
+        self._of = {node: before._of[was] for node, was in same.items() if was in before._of}
+
+    def change(self, node: RosterNode) -> None:
+        """A label of the node has changed."""
+        self.latest += 1
+        self._of[node] = self.latest
+
+    def of(self, node: RosterNode) -> int:
+        """The number of the last change of the node's labels."""
+        return self._of.get(node, 0)
 
 
 def note_changes(before: Level, after: Level, roster: Roster, versions: LabelVersions) -> None:
-    """Tell the versions of the nodes where such a value has changed."""
+    """Change the versions of the nodes on which a value of VALUE_FACTS changed."""
     for name in VALUE_FACTS:
         if name in after.arrays and after.arrays[name] is not before.arrays[name]:
             changed = np.flatnonzero(after.arrays[name] != before.arrays[name])
@@ -30,15 +74,122 @@ def note_changes(before: Level, after: Level, roster: Roster, versions: LabelVer
 
 
 def value_facts(level: Level, position: int) -> dict[str, str]:
-    """The facts of a device that follow its values; none of those that it has not."""
+    """The labels of an entity that follow its values, for the quantities that it has."""
     return {name: f"{level.arrays[name][position]:.0f}" for name in VALUE_FACTS if level.has(name, position)}
 
 
-class DeviceLabels:
-    """The facts of a fleet's devices that change as it runs.
+class Attribution:
+    """The owners of each device.
 
-    :param latest: where to begin to count changes.
-    :ivar attribution: whose each device is.
+    :param versions: changed for nodes where the first container of a device changes.
+    :param shared_versions: changed for nodes where only further containers of a device change.
+    """
+
+    def __init__(self, roster: Roster, versions: LabelVersions, shared_versions: LabelVersions) -> None:
+        self._roster = roster
+        self._versions = versions
+        self._shared_versions = shared_versions
+        #: The owners of each unit by the workload's id, in the order of their start; None if the unit is free.
+        self._holders: list[dict[str, Workload] | None] = [None] * roster.parts.unit_count
+        self._lingering: dict[int, list[Workload]] = {}
+
+    def add(self, workloads: Iterable[Workload]) -> None:
+        """Workloads start: those with a pod own their devices, and the devices of their tiles."""
+        self._add_owners(self._holds(workloads))
+
+    def remove(self, workloads: Iterable[Workload], stale: Collection[int] = ()) -> None:
+        """Workloads ended: their devices belong to the next owner.
+
+        :param stale: devices that still show the ended workload, until :meth:`release`.
+        """
+        holds = self._holds(workloads)
+        if stale:
+            for workload, device in holds:
+                if device in stale:
+                    self._lingering.setdefault(device, []).append(workload)
+            holds = [each for each in holds if each[1] not in stale]
+        self._remove_owners(holds)
+
+    def release(self, stale: Collection[int]) -> None:
+        """Remove ended workloads from all devices that are no longer stale."""
+        for device in [each for each in self._lingering if each not in stale]:
+            self._remove_owners([(workload, device) for workload in self._lingering.pop(device)])
+
+    def _holds(self, workloads: Iterable[Workload]) -> list[Hold]:
+        held = self._roster.parts.held
+        return [(each, device) for each in workloads if each.spec.pod for device in held(each.devices).tolist()]
+
+    def copy_to(self, other: Attribution, moves: Reindex, chosen: Iterable[Chosen]) -> None:
+        """Copy the owners to an empty attribution of the same devices at new positions.
+
+        :param moves: of the units.
+        :param chosen: workloads whose devices may have changed; all others keep their devices.
+        """
+        other._holders = [self._holders[device] if device >= 0 else None for device in moves.old_of.tolist()]
+        lingering = ((int(moves.new_of[device]), each) for device, each in self._lingering.items())
+        other._lingering = {place: each for place, each in lingering if place >= 0}
+        for workload, devices in chosen:
+            if workload.spec.pod:
+                had = moves.followed(self._roster.parts.held(devices))
+                now = other._roster.parts.held(workload.devices)
+                left = [(workload, device) for device in np.sort(_without(had, now, len(moves.old_of))).tolist()]
+                other._remove_owners([each for each in left if workload not in other._lingering.get(each[1], ())])
+                added = _without(now, had, len(moves.old_of)).tolist()
+                other._add_owners([(workload, device) for device in added])
+
+    def _add_owners(self, holds: Sequence[Hold]) -> None:
+        firsts = []
+        for workload, device in holds:
+            holders = self._holders[device]
+            firsts.append(holders is None)
+            if holders is None:
+                self._holders[device] = {workload.workload_id: workload}
+            else:
+                holders[workload.workload_id] = workload
+        self._changed(holds, firsts)
+
+    def _remove_owners(self, holds: Sequence[Hold]) -> None:
+        firsts = []
+        for workload, device in holds:
+            holders = self._holders[device] or {}
+            firsts.append(next(iter(holders)) == workload.workload_id)
+            del holders[workload.workload_id]
+            if not holders:
+                self._holders[device] = None
+        self._changed(holds, firsts)
+
+    def _changed(self, holds: Sequence[Hold], firsts: Sequence[bool]) -> None:
+        """Change the versions of the nodes of some devices.
+
+        :param firsts: for each hold, whether its workload is or was the first owner of the device.
+        """
+        devices = np.array([device for _, device in holds], dtype=np.int64)
+        nodes = self._roster.node_positions(devices).tolist()
+        for place, is_first in dict.fromkeys(zip(nodes, firsts, strict=True)):
+            (self._versions if is_first else self._shared_versions).change(self._roster.nodes[place])
+
+    def is_free(self, device: int) -> bool:
+        """Whether a device has no owner."""
+        return self._holders[device] is None
+
+    def facts(self, device: int) -> dict[str, str]:
+        """``pod``, ``namespace`` and ``container`` of a device's first owner; empty texts if the device is free."""
+        holders = self._holders[device]
+        return _facts(next(iter(holders.values()))) if holders else _FREE
+
+    def all_facts(self, device: int) -> list[dict[str, str]]:
+        """As :meth:`facts`, for each container on a device: each container once, in the order of start."""
+        holders = self._holders[device]
+        if not holders:
+            return [_FREE]
+        return list({tuple(facts.values()): facts for facts in map(_facts, holders.values())}.values())
+
+
+class DeviceLabels:
+    """The facts of a fleet's devices that change as the fleet runs.
+
+    :param latest, latest_shared: the first label versions.
+    :ivar attribution: the owners of the devices.
     """
 
     def __init__(self, roster: Roster, seed: int, latest: int = 0, latest_shared: int = 0) -> None:
@@ -49,33 +200,33 @@ class DeviceLabels:
 
     @property
     def latest(self) -> int:
-        """How many changes there were anywhere."""
+        """The number of label changes on all nodes."""
         return self._versions.latest
 
     def note(self, before: Level, after: Level) -> None:
-        """A tick was done: the values of the devices are others."""
+        """A tick was done: change the versions of nodes on which a value that is a label changed."""
         note_changes(before, after, self._roster, self._versions)
 
     def change(self, devices: Positions) -> None:
-        """More is to be shown of some devices."""
+        """More series are shown for some devices."""
         for position in np.unique(self._roster.node_positions(devices)).tolist():
             self._versions.change(self._roster.nodes[position])
 
-    def moved(self, roster: Roster, moves: Moves, chosen: Iterable[Chosen]) -> DeviceLabels:
-        """Those of the devices in their new places.
+    def reindexed(self, roster: Roster, moves: Moves, chosen: Iterable[Chosen]) -> DeviceLabels:
+        """The labels of the devices at their new positions.
 
-        :param chosen: running workloads whose devices may be others now.
+        :param chosen: running workloads whose devices may have changed.
         """
         other = DeviceLabels(roster, self._seed, self._versions.latest + 1, self._shared_versions.latest + 1)
         other._versions.carry(self._versions, moves.unchanged)
         other._shared_versions.carry(self._shared_versions, moves.unchanged)
-        self.attribution.moved(other.attribution, moves.units, chosen)
+        self.attribution.copy_to(other.attribution, moves.units, chosen)
         return other
 
     def facts(self, node: RosterNode, level: Level) -> list[dict[str, str]]:
-        """The facts of each device of a node, those that workloads bring (pod, ...) and values (xid) among them.
+        """The facts of each device of a node, with those of workloads (pod, ...) and values (xid).
 
-        :param level: what the units show.
+        :param level: the level of the units.
         """
         facts = self._roster.facts(self._seed, node)
         for position, device in zip(node.devices, facts, strict=True):
@@ -83,16 +234,16 @@ class DeviceLabels:
         return facts
 
     def shared_facts(self, node: RosterNode, level: Level) -> list[list[dict[str, str]]]:
-        """As :meth:`facts`, for each device those of each container on it."""
+        """As :meth:`facts`: for each device the facts of each container on it."""
         return [
             [device | holder for holder in self.attribution.all_facts(position)]
             for position, device in zip(node.devices, self.facts(node, level), strict=True)
         ]
 
     def part_facts(self, node: RosterNode, level: Level) -> list[tuple[int, dict[str, str]]]:
-        """Each part of a node's devices, as a unit, with its facts: its device's, and its own.
+        """Each part of a node's devices, as a unit, with the facts of its device and its own.
 
-        :param level: what the units show.
+        :param level: the level of the units.
         """
         parts = self._parts_of(node)
         facts = self._roster.part_facts(self._seed, node, self._roster.facts(self._seed, node)) if parts else []
@@ -101,7 +252,7 @@ class DeviceLabels:
         return list(zip(parts, facts, strict=True))
 
     def shared_part_facts(self, node: RosterNode, level: Level) -> list[tuple[int, list[dict[str, str]]]]:
-        """As :meth:`part_facts`, for each part those of each container on it."""
+        """As :meth:`part_facts`: for each part the facts of each container on it."""
         return [
             (unit, [facts | holder for holder in self.attribution.all_facts(unit)])
             for unit, facts in self.part_facts(node, level)
@@ -115,6 +266,18 @@ class DeviceLabels:
         return range(parts.of(node.devices[0]).start, parts.of(node.devices[-1]).stop)
 
     def version(self, node: RosterNode, *, is_shared: bool = False) -> int:
-        """A number that changes whenever one of :meth:`facts` of the node does, or of :meth:`shared_facts`."""
+        """A number that changes whenever one of the node's :meth:`facts`, or :meth:`shared_facts`, changes."""
         version = self._versions.of(node)
         return version + self._shared_versions.of(node) if is_shared else version
+
+
+def _without(devices: Positions, others: Positions, count: int) -> Positions:
+    """Those of some devices that are not among others; ``count`` devices in all."""
+    is_other = np.zeros(count, dtype=np.bool_)
+    is_other[others] = True
+    return devices[~is_other[devices]]
+
+
+def _facts(workload: Workload) -> dict[str, str]:
+    spec = workload.spec
+    return {"pod": spec.pod, "namespace": spec.namespace, "container": spec.container}

@@ -1,7 +1,7 @@
-"""What workloads ask of one metric beside their plain load, as arrays.
+"""The workloads' demand for one metric beside their plain load, as arrays.
 
-A profile of values of its own runs beside the plain one, at the same pace, and begins again when it is over. Values
-are held as shares of the highest of the profile, so that rounding is by the value's own size.
+The metric has its own profile of values, which runs at the pace of the plain profile and repeats. The arrays have
+values as shares of the profile's highest value, so that rounding is relative to the values' size.
 """
 
 from __future__ import annotations
@@ -13,34 +13,33 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fakedev.sim.entities.columns import column, joined_columns, kept_columns
 from fakedev.sim.entities.randomness import Floats, Keys
-from fakedev.sim.workloads.draws import drawn_integrals
-from fakedev.sim.workloads.schedule import Positions, Profiles
+from fakedev.sim.entities.state import column, joined_columns, kept_columns
+from fakedev.sim.workloads.schedule import Positions, Profiles, drawn_integrals
 from fakedev.spec.fleet import Activity, MetricUse
 from fakedev.spec.metrics_of_work import COUNTED, ENGINES, RATES
 from fakedev.spec.value_functions import Value, highest, scaled
 
 #: Means are rounded to this, as shares of the profile's highest value.
 _DECIMALS: Final = 8
-#: Sums of decimal fractions miss a whole number by less than this.
+#: Sums of decimal fractions differ from a whole number by less than this.
 _ROUNDING: Final = 1e-6
 
 
 @dataclass
 class MetricUses:
-    """U workloads that ask for the metric, on V devices in all.
+    """U workloads with a demand for the metric, with V devices in all.
 
-    :ivar profiles: the values of each as shares of its highest, shape (U,).
-    :ivar workload: their places in the table of workloads, shape (U,).
-    :ivar is_share: whose values are shares of what the device has, shape (U,).
-    :ivar is_traffic: whose values are bytes a second, of a metric that is a share, shape (U,).
-    :ivar peak: the highest value of the profile, in the metric's unit or as percent of what the device has, (U,).
-    :ivar pair: places in the table's pairs, shape (V,).
-    :ivar unit: the highest value of the profile, in the metric's unit, on that device; 0 where it has it not: (V,).
-    :ivar amount, before: what was asked in the last tick and in the one before it, in the metric's unit, (V,).
-    :ivar carried: of counters: what is not yet a whole one, (V,).
-    :ivar counted: of counters: how many so far, (V,).
+    :ivar profiles: the values of each workload as shares of its highest value, shape (U,).
+    :ivar workload: the workloads' positions in the table, shape (U,).
+    :ivar is_share: whether the values are shares of the device's maximum, shape (U,).
+    :ivar is_traffic: whether the values are bytes per second, for a metric that is a share, shape (U,).
+    :ivar peak: the profile's highest value, in the metric's unit or as percent of the device's maximum, (U,).
+    :ivar pair: positions in the table's pairs, shape (V,).
+    :ivar unit: the profile's highest value on that device, in the metric's unit; 0 if it lacks the metric: (V,).
+    :ivar amount, before: the demand in the last tick and in the tick before it, in the metric's unit, (V,).
+    :ivar carried: for counters the fraction that is not yet counted, (V,).
+    :ivar counted: for counters the count so far, (V,).
     """
 
     profiles: Profiles = field(default_factory=lambda: Profiles.of([]))
@@ -58,9 +57,9 @@ class MetricUses:
 
     @classmethod
     def of(cls, uses: Sequence[tuple[int, MetricUse]]) -> MetricUses:
-        """The uses of some workloads, on no devices yet.
+        """The uses of some workloads, without devices.
 
-        :param uses: (place of the workload, what it asks).
+        :param uses: (position of the workload, its use of the metric).
         """
         peaks = [max(highest(activity.value) for activity in use.activities) for _, use in uses]
         profiles = Profiles.of([_by_highest(use.activities, peak) for (_, use), peak in zip(uses, peaks, strict=True)])
@@ -78,12 +77,12 @@ class MetricUses:
         amount: Floats | None = None,
         bandwidth: Floats | None = None,
     ) -> MetricUses:
-        """The same uses as they begin on the devices of their workloads.
+        """The same uses at their start on the devices of their workloads.
 
         :param firsts, counts: of each workload's pairs, shape (W,).
-        :param most: what 100 % of the metric is at each pair, shape (P,).
-        :param amount: what of a value in the metric's unit is asked for at each pair, shape (P,); None: all of it.
-        :param bandwidth: bytes a second of which the metric is a share, at each pair, shape (P,); None: of none.
+        :param most: 100 % of the metric for each pair, shape (P,).
+        :param amount: the part of a value in the metric's unit that each pair demands, shape (P,); None: all of it.
+        :param bandwidth: bytes per second of which the metric is a share, shape (P,); None: it is no such share.
         """
         pair_counts = counts[self.workload]
         begins = np.repeat(np.cumsum(pair_counts) - pair_counts, pair_counts)
@@ -100,7 +99,7 @@ class MetricUses:
         return replace(fresh, pair_counts=pair_counts, pair=pair, unit=unit)
 
     def kept(self, keep: NDArray[np.bool_], keep_pairs: NDArray[np.bool_]) -> MetricUses:
-        """The uses of those workloads, shape (W,), and pairs, (P,), that stay, by their new places."""
+        """The uses of the workloads, shape (W,), and pairs, (P,), that are kept, with their new positions."""
         uses, pairs = keep[self.workload], keep_pairs[self.pair]
         rest = MetricUses(self.profiles.kept(uses), **kept_columns(self, {"use": uses, "pair": pairs}))
         rest.workload = (np.cumsum(keep) - 1)[rest.workload]
@@ -108,7 +107,7 @@ class MetricUses:
         return rest
 
     def joined(self, other: MetricUses, workloads: int, pairs: int) -> MetricUses:
-        """These uses, then the other's, whose places are counted from ``workloads`` and ``pairs`` on."""
+        """These uses, followed by the other uses, whose positions begin at ``workloads`` and ``pairs``."""
         both = MetricUses(self.profiles.joined(other.profiles), **joined_columns(self, other))
         both.workload[len(self.workload) :] += workloads
         both.pair[len(self.pair) :] += pairs
@@ -118,12 +117,12 @@ class MetricUses:
         self, metric: str, seed: int, keys: Keys, begin: Floats, end: Floats, stretch: Floats, speed: Floats,
         ease: Floats, noise: Floats, seconds: float,
     ) -> Floats:
-        """What is asked in a tick at each of the V devices, in the metric's unit; of counters what is added.
+        """The demand in a tick on each of the V devices, in the metric's unit; for counters the increment.
 
         :param keys, begin, end, stretch: of all workloads, shape (W,), as for their loads.
-        :param speed, ease: by which rates in bytes grow, and engines are busier: shape (W,).
+        :param speed, ease: factors of rates in bytes, and of the load of engines: shape (W,).
         :param noise: of all pairs, shape (P,).
-        :param seconds: the length of the tick; 0 for a mere instant, in which counters do not move.
+        :param seconds: the length of the tick; 0 for the first instant, in which counters do not grow.
         """  # fmt: skip
         of = self.workload
         drawn = drawn_integrals(self.profiles, seed, keys[of], metric, begin[of], end[of])
@@ -146,7 +145,7 @@ class MetricUses:
 
 
 def _by_highest(activities: Sequence[Activity], peak: float) -> list[Activity]:
-    """The activities as shares of their highest value."""
+    """The activities with values as shares of the highest value."""
     if not peak:
         return list(activities)
     return [Activity(_share(each, peak), each.fluctuation / peak, each.seconds) for each in activities]

@@ -1,10 +1,9 @@
-"""The workloads of a fleet: who runs where, what that asks of the devices, and when each is over."""
+"""The workloads of a fleet: their devices, their demand on the devices, and their known ends."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from functools import partial
 from types import MappingProxyType
 from typing import Final
 
@@ -14,51 +13,50 @@ from numpy.typing import NDArray
 from fakedev.sim.entities.carry_over import Reindex
 from fakedev.sim.entities.randomness import Floats, Keys, first_noise, next_noise
 from fakedev.sim.entities.state import Level
-from fakedev.sim.workloads.carry_over import carried_table
+from fakedev.sim.workloads.carry_over import reindexed_table
 from fakedev.sim.workloads.demand import Capacity, Demand
-from fakedev.sim.workloads.draws import drawn_integrals
-from fakedev.sim.workloads.limits import DeviceLimits, own_limits_crossed
-from fakedev.sim.workloads.schedule import Positions
+from fakedev.sim.workloads.schedule import Positions, drawn_integrals
 from fakedev.sim.workloads.shares import Oversubscription, WorkShares
 from fakedev.sim.workloads.table import MEMORY, LimitRows, Table, on_devices, table_of
 from fakedev.sim.workloads.workload import Verdict, Workload
 from fakedev.spec.fleet import FOREVER
 
-#: Sums of decimal fractions miss a tick's boundary by less than this.
+#: Sums of decimal fractions differ from a tick's boundary by less than this.
 _ROUNDING_SECONDS: Final = 1e-6
 
 
 class Workloads:
-    """All workloads of a fleet, by id; those that run also as arrays.
+    """All workloads of a fleet, by id; the running workloads also as arrays.
 
     :param device_keys: keys of randomness of the devices, shape (devices,).
-    :param capacity: what the devices can do.
-    :ivar changes: how often workloads began or ended.
+    :param capacity: of the devices.
+    :ivar table: the running workloads.
+    :ivar changes: how often workloads started or ended.
     """
 
     def __init__(self, seed: int, device_keys: Keys, capacity: Capacity) -> None:
         self._seed = seed
         self._device_keys = device_keys
-        self._capacity = capacity
-        self._table = Table()
+        self._capacity, self._count = capacity, capacity.count
+        self.table = Table()
         self.by_id: dict[str, Workload] = {}
         self._by_name: dict[str, dict[str, None]] = {}
         self._held: Floats | None = None
-        ones = np.ones(capacity.count)
+        ones = np.ones(self._count)
         self._crowds = self._crowds_before = Oversubscription(ones, ones)
         self.changes = 0
 
     def accept(self, workload: Workload) -> None:
-        """Take a workload in; it runs from the next :meth:`change` that names it."""
+        """Add a workload; it runs from the next :meth:`change` that starts it."""
         self.by_id[workload.workload_id] = workload
         self._by_name.setdefault(workload.spec.name, {})[workload.workload_id] = None
 
     def find(self, word: str) -> list[str]:
-        """Ids that a word names: one id, or all workloads of that name, oldest first."""
+        """The ids that a word means: one id, or all workloads of that name, oldest first."""
         return [word] if word in self.by_id else list(self._by_name.get(word, {}))
 
     def forget(self, workload_id: str) -> None:
-        """Let a workload go that is not in the arrays."""
+        """Remove a workload that is not in the arrays."""
         gone = self.by_id.pop(workload_id)
         names = self._by_name[gone.spec.name]
         del names[workload_id]
@@ -66,12 +64,12 @@ class Workloads:
             del self._by_name[gone.spec.name]
 
     def change(self, started: list[Workload], ended: set[str], tick: int, now_seconds: float) -> None:
-        """Take running workloads out of the arrays and put others in, from ``now_seconds`` on."""
+        """Remove ended workloads from the arrays and add started ones, from ``now_seconds`` on."""
         self.changes += 1
         self._held = None
         if ended:
-            stays = [workload_id not in ended for workload_id in self._table.ids.tolist()]
-            self._table = self._table.kept(np.array(stays, dtype=np.bool_))
+            stays = [workload_id not in ended for workload_id in self.table.ids.tolist()]
+            self.table = self.table.kept(np.array(stays, dtype=np.bool_))
             for workload_id in ended:
                 self.forget(workload_id)
         if started:
@@ -79,24 +77,24 @@ class Workloads:
                 workload.start_seconds = now_seconds
             new = table_of(started, now_seconds, self._device_keys, self._capacity)
             new = replace(new, noise=first_noise(self._seed, new.pair_keys, tick))
-            self._table = self._table.joined(new)
+            self.table = self.table.joined(new)
 
-    def move(
+    def reindex(
         self, moves: Reindex, chosen: Collection[str], device_keys: Keys, capacity: Capacity,
         quantities: Collection[str], tick: int,
     ) -> None:  # fmt: skip
-        """Follow the running workloads' devices to new places.
+        """Give the running workloads the new positions of their devices.
 
-        :param chosen: ids of those whose devices and limits are the new ones already.
-        :param device_keys, capacity, quantities: of the new devices: limits of other quantities are no more.
-        :param tick: that they have done last.
+        :param chosen: ids of the workloads that already have their new devices and limits.
+        :param device_keys, capacity, quantities: of the new devices; limits of other quantities are removed.
+        :param tick: the last tick that was done.
         """
         self.changes += 1
         self._held = None
-        self._device_keys, self._capacity = device_keys, capacity
-        ones = np.ones(capacity.count)
+        self._device_keys, self._capacity, self._count = device_keys, capacity, capacity.count
+        ones = np.ones(self._count)
         self._crowds = self._crowds_before = Oversubscription(*(moves.carried(crowd, ones) for crowd in self._crowds))
-        old = self._table
+        old = self.table
         if not len(old):
             return
         known = [row for row, workload_id in enumerate(old.ids.tolist()) if workload_id in chosen] if chosen else []
@@ -109,18 +107,18 @@ class Workloads:
         if lost or np.isin(limits.workload, known).any() or any(self._of_row(row).limits for row in known):
             limits = LimitRows.of([workload.limits for workload in self.running()])
         fresh = on_devices(replace(old, limits=limits), counts, devices, device_keys, capacity)
-        self._table = carried_table(old, fresh, moves.new_of, capacity.count, self._seed, tick)
+        self.table = reindexed_table(old, fresh, moves.new_of, self._count, self._seed, tick)
 
     def _of_row(self, row: int) -> Workload:
-        return self.by_id[self._table.ids[row]]
+        return self.by_id[self.table.ids[row]]
 
     def _followed(self, moves: Reindex, chosen: Positions) -> tuple[Positions, Positions]:
-        """Give running workloads the new places of their devices that are still there, ascending: in their order.
+        """Give running workloads the new positions of their remaining devices, ascending.
 
-        :param chosen: rows of those that have theirs already.
-        :returns: how many devices each has, shape (W,), and those of one after those of the other.
+        :param chosen: rows of the workloads that already have their new devices.
+        :returns: the number of devices of each workload, shape (W,), and all devices, grouped by workload.
         """
-        table = self._table
+        table = self.table
         owners, places = table.owner, moves.new_of[table.device]
         others = np.unique(owners[places != table.device])
         is_chosen = np.zeros(len(table), dtype=np.bool_)
@@ -142,21 +140,20 @@ class Workloads:
     def demand(
         self, tick: int, start_seconds: float, end_seconds: float, pace: Mapping[str, Floats] = MappingProxyType({})
     ) -> Demand:
-        """What the workloads ask of each device over one tick.
+        """The workloads' demand on each device over one tick; the noise of every pair takes one step.
 
-        Loads of several workloads add up; where that is more than 1 each gets its part of 1. The noise
-        of every pair takes a step.
+        Loads of several workloads add up; if the sum is over 1, each gets its share of 1.
 
-        :param tick: 0 for the first instant, in which counters do not move.
-        :param pace: how fast each kind of work gets on at each device, shape (devices,); at full speed when missing.
+        :param tick: 0 for the first instant, in which counters do not grow.
+        :param pace: the speed of each kind of work on each device, shape (devices,); full speed if missing.
         """
-        table = self._table
+        table = self.table
         seconds = end_seconds - start_seconds
         begin = np.minimum(start_seconds - table.start, table.lasts)
         end = np.minimum(end_seconds - table.start, table.lasts)
         stretch = np.full(len(table), seconds)
         if table.is_work.any():
-            # Work that ends in the middle of a tick, or at the deadline of its workload, has part of its load there.
+            # Work that ends within a tick, or at the deadline of its workload, has only part of its load there.
             stretch = np.where(table.is_work, self._rates(pace), 1.0) * seconds
             part = np.where(table.is_work, (end - begin) / seconds, 1.0)
             done = np.minimum(table.done + stretch * part, table.work)
@@ -188,104 +185,108 @@ class Workloads:
 
     @property
     def count_work(self) -> bool:
-        """Whether the seconds of some workload are work, so that the pace counts."""
-        return bool(self._table.is_work.any())
+        """Whether any workload's seconds are work, so that the pace matters."""
+        return bool(self.table.is_work.any())
 
     def _rates(self, pace: Mapping[str, Floats]) -> Floats:
-        """How fast each workload gets on: as its slowest device, shape (W,)."""
-        table = self._table
+        """The speed of each workload, which is that of its slowest device: shape (W,)."""
+        table = self.table
         kinds, rows = table.kind_rows
-        paces = np.array([pace.get(kind, np.ones(self._capacity.count)) for kind in kinds])
+        paces = np.array([pace.get(kind, np.ones(self._count)) for kind in kinds])
         return np.minimum.reduceat(paces[rows, table.device], table.firsts) * table.speed
 
     def _by_kind(self, share: Floats) -> dict[str, Floats]:
-        table, count = self._table, self._capacity.count
+        table, count = self.table, self._count
         kinds, rows = table.kind_rows
         sums = np.bincount(rows * count + table.device, weights=share, minlength=len(kinds) * count)
         loads = np.maximum(sums.reshape(len(kinds), count) / 100.0, 0.0)
-        # Row after row, so that kinds that others use change nobody's last digit.
+        # Summed row by row, so that the last digit does not depend on the other kinds in use.
         total = np.zeros(count)
         for row in loads:
             total = total + row
         return dict(zip(kinds, loads / np.maximum(total, 1.0), strict=True))
 
     def _hold(self) -> Floats:
-        """Who holds memory has changed: their part of it, as shares of 1."""
-        table = self._table
+        """The memory that workloads hold while they run, as shares of 1; kept until workloads change."""
+        table = self.table
         held = self._by_device(table.device, table.peak[table.owner] * table.holds) / 100.0
         self._crowds = self._crowds._replace(peak=np.maximum(held, 1.0))
         self._held = np.minimum(held, 1.0)
         return self._held
 
     def _held_share(self, loads: Mapping[str, Floats], held: Floats) -> Floats:
-        """The memory of workloads that do not say how much they need, as shares of 1: shape (devices,).
+        """The memory of workloads that do not state how much they need, as shares of 1: shape (devices,).
 
-        Where it is held as long as they run: the highest loads of their profiles, added up and held to 1. Elsewhere
-        their loads.
+        On devices that hold memory while workloads run: the sum of the profiles' highest loads, at most 1. On others:
+        the loads.
         """
-        table, capacity = self._table, self._capacity
+        table, capacity = self.table, self._capacity
         if capacity.holds_memory.all():
             return held
-        total = sum(loads.values(), np.zeros(capacity.count))
+        total = sum(loads.values(), np.zeros(self._count))
         if MEMORY in table.uses:
-            amounts = self.amounts()
+            amounts = self.shares()
             total = self._by_device(table.device, amounts.parts * table.holds)
         return np.where(capacity.holds_memory, held, np.minimum(total, 1.0))
 
     def _by_device(self, device: Positions, amount: Floats) -> Floats:
-        return np.asarray(np.bincount(device, weights=amount, minlength=self._capacity.count), dtype=np.float64)
+        return np.asarray(np.bincount(device, weights=amount, minlength=self._count), dtype=np.float64)
 
-    def amounts(self) -> WorkShares:
-        """Whose what was in the last tick."""
-        return WorkShares(self._table, self._capacity, self._crowds)
+    def shares(self) -> WorkShares:
+        """Each workload's share of its devices in the last tick."""
+        return WorkShares(self.table, self._capacity, self._crowds)
+
+    def shares_before(self) -> WorkShares:
+        """As :meth:`shares`, in the tick before the last one."""
+        return WorkShares(self.table, self._capacity, self._crowds_before, before=True)
 
     def running(self, ids: Collection[str] | None = None) -> list[Workload]:
-        """The workloads in the arrays, in order of their start.
+        """The running workloads, in order of their start.
 
-        :param ids: those of them that are meant; None: all.
+        :param ids: only the workloads with these ids; None: all.
         """
-        every = self._table.ids.tolist()
+        every = self.table.ids.tolist()
         return [self.by_id[each] for each in every if ids is None or each in ids]
 
     def on_devices(self, which: NDArray[np.bool_]) -> list[tuple[Workload, int]]:
-        """Running workloads that have one of some devices, ``which`` of shape (devices,), each with the first such."""
-        if not which.any() or not len(self._table):
+        """Running workloads on any of the devices ``which``, shape (devices,), each with its first such device."""
+        if not which.any() or not len(self.table):
             return []
         found: dict[str, int] = {}
-        pairs = np.flatnonzero(which[self._table.device])
+        pairs = np.flatnonzero(which[self.table.device])
         for pair in pairs.tolist():
-            found.setdefault(self._table.ids[self._table.owner[pair]], int(self._table.device[pair]))
+            found.setdefault(self.table.ids[self.table.owner[pair]], int(self.table.device[pair]))
         return [(self.by_id[workload_id], device) for workload_id, device in found.items()]
 
     def load_percents(self) -> dict[str, float]:
-        """Each running workload's mean load in the last tick, fluctuation left out, by id."""
-        return dict(zip(self._table.ids.tolist(), self._table.load.tolist(), strict=True))
+        """Each running workload's mean load in the last tick, without fluctuation, by id."""
+        return dict(zip(self.table.ids.tolist(), self.table.load.tolist(), strict=True))
 
     def work_left(self) -> dict[str, float]:
-        """Seconds that are left at the highest clock, by id, of the running workloads whose profile is work."""
-        table = self._table
+        """Remaining seconds at the highest clock, by id, of the running workloads whose profile is work."""
+        table = self.table
         places = np.flatnonzero(table.is_work)
         left = (table.work[places] - table.done[places]) / table.speed[places]
         return dict(zip(table.ids[places].tolist(), left.tolist(), strict=True))
 
     def level(self, now_seconds: float) -> Level:
-        """What each running workload does and has, in the order of :meth:`running`: shape (W,).
+        """The quantities of each running workload, in the order of :meth:`running`: shape (W,).
 
-        ``devices``; ``load_ratio``, without fluctuation; ``usage_ratio``, the mean of its devices; of memory,
-        bandwidths and whatever else workloads bring the sum over its devices, by quantity; ``run_seconds``;
-        ``progress_ratio``, the part of its profile that is done, of those whose profile has an end;
-        ``remaining_seconds`` until the earliest end that is known, for work that at the highest clock.
+        ``devices``; ``load_ratio``, without fluctuation; ``usage_ratio``, the mean of its devices; memory, bandwidths
+        and all else that workloads add, summed over its devices, by quantity; ``run_seconds``; ``progress_ratio``, the
+        done part of its profile, if the profile has an end; ``remaining_seconds`` until the earliest known end, for
+        work at the highest clock.
 
         :param now_seconds: simulated seconds at the end of the tick.
         """
-        table = self._table
+        table = self.table
         run_seconds = now_seconds - table.start
         passed = np.where(table.is_work, table.done, run_seconds)
         ends = table.work < FOREVER
         progress = np.divide(passed, table.work, out=np.zeros(len(table)), where=ends)
         remaining = table.lasts - run_seconds
         remaining = np.where(table.is_work, np.minimum(remaining, (table.work - table.done) / table.speed), remaining)
-        arrays, present = self.amounts().by_workload()
+        arrays, present = self.shares().by_workload()
         arrays |= {
             "devices": table.pair_counts.astype(np.float64),
             "load_ratio": table.load / 100.0,
@@ -296,33 +297,9 @@ class Workloads:
         has_end = {"progress_ratio": ends, "remaining_seconds": remaining < FOREVER / 2}
         return Level(len(table), arrays, {**present, **has_end})
 
-    def limits_crossed(
-        self, limits: DeviceLimits, level: Level, past: Level, gone: set[str]
-    ) -> list[tuple[Workload, str, int]]:
-        """The workloads that crossed a limit in the last tick, by what the devices show, and showed a tick ago.
-
-        Each with the metric as the workload named it and -1, or, for a limit of a device, the quantity and the device.
-
-        :param gone: those that end with this tick anyway.
-        """
-        table = self._table
-        if not len(table) or not (len(table.limits) or limits.hold(table)):
-            return []
-        now = self.amounts()
-        ids = table.ids.tolist()
-        places = {place for place, each in enumerate(ids) if each in gone} if gone else set()
-        found = [
-            (place, metric, -1) for place, metric in own_limits_crossed(table, now, level) if place not in places
-        ]
-        if limits.hold(table):
-            before = partial(WorkShares, table, self._capacity, self._crowds_before, before=True)
-            places.update(place for place, _, _ in found)
-            found += limits.crossed(table, now, before, level, past, places)
-        return [(self.by_id[ids[place]], metric, device) for place, metric, device in found]
-
     def over(self, end_seconds: float) -> list[Verdict]:
-        """Verdicts on the workloads whose known end is at or before ``end_seconds``, or whose work is done."""
-        table = self._table
+        """Verdicts on the workloads with a known end at or before ``end_seconds``, or with finished work."""
+        table = self.table
         is_done = table.is_work & (table.done >= table.work - _ROUNDING_SECONDS)
         over = np.flatnonzero(is_done | (table.start + table.lasts <= end_seconds + _ROUNDING_SECONDS))
         verdicts = []

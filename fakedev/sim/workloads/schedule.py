@@ -1,41 +1,150 @@
 """Profiles of many workloads as arrays: the mean value of each over any stretch of time.
 
-A profile is a function of time, repeated, made of segments of known shapes (:mod:`fakedev.sim.workloads.shapes`). Its
-integral from 0 to t is exact for any t, so a tick shows the time-weighted mean of all activities inside it, however
-short they are, and how ticks are grouped changes nothing.
+A profile is a function of time, repeated, made of segments of known shapes. Each segment is ``base + width x shape(t)``
+with the formulas of :mod:`fakedev.spec.value_functions`. The integral from 0 to t is exact for any t, so a tick shows
+the time-weighted mean of all activities inside it, however short they are, and grouping ticks changes nothing.
+
+Random values have no closed form: their part is the sum over the draws in the tick. A draw is a pure function of the
+seed, the workload, the quantity, the run through the profile, the segment and the number of the draw in it. A tick
+steps through its draws, one draw of all workloads at a time; MAX_DRAWS bounds how many there may be.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import enum
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fakedev.sim.entities.randomness import Floats
-from fakedev.sim.workloads.shapes import FIRST_DRAWN, Codes, Segment, Shape, segments_of, shape_integrals
+from fakedev.sim.entities.randomness import Floats, Keys, sub_keys, uniform_of
 from fakedev.spec.fleet import FOREVER, Activity
+from fakedev.spec.value_functions import Function
 
 Positions = NDArray[np.int64]
+Codes = NDArray[np.int64]
 
-#: Means are rounded to this, in percent. They are differences of integrals that grow with time: without it
-#: a constant load would show a last digit that dances, in ticks whose length no float holds exactly.
+#: Decimals of the means, in percent. Means are differences of integrals that grow with time: without rounding the last
+#: digit of a constant load would change from tick to tick where a float cannot hold the tick's length exactly.
 DECIMALS: Final = 6
+#: The shortest activity, and the shortest time between two draws, of a workload with random values is this part of a
+#: tick.
+MAX_DRAWS: Final = 50
+#: Numbers of a profile's segments, as part of a draw's key, are below this.
+_MAX_SEGMENTS: Final = 16_384
+#: Columns of Profiles with one row for each workload; all others have one for each segment.
+_BY_WORKLOAD: Final = ("counts", "period", "load_period", "fluctuation_period")
+
+
+class Shape(enum.IntEnum):
+    """The shapes of segments."""
+
+    CONSTANT = 0
+    RAMP = 1
+    SINE = 2
+    PULSE = 3
+    RANDOM = 4
+    INCREASE = 5
+
+
+#: The values of this shape and of those after it are drawn at random.
+FIRST_DRAWN = Shape.RANDOM
+
+
+class Segment(NamedTuple):
+    """A part of a profile with one shape: one row of the arrays.
+
+    :ivar period: seconds of one repetition of the shape; for a ramp its whole duration, for drawn values the time of
+        one draw.
+    :ivar active: for pulses their duration in seconds; for an increase the number of its draws.
+    :ivar offset: for pulses their start in the period, in seconds.
+    """
+
+    seconds: float
+    base: float
+    fluctuation: float
+    shape: Shape = Shape.CONSTANT
+    width: float = 0.0
+    period: float = 1.0
+    active: float = 0.0
+    offset: float = 0.0
+
+
+def segments_of(activity: Activity) -> Iterator[Segment]:
+    """The segments of an activity: one, but one for each value of ``steps``."""
+    value, fluctuation, seconds = activity.value, activity.fluctuation, activity.seconds
+    if not isinstance(value, Function):
+        yield Segment(seconds, value, fluctuation)
+        return
+    if value.name == "steps":
+        each = seconds / len(value.arguments)
+        yield from (Segment(each, step, fluctuation) for step in value.arguments)
+        return
+    base, other = value.arguments[:2]
+    times = value.arguments[2:]
+    width = other - base
+    match value.name:
+        case "ramp":
+            yield Segment(seconds, base, fluctuation, Shape.RAMP, width, seconds)
+        case "sine":
+            yield Segment(seconds, base, fluctuation, Shape.SINE, other, times[0])
+        case "square":
+            yield Segment(seconds, base, fluctuation, Shape.PULSE, width, times[0], times[0] * times[1])
+        case "spike":
+            lasts, every = times
+            yield Segment(seconds, base, fluctuation, Shape.PULSE, width, every, lasts, every - lasts)
+        case "random":
+            yield Segment(seconds, base, fluctuation, Shape.RANDOM, width, times[0])
+        case "increase":
+            draws = max(math.ceil(seconds / times[0] - 1e-9), 1) if seconds < FOREVER else 1
+            yield Segment(seconds, base, fluctuation, Shape.INCREASE, width, times[0], draws)
+
+
+def shape_integrals(
+    shape: Codes, width: Floats, period: Floats, active: Floats, offset: Floats, time: Floats
+) -> Floats:
+    """``width`` times the integral of each shape from 0 to ``time``: all of shape (N,), 0 for drawn shapes."""
+    total = np.zeros(len(time))
+    for code, integral in ((Shape.RAMP, _ramp), (Shape.SINE, _sine), (Shape.PULSE, _pulse)):
+        rows = np.flatnonzero(shape == code)
+        if len(rows):
+            total[rows] = width[rows] * integral(time[rows], period[rows], active[rows], offset[rows])
+    return total
+
+
+def _ramp(time: Floats, period: Floats, active: Floats, offset: Floats) -> Floats:
+    """The integral of t / P, within one period."""
+    return time * time / (2.0 * period)
+
+
+def _sine(time: Floats, period: Floats, active: Floats, offset: Floats) -> Floats:
+    """The integral of sin(2 pi t / P): as a square of a sine, which loses no digits near 0."""
+    integral: Floats = period / np.pi * np.sin(np.pi * time / period) ** 2
+    return integral
+
+
+def _pulse(time: Floats, period: Floats, active: Floats, offset: Floats) -> Floats:
+    """The integral of a pulse: 1 for ``active`` seconds from ``offset`` on in each period, else 0."""
+    periods = np.floor(time / period)
+    within = time - periods * period
+    integral: Floats = periods * active + np.clip(within - offset, 0.0, active)
+    return integral
 
 
 @dataclass(frozen=True)
 class Profiles:
-    """The segments of W workloads, A in all, one workload's after the other's.
+    """The A segments of W workloads, grouped by workload.
 
     :ivar counts: segments of each workload, shape (W,).
     :ivar starts: seconds from the profile's start to each segment's, shape (A,).
-    :ivar load, fluctuation: percent, or another unit; of a shape that changes its base; shape (A,).
+    :ivar load, fluctuation: percent, or another unit; for a shape that changes its base value; shape (A,).
     :ivar load_before, fluctuation_before: their integrals up to each segment, percent seconds, shape (A,).
-    :ivar shape, width, shape_period, active, offset: as :class:`Segment` has them, shape (A,).
-    :ivar period: seconds of one run through, shape (W,); FOREVER where the last activity has no end.
+    :ivar shape, width, shape_period, active, offset: as in :class:`Segment`, shape (A,).
+    :ivar period: seconds of one run through the profile, shape (W,); FOREVER if the last activity has no end.
     :ivar load_period, fluctuation_period: the integrals over one period, shape (W,).
     """
 
@@ -91,7 +200,7 @@ class Profiles:
         )
 
     def joined(self, other: Profiles) -> Profiles:
-        """These profiles, then the other's."""
+        """These profiles, followed by the other profiles."""
         names = (each.name for each in fields(self))
         return Profiles(*(np.concatenate((getattr(self, name), getattr(other, name))) for name in names))
 
@@ -101,10 +210,9 @@ class Profiles:
         """Mean load and fluctuation over a tick, percent, both of shape (W,).
 
         :param start, end: the part of the tick in which each workload runs, in seconds since its
-            own start, shape (W,).
-        :param seconds: length of the tick in each workload's seconds, shape (W,): what is outside the part
-            counts as 0.
-        :param drawn: integrals over the part of what random values add, shape (W,).
+            start, shape (W,).
+        :param seconds: length of the tick in each workload's seconds, shape (W,); outside the part the load is 0.
+        :param drawn: the part's integrals of random values, shape (W,).
         """
         load_0, fluctuation_0 = self._integrals(start)
         load_1, fluctuation_1 = self._integrals(end)
@@ -134,7 +242,7 @@ class Profiles:
 
     @cached_property
     def has_shapes(self) -> bool:
-        """Whether some value changes within its activity."""
+        """Whether any value changes within its activity."""
         return bool((self.shape != Shape.CONSTANT).any())
 
     @cached_property
@@ -145,12 +253,12 @@ class Profiles:
 
     @cached_property
     def draws(self) -> Positions:
-        """The workloads some of whose values are drawn, ascending."""
+        """The workloads with random values, ascending."""
         owners = np.repeat(np.arange(len(self.counts)), self.counts)
         return np.unique(owners[self.shape >= FIRST_DRAWN]) if self.has_shapes else np.zeros(0, dtype=np.int64)
 
     def segment_at(self, within: Floats) -> Positions:
-        """Which segment runs at ``within`` seconds of the period, shape (W,): a binary search for all at once."""
+        """The segment at ``within`` seconds of the period, shape (W,): one binary search for all workloads."""
         low = self.firsts
         high = low + self.counts - 1
         for _ in range(int(self.counts.max(initial=1)).bit_length()):
@@ -162,11 +270,8 @@ class Profiles:
         return low
 
 
-_BY_WORKLOAD: Final = ("counts", "period", "load_period", "fluctuation_period")
-
-
 def _shapes(segments: Sequence[Segment]) -> tuple[Codes, tuple[Floats, Floats, Floats, Floats], list[float]]:
-    """The shapes, their numbers, and what each adds to the integral over its segment: nothing when none changes."""
+    """The shapes, their parameters, and the integral of each over its segment; an empty list if all are constant."""
     count = len(segments)
     if all(segment.shape == Shape.CONSTANT for segment in segments):
         zeros = np.zeros(count)
@@ -176,3 +281,90 @@ def _shapes(segments: Sequence[Segment]) -> tuple[Codes, tuple[Floats, Floats, F
     width, period, active, offset, seconds = np.array(numbers, dtype=np.float64).T
     added = shape_integrals(shape, width, period, active, offset, np.where(seconds < FOREVER, seconds, 0.0))
     return shape, (width, period, active, offset), added.tolist()
+
+
+def drawn_integrals(
+    profiles: Profiles, seed: int, keys: Keys, quantity: str, start: Floats, end: Floats
+) -> Floats | None:
+    """The integrals of random values from ``start`` to ``end``, in seconds since each workload's start: shape (W,).
+
+    None if no workload has random values.
+
+    :param keys: the workloads' keys of randomness, shape (W,).
+    :param quantity: the quantity that the profiles describe; part of the key of each draw.
+    """
+    rows = profiles.draws
+    if not len(rows):
+        return None
+    total = np.zeros(len(profiles.counts))
+    walk = _Walk(profiles, rows, start[rows])
+    while len(walk.rows):
+        begin, stop = walk.span()
+        overlap = np.minimum(stop, end[walk.rows]) - np.maximum(begin, start[walk.rows])
+        drawn = np.flatnonzero(profiles.shape[walk.segment] >= FIRST_DRAWN)
+        value = walk.values(drawn, seed, keys, quantity)
+        total[walk.rows[drawn]] += value * np.maximum(overlap[drawn], 0.0)
+        walk.step(stop < end[walk.rows])
+    return total
+
+
+class _Walk:
+    """The current run, segment and draw of N workloads."""
+
+    def __init__(self, profiles: Profiles, rows: Positions, time: Floats) -> None:
+        self._profiles = profiles
+        self.rows = rows
+        period = profiles.period[rows]
+        self._run = np.floor(time / period)
+        within = np.zeros(len(profiles.counts))
+        within[rows] = time - self._run * period
+        self.segment = profiles.segment_at(within)[rows]
+        passed = within[rows] - profiles.starts[self.segment]
+        most = np.maximum(np.ceil(self._seconds() / self._every()) - 1.0, 0.0)
+        self._draw = np.minimum(np.floor(passed / self._every()), most)
+
+    def _seconds(self) -> Floats:
+        """The duration of the current segments, shape (N,)."""
+        profiles = self._profiles
+        lasts = profiles.firsts[self.rows] + profiles.counts[self.rows] - 1
+        following = np.minimum(self.segment + 1, len(profiles.starts) - 1)
+        is_last = self.segment == lasts
+        ends = np.where(is_last, profiles.period[self.rows], profiles.starts[following])
+        seconds: Floats = ends - profiles.starts[self.segment]
+        return seconds
+
+    def _every(self) -> Floats:
+        """Seconds of one draw, or of the whole segment if it has no draws: shape (N,)."""
+        is_drawn = self._profiles.shape[self.segment] >= FIRST_DRAWN
+        return np.where(is_drawn, self._profiles.shape_period[self.segment], self._seconds())
+
+    def span(self) -> tuple[Floats, Floats]:
+        """Start and end of the current draws, in seconds since each workload's start, both of shape (N,)."""
+        profiles = self._profiles
+        runs = np.where(self._run > 0, self._run * profiles.period[self.rows], 0.0)
+        begin = runs + profiles.starts[self.segment]
+        every, seconds = self._every(), self._seconds()
+        return begin + self._draw * every, begin + np.minimum((self._draw + 1.0) * every, seconds)
+
+    def values(self, drawn: Positions, seed: int, keys: Keys, quantity: str) -> Floats:
+        """The drawn values of some of the N workloads, beyond the base of their segments."""
+        profiles, segment, draw = self._profiles, self.segment[drawn], self._draw[drawn]
+        place = segment - profiles.firsts[self.rows[drawn]]
+        numbers = self._run[drawn].astype(np.uint64) * np.uint64(_MAX_SEGMENTS) + place.astype(np.uint64)
+        unit = uniform_of(seed, sub_keys(keys[self.rows[drawn]], numbers), quantity, draw.astype(np.uint64))
+        grows = profiles.shape[segment] == Shape.INCREASE
+        share = np.where(grows, (draw + unit) / np.maximum(profiles.active[segment], 1.0), unit)
+        values: Floats = profiles.width[segment] * share
+        return values
+
+    def step(self, continues: NDArray[np.bool_]) -> None:
+        """Go to the next draw, segment or run of the workloads that continue; remove the other workloads."""
+        profiles = self._profiles
+        seconds, every = self._seconds(), self._every()
+        more = (self._draw + 1.0) * every < np.where(seconds < FOREVER, seconds * (1.0 - 1e-12), seconds)
+        segment = np.where(more, self.segment, self.segment + 1)
+        is_over = segment >= profiles.firsts[self.rows] + profiles.counts[self.rows]
+        self._run = np.where(is_over, self._run + 1.0, self._run)[continues]
+        self._draw = np.where(more, self._draw + 1.0, 0.0)[continues]
+        self.segment = np.where(is_over, profiles.firsts[self.rows], segment)[continues]
+        self.rows = self.rows[continues]

@@ -1,4 +1,4 @@
-"""Whose what is: how much of each quantity every workload brings to each of its devices."""
+"""The share of each workload in the quantities of its devices."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from fakedev.spec.metrics_of_work import ASKABLE, COUNTED
 _MEMORY_RATIO: Final = "memory_used_ratio"
 _USAGE: Final = "usage_ratio"
 
-#: What workloads bring themselves; all else only boards have.
+#: The quantities of which a workload has a share; all others are of boards only.
 BROUGHT: Final = frozenset((_USAGE, _MEMORY_RATIO, *ASKABLE))
 
 
 class Oversubscription(NamedTuple):
-    """How many times over each of D devices was asked for in a tick, at least 1: arrays of shape (D,).
+    """The demand on each of D devices in a tick as a multiple of the device, at least 1: arrays of shape (D,).
 
-    Kept from the tick, since who leaves with it still had no more than its part.
+    Kept from the tick, because workloads that ended with it also had only their share.
 
-    :param load: by the loads of its workloads.
-    :param peak: by the highest loads of those whose memory follows from them.
+    :param load: from the loads of the workloads.
+    :param peak: from the highest loads of the workloads whose memory follows from their loads.
     """
 
     load: Floats
@@ -33,10 +33,10 @@ class Oversubscription(NamedTuple):
 
 
 class WorkShares:
-    """What P pairs of a workload and a device brought in the last tick; of counters all so far.
+    """The amounts of P pairs of a workload and a device in the last tick; for counters the total so far.
 
     :param crowds: of that tick.
-    :param before: of the tick before the last one: what began in the last one brought nothing.
+    :param before: of the tick before the last one, in which workloads of the last one had nothing.
     """
 
     def __init__(self, table: Table, capacity: Capacity, crowds: Oversubscription, *, before: bool = False) -> None:
@@ -45,11 +45,11 @@ class WorkShares:
         self._crowds = crowds
         self._is_before = before
         share = np.maximum(table.before if before else table.share, 0.0) / 100.0
-        #: The load of each pair as its device has room for it, a share of 1, shape (P,).
+        #: The load of each pair, reduced to the room of its device, as a share of 1: shape (P,).
         self.parts = share / crowds.load[table.device]
 
     def of(self, quantity: str) -> Floats:
-        """How much of a quantity (one of BROUGHT) each pair brings: shape (P,)."""
+        """The amount of a quantity (one of BROUGHT) of each pair: shape (P,)."""
         table = self._table
         if quantity == _MEMORY_RATIO:
             total = self._capacity.memory_total_bytes[table.device]
@@ -62,9 +62,9 @@ class WorkShares:
         return brought
 
     def by_workload(self) -> tuple[dict[str, Floats], dict[str, Mask]]:
-        """By quantity what each workload brings to all its devices together, and who brings it: shape (W,).
+        """By quantity the sum over each workload's devices, and which workloads have it: shape (W,).
 
-        Of the usage the mean. Counters and hangs only where somebody asks for them.
+        For the usage the mean. Counters and hangs are there only if a workload demands them.
         """
         table = self._table
         arrays, present = {}, {}
@@ -78,7 +78,7 @@ class WorkShares:
         return arrays, present
 
     def _held_memory(self) -> Floats:
-        """The memory that follows from the loads of those that do not say how much they need."""
+        """The memory of the pairs whose workloads do not state how much they need."""
         table, device = self._table, self._table.device
         holds = table.holds
         if self._is_before:
@@ -89,7 +89,7 @@ class WorkShares:
         return share * self._by_load(MEMORY)
 
     def _by_load(self, quantity: str) -> Floats:
-        """What a full load of each pair's kind brings of a quantity: shape (P,)."""
+        """The amount of a quantity at full load of each pair's kind of work: shape (P,)."""
         table = self._table
         kinds, rows = table.kind_rows
         nothing = np.zeros(self._capacity.count)

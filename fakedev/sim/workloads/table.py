@@ -1,7 +1,4 @@
-"""The running workloads as arrays.
-
-The limits that workloads have of their own, as arrays.
-"""
+"""The running workloads and their own limits as arrays."""
 
 from __future__ import annotations
 
@@ -12,8 +9,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from fakedev.sim.entities.columns import column, joined_columns, kept_columns
 from fakedev.sim.entities.randomness import Floats, Keys
+from fakedev.sim.entities.state import column, joined_columns, kept_columns
 from fakedev.sim.workloads.demand import Capacity
 from fakedev.sim.workloads.metric_uses import MetricUses
 from fakedev.sim.workloads.schedule import Positions, Profiles
@@ -23,14 +20,19 @@ from fakedev.spec.metrics_of_work import AS_TRAFFIC, ENGINES
 from fakedev.spec.shards import entity_key
 from fakedev.spec.value_functions import highest
 
+Texts = NDArray[np.object_]
+Flags = NDArray[np.bool_]
+
+MEMORY = "memory_used_bytes"
+
 
 @dataclass
 class LimitRows:
     """L limits of workloads.
 
     :ivar by_quantity: the rows of each quantity, ascending.
-    :ivar workload: its place in the table, shape (L,).
-    :ivar order: which of the workload's limits it is.
+    :ivar workload: the workload's position in the table, shape (L,).
+    :ivar order: the limit's position in the workload's list of limits.
     :ivar metric, factor, value: as in :class:`Limit`.
     """
 
@@ -64,7 +66,7 @@ class LimitRows:
         return len(self.workload)
 
     def kept(self, keep: NDArray[np.bool_]) -> LimitRows:
-        """Those of the workloads that stay, shape (W,), by their new places."""
+        """The limits of the workloads where ``keep``, shape (W,), is true, with the workloads' new positions."""
         stays = keep[self.workload]
         places = np.cumsum(stays) - 1
         by_quantity = {quantity: places[rows[stays[rows]]] for quantity, rows in self.by_quantity.items()}
@@ -74,7 +76,7 @@ class LimitRows:
         return rest
 
     def joined(self, other: LimitRows, workloads: int) -> LimitRows:
-        """These, then the other's, whose places are counted from ``workloads`` on."""
+        """These limits, followed by the other limits, whose workloads' positions begin at ``workloads``."""
         none = np.zeros(0, dtype=np.int64)
         by_quantity = {
             quantity: np.concatenate(
@@ -86,28 +88,23 @@ class LimitRows:
         both.workload[len(self) :] += workloads
         return both
 
-Texts = NDArray[np.object_]
-Flags = NDArray[np.bool_]
-
-MEMORY = "memory_used_bytes"
-
 
 @dataclass
 class Table:
-    """W workloads, P pairs of a workload and one of its devices, one workload's after the other's.
+    """W workloads, and P pairs of a workload and one of its devices, grouped by workload.
 
-    :ivar start, lasts: simulated seconds of the start, and from there to the end that is known.
-    :ivar is_work: whose profile is work; work, done: seconds of it in all and done so far.
-    :ivar speed: of the work, on the devices that it has, by that on the device that it was measured on.
-    :ivar measured_mhz, measured_capability: of the device that it was measured on; 0 where that is not said.
-    :ivar ease: by which a load is more than it was measured, for profiles of time.
+    :ivar start, lasts: simulated seconds of the start, and from the start to the known end.
+    :ivar is_work: whether the profile is work; work, done: seconds of work in all, and done so far.
+    :ivar speed: of the work on the workload's devices, relative to the device that it was measured on.
+    :ivar measured_mhz, measured_capability: of the device that it was measured on; 0 if that is unknown.
+    :ivar ease: factor from the measured load to the load on the workload's devices, for profiles of time.
     :ivar peak: highest load of the profile, percent; load: mean load in the last tick, percent.
-    :ivar is_fresh: whose first tick is the one that is made or was made last.
+    :ivar is_fresh: whether the last tick was the workload's first tick.
     :ivar noise: of the pairs, within -1 to 1.
-    :ivar share, before: load of the pairs in the last tick, and in the one before it, percent.
-    :ivar holds: whose memory follows from its load: 1, or 0 where it says how much it needs.
-    :ivar uses: what is asked of single metrics, by quantity.
-    :ivar limits: of their own.
+    :ivar share, before: load of the pairs in the last tick, and in the tick before it, percent.
+    :ivar holds: 1 if the pair's memory follows from its load, 0 if the workload states how much it needs.
+    :ivar uses: the demand for single metrics, by quantity.
+    :ivar limits: the workloads' own limits.
     """
 
     profiles: Profiles = field(default_factory=lambda: Profiles.of([]))
@@ -151,7 +148,7 @@ class Table:
         )
 
     def joined(self, other: Table) -> Table:
-        """These workloads, then the other's."""
+        """These workloads, followed by the other workloads."""
         uses = {}
         for metric in sorted({*self.uses, *other.uses}):
             mine, others = self.uses.get(metric, MetricUses()), other.uses.get(metric, MetricUses())
@@ -172,7 +169,7 @@ class Table:
 
     @cached_property
     def kind_rows(self) -> tuple[list[str], Positions]:
-        """The kinds of work in order of their names, and each pair's place among them, shape (P,)."""
+        """The kinds of work, sorted by name, and the position of each pair's kind among them, shape (P,)."""
         kinds = sorted(set(self.kinds.tolist())) or ["compute"]
         places = {kind: place for place, kind in enumerate(kinds)}
         own = np.array([places[kind] for kind in self.kinds.tolist()], dtype=np.int64)
@@ -180,13 +177,13 @@ class Table:
 
 
 def table_of(started: Sequence[Workload], now_seconds: float, device_keys: Keys, capacity: Capacity) -> Table:
-    """The rows of workloads that begin; their noise is 0.
+    """The rows of workloads that start; their noise is 0.
 
     :param device_keys: keys of randomness of the devices, shape (devices,).
     """
     specs = [workload.spec for workload in started]
     nothing = np.zeros(len(started))
-    told = Table(
+    rows = Table(
         Profiles.of([spec.activities for spec in specs]),
         {metric: MetricUses.of(uses) for metric, uses in _uses(specs).items()},
         LimitRows.of([workload.limits for workload in started]),
@@ -206,27 +203,27 @@ def table_of(started: Sequence[Workload], now_seconds: float, device_keys: Keys,
     )
     counts = np.array([len(workload.devices) for workload in started], dtype=np.int64)
     devices = np.concatenate([workload.devices for workload in started])
-    return on_devices(told, counts, devices, device_keys, capacity)
+    return on_devices(rows, counts, devices, device_keys, capacity)
 
 
-def on_devices(told: Table, counts: Positions, devices: Positions, device_keys: Keys, capacity: Capacity) -> Table:
-    """Rows of workloads with what follows from the devices that they have, as it is when they begin there.
+def on_devices(rows: Table, counts: Positions, devices: Positions, device_keys: Keys, capacity: Capacity) -> Table:
+    """Rows of workloads with all columns that depend on their devices, as at the start of the workloads.
 
-    :param told: rows of the same workloads, with what follows from what they were told.
-    :param counts: how many devices each has, shape (W,).
-    :param devices: those of one workload after the other's, shape (P,).
+    :param rows: rows of the same workloads; their columns that depend on devices are replaced.
+    :param counts: the number of devices of each workload, shape (W,).
+    :param devices: the devices, grouped by workload, shape (P,).
     :param device_keys: keys of randomness of the devices, shape (devices,).
     """
-    shares = capacity.amount_shares(devices, np.repeat(np.arange(len(counts)), counts))
-    speed = _speeds(told.measured_mhz, told.measured_capability, counts, devices, shares, capacity)
-    says_memory = np.zeros(len(counts), dtype=np.bool_)
-    if MEMORY in told.uses:
-        says_memory[told.uses[MEMORY].workload] = True
+    shares = _amount_shares(capacity, devices, np.repeat(np.arange(len(counts)), counts))
+    speed = _speeds(rows.measured_mhz, rows.measured_capability, counts, devices, shares, capacity)
+    states_memory = np.zeros(len(counts), dtype=np.bool_)
+    if MEMORY in rows.uses:
+        states_memory[rows.uses[MEMORY].workload] = True
     firsts = np.cumsum(counts) - counts
     nothing = np.zeros(len(devices))
-    bandwidth = {AS_TRAFFIC: capacity.memory_bytes_per_second[devices] / shares} if AS_TRAFFIC in told.uses else {}
+    bandwidth = {AS_TRAFFIC: capacity.memory_bytes_per_second[devices] / shares} if AS_TRAFFIC in rows.uses else {}
     return replace(
-        told,
+        rows,
         uses={
             metric: uses.on_devices(
                 firsts,
@@ -234,36 +231,40 @@ def on_devices(told: Table, counts: Positions, devices: Positions, device_keys: 
                 *_max_and_amounts(metric, capacity.most(metric)[devices], shares),
                 bandwidth.get(metric),
             )
-            for metric, uses in told.uses.items()
+            for metric, uses in rows.uses.items()
         },
-        speed=np.where(told.is_work, speed, 1.0),
-        ease=np.where(told.is_work, 1.0, 1.0 / speed),
+        speed=np.where(rows.is_work, speed, 1.0),
+        ease=np.where(rows.is_work, 1.0, 1.0 / speed),
         pair_counts=counts,
         device=devices,
-        pair_keys=np.repeat(told.keys, counts) ^ device_keys[devices],
+        pair_keys=np.repeat(rows.keys, counts) ^ device_keys[devices],
         noise=nothing,
         share=nothing,
         before=nothing,
-        holds=np.repeat(np.where(says_memory, 0.0, 1.0), counts),
+        holds=np.repeat(np.where(states_memory, 0.0, 1.0), counts),
     )
 
 
 def speed_on(spec: WorkloadSpec, devices: Positions, capacity: Capacity) -> float:
-    """How fast the slowest of some devices is, by the device that a workload was measured on; 1 when none was named."""
+    """The speed of the slowest of some devices, relative to the device of the workload's measurement; 1 if unknown."""
     mhz, capability = (np.array([float(each)]) for each in (spec.measured_frequency_mhz, spec.measured_capability))
-    shares = capacity.amount_shares(devices, np.zeros(len(devices), dtype=np.int64))
+    shares = _amount_shares(capacity, devices, np.zeros(len(devices), dtype=np.int64))
     return float(_speeds(mhz, capability, np.array([len(devices)]), devices, shares, capacity)[0])
+
+
+def _amount_shares(capacity: Capacity, devices: Positions, owners: Positions) -> Floats:
+    return np.ones(len(devices)) if capacity.amount_shares is None else capacity.amount_shares(devices, owners)
 
 
 def _speeds(
     measured_mhz: Floats, measured_capability: Floats, counts: Positions, devices: Positions, shares: Floats,
     capacity: Capacity,
 ) -> Floats:  # fmt: skip
-    """How fast the slowest device of each workload is, by the one that it was measured on: shape (W,).
+    """The speed of each workload's slowest device, relative to the device that it was measured on: shape (W,).
 
-    :param measured_mhz, measured_capability: of that, shape (W,); 0 where it was not said.
+    :param measured_mhz, measured_capability: of that device, shape (W,); 0 if unknown.
     :param counts, devices: as for :func:`on_devices`.
-    :param shares: of what is asked for as an amount, shape (P,).
+    :param shares: the share of a demanded amount for each pair, shape (P,).
     """
     speed = np.ones(len(devices))
     if measured_mhz.any():
@@ -278,7 +279,7 @@ def _speeds(
 
 
 def _uses(specs: Sequence[WorkloadSpec]) -> dict[str, list[tuple[int, MetricUse]]]:
-    """What workloads ask of each metric: (place of the workload, what it asks)."""
+    """The demand for each metric: (position of the workload, its use of the metric)."""
     found: dict[str, list[tuple[int, MetricUse]]] = {}
     for place, spec in enumerate(specs):
         for use in spec.uses:
@@ -287,10 +288,10 @@ def _uses(specs: Sequence[WorkloadSpec]) -> dict[str, list[tuple[int, MetricUse]
 
 
 def _max_and_amounts(metric: str, most: Floats, shares: Floats) -> tuple[Floats, Floats]:
-    """What 100 % of a metric is on some devices, and what is asked for there of a value in its unit.
+    """100 % of a metric on some devices, and the part of a value in its unit that is demanded from each.
 
-    :param most: what each has of it; links as a whole, whatever part of a board it is.
-    :param shares: of what is asked for as an amount.
+    :param most: the maximum of each device; a part of a board has the links of the whole board.
+    :param shares: the share of a demanded amount for each device.
     """
     if metric in ENGINES or metric == "hung":
         return most, np.ones(len(shares))

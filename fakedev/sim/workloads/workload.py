@@ -1,21 +1,25 @@
-"""One workload of a fleet, and what is told when it is over."""
+"""One workload of a fleet, and the verdict at its end."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from fakedev.sim.workloads.schedule import Positions
 from fakedev.spec.fleet import FOREVER, WorkloadSpec
 
+#: Ids of workloads that churn starts, and of workloads of the configuration, begin with these.
+CHURN_PREFIX: Final = "churn-"
+CONFIGURATION_PREFIX: Final = "base-"
+
 
 @dataclass(frozen=True)
 class Verdict:
-    """A workload is over: what its peer is told.
+    """The result of a workload that ended, for its peer.
 
-    :ivar devices: positions of the devices that it was on.
+    :ivar devices: positions of its devices.
     """
 
     workload_id: str
@@ -25,12 +29,12 @@ class Verdict:
     devices: Positions = field(default_factory=lambda: np.zeros(0, dtype=np.int64), compare=False, repr=False)
 
     def on(self, devices: Positions) -> Verdict:
-        """The same, where its devices stand now."""
+        """The same verdict, with the new positions of its devices."""
         return Verdict(self.workload_id, self.name, self.code, self.text, devices)
 
 
 class Ending(NamedTuple):
-    """An end that is known beforehand: seconds after the start, and what is told then."""
+    """A known end: seconds after the start, and the verdict then."""
 
     seconds: float
     code: int
@@ -38,11 +42,11 @@ class Ending(NamedTuple):
 
 
 class Limit(NamedTuple):
-    """A limit of a workload: of the quantity that its metric shows.
+    """A limit of a workload on the quantity of a metric.
 
-    :ivar metric: as it was named.
+    :ivar metric: as the workload named it.
     :ivar factor: from the quantity's unit to the metric's.
-    :ivar value: in the metric's unit; more than that ends the workload.
+    :ivar value: in the metric's unit; a higher value ends the workload.
     """
 
     metric: str
@@ -56,9 +60,8 @@ class Workload:
     """A workload that was accepted.
 
     :ivar devices: positions of its devices.
-    :ivar limits: what its limits are of.
     :ivar start_seconds: simulated time of its start; None until the next tick begins.
-    :ivar key: what its randomness is keyed by, by default its id: the same in every shard that has devices of it.
+    :ivar key: of its randomness, by default its id: the same in every shard that has devices of it.
     """
 
     workload_id: str
@@ -73,13 +76,13 @@ class Workload:
 
     @property
     def profile_seconds(self) -> float:
-        """Seconds of the profile with its repeats: of time, or of work."""
+        """Seconds of the profile with its repeats: simulated time, or work."""
         period = sum(activity.seconds for activity in self.spec.activities)
         return min(period * self.spec.repeat, FOREVER) if self.spec.repeat else FOREVER
 
     @property
     def end_seconds(self) -> Ending:
-        """The earliest of the ends that are known beforehand; that of work is not: it depends on the clocks."""
+        """The earliest known end; the end of work is unknown, because it depends on the clocks."""
         spec = self.spec
         ends = [Ending(FOREVER if spec.is_work else self.profile_seconds, 0, "OK")]
         if spec.ttl_seconds:
@@ -89,5 +92,17 @@ class Workload:
         return min(ends)
 
     def verdict(self, code: int, text: str) -> Verdict:
-        """What is told when it ends so."""
+        """The verdict when it ends with this code and text."""
         return Verdict(self.workload_id, self.spec.name, code, text, self.devices)
+
+
+def is_churn(workload_id: str) -> bool:
+    """Whether churn started the workload with that id."""
+    return workload_id.startswith(CHURN_PREFIX)
+
+
+def origin_of(workload_id: str) -> str:
+    """The origin of the workload with that id: ``churn``, ``configuration`` or ``request``."""
+    if is_churn(workload_id):
+        return "churn"
+    return "configuration" if workload_id.startswith(CONFIGURATION_PREFIX) else "request"

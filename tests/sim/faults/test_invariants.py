@@ -73,8 +73,8 @@ class AnyFaults(RuleBasedStateMachine):
         self.fleet = self._made(self.events.append)
         self.usual = self.fleet.state.levels["device"]
 
-    def _made(self, journal: Any = None) -> Fleet:
-        return make_fleet(*_POOLS, seed=self.seed, journal=journal)
+    def _made(self, record: Any = None) -> Fleet:
+        return make_fleet(*_POOLS, seed=self.seed, record=record)
 
     @rule(
         devices=st.sampled_from(_DEVICES), load=st.integers(0, 100), pod=st.sampled_from(("", "p")),

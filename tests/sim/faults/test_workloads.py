@@ -105,7 +105,7 @@ class TestInAFleet:
     def test_record_and_replay(self) -> None:
         """They are in the record of the workload's start, and nowhere else."""
         kept: list[Stamped] = []
-        fleet = boards(journal=kept.append)
+        fleet = boards(record=kept.append)
         start(fleet, "all", "faulty")
         advance(fleet, 40)
         again = boards()

@@ -353,7 +353,7 @@ class TestHistory:
     def test_replay(self) -> None:
         """A record gives the same numbers, those of parts among them."""
         kept = []
-        fleet = divided_fleet(journal=kept.append)
+        fleet = divided_fleet(record=kept.append)
         start(fleet, "dgx-0/1/*", "50:20:0", pod="p")
         advance(fleet, 3)
         stop(fleet, start(fleet, "dgx-0/1/1", "30:10:0"))

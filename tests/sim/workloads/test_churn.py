@@ -13,7 +13,8 @@ from fakedev.sim.entities.roster import Roster
 from fakedev.sim.events import Stamped, StopWorkload
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.record import Replay
-from fakedev.sim.workloads.churn import Arrival, Churn, origin_of
+from fakedev.sim.workloads.churn import Arrival, Churn
+from fakedev.sim.workloads.workload import origin_of
 from fakedev.spec.fleet import ChurnKind, ChurnSpec, FleetSpec
 from tests.sim.test_reload import reload
 from tests.support.configurations import loaded, problems
@@ -52,7 +53,7 @@ class TestArrival:
         """All that come in some ticks of a second."""
         roster = Roster([pool_of(nodes=50, devices_per_node=32, churn=ChurnSpec(per_second, self.kinds))])
         churn = Churn(seed, 1.0, roster)
-        return [arrival for tick in range(1, ticks + 1) for arrival in churn.of_tick(tick, lambda device: True)]
+        return [arrival for tick in range(1, ticks + 1) for arrival in churn.arrivals(tick, lambda device: True)]
 
     def assert_about(self, found: float, expected: float, deviation: float) -> None:
         """Within four standard deviations: a fair draw fails once in 16,000 times, and this one is always the same."""
@@ -100,7 +101,7 @@ class TestArrival:
         more = pool_of("other", nodes=3, churn=ChurnSpec(0.05, self.kinds))
         roster = Roster([more, pool_of(nodes=60, devices_per_node=32, churn=ChurnSpec(0.05, self.kinds))])
         churn = Churn(1, 1.0, roster)
-        found = [each for tick in range(1, 601) for each in churn.of_tick(tick, lambda device: True)]
+        found = [each for tick in range(1, 601) for each in churn.arrivals(tick, lambda device: True)]
         ours = [each for each in found if each in self.arrivals]
         assert ours == [each for each in self.arrivals if int(each.workload_id.split("-")[3]) <= 600]
 

@@ -86,7 +86,7 @@ class TestOutOfMemory:
         assert [workload for _, workload, _, _ in ended(fleet, 1)] == [second]
         parts = []
         for _ in range(2):
-            parts.append(fleet.workloads.amounts().parts.tolist())
+            parts.append(fleet.workloads.shares().parts.tolist())
             advance(fleet, 1)
         assert (list(fleet.workloads.by_id), parts) == ([first], [[0.5], [0.6]])
 
@@ -205,7 +205,7 @@ def test_demand_always_fits_after_a_tick(several: list[tuple[str, str, int]]) ->
             if at == tick:
                 start(fleet, devices, "10:0:0", metrics={"memory": memory})
         told = fleet.advance()
-        held = fleet.workloads.amounts()
+        held = fleet.workloads.shares()
         left = held.by_device(held.of("memory_used_bytes"))
         assert (left <= 16 * GIB * (1 + 1e-9)).all()
         if told:

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fakedev.sim.workloads.draws import drawn_integrals
-from fakedev.sim.workloads.schedule import Profiles
+from fakedev.sim.workloads.schedule import Profiles, drawn_integrals
 from fakedev.spec.fleet import FOREVER, Activity
 from fakedev.spec.profiles import parse_profile
 from fakedev.spec.value_functions import FORMS, Function, bounds

@@ -10,8 +10,7 @@ from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.state import Level
-from fakedev.sim.workloads.labels import note_changes, value_facts
-from fakedev.sim.workloads.ownership import LabelVersions
+from fakedev.sim.workloads.labels import LabelVersions, note_changes, value_facts
 from tests.support.configurations import loaded
 from tests.support.faulty_fleets import boards_of, inject
 from tests.support.fleets import make_fleet, pool_of, start
