@@ -19,7 +19,8 @@ from fakedev.net.lines.client import FrontendConnector
 from fakedev.net.system.commands import CannotRun, ProcessRunner, SleepRun
 from fakedev.net.system.logging import begin_logging
 from fakedev.net.system.signals import EndingSignals
-from fakedev.workqueue.backend import SLEEP, BackendCommand, Pace, sleep_seconds
+from fakedev.workqueue.backend_run import SLEEP, BackendCommand, sleep_seconds
+from fakedev.workqueue.backend_steps import Pace
 
 #: What may be spoken with the frontend.
 PROTOCOLS: Final = ("bare", "json")

@@ -1,4 +1,4 @@
-"""The fields of bare JSON, as the original programs read and write it."""
+"""Fields of bare JSON, with the rules of the original programs: any letter case; null and missing are the same."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from fakedev.wire.strict_json import kind_of
 def known_fields(
     fields: Mapping[str, object], names: tuple[str, ...], where: str, notes: list[str]
 ) -> dict[str, object]:
-    """The fields by their proper names, found in any letter case; None for those that are missing.
+    """The fields by their canonical names, matched in any letter case. Missing fields are None.
 
-    :param notes: gets a line for each field that is ignored.
+    :param notes: receives a line for each ignored field.
     """
-    proper = _by_folded_name(names)
+    canonical = _by_folded_name(names)
     found: dict[str, object] = dict.fromkeys(names)
     for key, value in fields.items():
-        name = proper.get(key.casefold())
+        name = canonical.get(key.casefold())
         if name is None:
             notes.append(f"{where}{key[:100]}: unknown, ignored")
         else:
@@ -34,7 +34,7 @@ def _by_folded_name(names: tuple[str, ...]) -> Mapping[str, str]:
 
 
 def list_field(where: str, value: object) -> list[object]:
-    """A list; empty when it is missing.
+    """A list; empty if it is missing.
 
     :raises ProtocolError: ``bad-argument``, naming the field.
     """
@@ -46,7 +46,7 @@ def list_field(where: str, value: object) -> list[object]:
 
 
 def text_field(where: str, value: object) -> str:
-    """A text; empty when it is missing.
+    """A text; empty if it is missing.
 
     :raises ProtocolError: ``bad-argument``, naming the field.
     """
@@ -58,7 +58,7 @@ def text_field(where: str, value: object) -> str:
 
 
 def whole_field(where: str, value: object) -> int:
-    """A whole number; 0 when it is missing.
+    """A whole number; 0 if it is missing.
 
     :raises ProtocolError: ``bad-argument``, naming the field.
     """
@@ -70,7 +70,7 @@ def whole_field(where: str, value: object) -> int:
 
 
 def bool_field(where: str, value: object) -> bool:
-    """True or false; false when it is missing.
+    """True or false; false if it is missing.
 
     :raises ProtocolError: ``bad-argument``, naming the field.
     """
@@ -80,7 +80,7 @@ def bool_field(where: str, value: object) -> bool:
 
 
 def number_field(where: str, value: object) -> float:
-    """A finite number; 0 when it is missing.
+    """A finite number; 0 if it is missing.
 
     :raises ProtocolError: ``bad-argument``, naming the field.
     """

@@ -1,15 +1,12 @@
-"""What a configuration says of the queues.
-
-What the rules answer when something cannot be done.
-"""
+"""The configuration of the queues, and the error for requests that the rules do not allow."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-#: What a shown maximum covers: the last ``window_seconds``; the time since the page was last asked for, as the
-#: original has it; or the last ``interval_seconds``, near to what the original has with -interval.
+#: The time that a maximum covers: the last ``window_seconds``; the time since the last scrape, as in the original
+#: program; or the last ``interval_seconds``, similar to the original program with -interval.
 Maxima = Literal["window", "since-scrape", "interval"]
 
 MIB = 2**20
@@ -20,9 +17,9 @@ class QueueSpec:
     """One queue.
 
     :param max_waiting: requests that may wait; 0 for no limit.
-    :param retries: how often a job that its worker lost is offered again.
-    :param run_time_limit_seconds: for requests that bring no limit; 0 for none.
-    :param grace_seconds: how long after its limit a job is ended here, when its worker does not say that it is over.
+    :param retries: how often a job returns to the queue after its worker disconnected.
+    :param run_time_limit_seconds: for requests without a limit; 0 for none.
+    :param grace_seconds: how long after its limit a job is ended if its worker sends no result.
     """
 
     name: str

@@ -7,13 +7,8 @@ import re
 
 import pytest
 
-from fakedev.wire.bare_queue import (
-    MAX_BARE_BYTES,
-    parse_bare_ask,
-    parse_bare_request,
-    parse_bare_result,
-    parse_bare_work,
-)
+from fakedev.wire.bare_queue import parse_bare_ask, parse_bare_request, parse_bare_result, parse_bare_work
+from fakedev.wire.bare_queue_encoding import MAX_BARE_BYTES
 from fakedev.wire.errors import CODES
 from fakedev.wire.framing import MAX_BYTES
 from fakedev.wire.json_lines import parse_json_line
@@ -25,7 +20,7 @@ from fakedev.wire.queue_verbs import (
 )
 from fakedev.wire.strict_json import MAX_LEVELS
 from fakedev.workqueue.admission import ARGUMENT_BYTES, JOB_BYTES, MAX_PER_OWNER
-from fakedev.workqueue.job import Outcome
+from fakedev.workqueue.outcome import Outcome
 from fakedev.workqueue.queue import MAX_BURIED, MAX_BURIED_BYTES
 from fakedev.workqueue.spec import MIB, BrokerSpec, QueueSpec
 from tests.support.paths import DOCUMENTS

@@ -8,7 +8,8 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev.workqueue.broker import Broker
-from fakedev.workqueue.job import Answer, Job, Report
+from fakedev.workqueue.job import Job
+from fakedev.workqueue.outcome import Answer, Report
 from fakedev.workqueue.spec import BrokerSpec, QueueSpec, Refused
 
 DONE = Report(0)
@@ -55,7 +56,7 @@ class SomeWorker:
         """Write the offer down."""
         self.offers.append((job.id, ticket))
 
-    def nothing(self, queue: str, ticket: object) -> None:
+    def wait_expired(self, queue: str, ticket: object) -> None:
         """Write down that a wait is over."""
         self.nothings.append(ticket)
 

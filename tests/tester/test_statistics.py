@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from fakedev.tester.pacing import ClosedPacer, OpenPacer
 from fakedev.tester.plan import ClosedLoad, OpenLoad, Spacing
 from fakedev.tester.rate_curve import constant
-from fakedev.tester.statistics import OTHERS, ByName, Count, Statistics, Ticket, kept_text
+from fakedev.tester.statistics import Statistics, Ticket
+from fakedev.tester.tallies import OTHERS, ByName, Count, kept_text
 from fakedev.tester.timeline import MAX_STEPS, Timeline
-from fakedev.workqueue.job import Answer, Outcome
+from fakedev.workqueue.outcome import Answer, Outcome
 
 GOOD = Answer(Outcome.SUCCESS, 0, run_seconds=0.5, wait_seconds=0.25, node="n", pod="p", device="card0")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fakedev.workqueue.admission import JOB_BYTES
 from fakedev.workqueue.deadlines import Deadlines
-from fakedev.workqueue.job import Answer, Outcome
+from fakedev.workqueue.outcome import Answer, Outcome
 from fakedev.workqueue.queue import MAX_BURIED, MAX_BURIED_BYTES
 from fakedev.workqueue.slices import MAX_AT_ONCE
 from tests.support.broker_cases import BrokerTestCase, OneQueue, SomeClient, left_behind
@@ -22,7 +22,8 @@ class LostWorkerTests(BrokerTestCase):
         self.assertEqual(
             self.client.answers[1],
             Answer(
-                Outcome.LOST, 1, "the backend left before the run was over", 0.0, 4.0, 0.0, "pod-1", "node-1", "card0"
+                Outcome.LOST, 1, "the backend disconnected before the run ended", 0.0, 4.0, 0.0,
+                "pod-1", "node-1", "card0",
             ),
         )
         self.assertEqual(self.queue.state(), (0, 0, 0))

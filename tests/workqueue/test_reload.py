@@ -46,7 +46,7 @@ class BrokerReloadTests(BrokerTestCase):
     def test_a_queue_with_jobs_cannot_go(self) -> None:
         """Whether they wait, run or lie buried; nothing is changed then."""
         without = replace(self.broker.spec, queues=(QueueSpec("other"),))
-        told = "queue 'sleep' cannot go: jobs wait, run or lie buried there (1)"
+        told = "queue 'sleep' cannot be removed: it has 1 waiting, running or buried jobs"
         job_id = self.queue.put(self.client)
         self.refused("busy", told, self.broker.prepare, without)
         self.queue.take(self.worker)

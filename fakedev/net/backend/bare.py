@@ -10,10 +10,11 @@ from twisted.python.failure import Failure
 
 from fakedev.net.backend.sources import BackendNames, FrontendLost, FrontendRefused, Shutdown, TakenJob
 from fakedev.net.lines.client import FrontendConnector
-from fakedev.wire.bare_queue import BareResult, BareWork, BareWorkReader, encode_bare_ask, encode_bare_result
+from fakedev.wire.bare_queue import BareResult, BareWork, BareWorkReader
+from fakedev.wire.bare_queue_encoding import encode_bare_ask, encode_bare_result
 from fakedev.wire.errors import ProtocolError
-from fakedev.workqueue.backend import unfinished_report
-from fakedev.workqueue.job import Report
+from fakedev.workqueue.backend_run import unfinished_report
+from fakedev.workqueue.outcome import Report
 
 
 class BareExchange(Protocol):

@@ -17,15 +17,15 @@ from twisted.python.failure import Failure
 from fakedev.net.backend.sources import BackendNames, FrontendLost, FrontendRefused, Shutdown, TakenJob
 from fakedev.net.lines.client import FrontendConnector
 from fakedev.wire.errors import ProtocolError
-from fakedev.wire.queue_talk import (
-    MAX_ANSWER_BYTES,
+from fakedev.wire.queue_messages import (
+    MAX_LINE_BYTES,
     Done,
     Refusal,
     Withdrawn,
     encode_request,
     parse_backend_message,
 )
-from fakedev.workqueue.job import Report
+from fakedev.workqueue.outcome import Report
 
 #: Refusals that are over after a while.
 _PASSING: Final = ("busy", "full")
@@ -59,7 +59,7 @@ class FrontendTalk(LineOnlyReceiver):
 
     log = Logger()
     delimiter = b"\n"
-    MAX_LENGTH = MAX_ANSWER_BYTES
+    MAX_LENGTH = MAX_LINE_BYTES
 
     def __init__(self) -> None:
         self.held: LineJob | None = None

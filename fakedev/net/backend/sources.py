@@ -12,7 +12,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import ConnectingCancelledError
 from twisted.internet.interfaces import IReactorTime
 
-from fakedev.workqueue.job import Report
+from fakedev.workqueue.outcome import Report
 
 
 class FrontendLost(Exception):

@@ -18,8 +18,9 @@ from twisted.logger import Logger
 from fakedev.net.backend.sources import FrontendLost, FrontendRefused, JobSource, TakenJob
 from fakedev.net.system.commands import CannotRun, Run
 from fakedev.net.system.timing import Pause
-from fakedev.workqueue.backend import Ask, BackendCommand, End, Pace, RequestFault, Retry, Step, no_run_report
-from fakedev.workqueue.job import Report
+from fakedev.workqueue.backend_run import BackendCommand, RequestFault, no_run_report
+from fakedev.workqueue.backend_steps import Ask, End, Pace, Retry, Step
+from fakedev.workqueue.outcome import Report
 
 
 class DeviceFile:

@@ -154,7 +154,7 @@ class LinePeer(LineConnection):
         if isinstance(error, Refused):
             text = error.text
             if isinstance(error, FieldError) and request is not None and self.way is Dialect.WORDS:
-                text = f"{self.factory.grammar.find(request.verb).said(error.field)}: {error.reason}"
+                text = f"{self.factory.grammar.find(request.verb).name_in_words(error.field)}: {error.reason}"
             error = ProtocolError(error.code, text)
         if request is not None:
             self.pending_requests.settle(request)

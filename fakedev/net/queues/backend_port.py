@@ -17,19 +17,15 @@ from fakedev.net.queues.port import (
     whole_of,
     work_in_words,
 )
-from fakedev.wire.bare_queue import (
-    LARGEST_EXIT_CODE,
-    encode_bare_no_work,
-    encode_bare_work,
-    parse_bare_ask,
-    parse_bare_result,
-)
+from fakedev.wire.bare_queue import LARGEST_EXIT_CODE, parse_bare_ask, parse_bare_result
+from fakedev.wire.bare_queue_encoding import encode_bare_no_work, encode_bare_work
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.framing import Dialect
 from fakedev.wire.grammar import Request
 from fakedev.wire.queue_verbs import QUEUE_BACKEND_GRAMMAR, job_withdrawn
 from fakedev.wire.replies import Reply
-from fakedev.workqueue.job import Job, Report
+from fakedev.workqueue.job import Job
+from fakedev.workqueue.outcome import Report
 from fakedev.workqueue.spec import Refused
 
 _MAX_ID: Final = 2**63
@@ -73,7 +69,7 @@ class QueueBackendPeer(QueuePeer):
         """The broker gives a job for which a request of the peer waited."""
         self.reply(ticket, self._given(ticket, [job]))
 
-    def nothing(self, queue: str, ticket: Any) -> None:
+    def wait_expired(self, queue: str, ticket: Any) -> None:
         """The broker says that a request has waited long enough."""
         self.reply(ticket, self._given(ticket, []))
 

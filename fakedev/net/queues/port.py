@@ -20,7 +20,8 @@ from fakedev.wire.grammar import Grammar, Request
 from fakedev.wire.replies import Reply, printable
 from fakedev.wire.words import quote_word
 from fakedev.workqueue.broker import Broker
-from fakedev.workqueue.job import Answer, Job, JobState, Outcome
+from fakedev.workqueue.job import Job, JobState
+from fakedev.workqueue.outcome import Answer, Outcome
 from fakedev.workqueue.spec import Refused
 
 #: Of the arguments of a job that is only shown: a list tells of many jobs, and each may have 64 KiB of them.

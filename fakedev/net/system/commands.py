@@ -20,8 +20,8 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from fakedev.net.system.process_groups import ProcessGroups, SystemGroups
-from fakedev.workqueue.backend import SLEEP, command_report, limit_report, stopped_report
-from fakedev.workqueue.job import Report
+from fakedev.workqueue.backend_run import SLEEP, command_report, limit_report, stopped_report
+from fakedev.workqueue.outcome import Report
 
 
 class CannotRun(Exception):

@@ -17,17 +17,17 @@ from fakedev.net.lines.client import FrontendConnector
 from fakedev.net.tester.driver import Asker, Reconnection, lost
 from fakedev.tester.plan import Plan
 from fakedev.wire.errors import ProtocolError
-from fakedev.wire.queue_talk import (
+from fakedev.wire.queue_messages import (
     MAX_LINE_BYTES,
     Accepted,
     ClientMessage,
     Ended,
-    NotAccepted,
     PutForm,
+    Refusal,
     encode_cancel,
     parse_client_message,
 )
-from fakedev.workqueue.job import Answer, Outcome, refusal
+from fakedev.workqueue.outcome import Answer, Outcome, refusal
 
 
 @implementer(IPushProducer)
@@ -66,7 +66,7 @@ class ClientTalk(LineOnlyReceiver):
         except ProtocolError as error:
             self._fail(f"the frontend does not speak JSON lines: {error.text}")
             return
-        if isinstance(heard, NotAccepted) and heard.request is None:
+        if isinstance(heard, Refusal) and heard.request is None:
             self._fail(f"the frontend refuses the connection: {heard.code}: {heard.text}")
         elif heard is not None:
             self._requests.heard(heard)
@@ -165,10 +165,10 @@ class LineRequests:
             case Accepted(number, job) if number in self._jobs:
                 self._jobs[number] = job
                 self._requests[job] = number
-            case NotAccepted(number, code, text) if number in self._jobs:
+            case Refusal(number, code, text) if number in self._jobs:
                 del self._jobs[number]
                 self._asker.answered(number, refusal(f"{code}: {text}"))
-            case NotAccepted(number):
+            case Refusal(number):
                 self._taken_back.discard(number)
             case Ended(job) if job in self._requests:
                 number = self._requests.pop(job)

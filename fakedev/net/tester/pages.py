@@ -14,10 +14,11 @@ from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.resource import Folder, GuardedResource
 from fakedev.net.http.response import HttpError, Response, json_response
 from fakedev.net.tester.service import LoadTester, UnknownPlan
-from fakedev.tester.report import node_values, statistics_values, tally_values, totals
 from fakedev.tester.report_html import node_spread_html, page, statistics_html, tallies_html
 from fakedev.tester.report_text import nodes_text, pods_text, statistics_text
-from fakedev.tester.statistics import ALL, Statistics
+from fakedev.tester.report_values import node_values, statistics_values, tally_values, totals
+from fakedev.tester.statistics import Statistics
+from fakedev.tester.tallies import ALL
 
 _HTML: Final = "text/html; charset=utf-8"
 #: Nodes, devices and pods in one answer: what can be written in about 20 ms.

@@ -9,7 +9,7 @@ import pytest
 from fakedev.app.backend import BackendSettings
 from fakedev.commands.dropins.backend import BackendOptions
 from fakedev.commands.go_flags import FlagError
-from fakedev.workqueue.backend import BackendCommand
+from fakedev.workqueue.backend_run import BackendCommand
 
 
 def settings(*arguments: str, **environ: str) -> BackendSettings:

@@ -158,7 +158,7 @@ class BareBackendTests(SynchronousTestCase):
             backend.send(ASK)
             leave(backend)
             told = self.client_told(client)
-            self.assertEqual((told["Error"], told["Retcode"]), ("the backend left before the run was over", 1))
+            self.assertEqual((told["Error"], told["Retcode"]), ("the backend disconnected before the run ended", 1))
         self.assertEqual(self.ports.counted(), {"lost": 2})
 
     def test_a_result_that_cannot_be_read(self):
@@ -169,7 +169,7 @@ class BareBackendTests(SynchronousTestCase):
             backend.send(ASK)
             backend.send(result)
             self.assertEqual((backend.transport.writes, backend.is_closed), ([WORK], True))
-            self.assertEqual(self.client_told(client)["Error"], "the backend left before the run was over")
+            self.assertEqual(self.client_told(client)["Error"], "the backend disconnected before the run ended")
 
     def test_results(self):
         """What the original's backend may say of a run, and what the client is told."""

@@ -66,7 +66,7 @@ class SilentPeersTests(SynchronousTestCase):
         backend.send(RESULT[:-1])
         self.ports.clock.advance(10)
         self.assertTrue(backend.is_closed)
-        self.assertIn(b"the backend left before the run was over", client.told())
+        self.assertIn(b"the backend disconnected before the run ended", client.told())
         self.assert_served()
 
     def test_a_backend_that_hangs(self):

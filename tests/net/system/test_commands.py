@@ -20,7 +20,7 @@ from fakedev.net.system.commands import (
     ProcessRunner,
     SleepRun,
 )
-from fakedev.workqueue.job import Outcome, outcome_of
+from fakedev.workqueue.outcome import Outcome, outcome_of
 from tests.support.backend_stubs import RecordedGroups, SpawningClock
 
 SH = "/bin/sh"

@@ -13,7 +13,7 @@ from fakedev.net.tester.service import LoadTester, UnknownPlan
 from fakedev.tester.pacing import MAX_AT_ONCE
 from fakedev.tester.plan import ClosedLoad, OpenLoad, Plan
 from fakedev.tester.rate_curve import constant
-from fakedev.workqueue.job import Answer, Outcome, refusal
+from fakedev.workqueue.outcome import Answer, Outcome, refusal
 
 GOOD = Answer(Outcome.SUCCESS, 0, run_seconds=0.5, node="n", pod="p")
 CLOSED = Plan("closed", "sleep", ClosedLoad(parallel=3, max_parallel=8), "localhost:9997")

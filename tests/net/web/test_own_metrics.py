@@ -11,9 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev import __version__
-from fakedev.net.http.statistics import Durations, ScrapeStatistics
+from fakedev.net.http.statistics import ScrapeStatistics
 from fakedev.net.web.own_metrics import (
-    TICK_BUCKETS,
     OwnMetrics,
     OwnMetricsResource,
     ReloadMetrics,
@@ -22,6 +21,7 @@ from fakedev.net.web.own_metrics import (
     TickMetrics,
     WorkloadMetrics,
 )
+from fakedev.spec.histogram import TICK_BUCKETS, Histogram
 from tests.support.http_wire import Peer, make_site
 
 OPENMETRICS = b"application/openmetrics-text;version=1.0.0"
@@ -36,7 +36,7 @@ class Clockwork:
     lag_seconds = 0.25
 
     def __init__(self) -> None:
-        self.durations = Durations(TICK_BUCKETS)
+        self.durations = Histogram(TICK_BUCKETS)
 
 
 def full(scrapes: ScrapeStatistics | None = None) -> OwnMetrics:
