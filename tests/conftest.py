@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
 
+from tests.support.examples import load_profile
 from tests.support.programs.processes import Program, require_program
+
+pytest_plugins = ["tests.support.logged_errors"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Make the markers known, and give property tests the time they need."""
-    # How long an example takes says nothing on a machine that is busy with other things.
-    # Where a change is judged, the examples are always the same ones: a new find must not hit whoever comes next.
-    always_same = "CI" in os.environ
-    healthy = [HealthCheck.too_slow]
-    settings.register_profile("fakedev", deadline=None, derandomize=always_same, suppress_health_check=healthy)
-    settings.load_profile("fakedev")
+    load_profile()
     config.addinivalue_line(
         "markers",
         "requires_program(name, ...): needs programs of the system; skipped without them, "
@@ -35,6 +33,18 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             require_program(name)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run synchronous tests without the reactor; pytest-twisted runs those that its decorators mark.
+
+    pytest-twisted 1.14.3 would run all of them inside its reactor, and fails for property tests with parameters.
+    """
+    if hasattr(pyfuncitem.obj, "_pytest_twisted_mark"):
+        return None
+    pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames})
+    return True
+
+
 @pytest.fixture
 def misuse(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
     """Calls the main function of a program with arguments that it ends for, with 2; what it says of that."""
@@ -46,6 +56,21 @@ def misuse(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
         return capsys.readouterr().err
 
     return said
+
+
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """A folder for UNIX sockets: its path is short wherever the tests keep their other files."""
+    with TemporaryDirectory(prefix="fakedev-") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture(autouse=True)
+def runtime_folder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A default socket folder of its own for each test of real programs, shared with no other fakedev."""
+    if request.node.get_closest_marker("real"):
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(request.getfixturevalue("short_folder")))
+        monkeypatch.delenv("RUNTIME_DIRECTORY", raising=False)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from fakedev.config.schema.files import MAX_BYTES, Files, Unreadable
 from fakedev.config.schema.nodes import ConfigurationError, Place
 from fakedev.sim.fleet import Fleet
 from tests.support.configurations import MemoryFiles, loaded, pool, problems
+from tests.support.examples import examples
 from tests.support.paths import DATA
 
 
@@ -294,7 +295,7 @@ PIECES = st.lists(
 )
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=examples(300), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.text(max_size=80) | PIECES.map("".join), st.sampled_from(["f.yaml", "f.json"]))
 def test_no_text_breaks_loading(text: str, name: str) -> None:
     """Whatever a file holds: a configuration or ConfigurationError, with a line for each problem."""
@@ -312,7 +313,7 @@ TREES = st.recursive(
 )
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=examples(300), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.dictionaries(st.sampled_from(["fleet", "web", "workloads", "log", "version"]), TREES))
 def test_no_tree_breaks_loading(tree: object) -> None:
     """The same for trees of the right syntax and any shape."""
@@ -320,7 +321,7 @@ def test_no_tree_breaks_loading(tree: object) -> None:
         loaded(json.dumps(tree))
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=examples(200), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from(["name", "nodes", "node-name", "device", "devices", "devices-per-node", "identity", "labels"]),
@@ -343,7 +344,7 @@ def test_no_sections_break_loading(
         loaded(json.dumps(tree), {"n.csv": csv, "f.json": csv, "h100": csv})
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(TREES, st.sampled_from(["dev.json", "list.json", "id.json", "wl.json", "dev.yaml", "id.yaml"]))
 def test_no_file_named_by_it_breaks_loading(tree: object, name: str) -> None:
     """The same for what stands in the files that a configuration names."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from twisted.trial.unittest import SynchronousTestCase
-
 from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
@@ -50,10 +48,10 @@ def configured(text: str) -> Configuration:
     return load(None, Files(environ={}), text=text)
 
 
-class CarriedTextTests(SynchronousTestCase):
+class TestCarriedText:
     """A fleet whose page is rendered before and after it goes over to another configuration."""
 
-    def setUp(self) -> None:
+    def setup_method(self) -> None:
         self.text = FLEET
         configuration = configured(FLEET)
         self.fleet = Fleet(configuration.fleet)
@@ -86,7 +84,7 @@ class CarriedTextTests(SynchronousTestCase):
         :returns: the nodes whose texts were made.
         """
         for old, new in changes:
-            self.assertIn(old, self.text)
+            assert old in self.text
             self.text = self.text.replace(old, new)
         coming = configured(self.text)
         self.fleet.apply(Reload(CompiledFleet(coming.fleet), RecordHead("", 0.0)))
@@ -94,7 +92,7 @@ class CarriedTextTests(SynchronousTestCase):
         self.face = self.face_of(coming, self.face)
         shown, made = self.page(), set(self.source.made)
         anew = LabelCache(coming.identities["p"], DeviceSource(self.fleet))
-        self.assertEqual(shown, Page(anew, self.fleet.roster.nodes).render(self.fleet.shown))
+        assert shown == Page(anew, self.fleet.roster.nodes).render(self.fleet.shown)
         return made
 
     def test_only_what_changed_is_made(self) -> None:
@@ -110,29 +108,29 @@ class CarriedTextTests(SynchronousTestCase):
             ([("h100, devices-per-node: 2, identity: dcgm, labels", "a100, identity: dcgm, labels")], "123"),
             ([], ""),
         ):
-            self.assertEqual(self.apply_reload(*changes), {f"n{number}" for number in made}, changes)
+            assert self.apply_reload(*changes) == {f"n{number}" for number in made}, changes
 
     def test_pods_that_come_at_the_same_time(self) -> None:
         """Before the reload, with it, and after it."""
         self.start("n1/0", "second")
         self.fleet.advance()
         self.start("n4/0", "with")
-        self.assertEqual(self.apply_reload(("[n1, n2, n3]", "[n3, n1, n2]")), {"n4"})
+        assert self.apply_reload(("[n1, n2, n3]", "[n3, n1, n2]")) == {"n4"}
         self.start("n4/1", "after")
         self.fleet.advance()
         page = self.page()
-        self.assertIn(b'pod="with"', page)
-        self.assertIn(b'pod="after"', page)
+        assert b'pod="with"' in page
+        assert b'pod="after"' in page
 
     def test_words_that_name_others(self) -> None:
         """A workload of the configuration is the same, and has the devices that its words name now."""
         self.apply_reload(("n[1-2]/*", "n*/1"))
-        self.assertEqual(self.apply_reload(("[n1, n2, n3]", "[n1, n6, n2, n3]")), {"n6"})
-        self.assertEqual(self.pods("n6"), ["", "base"])
+        assert self.apply_reload(("[n1, n2, n3]", "[n1, n6, n2, n3]")) == {"n6"}
+        assert self.pods("n6") == ["", "base"]
         self.apply_reload(("n*/1", "n*/x"), ("labels: {", "devices: [{index: 0, file: x}], labels: {"))
-        self.assertEqual((self.pods("n1"), self.pods("n3")), (["base", ""], ["other", ""]))
+        assert (self.pods("n1"), self.pods("n3")) == (["base", ""], ["other", ""])
         self.apply_reload(("index: 0, file", "index: 1, file"))
-        self.assertEqual((self.pods("n1"), self.pods("n3")), (["", "base"], ["other", "base"]))
+        assert (self.pods("n1"), self.pods("n3")) == (["", "base"], ["other", "base"])
 
     def pods(self, name: str) -> list[str]:
         """The pods of a node's devices."""
@@ -146,7 +144,7 @@ LEVELS = ("device", "whole", "part", "unit", "link", "link/1", "port", "switch")
 FACTS = ("uuid", "mig_id", "link", "switch")
 
 
-class LevelTests(SynchronousTestCase):
+class TestLevel:
     """Entities of all levels have the positions of now, whether their texts are kept or made anew."""
 
     def test_positions(self) -> None:
@@ -169,9 +167,9 @@ class LevelTests(SynchronousTestCase):
             face, anew = (LabelCache(shown, DeviceSource(fleet), former) for former in (face, None))
             for node in fleet.roster.nodes:
                 for kept, made in zip(face.texts(node), anew.texts(node), strict=True):
-                    self.assertEqual((kept.positions.tolist(), kept.texts), (made.positions.tolist(), made.texts))
+                    assert (kept.positions.tolist(), kept.texts) == (made.positions.tolist(), made.texts)
                     positions.update(kept.positions.tolist())
-        self.assertGreater(len(positions), 100)
+        assert len(positions) > 100
 
     def test_another_identity(self) -> None:
         """A face of another identity takes nothing over, whatever is said to be its former one."""
@@ -184,4 +182,4 @@ class LevelTests(SynchronousTestCase):
         fleet.advance()
         node = fleet.roster.nodes[0]
         after, anew = LabelCache(other, DeviceSource(fleet), before), LabelCache(other, DeviceSource(fleet))
-        self.assertEqual([each.texts for each in after.texts(node)], [each.texts for each in anew.texts(node)])
+        assert [each.texts for each in after.texts(node)] == [each.texts for each in anew.texts(node)]

@@ -16,6 +16,7 @@ from fakedev.config.schema.files import Files
 from fakedev.exposition.workload_pages import WORKLOAD_SERIES
 from fakedev.sim.fleet import Fleet
 from fakedev.spec.device_types import DeviceType, Range
+from tests.support.examples import examples
 from tests.support.fleets import MIB, WorkloadSeries, advance, make_fleet, pool_of, start, stop, workload
 
 Parser = Callable[[str], Iterable[Metric]]
@@ -209,7 +210,7 @@ def test_every_family_is_declared_as_a_gauge() -> None:
     assert {family.kind for family in WORKLOAD_SERIES.families} == {"gauge"}
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.lists(st.lists(st.sampled_from(["all", "card0", "card1,card3", ""]), max_size=40), min_size=1, max_size=6))
 def test_a_page_kept_is_as_good_as_a_new_one(ticks: list[list[str]]) -> None:
     """Whoever came and went between two looks at it, and whichever ticks were looked at."""

@@ -48,6 +48,9 @@ IMPURE_NAMES = (
 #: The one module of the pure rooms that reads files, so that a record can hold what was read.
 READS_FILES = "fakedev.config.schema.files"
 
+#: The decorators of pytest-twisted that run coroutines.
+AWAITED_BY = ("ensureDeferred", "async_fixture", "async_yield_fixture")
+
 MODULES = modules()
 
 
@@ -171,20 +174,33 @@ def test_plugin_folders_are_no_packages() -> None:
 
 
 def test_no_test_is_left_unawaited() -> None:
-    """A coroutine test outside trial's TestCase is never run, and passes."""
+    """A coroutine test or fixture that pytest-twisted does not know is never run, and passes."""
     faults = []
-    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+    for path in sorted((ROOT / "tests").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not isinstance(node, (ast.Module, ast.ClassDef)):
+            decorators = {ast.unparse(each).partition("(")[0] for each in getattr(node, "decorator_list", ())}
+            if isinstance(node, ast.AsyncFunctionDef):
+                waits = bool(decorators & {f"pytest_twisted.{name}" for name in AWAITED_BY})
+                expected = node.name.startswith("test") or "pytest.fixture" in decorators
+            elif isinstance(node, ast.FunctionDef) and node.name.startswith("test"):
+                # A test that yields is a generator: only inlineCallbacks runs it.
+                waits = "pytest_twisted.inlineCallbacks" in decorators
+                expected = any(isinstance(each, ast.Yield | ast.YieldFrom) for each in own_nodes(node))
+            else:
                 continue
-            bases = [ast.unparse(base).rpartition(".")[2] for base in getattr(node, "bases", ())]
-            if "TestCase" not in bases:
-                faults += [
-                    f"{path.name}:{method.lineno}: {method.name}"
-                    for method in node.body
-                    if isinstance(method, ast.AsyncFunctionDef) and method.name.startswith("test")
-                ]
+            if expected and not waits:
+                faults.append(f"{path.relative_to(ROOT)}:{node.lineno}: {node.name}")
     assert not faults
+
+
+def own_nodes(function: ast.FunctionDef) -> Iterator[ast.AST]:
+    """The nodes of a function without those of functions inside it."""
+    waiting: list[ast.AST] = list(function.body)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            waiting += ast.iter_child_nodes(node)
 
 
 BROKEN = {

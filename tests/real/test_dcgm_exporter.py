@@ -6,8 +6,9 @@ import signal
 
 import pytest
 
+from tests.support.programs.ports import free_port
 from tests.support.programs.processes import console
-from tests.support.programs.service import StartProgram, fetch, free_port
+from tests.support.programs.service import StartProgram, fetch
 
 pytestmark = pytest.mark.real
 

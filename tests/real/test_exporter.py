@@ -13,8 +13,9 @@ import pytest
 
 from tests.support.original_bytes import go_workload
 from tests.support.paths import DATA, ORIGINALS
+from tests.support.programs.ports import free_port
 from tests.support.programs.processes import PATIENCE_SECONDS, Program, clean_environment, console, require_program
-from tests.support.programs.service import Peer, StartProgram, at_once, connected, eventually, fetch, free_port
+from tests.support.programs.service import Peer, StartProgram, at_once, connected, eventually, fetch
 
 pytestmark = pytest.mark.real
 

@@ -9,8 +9,9 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.support.programs.ports import free_port
 from tests.support.programs.processes import PATIENCE_SECONDS, console, require_program
-from tests.support.programs.service import Peer, StartProgram, connected, eventually, fetch, free_port
+from tests.support.programs.service import Peer, StartProgram, connected, eventually, fetch
 
 pytestmark = pytest.mark.real
 

@@ -12,8 +12,9 @@ import pytest
 
 from tests.support.documents.page_pictures import programs
 from tests.support.paths import ROOT
+from tests.support.programs.ports import free_port
 from tests.support.programs.processes import Program, clean_environment
-from tests.support.programs.service import eventually, fetch, free_port
+from tests.support.programs.service import eventually, fetch
 
 pytestmark = pytest.mark.real
 

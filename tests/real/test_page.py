@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from tests.support.programs.browser import Browser
+from tests.support.programs.ports import free_port
 from tests.support.programs.processes import Program, console, require_program, skip_or_fail
-from tests.support.programs.service import Service, eventually, free_port, ready
+from tests.support.programs.service import Service, eventually, ready
 
 pytestmark = pytest.mark.real
 

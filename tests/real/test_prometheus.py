@@ -14,8 +14,9 @@ import pytest
 from tests.support.application import GREEN_AND_BLUE
 from tests.support.documents import promtool_remarks
 from tests.support.paths import ORIGINALS
+from tests.support.programs.ports import free_port
 from tests.support.programs.processes import PATIENCE_SECONDS, require_program
-from tests.support.programs.service import StartProgram, eventually, fetch, free_port, serve
+from tests.support.programs.service import StartProgram, eventually, fetch, serve
 
 pytestmark = pytest.mark.real
 

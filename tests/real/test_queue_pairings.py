@@ -13,8 +13,9 @@ from functools import partial
 import pytest
 
 from tests.support.programs.original_tester import answer_of, request, to_go
+from tests.support.programs.ports import free_port
 from tests.support.programs.processes import console
-from tests.support.programs.service import Peer, StartProgram, at_once, connected, free_port
+from tests.support.programs.service import Peer, StartProgram, at_once, connected
 
 pytestmark = pytest.mark.real
 

@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import ROOT
+from tests.support.programs.ports import free_port
 from tests.support.programs.processes import PATIENCE_SECONDS, clean_environment, console, require_program, twistd
 from tests.support.programs.service import (
     FLEET,
@@ -29,7 +30,6 @@ from tests.support.programs.service import (
     connected,
     eventually,
     fetch,
-    free_port,
     ready,
     serve,
 )

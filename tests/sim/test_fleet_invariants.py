@@ -14,6 +14,7 @@ from fakedev.sim.workloads.workload import Verdict
 from fakedev.spec.device_types import DeviceType, Range
 from fakedev.spec.errors import Refused
 from fakedev.spec.fleet import FleetSpec
+from tests.support.examples import examples
 from tests.support.fleets import pool_of, start, workload
 
 #: A second kind of device: no memory, a quantity of its own, temperatures below zero.
@@ -221,4 +222,4 @@ class AnyHistory(RuleBasedStateMachine):
 
 
 TestAnyHistory = AnyHistory.TestCase
-TestAnyHistory.settings = settings(max_examples=100, stateful_step_count=30)
+TestAnyHistory.settings = settings(max_examples=examples(100), stateful_step_count=30)

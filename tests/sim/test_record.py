@@ -32,6 +32,7 @@ from fakedev.spec.errors import Refused
 from fakedev.spec.record_head import RecordHead
 from tests.sim.faults.test_invariants import fault_fields
 from tests.spec.test_workload_fields import workload_specs
+from tests.support.examples import examples
 from tests.support.fleets import WorkloadSeries, make_fleet, pool_of, start, stop, workload
 
 HEAD = RecordHead("0.1", 1700000000.25, "/etc/f.yaml", None, {"/etc/f.yaml": "a: 1\n"}, {"HOME": "/root"}, ["x=1"])
@@ -218,7 +219,7 @@ def act(fleet: Fleet, verb: str, what: object, profile: str) -> None:
 class TestReplay:
     """The same events in the same ticks give the same bytes."""
 
-    @settings(max_examples=50)
+    @settings(max_examples=examples(50))
     @given(st.lists(st.lists(ACTS, max_size=4), max_size=12), st.integers(0, 5), st.sampled_from(list(Layout)))
     def test_same_pages(self, ticks: list[list[tuple[str, object, str]]], seed: int, layout: Layout) -> None:
         """Of every tick, also in a fleet that nobody scraped before, and the same verdicts."""

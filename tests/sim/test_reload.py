@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.events import ClearFault, Reload, Stamped
@@ -24,6 +24,7 @@ from fakedev.spec.fault import FaultSpec
 from fakedev.spec.fleet import FleetSpec, NodeSpec, PoolSpec, WorkloadSpec
 from fakedev.spec.record_head import RecordHead
 from tests.support.board_checks import changed
+from tests.support.examples import examples
 from tests.support.faulty_fleets import boards_of, inject
 from tests.support.fleets import (
     BOARD,
@@ -65,7 +66,7 @@ def shown(fleet: Fleet, pool_name: str = "") -> dict[str, list[str]]:
     return found
 
 
-class DeviceTests(SynchronousTestCase):
+class TestDevice:
     """Devices are found by pool, node, index and the name of their type."""
 
     def test_untouched_devices_do_not_notice(self) -> None:
@@ -80,8 +81,8 @@ class DeviceTests(SynchronousTestCase):
             one.advance()
             other.advance()
             seen, expected = shown(one), shown(other)
-            self.assertEqual({name: seen[name] for name in expected}, expected)
-        self.assertEqual(labels_of(one, "b", ["pod", "uuid"]), labels_of(other, "b", ["pod", "uuid"]))
+            assert {name: seen[name] for name in expected} == expected
+        assert labels_of(one, "b", ["pod", "uuid"]) == labels_of(other, "b", ["pod", "uuid"])
 
     def test_it_takes_effect_in_the_next_tick(self) -> None:
         """The tick that is shown stays as it is."""
@@ -89,10 +90,10 @@ class DeviceTests(SynchronousTestCase):
         advance(fleet, 3)
         before = fleet.state
         reload(fleet, pool("p", ["a", "b"]))
-        self.assertIs(fleet.state, before)
-        self.assertEqual(fleet.roster.device_count, 2)
+        assert fleet.state is before
+        assert fleet.roster.device_count == 2
         fleet.advance()
-        self.assertEqual((fleet.roster.device_count, len(fleet.power_watts), fleet.state.tick), (4, 4, 4))
+        assert (fleet.roster.device_count, len(fleet.power_watts), fleet.state.tick) == (4, 4, 4)
 
     def test_new_devices_begin(self) -> None:
         """Their counters begin at 0, and they were created now."""
@@ -100,11 +101,11 @@ class DeviceTests(SynchronousTestCase):
         advance(fleet, 10)
         reload(fleet, pool("p", ["a", "b"]))
         fleet.advance()
-        self.assertEqual(fleet.energy_joules.tolist(), [550.0, 550.0, 50.0, 50.0])
-        self.assertEqual(fleet.created_seconds.tolist(), [1000.0, 1000.0, 1010.0, 1010.0])
+        assert fleet.energy_joules.tolist() == [550.0, 550.0, 50.0, 50.0]
+        assert fleet.created_seconds.tolist() == [1000.0, 1000.0, 1010.0, 1010.0]
         reload(fleet, pool("p", ["b", "a"]))
         fleet.advance()
-        self.assertEqual(fleet.created_seconds.tolist(), [1010.0, 1010.0, 1000.0, 1000.0])
+        assert fleet.created_seconds.tolist() == [1010.0, 1010.0, 1000.0, 1000.0]
 
     def test_another_pool_type_or_index_is_another_device(self) -> None:
         """Only all four names together make a device the same."""
@@ -113,7 +114,7 @@ class DeviceTests(SynchronousTestCase):
             advance(fleet, 4)
             reload(fleet, *pools)
             fleet.advance()
-            self.assertEqual(fleet.energy_joules.tolist(), [50.0, 50.0], pools)
+            assert fleet.energy_joules.tolist() == [50.0, 50.0], pools
 
     def test_more_and_fewer_devices_of_a_node(self) -> None:
         """By their index."""
@@ -122,7 +123,7 @@ class DeviceTests(SynchronousTestCase):
         for count in (4, 1):
             reload(fleet, pool("p", ["a", "b"], count))
             fleet.advance()
-        self.assertEqual(fleet.energy_joules.tolist(), [150.0, 150.0])
+        assert fleet.energy_joules.tolist() == [150.0, 150.0]
 
     def test_a_type_whose_numbers_change(self) -> None:
         """Counters go on, with the new numbers."""
@@ -132,7 +133,7 @@ class DeviceTests(SynchronousTestCase):
         ranges["power_watts"] = replace(ranges["power_watts"], low=80.0)
         reload(fleet, pool("p", ["a"], device_type=replace(BOARD, ranges=ranges)))
         fleet.advance()
-        self.assertEqual((fleet.power_watts[0], fleet.energy_joules[0]), (80.0, 180.0))
+        assert (fleet.power_watts[0], fleet.energy_joules[0]) == (80.0, 180.0)
 
     def test_conditions_stay(self) -> None:
         """What is done to a device from outside follows it."""
@@ -143,22 +144,22 @@ class DeviceTests(SynchronousTestCase):
         advance(fleet, 2)
         reload(fleet, pool("p", ["b"]))
         fleet.advance()
-        self.assertEqual(fleet.lost.tolist(), [0.0, 1.0])
-        self.assertEqual(fleet.energy_joules.tolist(), [150.0, 0.0])
+        assert fleet.lost.tolist() == [0.0, 1.0]
+        assert fleet.energy_joules.tolist() == [150.0, 0.0]
 
     def test_what_cannot_be(self) -> None:
         """What its history is made from stays; a workload of the configuration must fit."""
         fleet = make_fleet(pool("p", ["a"]))
         for change in ({"seed": 2}, {"tick_seconds": 2.0}, {"epoch_seconds": 5.0}):
-            with self.assertRaisesRegex(Refused, "cannot be changed by a reload"):
+            with pytest.raises(Refused, match="cannot be changed by a reload"):
                 reload(fleet, pool("p", ["a"]), **change)
-        with self.assertRaisesRegex(Refused, "no node 'c'"):
+        with pytest.raises(Refused, match="no node 'c'"):
             reload(fleet, pool("p", ["a", "b"]), base=[workload("c/0")])
         fleet.advance()
-        self.assertEqual(fleet.roster.device_count, 2)
+        assert fleet.roster.device_count == 2
 
 
-class WorkloadTests(SynchronousTestCase):
+class TestWorkload:
     """Workloads live on with their devices."""
 
     def test_lost_devices(self) -> None:
@@ -170,10 +171,10 @@ class WorkloadTests(SynchronousTestCase):
         fleet.advance()
         reload(fleet, pool("p", ["a"]))
         text = "Device b/{} is no longer in the fleet, terminated"
-        self.assertEqual(ended(fleet), [(2, "w1", 1, text.format(0)), (2, gone, 1, text.format(1))])
-        self.assertEqual((list(fleet.workloads.by_id), loads(fleet)), ([stays], [0.0, 60.0]))
+        assert ended(fleet) == [(2, "w1", 1, text.format(0)), (2, gone, 1, text.format(1))]
+        assert (list(fleet.workloads.by_id), loads(fleet)) == ([stays], [0.0, 60.0])
         stop(fleet, stays)
-        self.assertEqual(ended(fleet), [(3, stays, 0, "stopped")])
+        assert ended(fleet) == [(3, stays, 0, "stopped")]
 
     def test_what_came_and_went_in_the_same_tick(self) -> None:
         """Events before the reload count by the fleet that was."""
@@ -184,11 +185,11 @@ class WorkloadTests(SynchronousTestCase):
         late = start(fleet, "b/1")
         reload(fleet, pool("p", ["c", "b"], 1))
         after = start(fleet, "b/0", "30:0:0")
-        self.assertEqual(
-            ended(fleet),
-            [(2, early, 0, "stopped"), (2, late, 1, "Device b/1 is no longer in the fleet, terminated")],
-        )
-        self.assertEqual((loads(fleet), list(fleet.workloads.by_id)), ([0.0, 30.0], [after]))
+        assert ended(fleet) == [
+            (2, early, 0, "stopped"),
+            (2, late, 1, "Device b/1 is no longer in the fleet, terminated"),
+        ]
+        assert (loads(fleet), list(fleet.workloads.by_id)) == ([0.0, 30.0], [after])
 
     def test_base_workloads(self) -> None:
         """Those that are the same live on, on the devices that their words name now; others end and begin."""
@@ -196,47 +197,47 @@ class WorkloadTests(SynchronousTestCase):
         fleet = make_fleet(pool("p", ["a"]), base=(every, old))
         advance(fleet, 3)
         reload(fleet, pool("p", ["b", "a"]), base=[new, every])
-        self.assertEqual(ended(fleet), [(4, "base-work-2", 0, "no longer in the configuration")])
-        self.assertEqual(loads(fleet), [40.0, 10.0, 10.0, 10.0])
+        assert ended(fleet) == [(4, "base-work-2", 0, "no longer in the configuration")]
+        assert loads(fleet) == [40.0, 10.0, 10.0, 10.0]
         runs = {each.workload_id: (each.start_seconds, each.devices.tolist()) for each in fleet.workloads.running()}
-        self.assertEqual(runs, {"base-work": (0.0, [0, 1, 2, 3]), "base-work-2": (3.0, [0])})
+        assert runs == {"base-work": (0.0, [0, 1, 2, 3]), "base-work-2": (3.0, [0])}
         reload(fleet, pool("p", ["a"]), base=[every])
-        self.assertEqual(ended(fleet), [(5, "base-work-2", 0, "no longer in the configuration")])
-        self.assertEqual(loads(fleet), [10.0, 10.0])
+        assert ended(fleet) == [(5, "base-work-2", 0, "no longer in the configuration")]
+        assert loads(fleet) == [10.0, 10.0]
 
-    def test_room(self) -> None:
+    def test_room(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A reload with more workloads than there may be is refused; room for those that come is kept until they do."""
-        self.patch(intake, "MAX_WORKLOADS", 3)
+        monkeypatch.setattr(intake, "MAX_WORKLOADS", 3)
         fleet = make_fleet(pool("p", ["a"]), base=(workload("a/0"),))
         fleet.advance()
         running = start(fleet, "a/1")
-        with self.assertRaisesRegex(Refused, "2 workloads are there, and 2 more would come: at most 3 can be"):
+        with pytest.raises(Refused, match="2 workloads are there, and 2 more would come: at most 3 can be"):
             reload(fleet, pool("p", ["a"]), base=[workload("a/0"), workload("a/1"), workload("a/*")])
         reload(fleet, pool("p", ["a"]), base=[workload("a/0"), workload("a/*")])
-        with self.assertRaisesRegex(Refused, "there are 3 workloads already"):
+        with pytest.raises(Refused, match="there are 3 workloads already"):
             start(fleet, "a/0")
         stop(fleet, running)
         fleet.advance()
-        self.assertEqual(list(fleet.workloads.by_id), ["base-work", "base-work-2"])
+        assert list(fleet.workloads.by_id) == ["base-work", "base-work-2"]
         start(fleet, "a/0")
 
     def test_a_base_workload_that_is_over_stays_over(self) -> None:
         """A reload does not start it again."""
         short = workload("a/0", "50:0:1")
         fleet = make_fleet(pool("p", ["a"]), base=(short,))
-        self.assertEqual(ended(fleet), [(1, "base-work", 0, "OK")])
+        assert ended(fleet) == [(1, "base-work", 0, "OK")]
         reload(fleet, pool("p", ["a", "b"]))
-        self.assertEqual((ended(fleet, 2), loads(fleet)), ([], [0.0] * 4))
+        assert (ended(fleet, 2), loads(fleet)) == ([], [0.0] * 4)
 
     def test_workload_series_follow(self) -> None:
         """Their labels name the devices that a workload has now, also where others stand in the same places."""
         fleet = make_fleet(pool("p", ["a", "b"]), base=(workload("all"),))
         series = WorkloadSeries(fleet)
-        self.assertIn(b'node="a"', series.render())
+        assert b'node="a"' in series.render()
         reload(fleet, pool("p", ["c", "b"]))
         fleet.advance()
         page = series.render()
-        self.assertEqual((page.count(b'node="a"'), page.count(b'node="c"'), page.count(b'node="b"')), (0, 2, 2))
+        assert (page.count(b'node="a"'), page.count(b'node="c"'), page.count(b'node="b"')) == (0, 2, 2)
 
     def test_labels_follow(self) -> None:
         """Pods stay on their devices, and the first of several stays the first."""
@@ -247,12 +248,12 @@ class WorkloadTests(SynchronousTestCase):
         version = fleet.state.labels_version
         reload(fleet, pool("p", ["b", "c", "a"]))
         fleet.advance()
-        self.assertEqual(labels_of(fleet, "b", ["pod"]), [("one",), ("two",)])
-        self.assertGreater(fleet.state.labels_version, version)
+        assert labels_of(fleet, "b", ["pod"]) == [("one",), ("two",)]
+        assert fleet.state.labels_version > version
         stop(fleet, first)
         advance(fleet, 2)
-        self.assertEqual(labels_of(fleet, "b", ["pod"]), [("two",), ("two",)])
-        self.assertEqual(labels_of(fleet, "a", ["pod"]), [("",), ("",)])
+        assert labels_of(fleet, "b", ["pod"]) == [("two",), ("two",)]
+        assert labels_of(fleet, "a", ["pod"]) == [("",), ("",)]
 
     def test_limits(self) -> None:
         """Limits stay; one of something that no device has any longer limits nothing."""
@@ -262,41 +263,40 @@ class WorkloadTests(SynchronousTestCase):
         fleet.advance()
         less = {name: each for name, each in BOARD.ranges.items() if name != "pcie_tx_bytes_per_second"}
         reload(fleet, pool("p", ["b"], device_type=replace(BOARD, ranges=less)))
-        self.assertEqual(ended(fleet, 4), [(3, "w1", 1, "Limit power_watts reached, terminated")])
-        self.assertEqual(loads(fleet), [0.0, 95.0])
+        assert ended(fleet, 4) == [(3, "w1", 1, "Limit power_watts reached, terminated")]
+        assert loads(fleet) == [0.0, 95.0]
 
 
-class FaultTests(SynchronousTestCase):
+class TestFault:
     """Faults follow their devices."""
 
     def test_every_kind(self) -> None:
         """A device under a fault shows what it would have shown without any reload; so does the page of its node."""
         for kind in KINDS.values():
-            with self.subTest(kind=kind.name):
-                values = {each.name: each.default or each.high for each in kind.parameters if not each.instead_of}
-                values |= {"xid": {"code": 79}, "power-cap": {"watts": 300}}.get(kind.name, {})
-                moving, still = (make_fleet(boards_of("h100", nodes=2), seed=4) for _ in range(2))
-                for fleet in (moving, still):
-                    start(fleet, "*/*", "60:20:0", pod="train")
-                    advance(fleet, 3)
-                    inject(fleet, kind=kind.name, devices=["dgx-1/0"], every=4.0, probability=0.6, **values)
-                    advance(fleet, 3)
-                for fleet in (moving, still):
-                    if "w1" in fleet.workloads.by_id:
-                        stop(fleet, "w1")
-                dgx = moving.spec.pools[0]
-                reload(moving, pool("other", ["x"]), replace(dgx, nodes=dgx.nodes[::-1]))
-                for _ in range(12):
-                    moving.advance()
-                    still.advance()
-                    self.assertEqual(shown(moving, "dgx"), shown(still, "dgx"))
-                    names = frozenset(["dgx-1"])
-                    self.assertEqual(moving.troubles.of(names), still.troubles.of(names))
-                    self.assertIsNone(moving.troubles.of(frozenset(["x"])))
-                    for node in still.roster.nodes:
-                        moved = moving.roster.node(node.name)
-                        assert moved is not None
-                        self.assertEqual(moving.shared_facts(moved), still.shared_facts(node))
+            values = {each.name: each.default or each.high for each in kind.parameters if not each.instead_of}
+            values |= {"xid": {"code": 79}, "power-cap": {"watts": 300}}.get(kind.name, {})
+            moving, still = (make_fleet(boards_of("h100", nodes=2), seed=4) for _ in range(2))
+            for fleet in (moving, still):
+                start(fleet, "*/*", "60:20:0", pod="train")
+                advance(fleet, 3)
+                inject(fleet, kind=kind.name, devices=["dgx-1/0"], every=4.0, probability=0.6, **values)
+                advance(fleet, 3)
+            for fleet in (moving, still):
+                if "w1" in fleet.workloads.by_id:
+                    stop(fleet, "w1")
+            dgx = moving.spec.pools[0]
+            reload(moving, pool("other", ["x"]), replace(dgx, nodes=dgx.nodes[::-1]))
+            for _ in range(12):
+                moving.advance()
+                still.advance()
+                assert shown(moving, "dgx") == shown(still, "dgx")
+                names = frozenset(["dgx-1"])
+                assert moving.troubles.of(names) == still.troubles.of(names)
+                assert moving.troubles.of(frozenset(["x"])) is None
+                for node in still.roster.nodes:
+                    moved = moving.roster.node(node.name)
+                    assert moved is not None
+                    assert moving.shared_facts(moved) == still.shared_facts(node)
 
     def test_faults_without_devices_are_over(self) -> None:
         """Those that have some left go on with them."""
@@ -307,17 +307,17 @@ class FaultTests(SynchronousTestCase):
         dgx = fleet.spec.pools[0]
         reload(fleet, replace(dgx, nodes=dgx.nodes[1:]))
         advance(fleet, 2)
-        self.assertEqual((list(fleet.faults.by_id), fleet.lost.tolist()), ([both], [0.0, 1.0]))
+        assert (list(fleet.faults.by_id), fleet.lost.tolist()) == ([both], [0.0, 1.0])
 
     def test_faults_of_the_configuration(self) -> None:
         """The same ones go on, on what their words name now; others end and begin."""
         some = {word: FaultSpec("lost", (word,)) for word in ("*/0", "dgx-0/1", "dgx-1/1")}
         fleet = make_fleet(boards_of("h100"), faults=(some["*/0"], some["dgx-0/1"]))
         fleet.advance()
-        self.assertEqual(fleet.lost.tolist(), [1.0, 1.0])
+        assert fleet.lost.tolist() == [1.0, 1.0]
         reload(fleet, boards_of("h100", nodes=2), faults=(some["dgx-1/1"], some["*/0"]))
         fleet.advance()
-        self.assertEqual(fleet.lost.tolist(), [1.0, 0.0, 1.0, 1.0])
+        assert fleet.lost.tolist() == [1.0, 0.0, 1.0, 1.0]
 
     def test_a_fault_of_the_configuration_that_is_cleared(self) -> None:
         """Somebody clears it before the reload that takes it away."""
@@ -326,25 +326,25 @@ class FaultTests(SynchronousTestCase):
         fleet.apply(ClearFault("config-1"))
         reload(fleet, boards_of("h100"), faults=())
         fleet.advance()
-        self.assertEqual((fleet.lost.tolist(), dict(fleet.faults.by_id)), ([0.0, 0.0], {}))
+        assert (fleet.lost.tolist(), dict(fleet.faults.by_id)) == ([0.0, 0.0], {})
 
-    def test_room(self) -> None:
+    def test_room(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """As of workloads: a reload with too many faults is refused, and room is kept."""
-        self.patch(faults, "MAX_FAULTS", 2)
+        monkeypatch.setattr(faults, "MAX_FAULTS", 2)
         fleet = make_fleet(boards_of("h100"))
         inject(fleet, kind="nan", devices="dgx-0/0")
         some = tuple(FaultSpec(kind, ("dgx-0/0",)) for kind in ("absent", "frozen"))
-        with self.assertRaisesRegex(Refused, "1 faults are there, and 2 more would come: at most 2 can be"):
+        with pytest.raises(Refused, match="1 faults are there, and 2 more would come: at most 2 can be"):
             reload(fleet, boards_of("h100"), faults=some)
         reload(fleet, boards_of("h100"), faults=some[:1])
-        with self.assertRaisesRegex(Refused, "there are 2 faults already"):
+        with pytest.raises(Refused, match="there are 2 faults already"):
             inject(fleet, kind="nan", devices="dgx-0/1")
         fleet.advance()
-        self.assertEqual(list(fleet.faults.by_id), ["f1", "config-1"])
-        self.assertIn("reload", [each.kind for each in fleet.happenings.last(20)])
+        assert list(fleet.faults.by_id) == ["f1", "config-1"]
+        assert "reload" in [each.kind for each in fleet.happenings.last(20)]
 
 
-class RecordTests(SynchronousTestCase):
+class TestRecord:
     """A reload is an event: recorded, and run again."""
 
     def test_record_and_replay(self) -> None:
@@ -363,18 +363,18 @@ class RecordTests(SynchronousTestCase):
         again, replay = Fleet(specs["first"]), Replay(events)
         for _ in range(5):
             replay.advance(again)
-        self.assertEqual(shown(again), shown(fleet))
-        with self.assertRaisesRegex(Refused, "line 3: a reload cannot be run again here"):
+        assert shown(again) == shown(fleet)
+        with pytest.raises(Refused, match="line 3: a reload cannot be run again here"):
             read_record(b"".join(lines))
 
 
 NODES = st.lists(st.sampled_from("abcdef"), min_size=1, max_size=6, unique=True)
 
 
-class InvariantTests(SynchronousTestCase):
+class TestInvariant:
     """Whatever the fleets are."""
 
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=examples(40), deadline=None)
     @given(st.lists(NODES, min_size=2, max_size=5))
     def test_who_is_always_there_has_one_history(self, fleets: list[list[str]]) -> None:
         """A node of all configurations shows what it would have shown without any reload."""
@@ -393,5 +393,5 @@ class InvariantTests(SynchronousTestCase):
         seen, expected = shown(moving), shown(still)
         for node in common:
             for index in range(2):
-                self.assertEqual(seen[f"{node}/{index}"], expected[f"{node}/{index}"])
-        self.assertEqual(len(seen), 2 * len(fleets[-1]))
+                assert seen[f"{node}/{index}"] == expected[f"{node}/{index}"]
+        assert len(seen) == 2 * len(fleets[-1])

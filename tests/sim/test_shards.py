@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.events import Event, InjectFault, Reload, StartWorkload
@@ -23,6 +23,7 @@ from fakedev.spec.record_head import RecordHead
 from fakedev.spec.shards import Shard, parse_shard, shard_number, shard_of_host
 from fakedev.spec.workload_fields import workload_from_fields
 from tests.support.calibration import catalog_type
+from tests.support.examples import examples
 from tests.support.faulty_fleets import boards_of, inject
 from tests.support.fleets import BOARD, advance, loads, make_fleet, pool_of, start, workload
 from tests.support.shards import assert_same, shards_of
@@ -33,7 +34,7 @@ _TYPES = {name: catalog_type(name) for name in ("h100", "t4", "intel-dg1")} | {
 _CHURN = ChurnSpec(0.3, (ChurnKind(workload(name="come", profile="80:20", repeat=0), 2.0, 9.0, counts=(1, 2)),))
 
 
-class ShardTests(SynchronousTestCase):
+class TestShard:
     """Which shard a node is in, and how shards are written."""
 
     def test_counted_nodes_are_spread_evenly(self) -> None:
@@ -42,32 +43,32 @@ class ShardTests(SynchronousTestCase):
             for pattern in ("dgx-{}", "rack1-gpu{}-a", "node-{:04}.dc1.example.com", "{}"):
                 found = Counter(shard_number(pattern.format(number), count) for number in range(100))
                 least = min(found[each] for each in range(count))
-                self.assertLessEqual(max(found.values()) - least, 1, (count, pattern))
+                assert max(found.values()) - least <= 1, (count, pattern)
 
     def test_other_nodes_stay(self) -> None:
         """A node's shard follows from its name alone, and never changes between versions."""
-        self.assertEqual([shard_number(f"dgx-{number}", 3) for number in range(4)], [1, 2, 0, 1])
-        self.assertEqual(shard_number("login", 5), 4)
+        assert [shard_number(f"dgx-{number}", 3) for number in range(4)] == [1, 2, 0, 1]
+        assert shard_number("login", 5) == 4
 
     def test_texts(self) -> None:
         """A number and how many there are, from 0."""
-        self.assertEqual(parse_shard("0/1"), Shard(0, 1))
-        self.assertEqual(str(parse_shard("12/13")), "12/13")
+        assert parse_shard("0/1") == Shard(0, 1)
+        assert str(parse_shard("12/13")) == "12/13"
         for text in ("", "1", "3/3", "0/0", "-1/2", "a/2", "1/2/3", " 0/2", "0/99999", "٣/5"):
-            with self.assertRaises(ValueError, msg=text):
+            with pytest.raises(ValueError):
                 parse_shard(text)
 
     def test_hosts(self) -> None:
         """The pods of a StatefulSet have a number at the end of their names."""
-        self.assertEqual(shard_of_host("fakedev-12"), 12)
-        self.assertEqual(shard_of_host("fakedev-0.fakedev.svc"), 0)
+        assert shard_of_host("fakedev-12") == 12
+        assert shard_of_host("fakedev-0.fakedev.svc") == 0
         for host in ("fakedev", "fakedev-", "fakedev-7d9c-x2k8q", "node12"):
-            with self.assertRaises(ValueError, msg=host):
+            with pytest.raises(ValueError):
                 shard_of_host(host)
 
     def test_without_nodes(self) -> None:
         """A shard without any node is refused."""
-        with self.assertRaisesRegex(Refused, "has none of the 2 nodes"):
+        with pytest.raises(Refused, match="has none of the 2 nodes"):
             for number in range(3):
                 make_fleet(pool_of(nodes=2), shard=Shard(number, 3))
 
@@ -160,10 +161,10 @@ def _fleets(draw: st.DrawFn) -> FleetSpec:
 _PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
 
 
-class WholeTests(SynchronousTestCase):
+class TestWhole:
     """The pages of all shards together are those of the whole fleet."""
 
-    @settings(max_examples=25, deadline=None, phases=_PHASES)
+    @settings(max_examples=examples(25), deadline=None, phases=_PHASES)
     @given(spec=_fleets(), count=st.integers(1, 5))
     def test_any_configuration(self, spec: FleetSpec, count: int) -> None:
         """Byte for byte, in each tick, whatever works and goes wrong there."""
@@ -174,7 +175,7 @@ class WholeTests(SynchronousTestCase):
                 fleet.advance()
             assert_same(whole, shards)
 
-    @settings(max_examples=15, deadline=None, phases=_PHASES)
+    @settings(max_examples=examples(15), deadline=None, phases=_PHASES)
     @given(data=st.data(), count=st.integers(2, 4))
     def test_any_events(self, data: st.DataObject, count: int) -> None:
         """Workloads and faults that come later, each sent to the shards that have devices of it."""
@@ -189,7 +190,7 @@ class WholeTests(SynchronousTestCase):
             for event in data.draw(st.lists(_event(pools), max_size=2)):
                 if _is_taken(whole, event):
                     taken = [_is_taken(shard, event) for shard in shards]
-                    self.assertTrue(any(taken), event)
+                    assert any(taken), event
             for fleet in (whole, *shards):
                 fleet.advance()
             assert_same(whole, shards)
@@ -240,10 +241,10 @@ def _event(draw: st.DrawFn, pools: Sequence[PoolSpec]) -> Event:
     return InjectFault(replace(draw(_fault(pools)), kind=draw(st.sampled_from(names)), values={}, devices=("*/0",)))
 
 
-class OneShardTests(SynchronousTestCase):
+class TestOneShard:
     """What a shard tells those who speak of other nodes, and what becomes of it when nodes come and go."""
 
-    def setUp(self) -> None:
+    def setup_method(self) -> None:
         """Four nodes in two shards, of which dgx-0 and dgx-2 are here."""
         self.spec = FleetSpec((pool_of(nodes=4, devices_per_node=2),))
         self.fleet = next(each for each in shards_of(self.spec, 2) if each.roster.node("dgx-0"))
@@ -258,36 +259,36 @@ class OneShardTests(SynchronousTestCase):
             ("dgx-0/0,dgx-3/1", "node 'dgx-3'"),
             ("dgx-[1-1]/*", "dgx-[1-1]/*: all that this names"),
         ):
-            with self.assertRaises(Refused) as caught:
+            with pytest.raises(Refused) as caught:
                 start(self.fleet, words)
-            self.assertEqual(caught.exception.text, f"{what} {is_elsewhere}")
-            with self.assertRaises(Refused) as caught:
+            assert caught.value.text == f"{what} {is_elsewhere}"
+            with pytest.raises(Refused) as caught:
                 inject(self.fleet, kind="lost", devices=words.split(","))
-            self.assertEqual(caught.exception.text, f"{what} {is_elsewhere}")
-        with self.assertRaises(Refused) as caught:
+            assert caught.value.text == f"{what} {is_elsewhere}"
+        with pytest.raises(Refused) as caught:
             start(self.fleet, "card0", node="dgx-1")
-        self.assertEqual((caught.exception.where, caught.exception.text), ("node", f"node 'dgx-1' {is_elsewhere}"))
-        with self.assertRaisesRegex(Refused, "no node 'dgx-9'"):
+        assert (caught.value.where, caught.value.text) == ("node", f"node 'dgx-1' {is_elsewhere}")
+        with pytest.raises(Refused, match="no node 'dgx-9'"):
             start(self.fleet, "dgx-9/0")
-        with self.assertRaisesRegex(Refused, "is on 4 nodes"):
+        with pytest.raises(Refused, match="is on 4 nodes"):
             start(self.fleet, "card0")
         start(self.fleet, "dgx-*/1")
         self.fleet.advance()
-        self.assertEqual(loads(self.fleet), [0, 50, 0, 50])
+        assert loads(self.fleet) == [0, 50, 0, 50]
 
     def test_ids(self) -> None:
         """Workloads and faults of the configuration have the same ids in every shard, faults are in all of them."""
         base = tuple(workload(f"dgx-{node}/0") for node in range(4))
         faults = tuple(FaultSpec("lost", (f"dgx-{node}/1",)) for node in range(4))
         shards = shards_of(replace(self.spec, base=base, faults=faults), 2)
-        self.assertEqual(
-            sorted(sorted(shard.workloads.by_id) for shard in shards),
-            [["base-work", "base-work-3"], ["base-work-2", "base-work-4"]],
-        )
+        assert sorted(sorted(shard.workloads.by_id) for shard in shards) == [
+            ["base-work", "base-work-3"],
+            ["base-work-2", "base-work-4"],
+        ]
         for shard in shards:
-            self.assertEqual(list(shard.faults.by_id), [f"config-{number}" for number in range(1, 5)])
+            assert list(shard.faults.by_id) == [f"config-{number}" for number in range(1, 5)]
         here = sorted([each.fault_id for each in shard.faults.by_id.values() if len(each.devices)] for shard in shards)
-        self.assertEqual(here, [["config-1", "config-3"], ["config-2", "config-4"]])
+        assert here == [["config-1", "config-3"], ["config-2", "config-4"]]
 
     def test_only_what_is_needed(self) -> None:
         """Nodes of others are simulated when work of ours depends on them, and shown nowhere."""
@@ -301,10 +302,10 @@ class OneShardTests(SynchronousTestCase):
             ((workload("dgx-[2-3]/*", seconds_of="work"),), (), {"dgx-3"}),
         ):
             fleet = Fleet(replace(self.spec, base=base, faults=faults, shard=self.fleet.spec.shard))
-            self.assertEqual({node.name for node in fleet.roster.nodes} - {"dgx-0", "dgx-2"}, tied, (base, faults))
-            self.assertEqual([node.name for node in fleet.roster.shown], ["dgx-0", "dgx-2"])
-            self.assertEqual([fleet.roster.node(name) for name in tied], [None] * len(tied))
-            self.assertEqual(fleet.roster.summary, f"4 devices on 2 nodes (shard {self.here})")
+            assert {node.name for node in fleet.roster.nodes} - {"dgx-0", "dgx-2"} == tied, (base, faults)
+            assert [node.name for node in fleet.roster.shown] == ["dgx-0", "dgx-2"]
+            assert [fleet.roster.node(name) for name in tied] == [None] * len(tied)
+            assert fleet.roster.summary == f"4 devices on 2 nodes (shard {self.here})"
 
     def test_nodes_come_and_go(self) -> None:
         """A reload: those that stay do not notice, workloads follow their words."""
@@ -320,6 +321,6 @@ class OneShardTests(SynchronousTestCase):
                 fleet.advance()
             assert_same(whole, shards)
             counts = sorted(len(shard.workloads.by_id) for shard in shards)
-            self.assertEqual(counts, [1, 2] if len(spec.pools[0].nodes) == 4 else [2, 2])
-        with self.assertRaisesRegex(Refused, "fleet.shard cannot be changed"):
+            assert counts == ([1, 2] if len(spec.pools[0].nodes) == 4 else [2, 2])
+        with pytest.raises(Refused, match=r"fleet\.shard cannot be changed"):
             whole.apply(Reload(shards[0].compiled, RecordHead("1", 0.0)))

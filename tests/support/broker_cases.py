@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from twisted.trial.unittest import SynchronousTestCase
+import pytest
 
 from fakedev.workqueue.broker import Broker
 from fakedev.workqueue.job import Job
@@ -113,10 +113,10 @@ class OneQueue:
         return {outcome.value: count for outcome, count in counts.items() if count}
 
 
-class BrokerTestCase(SynchronousTestCase):
+class BrokerCase:
     """With a client and two workers."""
 
-    def setUp(self) -> None:
+    def setup_method(self) -> None:
         """One queue, without limits."""
         self.client = SomeClient()
         self.worker = SomeWorker("pod-1", "node-1", "card0")
@@ -126,8 +126,9 @@ class BrokerTestCase(SynchronousTestCase):
 
     def refused(self, code: str, text: str, call: Callable[..., object], *arguments: Any, **more: Any) -> None:
         """The call is refused with this code, and a text that begins so."""
-        refusal = self.assertRaises(Refused, call, *arguments, **more)
-        self.assertEqual((refusal.code, refusal.text[: len(text)]), (code, text))
+        with pytest.raises(Refused) as refusal:
+            call(*arguments, **more)
+        assert (refusal.value.code, refusal.value.text[: len(text)]) == (code, text)
 
 
 def left_behind(broker: Broker) -> list[str]:

@@ -75,7 +75,7 @@ class QueuePorts:
         spec = BrokerSpec((QueueSpec("sleep", **queue), QueueSpec("other")), max_bytes=max_bytes)
         self.broker = Broker(spec, self.clock.seconds())
         self.hub = QueueHub(self.broker, self.clock)
-        options: Any = {"turns": FairShare(self.clock), "message_seconds": message_seconds}
+        options: Any = {"fair_share": FairShare(self.clock), "message_seconds": message_seconds}
         self.clients = QueueClientFactory(self.hub, self.clock, **options)
         self.backends = QueueBackendFactory(self.hub, self.clock, **options)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
-from twisted.trial.unittest import SynchronousTestCase
+import pytest
 
 from tests.support.application import LineClient, MemoryApplication, application
 from tests.support.original_bytes import go_workload
@@ -37,14 +38,17 @@ def bare(**changes: object) -> bytes:
     return json.dumps(fields | changes, indent="\t").encode()
 
 
-class PortTests(SynchronousTestCase):
+class WorkloadPortCase:
     """An application with four ports, and a peer of the first."""
 
-    def setUp(self) -> None:
-        manager = application(PORTS)
-        self.app: MemoryApplication = manager.__enter__()
-        self.addCleanup(manager.__exit__, None, None, None)
-        self.peer: LineClient = self.app.connect()
+    app: MemoryApplication
+    peer: LineClient
+
+    @pytest.fixture(autouse=True)
+    def _started(self) -> Iterator[None]:
+        with application(PORTS) as self.app:
+            self.peer = self.app.connect()
+            yield
 
     @property
     def workloads(self) -> list[str]:

@@ -13,6 +13,7 @@ from fakedev.wire.fleet_verbs import WORKLOAD_GRAMMAR
 from fakedev.wire.json_lines import parse_json_line
 from fakedev.wire.strict_json import load_object
 from fakedev.wire.words import parse_words
+from tests.support.examples import examples
 
 
 def parse(line):
@@ -175,7 +176,7 @@ def as_json_has_it(text):
     return value if "NaN" not in text else None
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(FIELDS | SCRAPS)
 def test_the_quick_way_reads_as_the_strict_one(inside):
     """Plain objects are read by another library; nobody can tell."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from fakedev.workqueue.admission import JOB_BYTES, MAX_PER_OWNER
 from fakedev.workqueue.outcome import Answer, Outcome, Report
-from tests.support.broker_cases import BrokerTestCase, OneQueue, SomeClient, left_behind
+from tests.support.broker_cases import BrokerCase, OneQueue, SomeClient, left_behind
 
 
-class OrderTests(BrokerTestCase):
+class TestOrder(BrokerCase):
     """First in, first out."""
 
     def test_oldest_first(self):
         """Jobs are taken in the order in which they came; then there is none."""
         ids = [self.queue.put(self.client) for _ in range(3)]
-        self.assertEqual([self.queue.take(self.worker) for _ in range(4)], [*ids, None])
+        assert [self.queue.take(self.worker) for _ in range(4)] == [*ids, None]
 
     def test_released_jobs_have_their_old_places(self):
         """In whatever order they come back."""
@@ -22,52 +22,52 @@ class OrderTests(BrokerTestCase):
             self.queue.take(self.worker)
         for job_id in (ids[1], ids[2], ids[0]):
             self.broker.release(self.worker, job_id, self.queue.now)
-        self.assertEqual([job.id for job in self.broker.jobs("sleep", 9)], ids)
-        self.assertEqual([self.queue.take(self.other) for _ in range(4)], ids)
+        assert [job.id for job in self.broker.jobs("sleep", 9)] == ids
+        assert [self.queue.take(self.other) for _ in range(4)] == ids
 
     def test_released_job_of_which_the_client_leaves(self):
         """It is gone from the queue, and those behind it are not."""
         ids = [self.queue.put(client) for client in (self.client, SomeClient(), SomeClient())]
-        self.assertEqual([self.queue.take(self.worker) for _ in range(2)], ids[:2])
+        assert [self.queue.take(self.worker) for _ in range(2)] == ids[:2]
         for job_id in ids[:2]:
             self.broker.release(self.worker, job_id, self.queue.now)
         self.broker.client_left(self.client, self.queue.now)
-        self.assertEqual([self.queue.take(self.worker) for _ in range(3)], [*ids[1:], None])
+        assert [self.queue.take(self.worker) for _ in range(3)] == [*ids[1:], None]
 
     def test_queues_are_apart(self):
         """A job of one queue is not given out of another."""
         self.queue.put(self.client)
-        self.assertIsNone(self.broker.take(self.worker, "other", self.queue.now))
+        assert self.broker.take(self.worker, "other", self.queue.now) is None
 
     def test_large_jobs_are_for_those_that_can_read_them(self):
         """A worker of small jobs looks past them; they keep their place for the others."""
         large, small, last = (self.queue.put(self.client, is_large=is_large) for is_large in (True, False, False))
-        self.assertEqual(self.queue.take(self.worker, small_only=True), small)
+        assert self.queue.take(self.worker, small_only=True) == small
         self.broker.release(self.worker, small, self.queue.now)
-        self.assertEqual([self.queue.take(self.other) for _ in range(3)], [large, small, last])
+        assert [self.queue.take(self.other) for _ in range(3)] == [large, small, last]
         self.broker.release(self.other, large, self.queue.now)
-        self.assertIsNone(self.queue.take(self.worker, small_only=True))
+        assert self.queue.take(self.worker, small_only=True) is None
 
     def test_who_waits_longest_gets_the_next_job(self):
         """Workers are served in turn, each with its ticket."""
         for worker, ticket in ((self.worker, "a"), (self.other, "b"), (self.worker, "c")):
             self.queue.wait(worker, ticket)
         ids = [self.queue.put(self.client) for _ in range(4)]
-        self.assertEqual(self.worker.offers, [(ids[0], "a"), (ids[2], "c")])
-        self.assertEqual(self.other.offers, [(ids[1], "b")])
-        self.assertEqual(self.queue.state(), (1, 3, 0))
+        assert self.worker.offers == [(ids[0], "a"), (ids[2], "c")]
+        assert self.other.offers == [(ids[1], "b")]
+        assert self.queue.state() == (1, 3, 0)
 
     def test_who_waits_for_small_jobs_is_looked_past(self):
         """A large job goes to the next that can read it, a small one to whom has waited longest."""
         self.queue.wait(self.worker, "small", small_only=True)
         self.queue.put(self.client, is_large=True)
         self.queue.wait(self.other, "any")
-        self.assertEqual(self.queue.take(self.other), 1)
+        assert self.queue.take(self.other) == 1
         self.queue.put(self.client, is_large=True)
-        self.assertEqual(self.other.offers, [(2, "any")])
+        assert self.other.offers == [(2, "any")]
         self.queue.wait(self.other, "any")
         self.queue.put(self.client)
-        self.assertEqual(self.worker.offers, [(3, "small")])
+        assert self.worker.offers == [(3, "small")]
 
     def test_released_job_goes_to_a_worker_that_waits(self):
         """Nothing waits while somebody waits for it."""
@@ -75,10 +75,10 @@ class OrderTests(BrokerTestCase):
         self.queue.take(self.worker)
         self.queue.wait(self.other, "t")
         self.broker.release(self.worker, job_id, self.queue.now)
-        self.assertEqual(self.other.offers, [(job_id, "t")])
+        assert self.other.offers == [(job_id, "t")]
 
 
-class ResultTests(BrokerTestCase):
+class TestResult(BrokerCase):
     """What a client is told."""
 
     def test_answer_has_everything(self):
@@ -88,10 +88,8 @@ class ResultTests(BrokerTestCase):
         self.queue.take(self.worker)
         self.queue.now += 3
         self.queue.finish(self.worker, 1)
-        self.assertEqual(
-            self.client.answers[1], Answer(Outcome.SUCCESS, 0, "", 0.0, 3.0, 2.0, "pod-1", "node-1", "card0")
-        )
-        self.assertEqual(left_behind(self.broker), [])
+        assert self.client.answers[1] == Answer(Outcome.SUCCESS, 0, "", 0.0, 3.0, 2.0, "pod-1", "node-1", "card0")
+        assert left_behind(self.broker) == []
 
     def test_what_reports_mean(self):
         """Outcome, exit code and error of each kind; 0 is the exit code of success alone."""
@@ -106,17 +104,17 @@ class ResultTests(BrokerTestCase):
             job_id = self.queue.put(self.client)
             self.queue.take(self.worker)
             told = self.queue.finish(self.worker, job_id, report)
-            self.assertEqual(told, self.client.answers[job_id])
-            self.assertEqual((told.outcome.value, told.exit_code, told.error), (outcome, exit_code, error))
-            self.assertEqual(told.timeout_seconds, report.timeout_seconds)
-        self.assertEqual(self.queue.counted(), {"success": 1, "failure": 3, "timeout": 2})
+            assert told == self.client.answers[job_id]
+            assert (told.outcome.value, told.exit_code, told.error) == (outcome, exit_code, error)
+            assert told.timeout_seconds == report.timeout_seconds
+        assert self.queue.counted() == {"success": 1, "failure": 3, "timeout": 2}
 
     def test_what_the_report_says_of_its_run_counts(self):
         """Before what the worker said of itself, and before our clock."""
         self.queue.put(self.client)
         self.queue.take(self.worker)
         told = self.queue.finish(self.worker, 1, Report(run_seconds=0.25, pod="p", device="d"))
-        self.assertEqual((told.run_seconds, told.pod, told.node, told.device), (0.25, "p", "node-1", "d"))
+        assert (told.run_seconds, told.pod, told.node, told.device) == (0.25, "p", "node-1", "d")
 
     def test_finished_once(self):
         """The second result is of no job any more, and so is that of somebody else."""
@@ -126,30 +124,30 @@ class ResultTests(BrokerTestCase):
         self.refused("unknown-name", "No job 1", self.queue.finish, self.other, 1)
         self.queue.finish(self.worker, 1)
         self.refused("unknown-name", "No job 1", self.queue.finish, self.worker, 1)
-        self.assertEqual(self.queue.counted(), {"success": 1})
+        assert self.queue.counted() == {"success": 1}
 
 
-class CancelTests(BrokerTestCase):
+class TestCancel(BrokerCase):
     """Clients that do not want their results any more."""
 
     def test_client_that_left_is_waited_for_no_longer(self):
         """Its waiting request is removed at once, and counted."""
         self.queue.put(self.client)
         self.broker.client_left(self.client, self.queue.now)
-        self.assertEqual(self.queue.state(), (0, 0, 0))
-        self.assertEqual(self.queue.counted(), {"cancelled": 1})
-        self.assertEqual(self.broker.statistics("sleep").disconnects, 1)
-        self.assertEqual(self.client.answers, {})
-        self.assertEqual(left_behind(self.broker), [])
+        assert self.queue.state() == (0, 0, 0)
+        assert self.queue.counted() == {"cancelled": 1}
+        assert self.broker.statistics("sleep").disconnects == 1
+        assert self.client.answers == {}
+        assert left_behind(self.broker) == []
 
     def test_running_job_of_a_client_that_left_is_withdrawn(self):
         """Its worker is told, and its result is of no job."""
         self.queue.put(self.client)
         self.queue.take(self.worker)
         self.broker.client_left(self.client, self.queue.now)
-        self.assertEqual(self.worker.withdrawals, [(1, "cancelled")])
+        assert self.worker.withdrawals == [(1, "cancelled")]
         self.refused("unknown-name", "No job 1", self.queue.finish, self.worker, 1)
-        self.assertEqual(left_behind(self.broker), [])
+        assert left_behind(self.broker) == []
 
     def test_cancel(self):
         """A request, waiting or running, is ended for the client that it belongs to, and told to it."""
@@ -158,13 +156,13 @@ class CancelTests(BrokerTestCase):
         self.refused("unknown-name", "No job 1", self.broker.cancel, SomeClient(), ids[0], self.queue.now)
         for job_id in ids:
             self.broker.cancel(self.client, job_id, self.queue.now)
-        self.assertEqual(self.client.outcomes, dict.fromkeys(ids, "cancelled"))
-        self.assertEqual(self.worker.withdrawals, [(ids[0], "cancelled")])
-        self.assertEqual(self.broker.statistics("sleep").disconnects, 0)
+        assert self.client.outcomes == dict.fromkeys(ids, "cancelled")
+        assert self.worker.withdrawals == [(ids[0], "cancelled")]
+        assert self.broker.statistics("sleep").disconnects == 0
         self.refused("unknown-name", "No job 1", self.broker.cancel, self.client, ids[0], self.queue.now)
 
 
-class BoundTests(BrokerTestCase):
+class TestBound(BrokerCase):
     """What is not taken in, and why."""
 
     def test_unknown_queue(self):
@@ -182,7 +180,7 @@ class BoundTests(BrokerTestCase):
             lambda: self.broker.jobs("nope", 1),
         ):
             self.refused("unknown-name", "Unknown 'nope' queue", call)
-        self.assertEqual(left_behind(self.broker), [])
+        assert left_behind(self.broker) == []
 
     def test_full_queue(self):
         """Only waiting requests count; one that is refused is counted as such and told to nobody later."""
@@ -192,9 +190,9 @@ class BoundTests(BrokerTestCase):
         self.refused("full", "Queue 'sleep' is full: 2 requests wait", queue.put, self.client)
         queue.take(self.worker)
         queue.put(self.client)
-        self.assertEqual(queue.state(), (2, 1, 0))
-        self.assertEqual(queue.counted(), {"refused": 1})
-        self.assertEqual(queue.broker.statistics("sleep").puts, 3)
+        assert queue.state() == (2, 1, 0)
+        assert queue.counted() == {"refused": 1}
+        assert queue.broker.statistics("sleep").puts == 3
 
     def test_jobs_that_come_back_are_not_refused(self):
         """They were accepted."""
@@ -203,7 +201,7 @@ class BoundTests(BrokerTestCase):
         queue.take(self.worker)
         queue.put(self.client)
         queue.broker.release(self.worker, 1, queue.now)
-        self.assertEqual(queue.state(), (2, 0, 0))
+        assert queue.state() == (2, 0, 0)
 
     def test_full_memory(self):
         """Bytes of all requests that wait or run are bounded, and free when they are over."""
@@ -227,10 +225,10 @@ class BoundTests(BrokerTestCase):
         self.broker.wait(self.worker, "other", None, None)
         self.refused("full", "This connection holds 4096 jobs", self.queue.take, self.worker)
         self.refused("full", "This connection holds 4096 jobs", self.queue.wait, self.worker)
-        self.assertIsNotNone(self.queue.take(self.other))
+        assert self.queue.take(self.other) is not None
 
 
-class ReentrancyTests(BrokerTestCase):
+class TestReentrancy(BrokerCase):
     """Parties may call the broker from what they are told."""
 
     def test_worker_that_leaves_when_it_is_offered_a_job(self):
@@ -239,9 +237,9 @@ class ReentrancyTests(BrokerTestCase):
         self.queue.wait(self.other)
         self.queue.wait(self.other)
         self.queue.wait(self.worker, "next")
-        self.assertEqual([self.queue.put(self.client) for _ in range(2)], [1, 2])
-        self.assertEqual(self.client.outcomes, {1: "lost"})
-        self.assertEqual(self.worker.offers, [(2, "next")])
+        assert [self.queue.put(self.client) for _ in range(2)] == [1, 2]
+        assert self.client.outcomes == {1: "lost"}
+        assert self.worker.offers == [(2, "next")]
 
     def test_both_leave_while_one_leaves(self):
         """What is done for one is not done again for the other."""
@@ -252,8 +250,8 @@ class ReentrancyTests(BrokerTestCase):
             self.worker.withdrawn = lambda job, reason: self.broker.client_left(self.client, self.queue.now)
             self.client.answered = lambda job, answer: self.broker.worker_left(self.worker, self.queue.now)
             leave(self.client if leave == self.broker.client_left else self.worker, self.queue.now)
-        self.assertEqual(self.queue.counted(), {"cancelled": 3, "lost": 3})
-        self.assertEqual(left_behind(self.broker), [])
+        assert self.queue.counted() == {"cancelled": 3, "lost": 3}
+        assert left_behind(self.broker) == []
 
     def test_client_that_leaves_when_it_is_answered(self):
         """Its other requests go with it, once."""
@@ -262,5 +260,5 @@ class ReentrancyTests(BrokerTestCase):
             self.queue.put(self.client)
         self.queue.take(self.worker)
         self.broker.control.abandon("the end", self.queue.now)
-        self.assertEqual(self.queue.counted(), {"cancelled": 3})
-        self.assertEqual(left_behind(self.broker), [])
+        assert self.queue.counted() == {"cancelled": 3}
+        assert left_behind(self.broker) == []

@@ -16,6 +16,7 @@ from fakedev.workqueue.job import Job
 from fakedev.workqueue.outcome import Answer, Report
 from fakedev.workqueue.spec import BrokerSpec, QueueSpec, Refused
 from tests.support.broker_cases import left_behind
+from tests.support.examples import examples
 from tests.support.plain_broker import PlainBroker
 
 QUEUES = ("a", "b")
@@ -241,4 +242,4 @@ class AnyHistory(RuleBasedStateMachine):
 
 
 TestAnyHistory = AnyHistory.TestCase
-TestAnyHistory.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
+TestAnyHistory.settings = settings(max_examples=examples(150), stateful_step_count=50, deadline=None)

@@ -7,10 +7,10 @@ from fakedev.workqueue.deadlines import Deadlines
 from fakedev.workqueue.outcome import Answer, Outcome
 from fakedev.workqueue.queue import MAX_BURIED, MAX_BURIED_BYTES
 from fakedev.workqueue.slices import MAX_AT_ONCE
-from tests.support.broker_cases import BrokerTestCase, OneQueue, SomeClient, left_behind
+from tests.support.broker_cases import BrokerCase, OneQueue, SomeClient, left_behind
 
 
-class LostWorkerTests(BrokerTestCase):
+class TestLostWorker(BrokerCase):
     """Workers that leave while they hold a job."""
 
     def test_without_retries_the_client_is_told_at_once(self):
@@ -19,15 +19,10 @@ class LostWorkerTests(BrokerTestCase):
         self.queue.take(self.worker)
         self.queue.now += 4
         self.broker.worker_left(self.worker, self.queue.now)
-        self.assertEqual(
-            self.client.answers[1],
-            Answer(
-                Outcome.LOST, 1, "the backend disconnected before the run ended", 0.0, 4.0, 0.0,
-                "pod-1", "node-1", "card0",
-            ),
-        )
-        self.assertEqual(self.queue.state(), (0, 0, 0))
-        self.assertEqual(left_behind(self.broker), [])
+        error = "the backend disconnected before the run ended"
+        assert self.client.answers[1] == Answer(Outcome.LOST, 1, error, 0.0, 4.0, 0.0, "pod-1", "node-1", "card0")
+        assert self.queue.state() == (0, 0, 0)
+        assert left_behind(self.broker) == []
 
     def test_with_retries_the_job_is_offered_again_first(self):
         """At its old place; after the last retry it is lost, and buried."""
@@ -35,14 +30,14 @@ class LostWorkerTests(BrokerTestCase):
         queue.put(self.client)
         queue.put(self.client)
         for attempt in range(3):
-            self.assertEqual(self.client.answers, {})
-            self.assertEqual(queue.take(self.worker), 1)
-            self.assertEqual(queue.broker.jobs("sleep", 1)[0].attempts, attempt + 1)
+            assert self.client.answers == {}
+            assert queue.take(self.worker) == 1
+            assert queue.broker.jobs("sleep", 1)[0].attempts == attempt + 1
             queue.broker.worker_left(self.worker, queue.now)
-        self.assertEqual(self.client.outcomes, {1: "lost"})
-        self.assertEqual(self.client.answers[1].error, "lost by 3 backends")
-        self.assertEqual(queue.state(), (1, 0, 1))
-        self.assertEqual(queue.broker.statistics("sleep").retries, 2)
+        assert self.client.outcomes == {1: "lost"}
+        assert self.client.answers[1].error == "lost by 3 backends"
+        assert queue.state() == (1, 0, 1)
+        assert queue.broker.statistics("sleep").retries == 2
 
     def test_retry_succeeds(self):
         """The client is told of the success alone; its wait ends with the last offer."""
@@ -54,8 +49,8 @@ class LostWorkerTests(BrokerTestCase):
         queue.take(self.other)
         queue.now += 1
         answer = queue.finish(self.other, 1)
-        self.assertEqual((answer.outcome, answer.wait_seconds, answer.run_seconds), (Outcome.SUCCESS, 5.0, 1.0))
-        self.assertEqual(queue.counted(), {"success": 1})
+        assert (answer.outcome, answer.wait_seconds, answer.run_seconds) == (Outcome.SUCCESS, 5.0, 1.0)
+        assert queue.counted() == {"success": 1}
 
     def test_release_is_no_loss(self):
         """However often."""
@@ -64,8 +59,8 @@ class LostWorkerTests(BrokerTestCase):
                 self.queue.put(self.client)
             self.queue.take(self.worker)
             self.broker.release(self.worker, 1, self.queue.now)
-        self.assertEqual(self.queue.state(), (1, 0, 0))
-        self.assertEqual(self.broker.statistics("sleep").retries, 0)
+        assert self.queue.state() == (1, 0, 0)
+        assert self.broker.statistics("sleep").retries == 0
 
     def test_quitting_is_no_loss(self):
         """The jobs wait again, though the queue has no retries; the worker that quits is offered none of them."""
@@ -74,8 +69,8 @@ class LostWorkerTests(BrokerTestCase):
             self.queue.take(self.worker)
         self.queue.wait(self.worker, "t", seconds=5)
         self.broker.worker_quits(self.worker, self.queue.now)
-        self.assertEqual((self.worker.offers, self.queue.state()), ([], (2, 0, 0)))
-        self.assertEqual(self.broker.statistics("sleep").retries, 0)
+        assert (self.worker.offers, self.queue.state()) == ([], (2, 0, 0))
+        assert self.broker.statistics("sleep").retries == 0
 
     def test_worker_that_waits_and_leaves_is_offered_nothing(self):
         """Nor is it told that its time is over."""
@@ -83,8 +78,8 @@ class LostWorkerTests(BrokerTestCase):
         self.broker.worker_left(self.worker, self.queue.now)
         self.queue.put(self.client)
         self.queue.pass_time(10)
-        self.assertEqual((self.worker.offers, self.worker.nothings), ([], []))
-        self.assertEqual(self.queue.state(), (1, 0, 0))
+        assert (self.worker.offers, self.worker.nothings) == ([], [])
+        assert self.queue.state() == (1, 0, 0)
 
     def test_all_jobs_of_a_worker(self):
         """And none of another one."""
@@ -94,11 +89,11 @@ class LostWorkerTests(BrokerTestCase):
         self.queue.take(self.other)
         self.queue.take(self.worker)
         self.broker.worker_left(self.worker, self.queue.now)
-        self.assertEqual(self.client.outcomes, {1: "lost", 3: "lost"})
+        assert self.client.outcomes == {1: "lost", 3: "lost"}
         self.queue.finish(self.other, 2)
 
 
-class TimeTests(BrokerTestCase):
+class TestTime(BrokerCase):
     """Limits of runs, and of waits."""
 
     def test_silent_worker_holds_nobody(self):
@@ -108,15 +103,15 @@ class TimeTests(BrokerTestCase):
         queue.pass_time(100)  # waiting counts for nothing
         queue.take(self.worker)
         queue.pass_time(7.4)
-        self.assertEqual(self.client.answers, {})
+        assert self.client.answers == {}
         queue.pass_time(0.1)
         answer = self.client.answers[1]
-        self.assertEqual((answer.outcome, answer.timeout_seconds, answer.exit_code), (Outcome.TIMEOUT, 2.5, 1))
-        self.assertEqual((answer.wait_seconds, answer.run_seconds, answer.node), (100.0, 7.5, "node-1"))
-        self.assertIn("2.5 s and 5 s more", answer.error)
-        self.assertEqual(self.worker.withdrawals, [(1, "timeout")])
+        assert (answer.outcome, answer.timeout_seconds, answer.exit_code) == (Outcome.TIMEOUT, 2.5, 1)
+        assert (answer.wait_seconds, answer.run_seconds, answer.node) == (100.0, 7.5, "node-1")
+        assert "2.5 s and 5 s more" in answer.error
+        assert self.worker.withdrawals == [(1, "timeout")]
         self.refused("unknown-name", "No job 1", queue.finish, self.worker, 1)
-        self.assertEqual(left_behind(queue.broker), [])
+        assert left_behind(queue.broker) == []
 
     def test_which_limit_counts(self):
         """The request's, else the queue's, else none."""
@@ -124,10 +119,10 @@ class TimeTests(BrokerTestCase):
             queue = OneQueue(run_time_limit_seconds=10.0, grace_seconds=1.0)
             queue.put(self.client, limit_seconds=limit)
             queue.take(self.worker)
-            self.assertEqual(queue.broker.next_deadline(), queue.now + due)
+            assert queue.broker.next_deadline() == queue.now + due
         self.queue.put(self.client)
         self.queue.take(self.worker)
-        self.assertIsNone(self.broker.next_deadline())
+        assert self.broker.next_deadline() is None
 
     def test_touch(self):
         """The limit counts from now."""
@@ -137,9 +132,9 @@ class TimeTests(BrokerTestCase):
         for _ in range(3):
             queue.pass_time(2.9)
             queue.broker.touch(self.worker, 1, queue.now)
-        self.assertEqual(self.client.answers, {})
+        assert self.client.answers == {}
         queue.pass_time(3.0)
-        self.assertEqual(self.client.outcomes, {1: "timeout"})
+        assert self.client.outcomes == {1: "timeout"}
 
     def test_each_run_has_the_whole_limit(self):
         """That of a run before it is not over any more."""
@@ -151,9 +146,9 @@ class TimeTests(BrokerTestCase):
         queue.pass_time(2.0)
         queue.take(self.worker)
         queue.pass_time(2.9)
-        self.assertEqual(self.client.answers, {})
+        assert self.client.answers == {}
         queue.finish(self.worker, 1)
-        self.assertIsNone(queue.broker.next_deadline())
+        assert queue.broker.next_deadline() is None
 
     def test_time_out_is_not_tried_again(self):
         """It would time out again."""
@@ -161,8 +156,8 @@ class TimeTests(BrokerTestCase):
         queue.put(self.client, limit_seconds=1.0)
         queue.take(self.worker)
         queue.pass_time(6.0)
-        self.assertEqual(queue.counted(), {"timeout": 1})
-        self.assertEqual(queue.state(), (0, 0, 0))
+        assert queue.counted() == {"timeout": 1}
+        assert queue.state() == (0, 0, 0)
 
     def test_wait_that_is_over(self):
         """The worker is told so once; the next job is not for it."""
@@ -170,10 +165,10 @@ class TimeTests(BrokerTestCase):
         self.queue.wait(self.worker, "b", seconds=2.0)
         self.queue.wait(self.worker, "c")
         self.queue.pass_time(5.0)
-        self.assertEqual(self.worker.nothings, ["b", "a"])
+        assert self.worker.nothings == ["b", "a"]
         self.queue.put(self.client)
-        self.assertEqual(self.worker.offers, [(1, "c")])
-        self.assertEqual(self.broker.next_deadline(), None)
+        assert self.worker.offers == [(1, "c")]
+        assert self.broker.next_deadline() is None
 
     def test_many_deadlines_are_seen_to_in_parts(self):
         """One call does a bounded part, and next_deadline() says that there is more."""
@@ -181,10 +176,10 @@ class TimeTests(BrokerTestCase):
             self.queue.put(self.client, limit_seconds=1.0)
             self.queue.take(self.worker)
         self.broker.expire(self.queue.now + 100)
-        self.assertEqual(self.queue.counted(), {"timeout": MAX_AT_ONCE})
-        self.assertLess(self.broker.next_deadline(), self.queue.now + 100)
+        assert self.queue.counted() == {"timeout": MAX_AT_ONCE}
+        assert self.broker.next_deadline() < self.queue.now + 100
         self.queue.pass_time(100)
-        self.assertEqual(self.queue.counted(), {"timeout": 250})
+        assert self.queue.counted() == {"timeout": 250}
 
 
     def test_deadlines_that_are_cleared_take_no_memory(self):
@@ -195,14 +190,14 @@ class TimeTests(BrokerTestCase):
             deadlines.set(number, 2e6)
             if number % 100:
                 deadlines.clear(number)
-        self.assertEqual(len(deadlines), 100)
-        self.assertLess(len(deadlines._heap), 300)
+        assert len(deadlines) == 100
+        assert len(deadlines._heap) < 300
         for number in range(0, 10_000, 100):
             deadlines.clear(number)
-        self.assertIsNone(deadlines.next())
+        assert deadlines.next() is None
 
 
-class BuriedTests(BrokerTestCase):
+class TestBuried(BrokerCase):
     """Jobs that are put aside."""
 
     def test_bury_and_kick(self):
@@ -213,17 +208,18 @@ class BuriedTests(BrokerTestCase):
             self.queue.take(self.worker)
         for job_id, reason in ((2, "crashes"), (1, ""), (3, "")):
             self.broker.bury(self.worker, job_id, reason, self.queue.now)
-        self.assertEqual(self.client.outcomes, dict.fromkeys((1, 2, 3), "lost"))
-        self.assertEqual((self.client.answers[2].error, self.client.answers[1].error), ("crashes", "buried"))
-        self.assertEqual(self.queue.state(), (0, 0, 3))
+        assert self.client.outcomes == dict.fromkeys((1, 2, 3), "lost")
+        assert (self.client.answers[2].error, self.client.answers[1].error) == ("crashes", "buried")
+        assert self.queue.state() == (0, 0, 3)
         kicked = self.broker.kick("sleep", 2, self.queue.now)
-        self.assertEqual([(job.id, job.arguments, job.limit_seconds, job.is_large) for job in kicked],
-                         [(4, ("b",), 3.0, True), (5, ("a",), 3.0, True)])  # fmt: skip
-        self.assertEqual(self.queue.state(), (2, 0, 1))
+        assert [(job.id, job.arguments, job.limit_seconds, job.is_large) for job in kicked] == [
+            (4, ("b",), 3.0, True), (5, ("a",), 3.0, True)
+        ]  # fmt: skip
+        assert self.queue.state() == (2, 0, 1)
         self.queue.take(self.worker)
         self.queue.finish(self.worker, 4)
-        self.assertEqual(self.queue.counted(), {"lost": 3, "success": 1})
-        self.assertEqual(self.broker.statistics("sleep").puts, 5)
+        assert self.queue.counted() == {"lost": 3, "success": 1}
+        assert self.broker.statistics("sleep").puts == 5
 
     def test_kick_stops_where_the_queue_is_full(self):
         """The others stay buried."""
@@ -232,18 +228,18 @@ class BuriedTests(BrokerTestCase):
             queue.put(self.client)
             queue.take(self.worker)
             queue.broker.bury(self.worker, job_id, "", queue.now)
-        self.assertEqual(len(queue.broker.kick("sleep", None, queue.now)), 2)
-        self.assertEqual(queue.state(), (2, 0, 1))
-        self.assertEqual(queue.counted(), {"lost": 3})
+        assert len(queue.broker.kick("sleep", None, queue.now)) == 2
+        assert queue.state() == (2, 0, 1)
+        assert queue.counted() == {"lost": 3}
 
     def test_buried_jobs_are_bounded(self):
         """The oldest are forgotten, and none of them counts against the memory."""
         for _ in range(MAX_BURIED + 5):
             self.queue.put(self.client)
             self.broker.bury(self.worker, self.queue.take(self.worker), "", self.queue.now)
-        self.assertEqual(self.queue.state(), (0, 0, MAX_BURIED))
-        self.assertEqual(self.broker.jobs("sleep", 1)[0].id, 6)
-        self.assertEqual(left_behind(self.broker), [])
+        assert self.queue.state() == (0, 0, MAX_BURIED)
+        assert self.broker.jobs("sleep", 1)[0].id == 6
+        assert left_behind(self.broker) == []
 
     def test_bytes_of_buried_jobs_are_bounded(self):
         """The oldest are forgotten; what is kicked makes room for others."""
@@ -253,13 +249,13 @@ class BuriedTests(BrokerTestCase):
                 self.broker.bury(self.worker, self.queue.take(self.worker), "", self.queue.now)
 
         bury(6)
-        self.assertEqual([job.id for job in self.broker.jobs("sleep", 10)], [3, 4, 5, 6])
+        assert [job.id for job in self.broker.jobs("sleep", 10)] == [3, 4, 5, 6]
         self.broker.kick("sleep", 2, self.queue.now)
         bury(2)
-        self.assertEqual([job.id for job in self.broker.jobs("sleep", 10)], [9, 10, 5, 6, 7, 8])
+        assert [job.id for job in self.broker.jobs("sleep", 10)] == [9, 10, 5, 6, 7, 8]
 
 
-class PauseTests(BrokerTestCase):
+class TestPause(BrokerCase):
     """Queues that hand nothing out, or take nothing in."""
 
     def test_pause(self):
@@ -267,10 +263,10 @@ class PauseTests(BrokerTestCase):
         self.queue.wait(self.worker, "t")
         self.broker.control.pause("sleep", None)
         self.queue.put(self.client)
-        self.assertIsNone(self.queue.take(self.other))
-        self.assertEqual((self.queue.state(), self.worker.offers), ((1, 0, 0), []))
+        assert self.queue.take(self.other) is None
+        assert (self.queue.state(), self.worker.offers) == ((1, 0, 0), [])
         self.broker.control.resume("sleep", self.queue.now)
-        self.assertEqual(self.worker.offers, [(1, "t")])
+        assert self.worker.offers == [(1, "t")]
 
     def test_pause_for_a_time(self):
         """It ends by itself; the last word counts."""
@@ -279,12 +275,12 @@ class PauseTests(BrokerTestCase):
         self.queue.wait(self.worker, "t")
         self.queue.put(self.client)
         self.queue.pass_time(9.9)
-        self.assertEqual(self.broker.snapshot("sleep", self.queue.now).state, "paused")
+        assert self.broker.snapshot("sleep", self.queue.now).state == "paused"
         self.queue.pass_time(0.1)
-        self.assertEqual(self.worker.offers, [(1, "t")])
+        assert self.worker.offers == [(1, "t")]
         self.broker.control.pause("sleep", self.queue.now + 5)
         self.broker.control.resume(None, self.queue.now)
-        self.assertIsNone(self.broker.next_deadline())
+        assert self.broker.next_deadline() is None
 
     def test_drain(self):
         """No requests are taken in, kicked ones neither; what waits is handed out."""
@@ -296,16 +292,16 @@ class PauseTests(BrokerTestCase):
         self.refused("busy", "Queue 'sleep' is draining", self.queue.put, self.client)
         self.refused("busy", "Queue 'sleep' is draining", self.broker.kick, "sleep", None, self.queue.now)
         self.broker.put(self.client, "other", (), 0.0, 0, self.queue.now)
-        self.assertEqual(self.queue.take(self.worker), 2)
+        assert self.queue.take(self.worker) == 2
         self.broker.control.drain(None)
         self.broker.control.pause("sleep", None)
-        self.assertEqual(self.broker.snapshot("sleep", self.queue.now).state, "paused,draining")
+        assert self.broker.snapshot("sleep", self.queue.now).state == "paused,draining"
         self.broker.control.resume("sleep", self.queue.now)
         self.queue.put(self.client)
-        self.assertEqual(self.broker.snapshot("other", self.queue.now).state, "draining")
+        assert self.broker.snapshot("other", self.queue.now).state == "draining"
 
 
-class EndTests(BrokerTestCase):
+class TestEnd(BrokerCase):
     """When the program ends."""
 
     def test_close(self):
@@ -314,13 +310,13 @@ class EndTests(BrokerTestCase):
             self.queue.put(self.client)
         self.queue.take(self.worker)
         self.broker.control.close("the frontend goes down", self.queue.now)
-        self.assertEqual(self.client.outcomes, {2: "cancelled"})
-        self.assertEqual(self.client.answers[2].error, "the frontend goes down")
+        assert self.client.outcomes == {2: "cancelled"}
+        assert self.client.answers[2].error == "the frontend goes down"
         self.refused("busy", "the frontend goes down", self.queue.put, self.client)
         self.refused("busy", "the frontend goes down", self.broker.control.resume, None, self.queue.now)
-        self.assertFalse(self.broker.is_idle)
+        assert not self.broker.is_idle
         self.queue.finish(self.worker, 1)
-        self.assertTrue(self.broker.is_idle)
+        assert self.broker.is_idle
 
     def test_job_that_comes_back_after_close(self):
         """It does not wait again: who gave it back is not told that it is withdrawn."""
@@ -331,9 +327,9 @@ class EndTests(BrokerTestCase):
         queue.broker.control.close("the end", queue.now)
         queue.broker.release(self.worker, 1, queue.now)
         queue.broker.worker_left(self.worker, queue.now)
-        self.assertEqual(self.client.outcomes, {1: "cancelled", 2: "cancelled"})
-        self.assertEqual(self.worker.withdrawals, [])
-        self.assertTrue(queue.broker.is_idle)
+        assert self.client.outcomes == {1: "cancelled", 2: "cancelled"}
+        assert self.worker.withdrawals == []
+        assert queue.broker.is_idle
 
     def test_abandon(self):
         """What runs ends too, and its workers are told."""
@@ -342,6 +338,6 @@ class EndTests(BrokerTestCase):
             self.queue.put(client)
         self.queue.take(self.worker)
         self.broker.control.abandon("the end", self.queue.now)
-        self.assertEqual([client.outcomes for client in clients], [{n: "cancelled"} for n in (1, 2, 3)])
-        self.assertEqual(self.worker.withdrawals, [(1, "cancelled")])
-        self.assertEqual(left_behind(self.broker), [])
+        assert [client.outcomes for client in clients] == [{n: "cancelled"} for n in (1, 2, 3)]
+        assert self.worker.withdrawals == [(1, "cancelled")]
+        assert left_behind(self.broker) == []

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fakedev.workqueue.spec import QueueSpec
-from tests.support.broker_cases import BrokerTestCase, left_behind
+from tests.support.broker_cases import BrokerCase, left_behind
 
 
-class BrokerReloadTests(BrokerTestCase):
+class TestBrokerReload(BrokerCase):
     """From the queues ``sleep`` and ``other`` to others."""
 
     def apply_reload(self, *queues: QueueSpec, **more: object) -> None:
@@ -20,17 +20,17 @@ class BrokerReloadTests(BrokerTestCase):
     def test_jobs_live_on(self) -> None:
         """Waiting and running, under the new limits, which concern those that come or are taken from now on."""
         first, second = self.queue.put(self.client), self.queue.put(self.client)
-        self.assertEqual(self.queue.take(self.worker), first)
+        assert self.queue.take(self.worker) == first
         self.apply_reload(QueueSpec("new"), QueueSpec("sleep", max_waiting=1, retries=1))
-        self.assertEqual(self.broker.queue_names, ("new", "sleep"))
-        self.assertEqual(self.queue.state(), (1, 1, 0))
+        assert self.broker.queue_names == ("new", "sleep")
+        assert self.queue.state() == (1, 1, 0)
         self.refused("full", "Queue 'sleep' is full", self.queue.put, self.client)
         self.broker.worker_left(self.worker, self.queue.now)
-        self.assertEqual([self.queue.take(self.other) for _ in range(2)], [first, second])
+        assert [self.queue.take(self.other) for _ in range(2)] == [first, second]
         for job_id in (first, second):
             self.queue.finish(self.other, job_id)
-        self.assertEqual(self.client.outcomes, {first: "success", second: "success"})
-        self.assertEqual((self.queue.counted(), left_behind(self.broker)), ({"success": 2, "refused": 1}, []))
+        assert self.client.outcomes == {first: "success", second: "success"}
+        assert (self.queue.counted(), left_behind(self.broker)) == ({"success": 2, "refused": 1}, [])
 
     def test_who_waits_where_a_queue_goes(self) -> None:
         """Is told that there is nothing, and may wait elsewhere."""
@@ -38,8 +38,8 @@ class BrokerReloadTests(BrokerTestCase):
         self.queue.wait(self.other, "small", small_only=True)
         self.broker.control.pause("sleep", self.queue.now + 5)
         self.apply_reload(QueueSpec("other"))
-        self.assertEqual((self.worker.nothings, self.other.nothings), (["ticket"], ["small"]))
-        self.assertEqual(left_behind(self.broker), [])
+        assert (self.worker.nothings, self.other.nothings) == (["ticket"], ["small"])
+        assert left_behind(self.broker) == []
         self.refused("unknown-name", "Unknown 'sleep' queue", self.queue.put, self.client)
         self.queue.pass_time(100)
 
@@ -54,7 +54,7 @@ class BrokerReloadTests(BrokerTestCase):
         self.broker.bury(self.worker, job_id, "bad", self.queue.now)
         self.refused("busy", told, self.broker.prepare, without)
         self.queue.put(self.client)
-        self.assertEqual(self.queue.state(), (1, 0, 1))
+        assert self.queue.state() == (1, 0, 1)
 
     def test_a_queue_that_will_go_takes_nothing_in(self) -> None:
         """From when that was decided."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from itertools import pairwise
 
 from fakedev.workqueue.slices import MAX_AT_ONCE, Slices, for_each
-from tests.support.broker_cases import BrokerTestCase, OneQueue, SomeClient, left_behind
+from tests.support.broker_cases import BrokerCase, OneQueue, SomeClient, left_behind
 
 MANY = 3 * MAX_AT_ONCE + 7
 
 
-class BrokerSlicesTests(BrokerTestCase):
+class TestBrokerSlices(BrokerCase):
     """With more jobs than one slice sees to."""
 
     def put_many(self) -> list[int]:
@@ -27,8 +27,8 @@ class BrokerSlicesTests(BrokerTestCase):
         while self.broker.next_deadline() == self.queue.now:
             self.broker.expire(self.queue.now)
             over.append(self.over())
-        self.assertLessEqual(max(after - before for before, after in pairwise(over)), MAX_AT_ONCE)
-        self.assertEqual(self.broker.next_deadline(), None)
+        assert max(after - before for before, after in pairwise(over)) <= MAX_AT_ONCE
+        assert self.broker.next_deadline() is None
         return over
 
     def over(self) -> int:
@@ -37,17 +37,17 @@ class BrokerSlicesTests(BrokerTestCase):
 
     def nothing_left(self) -> None:
         """The broker is over with everything."""
-        self.assertTrue(self.broker.is_idle)
-        self.assertEqual(left_behind(self.broker), [])
+        assert self.broker.is_idle
+        assert left_behind(self.broker) == []
 
     def test_close(self) -> None:
         """Each waiting request is answered once; none is handed out while its turn comes."""
         jobs = self.put_many()
         self.queue.take(self.worker)
         self.broker.control.close("the end", self.queue.now)
-        self.assertEqual((self.over(), self.queue.take(self.worker)), (MAX_AT_ONCE, None))
-        self.assertEqual(self.slices()[-1], MANY - 1)
-        self.assertEqual(sorted(self.client.answers), jobs[1:])
+        assert (self.over(), self.queue.take(self.worker)) == (MAX_AT_ONCE, None)
+        assert self.slices()[-1] == MANY - 1
+        assert sorted(self.client.answers) == jobs[1:]
 
     def test_abandon(self) -> None:
         """What waits and what runs, also when the running ones are given up before all that wait were answered."""
@@ -56,9 +56,9 @@ class BrokerSlicesTests(BrokerTestCase):
         jobs = self.put_many()
         self.broker.control.close("the end", self.queue.now)
         self.broker.control.abandon("the end", self.queue.now)
-        self.assertEqual(self.slices()[-1], 2 * MANY)
-        self.assertEqual(len(self.client.answers), jobs[-1])
-        self.assertEqual(len(self.worker.withdrawals), MANY)
+        assert self.slices()[-1] == 2 * MANY
+        assert len(self.client.answers) == jobs[-1]
+        assert len(self.worker.withdrawals) == MANY
         self.nothing_left()
 
     def test_what_ends_by_itself_meanwhile(self) -> None:
@@ -68,20 +68,20 @@ class BrokerSlicesTests(BrokerTestCase):
         self.broker.control.abandon("the end", self.queue.now)
         self.queue.finish(self.worker, jobs[-1])
         self.broker.client_left(self.client, self.queue.now)
-        self.assertEqual(self.slices()[-1], MANY)
-        self.assertEqual(self.queue.counted(), {"success": 1, "cancelled": MANY - 1})
+        assert self.slices()[-1] == MANY
+        assert self.queue.counted() == {"success": 1, "cancelled": MANY - 1}
         self.nothing_left()
 
     def test_client_leaves(self) -> None:
         """It is told nothing from then on, and each of its requests counts once."""
         jobs = self.put_many()
         self.broker.client_left(self.client, self.queue.now)
-        self.assertEqual(self.broker.statistics("sleep").disconnects, MANY)
-        self.assertEqual(self.queue.take(self.worker), jobs[MAX_AT_ONCE])
+        assert self.broker.statistics("sleep").disconnects == MANY
+        assert self.queue.take(self.worker) == jobs[MAX_AT_ONCE]
         self.queue.finish(self.worker, jobs[MAX_AT_ONCE])
         self.slices()
-        self.assertEqual(self.queue.counted(), {"success": 1, "cancelled": MANY - 1})
-        self.assertEqual(self.client.answers, {})
+        assert self.queue.counted() == {"success": 1, "cancelled": MANY - 1}
+        assert self.client.answers == {}
         self.nothing_left()
 
     def test_worker_leaves(self) -> None:
@@ -92,7 +92,7 @@ class BrokerSlicesTests(BrokerTestCase):
         self.take_many()
         self.broker.worker_left(self.worker, self.queue.now)
         self.slices()
-        self.assertEqual([self.queue.take(self.other) for _ in jobs], jobs)
+        assert [self.queue.take(self.other) for _ in jobs] == jobs
 
     def test_resume(self) -> None:
         """Each worker that waits is offered one job, the oldest first, whatever is put in meanwhile."""
@@ -101,10 +101,10 @@ class BrokerSlicesTests(BrokerTestCase):
             self.queue.wait(self.worker, ticket)
         jobs = self.put_many()
         self.broker.control.resume("sleep", self.queue.now)
-        self.assertEqual(len(self.worker.offers), MAX_AT_ONCE)
+        assert len(self.worker.offers) == MAX_AT_ONCE
         jobs.append(self.queue.put(SomeClient()))
         self.slices()
-        self.assertEqual(self.worker.offers, list(zip(jobs, range(MANY + 1), strict=True)))
+        assert self.worker.offers == list(zip(jobs, range(MANY + 1), strict=True))
 
     def test_deadlines_are_seen_to_beside_it(self) -> None:
         """Long work does not hold up what is due."""
@@ -115,7 +115,7 @@ class BrokerSlicesTests(BrokerTestCase):
         self.broker.client_left(SomeClient(), self.queue.now)
         self.broker.control.close("the end", self.queue.now)
         self.broker.expire(self.queue.now)
-        self.assertEqual(self.client.outcomes[job], "timeout")
+        assert self.client.outcomes[job] == "timeout"
 
 
 def test_a_piece_that_begins_another_work() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev.spec.histogram import Histogram
 from fakedev.workqueue.outcome import Outcome
@@ -18,7 +18,7 @@ WINDOW = 60.0
 SPEC = BrokerSpec((), window_seconds=WINDOW)
 
 
-class HistogramTests(SynchronousTestCase):
+class TestHistogram:
     """Counting by bounds."""
 
     def test_value_on_a_bound_is_below_it(self) -> None:
@@ -26,11 +26,11 @@ class HistogramTests(SynchronousTestCase):
         histogram = Histogram((1.0, 2.0))
         for value in (0.5, 1.0, 1.5, 2.0, 9.0):
             histogram.observe(value)
-        self.assertEqual(histogram.cumulative(), [(1.0, 2), (2.0, 4), (float("inf"), 5)])
-        self.assertEqual(histogram.total_seconds, 14.0)
+        assert histogram.cumulative() == [(1.0, 2), (2.0, 4), (float("inf"), 5)]
+        assert histogram.total_seconds == 14.0
 
 
-class WindowTests(SynchronousTestCase):
+class TestWindow:
     """Figures over the last minute."""
 
     def test_maximum_stays_for_the_window_and_then_goes(self) -> None:
@@ -38,35 +38,35 @@ class WindowTests(SynchronousTestCase):
         maximum = WindowedMaximum(WINDOW)
         maximum.record(100.5, 7.0)
         maximum.record(130.0, 3.0)
-        self.assertEqual([maximum.value(now) for now in (100.5, 160.5, 161.5, 190.0, 191.0)], [7.0, 7.0, 3.0, 3.0, 0.0])
+        assert [maximum.value(now) for now in (100.5, 160.5, 161.5, 190.0, 191.0)] == [7.0, 7.0, 3.0, 3.0, 0.0]
 
     def test_place_in_the_ring_is_used_again(self) -> None:
         """What was recorded a whole turn earlier is not seen."""
         maximum = WindowedMaximum(WINDOW)
         maximum.record(0.0, 7.0)
         maximum.record(PARTS + 1.0, 2.0)
-        self.assertEqual(maximum.value(PARTS + 1.0), 2.0)
+        assert maximum.value(PARTS + 1.0) == 2.0
 
     def test_rate_soon_after_the_beginning(self) -> None:
         """Five events in the first ten seconds are one every two seconds."""
         rate = WindowedRate(WINDOW, 1000.0)
         for second in range(5):
             rate.count(1000.0 + second)
-        self.assertEqual(rate.per_second(1010.0), 0.5)
+        assert rate.per_second(1010.0) == 0.5
 
     def test_rate_of_an_even_stream(self) -> None:
         """Two events a second are a rate of two; long after the last nothing is left."""
         rate = WindowedRate(WINDOW, 0.0)
         for half in range(1000):
             rate.count(half / 2)
-        self.assertAlmostEqual(rate.per_second(500.0), 2.0)
-        self.assertEqual(rate.per_second(600.0), 0.0)
+        assert rate.per_second(500.0) == pytest.approx(2.0, rel=0, abs=5e-8)
+        assert rate.per_second(600.0) == 0.0
 
 
-class QueueStatisticsTests(SynchronousTestCase):
+class TestQueueStatistics:
     """The figures of one queue."""
 
-    def setUp(self) -> None:
+    def setup_method(self) -> None:
         self.statistics = QueueStatistics(SPEC, 0.0)
 
     def test_run_is_counted_under_its_outcome_once(self) -> None:
@@ -75,40 +75,40 @@ class QueueStatisticsTests(SynchronousTestCase):
         self.statistics.taken(3.0, 2.0)
         self.statistics.ended(4.0, Outcome.SUCCESS, 2.0, 1.0, "node-1", "pod-1")
         expected = dict.fromkeys(Outcome, 0) | {Outcome.SUCCESS: 1}
-        self.assertEqual((self.statistics.puts, self.statistics.outcomes), (1, expected))
-        self.assertEqual(sum(sum(self.statistics.run[outcome].counts) for outcome in ENDS), 1)
-        self.assertEqual(self.statistics.longest_total_seconds(4.0), 3.0)
+        assert (self.statistics.puts, self.statistics.outcomes) == (1, expected)
+        assert sum(sum(self.statistics.run[outcome].counts) for outcome in ENDS) == 1
+        assert self.statistics.longest_total_seconds(4.0) == 3.0
 
     def test_request_that_nobody_took_has_no_run(self) -> None:
         """Its wait counts, its run does not."""
         self.statistics.put(1.0)
         self.statistics.ended(6.0, Outcome.CANCELLED, 5.0)
-        self.assertEqual(self.statistics.longest_wait_seconds(6.0), 5.0)
-        self.assertEqual(self.statistics.longest_run_seconds(6.0), 0.0)
-        self.assertEqual(sum(self.statistics.run[Outcome.CANCELLED].counts), 0)
-        self.assertEqual(sum(self.statistics.wait[Outcome.CANCELLED].counts), 1)
-        self.assertEqual(self.statistics.services_per_second(6.0), 0.0)
+        assert self.statistics.longest_wait_seconds(6.0) == 5.0
+        assert self.statistics.longest_run_seconds(6.0) == 0.0
+        assert sum(self.statistics.run[Outcome.CANCELLED].counts) == 0
+        assert sum(self.statistics.wait[Outcome.CANCELLED].counts) == 1
+        assert self.statistics.services_per_second(6.0) == 0.0
 
     def test_two_scrapers_see_the_same_maxima(self) -> None:
         """A scrape clears no window."""
         self.statistics.ended(6.0, Outcome.SUCCESS, 5.0, 4.0)
         self.statistics.scraped()
-        self.assertEqual(self.statistics.longest_run_seconds(7.0), 4.0)
+        assert self.statistics.longest_run_seconds(7.0) == 4.0
 
     def test_maxima_since_the_last_scrape(self) -> None:
         """The original's way: cleared by whoever reads, and by nothing else."""
         statistics = QueueStatistics(replace(SPEC, maxima="since-scrape"), 0.0)
         statistics.ended(6.0, Outcome.SUCCESS, 5.0, 4.0)
-        self.assertEqual(statistics.longest_total_seconds(6000.0), 9.0)
+        assert statistics.longest_total_seconds(6000.0) == 9.0
         statistics.scraped()
-        self.assertEqual(statistics.longest_total_seconds(6000.0), 0.0)
+        assert statistics.longest_total_seconds(6000.0) == 0.0
 
     def test_maxima_of_an_interval(self) -> None:
         """They cover as long as the log's interval, not the window of the rates."""
         statistics = QueueStatistics(replace(SPEC, maxima="interval", interval_seconds=6.0), 0.0)
         statistics.ended(10.0, Outcome.SUCCESS, 5.0, 4.0)
-        self.assertEqual([statistics.longest_run_seconds(now) for now in (16.0, 16.2)], [4.0, 0.0])
-        self.assertEqual(statistics.services_per_second(20.0), 0.05)
+        assert [statistics.longest_run_seconds(now) for now in (16.0, 16.2)] == [4.0, 0.0]
+        assert statistics.services_per_second(20.0) == 0.05
 
     def test_interval_names_where_the_longest_run_was(self) -> None:
         """Each interval stands for itself."""
@@ -116,10 +116,10 @@ class QueueStatisticsTests(SynchronousTestCase):
         self.statistics.ended(2.0, Outcome.FAILURE, 9.0, 7.0, "node-2", "pod-2")
         self.statistics.ended(3.0, Outcome.SUCCESS, 0.0, 1.0, "node-3", "pod-3")
         first = self.statistics.end_interval()
-        self.assertEqual((first.node, first.pod, first.longest_run_seconds), ("node-2", "pod-2", 7.0))
-        self.assertEqual((first.longest_total_seconds, first.ended[Outcome.SUCCESS]), (16.0, 2))
+        assert (first.node, first.pod, first.longest_run_seconds) == ("node-2", "pod-2", 7.0)
+        assert (first.longest_total_seconds, first.ended[Outcome.SUCCESS]) == (16.0, 2)
         second = self.statistics.end_interval()
-        self.assertEqual((second.node, second.longest_run_seconds, sum(second.ended.values())), ("", 0.0, 0))
+        assert (second.node, second.longest_run_seconds, sum(second.ended.values())) == ("", 0.0, 0)
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ ENDINGS = st.lists(
 )
 
 
-class NaiveModelTests(SynchronousTestCase):
+class TestNaiveModel:
     """The rings and histograms say what a list of all events says."""
 
     @given(ENDINGS, st.floats(0, 100).map(lambda gap: round(gap, 3)))
@@ -158,17 +158,17 @@ class NaiveModelTests(SynchronousTestCase):
         inside = [event for event in events if event.now // 1.0 >= now // 1.0 - WINDOW]
         runs = [(event.wait, event.run) for event in inside if event.run is not None]
         unstarted = [event.wait for event in inside if event.run is None]
-        self.assertEqual(statistics.longest_wait_seconds(now), max(unstarted, default=0.0))
-        self.assertEqual(statistics.longest_run_seconds(now), max((run for _, run in runs), default=0.0))
-        self.assertEqual(statistics.longest_total_seconds(now), max((wait + run for wait, run in runs), default=0.0))
+        assert statistics.longest_wait_seconds(now) == max(unstarted, default=0.0)
+        assert statistics.longest_run_seconds(now) == max((run for _, run in runs), default=0.0)
+        assert statistics.longest_total_seconds(now) == max((wait + run for wait, run in runs), default=0.0)
         covered = max(min(now, now - (now // 1.0 - WINDOW)), 1.0)
-        self.assertAlmostEqual(statistics.arrivals_per_second(now), len(inside) / covered)
-        self.assertAlmostEqual(statistics.services_per_second(now), len(runs) / covered)
-        self.assertEqual(statistics.puts, sum(statistics.outcomes.values()))
+        assert statistics.arrivals_per_second(now) == pytest.approx(len(inside) / covered, rel=0, abs=5e-8)
+        assert statistics.services_per_second(now) == pytest.approx(len(runs) / covered, rel=0, abs=5e-8)
+        assert statistics.puts == sum(statistics.outcomes.values())
         for outcome in ENDS:
             of_outcome = [event for event in events if event.outcome is outcome]
-            self.assertEqual(statistics.outcomes[outcome], len(of_outcome))
+            assert statistics.outcomes[outcome] == len(of_outcome)
             for bound, count in statistics.wait[outcome].cumulative():
-                self.assertEqual(count, sum(event.wait <= bound for event in of_outcome))
+                assert count == sum(event.wait <= bound for event in of_outcome)
             for bound, count in statistics.run[outcome].cumulative():
-                self.assertEqual(count, sum(event.run is not None and event.run <= bound for event in of_outcome))
+                assert count == sum(event.run is not None and event.run <= bound for event in of_outcome)

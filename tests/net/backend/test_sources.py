@@ -7,7 +7,6 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionLost, ConnectionRefusedError
-from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev.net.backend.bare import BareSource
 from fakedev.net.backend.lines import LinesSource
@@ -15,6 +14,7 @@ from fakedev.net.backend.sources import LAST_WORDS_SECONDS, FrontendLost, Fronte
 from fakedev.net.lines.client import FrontendConnector
 from fakedev.workqueue.outcome import Report
 from tests.support.backend_stubs import FrontendReactor, FrontendWire
+from tests.support.deferreds import assert_no_result, failure_result_of, success_result_of
 from tests.support.programs.original_tester import to_go, work
 
 ASK = b'{\n\t"Queue": "sleep"\n}'
@@ -33,10 +33,10 @@ class Names:
         return {"pod": "p", "node": "n", "device": self.device}
 
 
-class TalkCase(SynchronousTestCase):
+class TalkCase:
     """A source of jobs, and the reactor that it connects with."""
 
-    def setUp(self) -> None:
+    def setup_method(self) -> None:
         """Nothing was asked."""
         self.reactor = FrontendReactor()
         self.names = Names()
@@ -57,10 +57,10 @@ class TalkCase(SynchronousTestCase):
 
     def fault(self, asked: Deferred[Any], kind: type[Exception]) -> str:
         """Why something failed."""
-        return str(self.failureResultOf(asked, kind).value)
+        return str(failure_result_of(asked, kind).value)
 
 
-class BareSourceTests(TalkCase):
+class TestBareSource(TalkCase):
     """As the original programs speak: to the byte."""
 
     def make_source(self) -> BareSource:
@@ -72,7 +72,7 @@ class BareSourceTests(TalkCase):
         asked = self.take()
         wire = self.reactor.accept()
         wire.say(work(["0.1"], 2.5))
-        job = self.successResultOf(asked)
+        job = success_result_of(asked)
         assert job is not None
         return job, wire
 
@@ -91,20 +91,20 @@ class BareSourceTests(TalkCase):
         ):  # fmt: skip
             self.names.device = device
             job, wire = self.taken()
-            self.assertEqual((job.arguments, job.limit_seconds), (("0.1",), 2.5))
-            self.assertEqual(wire.writes, [ASK])
-            self.successResultOf(self.finish(job, report))
-            self.assertEqual(wire.writes[1:], [to_go(result)])
-            self.assertTrue(wire.lost)
-            self.assertEqual(job.withdrawn, "")
+            assert (job.arguments, job.limit_seconds) == (("0.1",), 2.5)
+            assert wire.writes == [ASK]
+            success_result_of(self.finish(job, report))
+            assert wire.writes[1:] == [to_go(result)]
+            assert wire.lost
+            assert job.withdrawn == ""
 
     def test_a_long_error_is_cut(self) -> None:
         """At a character, so that the original reads a whole object."""
         job, wire = self.taken()
-        self.successResultOf(self.finish(job, Report(1, "ü€😀" * 1000)))
-        self.assertLessEqual(len(wire.writes[1]), 1024)
-        self.assertGreater(len(wire.writes[1]), 1000)
-        self.assertIn("ü€😀", json.loads(wire.writes[1])["Error"])
+        success_result_of(self.finish(job, Report(1, "ü€😀" * 1000)))
+        assert len(wire.writes[1]) <= 1024
+        assert len(wire.writes[1]) > 1000
+        assert "ü€😀" in json.loads(wire.writes[1])["Error"]
 
     def test_an_answer_in_any_pieces(self) -> None:
         """Cut at every byte."""
@@ -113,10 +113,10 @@ class BareSourceTests(TalkCase):
             asked = self.take()
             wire = self.reactor.accept()
             wire.say(answer[:cut])
-            self.assertNoResult(asked)
+            assert_no_result(asked)
             wire.say(answer[cut:])
-            job = self.successResultOf(asked)
-            self.assertEqual(job and job.arguments, ("}{", '"\\'))
+            job = success_result_of(asked)
+            assert (job and job.arguments) == ("}{", '"\\')
             wire.end()
 
     def test_answers_without_work(self) -> None:
@@ -131,23 +131,23 @@ class BareSourceTests(TalkCase):
             asked = self.take()
             wire = self.reactor.accept()
             wire.say(answer)
-            self.assertTrue(wire.lost, answer)
+            assert wire.lost, answer
             if kind is None:
-                self.assertIsNone(self.successResultOf(asked))
+                assert success_result_of(asked) is None
             else:
-                self.assertIn(part, self.fault(asked, kind))
+                assert part in self.fault(asked, kind)
 
     def test_a_frontend_that_is_not_there(self) -> None:
         """Refused, or gone before it has answered, whole or in part."""
         asked = self.take()
         self.reactor.refuse(ConnectionRefusedError(111))
-        self.assertIn("127.0.0.1:9999: Connection refused", self.fault(asked, FrontendLost))
+        assert "127.0.0.1:9999: Connection refused" in self.fault(asked, FrontendLost)
         for part in (b"", work(["1"])[:20]):
             asked = self.take()
             wire = self.reactor.accept()
             wire.say(part)
             wire.end(ConnectionLost())
-            self.assertIn("without an answer", self.fault(asked, FrontendLost))
+            assert "without an answer" in self.fault(asked, FrontendLost)
 
     def test_a_frontend_that_leaves_during_a_run(self) -> None:
         """Nobody waits for the result: the job is withdrawn."""
@@ -155,15 +155,15 @@ class BareSourceTests(TalkCase):
         told: list[str] = []
         job.watch(lambda: told.append("withdrawn"))
         wire.end()
-        self.assertEqual(told, ["withdrawn"])
+        assert told == ["withdrawn"]
         self.fault(self.finish(job, GOOD), FrontendLost)
 
     def test_a_job_cannot_be_given_back(self) -> None:
         """Its client is told why there is no result."""
         job, wire = self.taken()
-        self.successResultOf(Deferred.fromCoroutine(self.source.give_back(job, "the backend ends", 2.5)))
+        success_result_of(Deferred.fromCoroutine(self.source.give_back(job, "the backend ends", 2.5)))
         result = json.loads(wire.writes[1])
-        self.assertEqual((result["Error"], result["Retcode"], result["Runtime"]), ("the backend ends", 1, 2.5))
+        assert (result["Error"], result["Retcode"], result["Runtime"]) == ("the backend ends", 1, 2.5)
 
     def test_leaving_in_the_middle_of_an_answer(self) -> None:
         """A frontend that hangs is waited for no longer than a moment, wherever it hangs."""
@@ -174,10 +174,10 @@ class BareSourceTests(TalkCase):
                 wire = self.reactor.accept()
                 wire.say(part)
             self.source.leave()
-            self.assertNoResult(asked)
+            assert_no_result(asked)
             self.reactor.advance(LAST_WORDS_SECONDS)
-            self.assertIsNone(self.successResultOf(asked))
-            self.assertTrue(part is None or wire.lost)
+            assert success_result_of(asked) is None
+            assert part is None or wire.lost
 
     def test_an_answer_that_comes_while_leaving(self) -> None:
         """The job is there, and can be finished."""
@@ -185,25 +185,25 @@ class BareSourceTests(TalkCase):
         wire = self.reactor.accept()
         self.source.leave()
         wire.say(work(["1"]))
-        job = self.successResultOf(asked)
+        job = success_result_of(asked)
         assert job is not None
         self.reactor.advance(10)
-        self.successResultOf(self.finish(job, GOOD))
-        self.assertEqual(len(wire.writes), 2)
+        success_result_of(self.finish(job, GOOD))
+        assert len(wire.writes) == 2
 
     def test_cut(self) -> None:
         """Everything ends at once."""
         asked = self.take()
         wire = self.reactor.accept()
         self.source.cut()
-        self.assertIsNone(self.successResultOf(asked))
-        self.assertTrue(wire.lost)
+        assert success_result_of(asked) is None
+        assert wire.lost
         _job, wire = self.taken()
         self.source.cut()
-        self.assertTrue(wire.lost)
+        assert wire.lost
 
 
-class LinesSourceTests(TalkCase):
+class TestLinesSource(TalkCase):
     """With fakedev's frontend: one connection, which waits."""
 
     def make_source(self) -> LinesSource:
@@ -225,9 +225,9 @@ class LinesSourceTests(TalkCase):
         asked = self.take()
         wire = self.reactor.accept()
         last = self.heard(wire)[-1]
-        self.assertEqual(last["op"], "take")
+        assert last["op"] == "take"
         self.answer(wire, last["id"], jobs=[{"job": job_id, "args": ["0.1"], "limit-seconds": 2.5}])
-        job = self.successResultOf(asked)
+        job = success_result_of(asked)
         assert job is not None
         return job, wire
 
@@ -236,22 +236,22 @@ class LinesSourceTests(TalkCase):
         asked = self.take(2.5)
         wire = self.reactor.accept()
         hello = {"op": "hello", "id": 1, "pod": "p", "node": "n", "device": ""}
-        self.assertEqual(self.heard(wire), [hello, {"op": "take", "id": 2, "queue": "sleep", "wait": 2.5}])
+        assert self.heard(wire) == [hello, {"op": "take", "id": 2, "queue": "sleep", "wait": 2.5}]
         self.answer(wire, 1)
         self.answer(wire, 2, jobs=[{"job": 7, "queue": "sleep", "args": ["0.1"], "limit-seconds": 2.5}])
-        job = self.successResultOf(asked)
+        job = success_result_of(asked)
         assert job is not None
-        self.assertEqual((job.arguments, job.limit_seconds), (("0.1",), 2.5))
+        assert (job.arguments, job.limit_seconds) == (("0.1",), 2.5)
         finished = self.finish(job, GOOD)
-        self.assertEqual(self.heard(wire), [{"op": "done", "id": 3, "job": 7, "exit-code": 0, "run": 0.5}])
-        self.assertNoResult(finished)
+        assert self.heard(wire) == [{"op": "done", "id": 3, "job": 7, "exit-code": 0, "run": 0.5}]
+        assert_no_result(finished)
         self.answer(wire, 3, outcome="success")
-        self.successResultOf(finished)
+        success_result_of(finished)
         asked = self.take()
-        self.assertEqual(self.heard(wire), [{"op": "take", "id": 4, "queue": "sleep", "wait": 0.0}])
+        assert self.heard(wire) == [{"op": "take", "id": 4, "queue": "sleep", "wait": 0.0}]
         self.answer(wire, 4, jobs=[])
-        self.assertIsNone(self.successResultOf(asked))
-        self.assertFalse(wire.lost)
+        assert success_result_of(asked) is None
+        assert not wire.lost
 
     def test_other_ends_of_a_job(self) -> None:
         """Failed, over its limit, given back."""
@@ -266,9 +266,9 @@ class LinesSourceTests(TalkCase):
                 told = Deferred.fromCoroutine(self.source.give_back(job, "the backend ends"))
             else:
                 told = self.finish(job, report)
-            self.assertEqual(self.heard(wire), [{"id": 3, "job": 7, **expected}])
+            assert self.heard(wire) == [{"id": 3, "job": 7, **expected}]
             self.answer(wire, 3)
-            self.successResultOf(told)
+            success_result_of(told)
 
     def test_answers_in_any_pieces(self) -> None:
         """Cut at every byte."""
@@ -279,10 +279,10 @@ class LinesSourceTests(TalkCase):
             asked = self.take()
             wire = self.reactor.accept()
             wire.say(line[:cut])
-            self.assertNoResult(asked)
+            assert_no_result(asked)
             wire.say(line[cut:])
-            job = self.successResultOf(asked)
-            self.assertEqual(job and job.arguments, ("}{\n",))
+            job = success_result_of(asked)
+            assert (job and job.arguments) == ("}{\n",)
 
     def test_the_device_is_told_when_it_is_found(self) -> None:
         """Before the next job is asked for."""
@@ -292,27 +292,26 @@ class LinesSourceTests(TalkCase):
         self.answer(wire, 3)
         self.heard(wire)
         self.take()
-        self.assertEqual([(said["op"], said.get("device")) for said in self.heard(wire)],
-                         [("hello", "card0"), ("take", None)])  # fmt: skip
+        assert [(said["op"], said.get("device")) for said in self.heard(wire)] == [("hello", "card0"), ("take", None)]
 
     def test_a_withdrawn_job(self) -> None:
         """The news concern the job that is held, and no other; its result is not sent."""
         job, wire = self.taken()
         wire.say(b'{"event":"withdrawn","job":6,"reason":"cancelled"}\n')
-        self.assertEqual(job.withdrawn, "")
+        assert job.withdrawn == ""
         wire.say(b'{"event":"withdrawn","job":7,"reason":"cancelled"}\n')
-        self.assertIn("cancelled", job.withdrawn)
+        assert "cancelled" in job.withdrawn
         self.fault(self.finish(job, GOOD), FrontendLost)
-        self.assertEqual(self.heard(wire), [])
-        self.assertFalse(wire.lost)
+        assert self.heard(wire) == []
+        assert not wire.lost
 
     def test_a_result_that_is_not_taken(self) -> None:
         """It crossed with the withdrawal: no reason to end."""
         job, wire = self.taken()
         finished = self.finish(job, GOOD)
         wire.say(b'{"id":3,"ok":false,"error":{"code":"unknown-name","message":"no job 7"}}\n')
-        self.successResultOf(finished)
-        self.assertFalse(wire.lost)
+        success_result_of(finished)
+        assert not wire.lost
 
     def test_refusals(self) -> None:
         """An unknown queue, a frontend without room, one that speaks something else."""
@@ -326,7 +325,7 @@ class LinesSourceTests(TalkCase):
             self.source = self.make_source()
             asked = self.take()
             self.reactor.accept().say(said)
-            self.assertIn(part, self.fault(asked, kind))
+            assert part in self.fault(asked, kind)
 
     def test_a_lost_connection_is_made_anew(self) -> None:
         """Whatever it was lost in: waiting, running, telling the result."""
@@ -335,7 +334,7 @@ class LinesSourceTests(TalkCase):
         self.fault(asked, FrontendLost)
         job, wire = self.taken()
         wire.end()
-        self.assertIn("closed", job.withdrawn)
+        assert "closed" in job.withdrawn
         job, wire = self.taken()
         finished = self.finish(job, GOOD)
         wire.end()
@@ -348,7 +347,7 @@ class LinesSourceTests(TalkCase):
         wire = self.reactor.accept()
         self.source.leave()
         self.reactor.advance(LAST_WORDS_SECONDS)
-        self.assertIsNone(self.successResultOf(asked))
+        assert success_result_of(asked) is None
         for leave_first in (True, False):
             self.source = self.make_source()
             job, wire = self.taken()
@@ -358,7 +357,7 @@ class LinesSourceTests(TalkCase):
             finished = self.finish(job, GOOD)
             if not leave_first:
                 self.source.leave()
-            self.assertNoResult(finished)
+            assert_no_result(finished)
             self.reactor.advance(LAST_WORDS_SECONDS)
             self.fault(finished, FrontendLost)
-            self.assertEqual(self.heard(wire)[-1]["op"], "done")
+            assert self.heard(wire)[-1]["op"] == "done"

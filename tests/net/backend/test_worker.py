@@ -7,7 +7,6 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ReactorNotRunning
 from twisted.internet.task import Clock
-from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev.net.backend.program import BackendProgram
 from fakedev.net.backend.sources import FrontendLost, FrontendRefused
@@ -17,14 +16,16 @@ from fakedev.workqueue.backend_run import BackendCommand, RequestFault
 from fakedev.workqueue.backend_steps import End, Pace
 from fakedev.workqueue.outcome import Report
 from tests.support.backend_stubs import RecordedRun, ScriptedSource, starter
+from tests.support.deferreds import assert_no_result, success_result_of
+from tests.support.logged_errors import LoggedErrors
 
 GOOD = Report(0, "", run_seconds=1.0)
 
 
-class WorkerCase(SynchronousTestCase):
+class WorkerCase:
     """A worker of the command ``/bin/a own``, and its clock."""
 
-    def setUp(self) -> None:
+    def setup_method(self) -> None:
         """Nothing has begun."""
         self.clock = Clock()
         self.runs: list[RecordedRun] = []
@@ -50,7 +51,7 @@ class WorkerCase(SynchronousTestCase):
         return worker, Deferred.fromCoroutine(worker.work())
 
 
-class BackendWorkerTests(WorkerCase):
+class TestBackendWorker(WorkerCase):
     """From the first question to the end."""
 
     def test_jobs_are_run_one_after_the_other(self) -> None:
@@ -59,30 +60,30 @@ class BackendWorkerTests(WorkerCase):
         _, ended = self.begin(source)
         for words in (["/bin/a", "own", "1"], ["/bin/a", "own", "2"]):
             run = self.runs[-1]
-            self.assertEqual((run.words, run.limit_seconds), (words, 9.0))
+            assert (run.words, run.limit_seconds) == (words, 9.0)
             run.ended.callback(GOOD)
-        self.assertEqual(self.successResultOf(ended), End(0, "the queue is empty"))
+        assert success_result_of(ended) == End(0, "the queue is empty")
         taken, finished = ("take", 0.0), ("finish", GOOD)
-        self.assertEqual(source.said, [taken, finished, taken, finished, taken])
+        assert source.said == [taken, finished, taken, finished, taken]
 
     def test_backoff_is_waited_out_before_asking(self) -> None:
         """At a frontend that cannot keep an asker."""
         source = ScriptedSource(None, None, ["1"], None)
         self.begin(source, backoff=2.0)
-        self.assertEqual(len(source.said), 1)
+        assert len(source.said) == 1
         self.clock.advance(2.0)
-        self.assertEqual(len(source.said), 2)
+        assert len(source.said) == 2
         self.clock.advance(3.99)
-        self.assertEqual((len(source.said), self.runs), (2, []))
+        assert (len(source.said), self.runs) == (2, [])
         self.clock.advance(0.01)
         self.runs[0].ended.callback(GOOD)
-        self.assertEqual(source.said[3:], [("finish", GOOD), ("take", 0.0)])
+        assert source.said[3:] == [("finish", GOOD), ("take", 0.0)]
 
     def test_backoff_is_waited_out_at_the_frontend(self) -> None:
         """Where it can keep an asker until there is work."""
         source = ScriptedSource(None, None, waits_for_work=True)
         self.begin(source, backoff=2.0)
-        self.assertEqual(source.said, [("take", 0.0), ("take", 2.0), ("take", 4.0)])
+        assert source.said == [("take", 0.0), ("take", 2.0), ("take", 4.0)]
 
     def test_requests_that_cannot_be_run(self) -> None:
         """The client is told; the backend goes on. A device file that turns up is used."""
@@ -98,12 +99,12 @@ class BackendWorkerTests(WorkerCase):
         source.script.insert(2, FrontendLost("gone"))
         self.begin(source, start=start)
         errors = [report.error for verb, report in source.said if verb == "finish"]
-        self.assertEqual(len(errors), 2)
-        self.assertIn("no device file", errors[0])
-        self.assertEqual(errors[1], "bad argument")
+        assert len(errors) == 2
+        assert "no device file" in errors[0]
+        assert errors[1] == "bad argument"
         self.files.append("/dev/card1")
         self.clock.advance(0.1)
-        self.assertEqual(self.runs[0].words, ["/bin/a", "own", "/dev/card1"])
+        assert self.runs[0].words == ["/bin/a", "own", "/dev/card1"]
 
     def test_a_command_that_cannot_be_run_ends_the_backend(self) -> None:
         """The job is given back, since another backend may be able to do it."""
@@ -113,8 +114,8 @@ class BackendWorkerTests(WorkerCase):
 
         source = ScriptedSource(["1"])
         _, ended = self.begin(source, start=start)
-        self.assertEqual(self.successResultOf(ended), End(1, "the command is not there"))
-        self.assertEqual(source.said[1:], [("give back", "the command is not there", 0.0)])
+        assert success_result_of(ended) == End(1, "the command is not there")
+        assert source.said[1:] == [("give back", "the command is not there", 0.0)]
 
     def test_a_lost_frontend_is_looked_for(self) -> None:
         """And given up when it does not come back in time; when a result was lost with it, too."""
@@ -122,36 +123,36 @@ class BackendWorkerTests(WorkerCase):
         source.failure = FrontendLost("gone")
         _, ended = self.begin(source)
         self.runs[0].ended.callback(GOOD)
-        self.assertEqual(len(source.said), 2)
+        assert len(source.said) == 2
         self.clock.pump([0.05] * 19)
-        self.assertNoResult(ended)
+        assert_no_result(ended)
         self.clock.pump([0.05] * 2)
-        self.assertEqual(self.successResultOf(ended), End(1, "the frontend is lost, tried for 1 s: gone"))
+        assert success_result_of(ended) == End(1, "the frontend is lost, tried for 1 s: gone")
 
     def test_a_refusal_is_the_end(self) -> None:
         """With exit code 1."""
         _, ended = self.begin(ScriptedSource(FrontendRefused("Unknown 'x' queue")), backoff=1.0)
-        self.assertEqual(self.successResultOf(ended).exit_code, 1)
+        assert success_result_of(ended).exit_code == 1
 
     def test_a_withdrawn_job_is_stopped(self) -> None:
         """Nothing is sent for it, and the next is asked for."""
         source = ScriptedSource(["1"], None)
         _, ended = self.begin(source)
         source.jobs[0].withdraw("cancelled")
-        self.assertEqual(self.runs[0].told, ["stop"])
-        self.successResultOf(ended)
-        self.assertEqual(source.said, [("take", 0.0), ("take", 0.0)])
+        assert self.runs[0].told == ["stop"]
+        success_result_of(ended)
+        assert source.said == [("take", 0.0), ("take", 0.0)]
 
     def test_leaving_while_nothing_runs(self) -> None:
         """A wait ends at once, whatever it was for."""
         for script, options in (([None], {"backoff": 5.0}), ([FrontendLost("gone")], {"reconnect": 60.0})):
             source = ScriptedSource(*script)
             worker, ended = self.begin(source, **options)
-            self.assertNoResult(ended)
+            assert_no_result(ended)
             worker.leave()
             worker.leave()
-            self.assertEqual(self.successResultOf(ended), End(0, "told to end"))
-            self.assertEqual(source.said, [("take", 0.0), "leave"])
+            assert success_result_of(ended) == End(0, "told to end")
+            assert source.said == [("take", 0.0), "leave"]
 
     def test_a_running_job_is_finished_within_the_grace_period(self) -> None:
         """Its result is sent, and no other job is asked for."""
@@ -159,10 +160,10 @@ class BackendWorkerTests(WorkerCase):
         worker, ended = self.begin(source)
         worker.leave()
         self.clock.advance(24.9)
-        self.assertEqual(self.runs[0].told, [])
+        assert self.runs[0].told == []
         self.runs[0].ended.callback(GOOD)
-        self.assertEqual(self.successResultOf(ended).exit_code, 0)
-        self.assertEqual(source.said, [("take", 0.0), "leave", ("finish", GOOD)])
+        assert success_result_of(ended).exit_code == 0
+        assert source.said == [("take", 0.0), "leave", ("finish", GOOD)]
 
     def test_a_job_that_outlasts_the_grace_period_is_given_back(self) -> None:
         """After its run has ended, so that nobody else begins it before."""
@@ -170,9 +171,9 @@ class BackendWorkerTests(WorkerCase):
         worker, ended = self.begin(source)
         worker.leave()
         self.clock.advance(25.0)
-        self.assertEqual(self.runs[0].told, ["stop"])
-        self.successResultOf(ended)
-        self.assertEqual(source.said[2], ("give back", "the backend ended before the job did", 1.0))
+        assert self.runs[0].told == ["stop"]
+        success_result_of(ended)
+        assert source.said[2] == ("give back", "the backend ended before the job did", 1.0)
 
     def test_a_job_that_comes_while_leaving(self) -> None:
         """It is given back where that does no harm, else run as if it had come before."""
@@ -182,21 +183,21 @@ class BackendWorkerTests(WorkerCase):
             worker.leave()
             source.pending.callback(["late"])
             if takes_back:
-                self.assertEqual(source.said[2:], [("give back", "the backend ends", 0.0)])
+                assert source.said[2:] == [("give back", "the backend ends", 0.0)]
             else:
                 self.runs[-1].ended.callback(GOOD)
-                self.assertEqual(source.said[2:], [("finish", GOOD)])
-            self.successResultOf(ended)
+                assert source.said[2:] == [("finish", GOOD)]
+            success_result_of(ended)
 
     def test_cut(self) -> None:
         """The run is killed and the connection dropped."""
         source = ScriptedSource(["1"])
         worker, _ = self.begin(source)
         worker.cut()
-        self.assertEqual((self.runs[0].told, source.said[-1]), (["kill"], "cut"))
+        assert (self.runs[0].told, source.said[-1]) == (["kill"], "cut")
 
 
-class OneRunTests(WorkerCase):
+class TestOneRun(WorkerCase):
     """``-once``: the command as it would be for a request without arguments."""
 
     def one_run(self, *words: str, start: Any = None) -> tuple[OneRun, Deferred[End]]:
@@ -209,22 +210,22 @@ class OneRunTests(WorkerCase):
         for report, code in ((GOOD, 0), (Report(7, "exit code 7", run_seconds=1.0), 1)):
             _, ended = self.one_run("/bin/a")
             self.runs[-1].ended.callback(report)
-            self.assertEqual(self.successResultOf(ended).exit_code, code)
+            assert success_result_of(ended).exit_code == code
 
     def test_what_cannot_be_run(self) -> None:
         """The reason is told."""
         _, ended = self.one_run("/bin/a", "FILENAME")
-        self.assertIn("no device file", self.successResultOf(ended).reason)
+        assert "no device file" in success_result_of(ended).reason
 
     def test_signals(self) -> None:
         """The grace period, and its end."""
         one, ended = self.one_run("/bin/a")
         one.leave()
         self.clock.advance(25.0)
-        self.assertEqual(self.successResultOf(ended).exit_code, 1)
+        assert success_result_of(ended).exit_code == 1
         one, _ = self.one_run("/bin/a")
         one.cut()
-        self.assertEqual(self.runs[-1].told, ["kill"])
+        assert self.runs[-1].told == ["kill"]
 
 
 class RecordedWorker:
@@ -259,10 +260,10 @@ class StoppableReactor:
         self.running = False
 
 
-class BackendProgramTests(SynchronousTestCase):
+class TestBackendProgram:
     """Several workers in one program."""
 
-    def setUp(self) -> None:
+    def setup_method(self) -> None:
         """Three workers that work."""
         self.workers = [RecordedWorker() for _ in range(3)]
         self.reactor = StoppableReactor()
@@ -272,34 +273,34 @@ class BackendProgramTests(SynchronousTestCase):
     def test_it_ends_with_the_last_worker(self) -> None:
         """With 0 when all of them did."""
         for worker in self.workers:
-            self.assertTrue(self.reactor.running)
+            assert self.reactor.running
             worker.end.callback(End(0, "the queue is empty"))
-        self.assertFalse(self.reactor.running)
-        self.assertEqual(self.program.exit_code, 0)
-        self.assertEqual(self.workers[2].told, [])
+        assert not self.reactor.running
+        assert self.program.exit_code == 0
+        assert self.workers[2].told == []
 
     def test_one_that_fails_ends_all(self) -> None:
         """In good order, and the exit code is its."""
         self.workers[0].end.callback(End(1, "refused"))
-        self.assertEqual([worker.told for worker in self.workers[1:]], [["leave"], ["leave"]])
+        assert [worker.told for worker in self.workers[1:]] == [["leave"], ["leave"]]
         for worker in self.workers[1:]:
             worker.end.callback(End(0, "told to end"))
-        self.assertFalse(self.reactor.running)
-        self.assertEqual(self.program.exit_code, 1)
+        assert not self.reactor.running
+        assert self.program.exit_code == 1
 
-    def test_a_fault_of_ours_ends_all(self) -> None:
+    def test_a_fault_of_ours_ends_all(self, logged_errors: LoggedErrors) -> None:
         """It is logged, and does not leave a program that does nothing."""
         self.workers[0].end.errback(ZeroDivisionError())
-        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
-        self.assertEqual((self.program.exit_code, self.workers[1].told), (1, ["leave"]))
+        assert len(logged_errors.take(ZeroDivisionError)) == 1
+        assert (self.program.exit_code, self.workers[1].told) == (1, ["leave"])
 
     def test_signals(self) -> None:
         """The first asks the workers to leave, the second ends everything."""
         self.program.leave("SIGTERM")
-        self.assertEqual([worker.told for worker in self.workers], [["leave"]] * 3)
-        self.assertTrue(self.reactor.running)
+        assert [worker.told for worker in self.workers] == [["leave"]] * 3
+        assert self.reactor.running
         self.program.cut("SIGINT")
-        self.assertEqual([worker.told for worker in self.workers], [["leave", "cut"]] * 3)
-        self.assertFalse(self.reactor.running)
+        assert [worker.told for worker in self.workers] == [["leave", "cut"]] * 3
+        assert not self.reactor.running
         for worker in self.workers:
             worker.end.callback(End(0, "told to end"))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 from twisted.internet.defer import Deferred
-from twisted.logger import LogLevel, globalLogPublisher
-from twisted.trial.unittest import SynchronousTestCase
+from twisted.logger import LogEvent, LogLevel
 
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
@@ -17,6 +16,8 @@ from fakedev.spec.errors import Refused
 from fakedev.spec.fleet import FleetSpec
 from fakedev.spec.workload_fields import workload_from_fields
 from tests.support.application import BEGIN, SMALL, AppReactor
+from tests.support.deferreds import failure_result_of, success_result_of
+from tests.support.logged_errors import LoggedErrors
 
 
 def small_spec(tick_seconds: float = 1.0) -> FleetSpec:
@@ -41,10 +42,10 @@ class WatchedFleet(Fleet):
         return super().advance()
 
 
-class TickerTests(SynchronousTestCase):
+class TestTicker:
     """Each test has a fleet, a clock and a ticker that runs."""
 
-    def setUp(self) -> None:
+    def setup_method(self) -> None:
         self.begin()
 
     def begin(self, tick_seconds: float = 1.0, speed: float = 1.0) -> None:
@@ -174,7 +175,7 @@ class TickerTests(SynchronousTestCase):
         self.begin(speed=0)
         self.clock.advance(1000)
         assert (self.tick, self.clock.getDelayedCalls(), self.ticker.trouble()) == (0, [], None)
-        assert self.successResultOf(self.ticker.advance(900)) == 900
+        assert success_result_of(self.ticker.advance(900)) == 900
         assert (self.tick, self.fleet.state.seconds) == (900, 900.0)
 
     def test_a_part_of_a_tick_counts_as_a_whole_one(self) -> None:
@@ -182,13 +183,13 @@ class TickerTests(SynchronousTestCase):
         self.begin(tick_seconds=0.1, speed=0)
         for seconds, ticks in ((0.1, 1), (0.3, 3), (0.31, 4), (0.7, 7), (1e-6, 1)):
             before = self.tick
-            assert self.successResultOf(self.ticker.advance(seconds)) - before == ticks
+            assert success_result_of(self.ticker.advance(seconds)) - before == ticks
 
     def test_limits_of_an_advance(self) -> None:
         """Nothing, backwards, and more than ten million ticks are refused; nothing is moved or recorded."""
         before = len(self.events)
         for seconds in (0.0, -1.0, MAX_TICKS + 1.0, 1e300):
-            refused = self.failureResultOf(self.ticker.advance(seconds), Refused).value
+            refused = failure_result_of(self.ticker.advance(seconds), Refused).value
             assert (refused.code, refused.where) == ("bad-argument", "duration")
             assert "1 to 10000000 ticks" in refused.text
             assert len(refused.text) < 100
@@ -199,13 +200,13 @@ class TickerTests(SynchronousTestCase):
         self.fleet.cost_seconds = 0.004
         done = self.ticker.advance(3600)
         assert self.tick == 3
-        assert self.failureResultOf(self.ticker.advance(1), Refused).value.code == "busy"
+        assert failure_result_of(self.ticker.advance(1), Refused).value.code == "busy"
         assert self.ticker.trouble() is None
         self.clock.turn()
         assert self.tick == 6
         for _ in range(2000):
             self.clock.turn()
-        assert self.successResultOf(done) == 3600
+        assert success_result_of(done) == 3600
         assert self.ticker.missed == 0
         assert self.changes() == ["start", "advance by 3600 ticks", "advanced"]
 
@@ -229,13 +230,13 @@ class TickerTests(SynchronousTestCase):
         done: Deferred[int] = self.ticker.advance(1000)
         self.ticker.stopService()
         self.clock.turn()
-        assert self.successResultOf(done) == self.tick == 2
+        assert success_result_of(done) == self.tick == 2
         self.clock.advance(10)
         assert self.tick == 2
 
     # -- failures and verdicts -----------------------------------------------------------------------------
 
-    def test_a_tick_that_raises_does_not_end_the_clock(self) -> None:
+    def test_a_tick_that_raises_does_not_end_the_clock(self, logged_errors: LoggedErrors) -> None:
         """It is logged and counted, health tells it, and the clock goes on when the fault is gone."""
         self.clock.advance(1)
         self.fleet.fails = True
@@ -246,9 +247,9 @@ class TickerTests(SynchronousTestCase):
         self.clock.advance(1)
         assert self.ticker.trouble() is None
         assert self.tick >= 2
-        assert self.flushLoggedErrors(RuntimeError)
+        assert logged_errors.take(RuntimeError)
 
-    def test_a_tick_that_goes_on_raising(self) -> None:
+    def test_a_tick_that_goes_on_raising(self, logged_errors: LoggedErrors) -> None:
         """Neither the program nor the reactor is kept busy: a try a beat, or a turn while some are behind."""
         self.fleet.fails = True
         for _ in range(30):
@@ -256,7 +257,7 @@ class TickerTests(SynchronousTestCase):
         assert self.tick == 0
         assert 30 <= self.ticker.failures <= 400
         assert self.ticker.trouble() is not None
-        self.flushLoggedErrors(RuntimeError)
+        logged_errors.take(RuntimeError)
 
     def test_verdicts_are_told(self) -> None:
         """Those of each tick, at its end; a tick without any tells nothing."""
@@ -271,10 +272,10 @@ class TickerTests(SynchronousTestCase):
         self.start_workload("50:0:2000,20:0:100")
         self.fleet.apply(StopWorkload("w2", "enough"))
         self.start_workload("50:0:2000")
-        self.successResultOf(self.ticker.advance(3600))
+        success_result_of(self.ticker.advance(3600))
         assert [verdict.text for told in self.told for verdict in told] == ["enough", "OK"]
 
-    def test_who_is_told_may_fail(self) -> None:
+    def test_who_is_told_may_fail(self, logged_errors: LoggedErrors) -> None:
         """A fault in telling costs no tick."""
 
         def failing(verdicts: list[Verdict]) -> None:
@@ -283,8 +284,8 @@ class TickerTests(SynchronousTestCase):
         self.ticker = Ticker(self.fleet, 0, self.clock, failing)
         self.ticker.startService()
         self.start_workload("50:0:1")
-        assert self.successResultOf(self.ticker.advance(5)) == 5
-        assert self.flushLoggedErrors(RuntimeError)
+        assert success_result_of(self.ticker.advance(5)) == 5
+        assert logged_errors.take(RuntimeError)
 
     def test_a_stopped_clock(self) -> None:
         """It does no more ticks and says that it is stopped."""
@@ -294,10 +295,7 @@ class TickerTests(SynchronousTestCase):
         assert self.tick == 2
         assert self.ticker.trouble() == "the clock is stopped"
 
-    def test_no_line_a_tick(self) -> None:
+    def test_no_line_a_tick(self, log_events: list[LogEvent]) -> None:
         """Ticks are not logged."""
-        lines: list[object] = []
-        globalLogPublisher.addObserver(lines.append)
-        self.addCleanup(globalLogPublisher.removeObserver, lines.append)
         self.clock.pump([1.0] * 50)
-        assert [line for line in lines if line["log_level"] != LogLevel.debug] == []  # type: ignore[index]
+        assert [event for event in log_events if event["log_level"] != LogLevel.debug] == []

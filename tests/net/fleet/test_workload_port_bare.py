@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tests.support.application import LineClient
-from tests.support.workload_ports import OF_NODE_B, OPEN, ORIGINAL, PortTests, bare
+from tests.support.workload_ports import OF_NODE_B, OPEN, ORIGINAL, WorkloadPortCase, bare
 
 
-class BareTests(PortTests):
+class TestBare(WorkloadPortCase):
     """The original's client."""
 
     def send(self, *segments: bytes, place: int = OPEN) -> LineClient:

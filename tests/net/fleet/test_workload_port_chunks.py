@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.application import application
+from tests.support.examples import examples
 from tests.support.workload_ports import OF_NODE_B, ORIGINAL, PORTS
 
 SESSIONS = {
@@ -47,7 +48,7 @@ def test_byte_by_byte(way: str) -> None:
 
 
 @pytest.mark.parametrize("way", SESSIONS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(data=st.data())
 def test_in_any_segments(way: str, data: st.DataObject) -> None:
     """Wherever it is cut."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tests.support.workload_ports import PortTests, bare
+from tests.support.workload_ports import WorkloadPortCase, bare
 
 
-class LifeTests(PortTests):
+class TestLife(WorkloadPortCase):
     """A workload lives as long as its connection, unless it is said otherwise."""
 
     def test_dropped_with_its_connection(self) -> None:

@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 from tests.support.application import application
-from tests.support.workload_ports import PORTS, PortTests
+from tests.support.workload_ports import PORTS, WorkloadPortCase
 
 
-class JsonTests(PortTests):
+class TestJson(WorkloadPortCase):
     """For programs."""
 
     def test_run(self) -> None:

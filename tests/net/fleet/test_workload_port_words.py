@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from fakedev.sim.workloads import intake as turnstile_module
-from tests.support.workload_ports import CLOCK_ONLY, OF_NODE_B, WORKLOADS_ONLY, PortTests, bare
+from tests.support.workload_ports import CLOCK_ONLY, OF_NODE_B, WORKLOADS_ONLY, WorkloadPortCase, bare
 
 
-class WordsTests(PortTests):
+class TestWords(WorkloadPortCase):
     """For people and netcat."""
 
     def test_run(self) -> None:
@@ -175,9 +177,9 @@ class WordsTests(PortTests):
         assert too_often.startswith("profile with random values: 0.001 seconds are too short for a tick of 1s")
         assert self.workloads == []
 
-    def test_full(self) -> None:
+    def test_full(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """There is a most that the fleet takes; when one ends there is room again."""
-        self.patch(turnstile_module, "MAX_WORKLOADS", 2)
+        monkeypatch.setattr(turnstile_module, "MAX_WORKLOADS", 2)
         self.peer.say("run x devices=a/0 profile=10:0:1", "run y devices=a/0 profile=10")
         assert "2 workloads already" in self.error("run z devices=a/0 profile=10", "full")
         self.app.tick()

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
-from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev.net.http.change_guard import ChangeGuard
 from fakedev.net.http.resource import Folder, GuardedResource
@@ -18,6 +17,7 @@ from fakedev.net.http.response import Body, HttpError, Response, json_response
 from fakedev.net.http.site import GuardedSite
 from fakedev.net.http.statistics import PageStatistics
 from tests.support.http_wire import Echo, Page, Peer, Threads, answers, make_site, no_threads
+from tests.support.logged_errors import LoggedErrors
 
 LARGE = Body(b"".join(b"metric_%d 1.0\n" % number for number in range(20_000)))
 ZIPPED = "Accept-Encoding: gzip"
@@ -193,7 +193,7 @@ def test_large_gzip_is_made_once() -> None:
     assert peers[1].transport.value() == b"" and not peers[1].transport.unsent
 
 
-class Counting(SynchronousTestCase):
+class TestCounting:
     """What goes wrong, in tests that look at the log."""
 
     def ask(self, answer: Callable[[Any], Any], api: bool = False) -> Any:
@@ -202,37 +202,37 @@ class Counting(SynchronousTestCase):
         shown.errors_as_json = api
         peer = Peer(make_site(page=shown))
         found = peer.ask(text("GET", "/page"))
-        self.assertFalse(peer.closed)
+        assert not peer.closed
         return found
 
-    def test_exception(self) -> None:
+    def test_exception(self, logged_errors: LoggedErrors) -> None:
         """An exception is 500 without details for the client, and a failure in our log; the connection lives."""
         for api in (False, True):
             answer = self.ask(lambda _: 1 // 0, api)
-            self.assertEqual(answer.status, 500)
-            self.assertNotIn(b"zero", answer.body)
-        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 2)
+            assert answer.status == 500
+            assert b"zero" not in answer.body
+        assert len(logged_errors.take(ZeroDivisionError)) == 2
 
-    def test_later_exception(self) -> None:
+    def test_later_exception(self, logged_errors: LoggedErrors) -> None:
         """So is one in a Deferred or a coroutine."""
 
         async def fails(_: Any) -> Response:
             raise KeyError("x")
 
-        self.assertEqual(self.ask(fails).status, 500)
-        self.assertEqual(len(self.flushLoggedErrors(KeyError)), 1)
+        assert self.ask(fails).status == 500
+        assert len(logged_errors.take(KeyError)) == 1
 
-    def test_not_a_response(self) -> None:
+    def test_not_a_response(self, logged_errors: LoggedErrors) -> None:
         """So is an answer that is none."""
-        self.assertEqual(self.ask(lambda _: b"bytes").status, 500)
-        self.assertEqual(len(self.flushLoggedErrors(TypeError)), 1)
+        assert self.ask(lambda _: b"bytes").status == 500
+        assert len(logged_errors.take(TypeError)) == 1
 
-    def test_unsendable_response(self) -> None:
+    def test_unsendable_response(self, logged_errors: LoggedErrors) -> None:
         """So is a response that cannot be sent."""
-        self.assertEqual(self.ask(lambda _: Response(200, b"x", "text/\n")).status, 500)
-        self.assertEqual(len(self.flushLoggedErrors(ValueError)), 1)
+        assert self.ask(lambda _: Response(200, b"x", "text/\n")).status == 500
+        assert len(logged_errors.take(ValueError)) == 1
 
-    def test_failed_compression(self) -> None:
+    def test_failed_compression(self, logged_errors: LoggedErrors) -> None:
         """So is a compression that fails."""
 
         def no_memory(_: Any) -> Deferred[list[bytes]]:
@@ -241,10 +241,10 @@ class Counting(SynchronousTestCase):
             return failed
 
         site = GuardedSite(Folder(page=page(Response(200, Body(bytes(LARGE))))), Clock(), defer_to_thread=no_memory)
-        self.assertEqual(Peer(site).ask(text("GET", "/page", ZIPPED)).status, 500)
-        self.assertEqual(len(self.flushLoggedErrors(MemoryError)), 1)
+        assert Peer(site).ask(text("GET", "/page", ZIPPED)).status == 500
+        assert len(logged_errors.take(MemoryError)) == 1
 
-    def test_child_that_fails(self) -> None:
+    def test_child_that_fails(self, logged_errors: LoggedErrors) -> None:
         """So is a resource that fails to find its child, for requests with a body too."""
 
         class Broken(GuardedResource):
@@ -255,8 +255,8 @@ class Counting(SynchronousTestCase):
                 raise OSError
 
         for request in (text("GET", "/x/y"), text("POST", "/x/y", "Content-Length: 2") + b"ab"):
-            self.assertEqual(Peer(make_site(x=Broken())).ask(request).status, 500)
-        self.assertEqual(len(self.flushLoggedErrors(OSError)), 2)
+            assert Peer(make_site(x=Broken())).ask(request).status == 500
+        assert len(logged_errors.take(OSError)) == 2
 
     def test_http_error(self) -> None:
         """HttpError is an answer, not a failure of ours; the API has it as JSON with code and place."""
@@ -268,10 +268,10 @@ class Counting(SynchronousTestCase):
             raise HttpError(409, "taken", code="unknown-name", where="devices[0]")
 
         for answer in (fail, later):
-            self.assertEqual(self.ask(answer).body, b"taken\n")
+            assert self.ask(answer).body == b"taken\n"
             got = self.ask(answer, api=True)
             wanted = {"error": {"code": "unknown-name", "message": "taken", "where": "devices[0]"}}
-            self.assertEqual((got.status, json.loads(got.body)), (409, wanted))
+            assert (got.status, json.loads(got.body)) == (409, wanted)
 
     def test_answer_after_the_client_has_left(self) -> None:
         """A client that leaves before its answer costs no error, whether the answer is good or bad."""
@@ -286,9 +286,9 @@ class Counting(SynchronousTestCase):
             peer = Peer(make_site(page=Page(answer)))
             peer.send(text("GET", "/page"))
             peer.leave()
-            self.assertEqual(len(left), 1)
+            assert len(left) == 1
             end(waiting)
-            self.assertEqual(peer.transport.value(), b"")
+            assert peer.transport.value() == b""
 
     def test_client_leaves_in_the_middle(self) -> None:
         """A client that leaves in the middle of a large page costs no error."""
@@ -308,10 +308,10 @@ class Counting(SynchronousTestCase):
         peer = Peer(make_site(page=Page(answer)))
         peer.transport.reading = False
         peer.send(text("GET", "/page"))
-        self.assertEqual(finished, [])
+        assert finished == []
         peer.transport.reading = True
         peer.read()
-        self.assertEqual(finished, [None])
+        assert finished == [None]
 
 
 def test_statistics() -> None:

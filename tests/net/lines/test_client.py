@@ -7,17 +7,17 @@ from typing import Any
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.error import ConnectionRefusedError
 from twisted.internet.protocol import Protocol
-from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev.net.backend.sources import FrontendLost
 from fakedev.net.lines.client import FrontendConnector
 from tests.support.backend_stubs import FrontendReactor
+from tests.support.deferreds import failure_result_of, success_result_of
 
 
-class FrontendConnectorTests(SynchronousTestCase):
+class TestFrontendConnector:
     """The way to a frontend that has several addresses."""
 
-    def setUp(self) -> None:
+    def setup_method(self) -> None:
         """A name with three addresses."""
         self.reactor = FrontendReactor()
         self.lookups: list[str] = []
@@ -33,37 +33,37 @@ class FrontendConnectorTests(SynchronousTestCase):
         """Connect where these addresses refuse, one after the other, and that one accepts."""
         connecting = Deferred.fromCoroutine(self.connector.connect(Protocol))
         for address in refusing:
-            self.assertEqual(self.reactor.tcpClients[0][:2], (address, 1))
+            assert self.reactor.tcpClients[0][:2] == (address, 1)
             self.reactor.refuse(ConnectionRefusedError(111))
         if taking:
-            self.assertEqual(self.reactor.tcpClients[0][:2], (taking, 1))
+            assert self.reactor.tcpClients[0][:2] == (taking, 1)
             self.reactor.accept()
-        self.assertEqual(self.reactor.tcpClients, [])
+        assert self.reactor.tcpClients == []
         return connecting
 
     def test_one_address_after_the_other(self) -> None:
         """Without a wait between; the one that worked is used until it fails, then the name is looked up again."""
-        self.successResultOf(self.connect("::1", taking="127.0.0.1"))
-        self.successResultOf(self.connect(taking="127.0.0.1"))
-        self.assertEqual(self.lookups, ["frontend"])
-        self.failureResultOf(self.connect("127.0.0.1"), FrontendLost)
-        self.successResultOf(self.connect(taking="::1"))
-        self.assertEqual(self.lookups, ["frontend"] * 2)
+        success_result_of(self.connect("::1", taking="127.0.0.1"))
+        success_result_of(self.connect(taking="127.0.0.1"))
+        assert self.lookups == ["frontend"]
+        failure_result_of(self.connect("127.0.0.1"), FrontendLost)
+        success_result_of(self.connect(taking="::1"))
+        assert self.lookups == ["frontend"] * 2
 
     def test_nothing_listens(self) -> None:
         """The last address's reason is told."""
-        failure = self.failureResultOf(self.connect(*self.found), FrontendLost)
-        self.assertEqual(str(failure.value), "cannot connect to frontend:1: Connection refused")
+        failure = failure_result_of(self.connect(*self.found), FrontendLost)
+        assert str(failure.value) == "cannot connect to frontend:1: Connection refused"
 
     def test_a_name_without_an_address(self) -> None:
         """It may have one later."""
         self.found = OSError(-2, "Name or service not known")
-        failure = self.failureResultOf(self.connect(), FrontendLost)
-        self.assertEqual(str(failure.value), "frontend has no address: Name or service not known")
+        failure = failure_result_of(self.connect(), FrontendLost)
+        assert str(failure.value) == "frontend has no address: Name or service not known"
 
     def test_an_address_needs_no_lookup(self) -> None:
         """IPv4 or IPv6."""
         for host in ("127.0.0.1", "::1"):
             self.connector = FrontendConnector(self.reactor, host=host, port=1, look_up=self.look_up)
-            self.successResultOf(self.connect(taking=host))
-        self.assertEqual(self.lookups, [])
+            success_result_of(self.connect(taking=host))
+        assert self.lookups == []

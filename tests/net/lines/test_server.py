@@ -8,11 +8,11 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.framing import MAX_BYTES, Dialect
 from fakedev.wire.replies import News, Reply
+from tests.support.examples import examples
 from tests.support.line_peers import BARE, connect, make_factory
 
 STREAMS = [
@@ -51,7 +51,7 @@ def test_every_cut_has_the_same_outcome(stream):
     assert outcome([bytes([byte]) for byte in stream]) == whole
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.binary(max_size=60) | st.text('{}"op:list\n \\', max_size=40).map(str.encode), st.sets(st.integers(0, 60)))
 def test_any_bytes_have_the_same_outcome_in_any_pieces(stream, cuts):
     """So it is for bytes that mean little, and nothing of them is a fault of ours."""
@@ -61,10 +61,10 @@ def test_any_bytes_have_the_same_outcome_in_any_pieces(stream, cuts):
     assert b"internal" not in whole[0]
 
 
-class WordsTests(SynchronousTestCase):
+class TestWords:
     """Words, as people and netcat say them."""
 
-    def setUp(self):
+    def setup_method(self):
         self.peer, self.transport = connect(make_factory())
 
     def told(self):
@@ -76,114 +76,111 @@ class WordsTests(SynchronousTestCase):
     def test_answers(self):
         """A line is a request, and has its answer."""
         self.peer.dataReceived(b"run x devices=card0 profile=98:1:0\nlist\n")
-        self.assertEqual(self.told(), "ok run\nok 2 lines\none\ntwo\n")
-        self.assertIs(self.peer.way, Dialect.WORDS)
+        assert self.told() == "ok run\nok 2 lines\none\ntwo\n"
+        assert self.peer.way is Dialect.WORDS
 
     def test_a_bad_line_does_not_cost_the_connection(self):
         """Each bad line has its error; the next is served."""
         self.peer.dataReceived(b"lst\nrun\nstop x\n\xff\nlist\n")
-        self.assertEqual(
-            [line.split()[:2] for line in self.told().splitlines()][:4],
-            [
-                ["error", "unknown-verb"],
-                ["error", "bad-argument"],
-                ["error", "unknown-name"],
-                ["error", "bad-argument"],
-            ],
-        )
-        self.assertFalse(self.transport.disconnecting)
+        assert [line.split()[:2] for line in self.told().splitlines()][:4] == [
+            ["error", "unknown-verb"],
+            ["error", "bad-argument"],
+            ["error", "unknown-name"],
+            ["error", "bad-argument"],
+        ]
+        assert not self.transport.disconnecting
 
     def test_several_answers_leave_in_one_write(self):
         """What was read together is answered together."""
         self.peer.dataReceived(b"list\nlist\nhelp\nlst\n" * 50)
-        self.assertEqual(len(self.transport.writes), 1)
+        assert len(self.transport.writes) == 1
 
     def test_help(self):
         """Every verb of the grammar, or one."""
         self.peer.dataReceived(b"help\n")
-        self.assertTrue(self.told().startswith("ok 13 lines\nrun NAME"))
+        assert self.told().startswith("ok 13 lines\nrun NAME")
         self.peer.dataReceived(b"help stop\n")
-        self.assertIn("stop ID|NAME", self.told())
+        assert "stop ID|NAME" in self.told()
         self.peer.dataReceived(b"help stp\n")
-        self.assertIn("error unknown-verb", self.told())
-        self.assertEqual(self.peer.asked, [])
+        assert "error unknown-verb" in self.told()
+        assert self.peer.asked == []
 
     def test_quit(self):
         """The answer, then the end; what comes after is dropped."""
         self.peer.dataReceived(b"quit\nlist\n")
-        self.assertEqual(self.told(), "ok\n")
-        self.assertTrue(self.transport.disconnecting)
+        assert self.told() == "ok\n"
+        assert self.transport.disconnecting
         self.peer.dataReceived(b"list\n")
-        self.assertEqual((self.peer.asked, self.peer.left), ([], 1))
+        assert (self.peer.asked, self.peer.left) == ([], 1)
 
     def test_the_longest_line(self):
         """65536 bytes are a line; one more is told too-long, and closed."""
         self.peer.dataReceived(b"stop " + b"x" * (MAX_BYTES - 5) + b"\n")
-        self.assertTrue(self.told().startswith("error unknown-name"))
+        assert self.told().startswith("error unknown-name")
         self.peer.dataReceived(b"list\nstop " + b"x" * (MAX_BYTES - 4))
-        self.assertEqual(self.told(), "ok 2 lines\none\ntwo\nerror too-long a line is at most 65536 bytes\n")
-        self.assertTrue(self.transport.disconnecting)
+        assert self.told() == "ok 2 lines\none\ntwo\nerror too-long a line is at most 65536 bytes\n"
+        assert self.transport.disconnecting
 
     def test_too_long_a_line_with_its_end(self):
         """Its end does not help."""
         self.peer.dataReceived(b"stop " + b"x" * (MAX_BYTES - 4) + b"\nlist\n")
-        self.assertTrue(self.told().startswith("error too-long"))
-        self.assertEqual(self.peer.asked, [])
+        assert self.told().startswith("error too-long")
+        assert self.peer.asked == []
 
     def test_news(self):
         """Lines of their own."""
         self.peer.dataReceived(b"list\n")
         self.told()
         self.peer.tell(News("ended x 0 OK\n", {"event": "ended"}))
-        self.assertEqual(self.told(), "ended x 0 OK\\n\n")
+        assert self.told() == "ended x 0 OK\\n\n"
 
-    def test_our_fault(self):
+    def test_our_fault(self, logged_errors):
         """The peer is told internal and closed, and the log has it."""
         self.peer.dataReceived(b"show crash\nlist\n")
-        self.assertTrue(self.told().startswith("error internal "))
-        self.assertTrue(self.transport.disconnecting)
-        self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
-        self.assertEqual(self.peer.left, 1)
+        assert self.told().startswith("error internal ")
+        assert self.transport.disconnecting
+        assert len(logged_errors.take(RuntimeError)) == 1
+        assert self.peer.left == 1
 
-    def test_a_fault_in_freeing(self):
+    def test_a_fault_in_freeing(self, logged_errors):
         """It is logged, and the connection closed."""
         self.peer.peerLeft = lambda: 1 / 0
         self.peer.dataReceived(b"quit\n")
-        self.assertTrue(self.transport.disconnecting)
-        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+        assert self.transport.disconnecting
+        assert len(logged_errors.take(ZeroDivisionError)) == 1
 
     def test_a_later_answer_holds_up_the_next(self):
         """Words are answered in order."""
         self.peer.dataReceived(b"advance 1s\nlist\n")
         self.peer.dataReceived(b"stop x\n")
-        self.assertEqual(self.told(), "")
+        assert self.told() == ""
         self.peer.reply(self.peer.waiting[0], Reply("1 s"))
-        self.assertEqual(self.told(), "ok 1 s\nok 2 lines\none\ntwo\nerror unknown-name workload: no 'x'\n")
+        assert self.told() == "ok 1 s\nok 2 lines\none\ntwo\nerror unknown-name workload: no 'x'\n"
 
     def test_a_later_error(self):
         """An answer that comes later may be an error, and comes once."""
         self.peer.dataReceived(b"advance 1s\n")
         self.peer.reply(self.peer.waiting[0], ProtocolError("limit", "no"))
         self.peer.reply(self.peer.waiting[0], Reply("again"))
-        self.assertEqual(self.told(), "error limit no\n")
+        assert self.told() == "error limit no\n"
 
     def test_while_an_answer_waits_input_is_bounded(self):
         """Some more is read, so that the end of input is noticed; then the peer is not read any more."""
         self.peer.dataReceived(b"advance 1s\n")
-        self.assertEqual(self.transport.producerState, "producing")
+        assert self.transport.producerState == "producing"
         self.peer.dataReceived(b"list\n" * 14000)
-        self.assertEqual(self.transport.producerState, "paused")
+        assert self.transport.producerState == "paused"
         self.peer.reply(self.peer.waiting[0], Reply())
         while self.peer.factory.clock.getDelayedCalls():
             self.peer.factory.clock.advance(0)
-        self.assertEqual(self.transport.producerState, "producing")
-        self.assertEqual(len(self.peer.asked), 14001)
+        assert self.transport.producerState == "producing"
+        assert len(self.peer.asked) == 14001
 
 
-class JsonLinesTests(SynchronousTestCase):
+class TestJsonLines:
     """JSON lines, as programs say them."""
 
-    def setUp(self):
+    def setup_method(self):
         self.peer, self.transport = connect(make_factory())
 
     def told(self):
@@ -196,23 +193,23 @@ class JsonLinesTests(SynchronousTestCase):
         """Good ones and errors."""
         self.peer.dataReceived(b'{"op":"list","id":1}\n{"op":"stop","workload":"x","id":"b"}\n{"op":"list"}\nlist\n')
         told = self.told()
-        self.assertEqual([answer.get("id") for answer in told], [1, "b", None, None])
-        self.assertEqual([answer["ok"] for answer in told], [True, False, True, False])
-        self.assertEqual(told[1]["error"], {"code": "unknown-name", "message": "workload: no 'x'"})
+        assert [answer.get("id") for answer in told] == [1, "b", None, None]
+        assert [answer["ok"] for answer in told] == [True, False, True, False]
+        assert told[1]["error"] == {"code": "unknown-name", "message": "workload: no 'x'"}
 
     def test_the_first_is_answered_at_its_brace(self):
         """It needs no newline, and may go over several lines."""
         self.peer.dataReceived(b'{\n\t"op": "list",\n\t"id": 1\n}')
-        self.assertEqual(self.told(), [{"id": 1, "ok": True, "lines": ["one", "two"]}])
+        assert self.told() == [{"id": 1, "ok": True, "lines": ["one", "two"]}]
 
     def test_requests_with_ids_may_overtake(self):
         """While one waits the next is served; without an id it holds up."""
         self.peer.dataReceived(b'{"op":"advance","duration":1,"id":1}\n{"op":"list","id":2}\n')
-        self.assertEqual([answer["id"] for answer in self.told()], [2])
+        assert [answer["id"] for answer in self.told()] == [2]
         self.peer.reply(self.peer.waiting[0], Reply())
-        self.assertEqual(self.told(), [{"id": 1, "ok": True}])
+        assert self.told() == [{"id": 1, "ok": True}]
         self.peer.dataReceived(b'{"op":"advance","duration":1}\n{"op":"list","id":2}\n')
-        self.assertEqual(self.told(), [])
+        assert self.told() == []
 
     def test_requests_that_wait_are_bounded(self):
         """A peer cannot pile up requests without end."""
@@ -220,52 +217,52 @@ class JsonLinesTests(SynchronousTestCase):
         self.peer.dataReceived(line * 255)
         self.peer.factory.clock.advance(0)
         self.peer.dataReceived(line * 2)
-        self.assertEqual([answer["error"]["code"] for answer in self.told()], ["full"])
+        assert [answer["error"]["code"] for answer in self.told()] == ["full"]
 
     def test_news(self):
         """Objects of their own, without an id."""
         self.peer.dataReceived(b'{"op":"list","id":1}\n')
         self.told()
         self.peer.tell(News("x", {"event": "ended", "code": 0}))
-        self.assertEqual(self.told(), [{"event": "ended", "code": 0}])
+        assert self.told() == [{"event": "ended", "code": 0}]
 
     def test_too_long_is_told_in_json(self):
         """Also when the first object never ended."""
         self.peer.dataReceived(b'{"op":"run","name":"' + b"x" * MAX_BYTES)
-        self.assertEqual([answer["error"]["code"] for answer in self.told()], ["too-long"])
-        self.assertTrue(self.transport.disconnecting)
+        assert [answer["error"]["code"] for answer in self.told()] == ["too-long"]
+        assert self.transport.disconnecting
 
 
-class BareTests(SynchronousTestCase):
+class TestBare:
     """Bare JSON, as the original's programs send it."""
 
-    def setUp(self):
+    def setup_method(self):
         self.peer, self.transport = connect(make_factory())
 
     def test_one_digit_in_one_write(self):
         """It comes when the port gives it, and then the connection is closed."""
         self.peer.dataReceived(BARE)
-        self.assertEqual((self.transport.writes, len(self.peer.bare)), ([], 1))
+        assert (self.transport.writes, len(self.peer.bare)) == ([], 1)
         self.peer.tell(News("x", {}))
         self.peer.answer_bare(b"0")
-        self.assertEqual((self.transport.writes, self.transport.disconnecting), ([b"0"], True))
+        assert (self.transport.writes, self.transport.disconnecting) == ([b"0"], True)
 
     def test_white_space_after_it(self):
         """It is ignored."""
         self.peer.dataReceived(BARE + b"\r\n")
         self.peer.dataReceived(b"\n\t")
-        self.assertFalse(self.transport.disconnecting)
+        assert not self.transport.disconnecting
 
     def test_what_cannot_be_used_is_told_1(self):
         """Whatever is wrong, one digit and the close."""
         for message in (b'{"Name":1}', b"{x}", BARE + b"x", BARE + BARE, b"{" + b" " * MAX_BYTES):
             peer, transport = connect(make_factory())
             peer.dataReceived(message)
-            self.assertEqual((transport.writes, transport.disconnecting, peer.left), ([b"1"], True, 1))
+            assert (transport.writes, transport.disconnecting, peer.left) == ([b"1"], True, 1)
 
     def test_a_connection_may_carry_several(self):
         """A port that wants it answers without closing."""
         peer, transport = connect(make_factory())
         peer.bareReceived = lambda message: peer.answer_bare(message[:1] + b"}", last=False)
         peer.dataReceived(b'{"a":1}\n{"b":2}')
-        self.assertEqual((transport.writes, transport.disconnecting), ([b"{}{}"], False))
+        assert (transport.writes, transport.disconnecting) == ([b"{}{}"], False)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.python.failure import Failure
-from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev.wire.replies import News, Reply
 from tests.support.line_peers import BARE, connect, make_factory
 
 
-class EndOfInputTests(SynchronousTestCase):
+class TestEndOfInput:
     """`nc -N`, `nc`, and peers that are gone."""
 
-    def setUp(self):
+    def setup_method(self):
         self.factory = make_factory()
         self.peer, self.transport = connect(self.factory)
 
@@ -21,73 +20,73 @@ class EndOfInputTests(SynchronousTestCase):
         """However many lines there were, and the last one needs no newline."""
         self.peer.dataReceived(b"stop x\n" * 1000 + b"list")
         self.peer.readConnectionLost()
-        self.assertFalse(self.transport.disconnecting)
+        assert not self.transport.disconnecting
         while self.factory.clock.getDelayedCalls() and not self.transport.disconnecting:
             self.factory.clock.advance(0)
-        self.assertEqual(self.transport.value().count(b"\n"), 1003)
-        self.assertTrue(self.transport.value().endswith(b"two\n"))
-        self.assertTrue(self.transport.disconnecting)
-        self.assertEqual(self.peer.left, 1)
+        assert self.transport.value().count(b"\n") == 1003
+        assert self.transport.value().endswith(b"two\n")
+        assert self.transport.disconnecting
+        assert self.peer.left == 1
 
     def test_without_the_end_the_connection_stays(self):
         """As with plain `nc`."""
         self.peer.dataReceived(b"list\n")
         self.factory.clock.advance(3600)
-        self.assertFalse(self.transport.disconnecting)
-        self.assertEqual(self.peer.left, 0)
+        assert not self.transport.disconnecting
+        assert self.peer.left == 0
 
     def test_an_answer_that_waits_is_waited_for(self):
         """And the requests after it are answered too."""
         self.peer.dataReceived(b"advance 1s\nlist")
         self.peer.readConnectionLost()
-        self.assertFalse(self.transport.disconnecting)
+        assert not self.transport.disconnecting
         self.peer.reply(self.peer.waiting[0], Reply("1 s"))
-        self.assertEqual(self.transport.value(), b"ok 1 s\nok 2 lines\none\ntwo\n")
-        self.assertTrue(self.transport.disconnecting)
+        assert self.transport.value() == b"ok 1 s\nok 2 lines\none\ntwo\n"
+        assert self.transport.disconnecting
 
     def test_while_something_works_the_end_means_left(self):
         """It is not waited for what will never be read."""
         self.peer.working = True
         self.peer.dataReceived(b"run x devices=a profile=1\nadvance 1s\n")
         self.peer.readConnectionLost()
-        self.assertEqual((self.transport.value(), self.transport.disconnecting), (b"ok run\n", True))
-        self.assertEqual(self.peer.left, 1)
+        assert (self.transport.value(), self.transport.disconnecting) == (b"ok run\n", True)
+        assert self.peer.left == 1
         self.peer.reply(self.peer.waiting[0], Reply())
-        self.assertEqual(self.transport.value(), b"ok run\n")
+        assert self.transport.value() == b"ok run\n"
 
     def test_a_bare_peer_that_leaves(self):
         """Its half object is told 1; after a whole one it has left."""
         self.peer.dataReceived(BARE[:20])
         self.peer.readConnectionLost()
-        self.assertEqual((self.transport.value(), self.transport.disconnecting), (b"1", True))
+        assert (self.transport.value(), self.transport.disconnecting) == (b"1", True)
         peer, transport = connect(self.factory)
         peer.dataReceived(BARE)
         peer.working = True
         peer.readConnectionLost()
-        self.assertEqual((transport.value(), transport.disconnecting, peer.left), (b"", True, 1))
+        assert (transport.value(), transport.disconnecting, peer.left) == (b"", True, 1)
 
     def test_a_lost_connection(self):
         """The port is told once, and the factory forgets the peer."""
         self.peer.dataReceived(b"list\nli")
         self.peer.connectionLost(Failure(ConnectionLost()))
-        self.assertEqual((self.peer.left, self.factory.peers), (1, set()))
+        assert (self.peer.left, self.factory.peers) == (1, set())
         self.peer.tell(News("x", {}))
         self.peer.close()
-        self.assertEqual(self.peer.left, 1)
-        self.assertEqual(self.factory.clock.getDelayedCalls(), [])
+        assert self.peer.left == 1
+        assert self.factory.clock.getDelayedCalls() == []
 
     def test_what_was_sent_before_leaving_is_done(self):
         """Who says much, ends, and is gone at once, is heard to the end."""
         self.peer.dataReceived(b"stop x\n" * 1000)
         self.peer.readConnectionLost()
         self.peer.connectionLost(Failure(ConnectionDone()))
-        self.assertEqual(self.peer.left, 0)
+        assert self.peer.left == 0
         self.factory.clock.pump([0] * 10)
-        self.assertEqual((len(self.peer.asked), self.peer.left), (1000, 1))
+        assert (len(self.peer.asked), self.peer.left) == (1000, 1)
 
     def test_a_broken_connection_is_not_heard(self):
         """Without an end of input what waits is dropped at once."""
         self.peer.dataReceived(b"stop x\n" * 1000)
         self.peer.connectionLost(Failure(ConnectionLost()))
         self.factory.clock.pump([0] * 10)
-        self.assertEqual((len(self.peer.asked), self.peer.left), (256, 1))
+        assert (len(self.peer.asked), self.peer.left) == (256, 1)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from twisted.internet.error import ConnectionDone
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
-from twisted.trial.unittest import SynchronousTestCase
 
 from tests.support.line_peers import connect, make_factory
 
 
-class FactoryTests(SynchronousTestCase):
+class TestFactory:
     """All peers of a port."""
 
     def test_one_too_many(self):
@@ -18,26 +17,26 @@ class FactoryTests(SynchronousTestCase):
         factory = make_factory(max_connections=2)
         (first, transport), _ = connect(factory), connect(factory)
         _, refused = connect(factory)
-        self.assertEqual(refused.value(), b"error busy 2 connections are open, and no more are taken\n")
-        self.assertTrue(refused.disconnecting)
-        self.assertEqual((len(factory.peers), factory.refused), (2, 1))
+        assert refused.value() == b"error busy 2 connections are open, and no more are taken\n"
+        assert refused.disconnecting
+        assert (len(factory.peers), factory.refused) == (2, 1)
         first.dataReceived(b"list\n")
-        self.assertTrue(transport.value().startswith(b"ok"))
+        assert transport.value().startswith(b"ok")
         first.connectionLost(Failure(ConnectionDone()))
-        self.assertFalse(connect(factory)[1].disconnecting)
+        assert not connect(factory)[1].disconnecting
 
     def test_a_thousand_that_say_nothing(self):
         """They stay, cost no timer, and nobody waits for them."""
         clock = Clock()
         factory = make_factory(clock)
         silent = [connect(factory) for _ in range(1000)]
-        self.assertEqual(clock.getDelayedCalls(), [])
+        assert clock.getDelayedCalls() == []
         peer, transport = connect(factory)
         peer.dataReceived(b"list\n")
-        self.assertTrue(transport.value().startswith(b"ok"))
+        assert transport.value().startswith(b"ok")
         clock.advance(3600)
-        self.assertFalse(any(transport.disconnecting for _, transport in silent))
+        assert not any(transport.disconnecting for _, transport in silent)
 
     def test_quiet(self):
         """Starting and stopping a port is not Twisted's to log."""
-        self.assertFalse(make_factory().noisy)
+        assert not make_factory().noisy

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from twisted.internet import main
 from twisted.internet.task import Clock
-from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev.net.lines.fair_share import FairShare
 from fakedev.net.lines.outbox import CHUNK_BYTES, LINGER_SECONDS, MAX_BYTES, PATIENCE_SECONDS
@@ -35,10 +34,10 @@ class Worker:
         return self.slices > 0
 
 
-class TurnsTests(SynchronousTestCase):
+class TestTurns:
     """Who may work when."""
 
-    def setUp(self):
+    def setup_method(self):
         self.clock = TurnClock()
         self.fair_share = FairShare(self.clock, turn_seconds=0.010)
         self.taken = []
@@ -46,17 +45,17 @@ class TurnsTests(SynchronousTestCase):
     def test_at_once_when_there_is_time(self):
         """A peer alone does not wait, and leaves no timer behind."""
         self.fair_share.ask(Worker("a", 1, self.taken))
-        self.assertEqual(self.taken, ["a"])
-        self.assertEqual(self.clock.getDelayedCalls(), [])
+        assert self.taken == ["a"]
+        assert self.clock.getDelayedCalls() == []
 
     def test_slices_alternate(self):
         """Who has much to do lets the others in between."""
         for name, slices in (("a", 4), ("b", 2), ("c", 1)):
             self.fair_share.ask(Worker(name, slices, self.taken))
         for expected in ("abc", "abcab", "abcaba", "abcabaa"):
-            self.assertEqual("".join(self.taken), expected)
+            assert "".join(self.taken) == expected
             self.clock.turn()
-        self.assertEqual(self.clock.getDelayedCalls(), [])
+        assert self.clock.getDelayedCalls() == []
 
     def test_short_work_before_long(self):
         """Who asks comes before those who are not done; these have one turn at least."""
@@ -65,7 +64,7 @@ class TurnsTests(SynchronousTestCase):
         for name in "xyzuvw":
             self.fair_share.ask(Worker(name, 1, self.taken, self.clock, seconds=0.004))
         for expected in ("abc", "abcxyza", "abcxyzauvwb", "abcxyzauvwbcab"):
-            self.assertEqual("".join(self.taken), expected)
+            assert "".join(self.taken) == expected
             self.clock.turn()
 
     def test_a_turn_of_the_reactor_is_bounded(self):
@@ -73,29 +72,29 @@ class TurnsTests(SynchronousTestCase):
         for name in "abcdefgh":
             self.fair_share.ask(Worker(name, 1, self.taken, self.clock, seconds=0.004))
         for expected in ("abc", "abcdef", "abcdefgh"):
-            self.assertEqual("".join(self.taken), expected)
+            assert "".join(self.taken) == expected
             self.clock.turn()
         self.fair_share.ask(Worker("i", 1, self.taken))
-        self.assertEqual(self.taken[-1], "i")
+        assert self.taken[-1] == "i"
 
     def test_asking_while_working(self):
         """No turn is taken inside another."""
         depth = []
         inner = Worker("inner", 1, self.taken, asks=lambda: depth.append(len(self.taken)))
         self.fair_share.ask(Worker("outer", 1, self.taken, asks=lambda: self.fair_share.ask(inner)))
-        self.assertEqual(self.taken, ["outer"])
+        assert self.taken == ["outer"]
         self.clock.advance(0)
-        self.assertEqual(self.taken, ["outer", "inner"])
+        assert self.taken == ["outer", "inner"]
 
-    def test_a_fault_stops_nobody_else(self):
+    def test_a_fault_stops_nobody_else(self, logged_errors):
         """It is logged."""
         self.fair_share.ask(Worker("a", 1, self.taken, asks=lambda: 1 / 0))
-        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+        assert len(logged_errors.take(ZeroDivisionError)) == 1
         self.fair_share.ask(Worker("b", 1, self.taken))
-        self.assertEqual(self.taken, ["a", "b"])
+        assert self.taken == ["a", "b"]
 
 
-class FloodTests(SynchronousTestCase):
+class TestFlood:
     """A peer that sends very much."""
 
     def test_in_slices_and_others_in_between(self):
@@ -105,31 +104,31 @@ class FloodTests(SynchronousTestCase):
         flooder, flooded = connect(factory)
         other, transport = connect(factory)
         flooder.dataReceived(b"x\n" * 80_000)
-        self.assertEqual(flooded.value().count(b"\n"), 256)
-        self.assertEqual(flooded.producerState, "paused")
+        assert flooded.value().count(b"\n") == 256
+        assert flooded.producerState == "paused"
         other.dataReceived(b"list\n")
-        self.assertTrue(transport.value().startswith(b"ok"))
+        assert transport.value().startswith(b"ok")
         clock.turn()
-        self.assertEqual(flooded.value().count(b"\n"), 512)
+        assert flooded.value().count(b"\n") == 512
         clock.advance(0)
-        self.assertEqual(flooded.value().count(b"error unknown-verb"), 80_000)
-        self.assertEqual(flooded.producerState, "producing")
-        self.assertEqual(clock.getDelayedCalls(), [])
+        assert flooded.value().count(b"error unknown-verb") == 80_000
+        assert flooded.producerState == "producing"
+        assert clock.getDelayedCalls() == []
 
     def test_blank_lines_count(self):
         """Lines without anything are work too."""
         clock = Clock()
         peer, transport = connect(make_factory(clock))
         peer.dataReceived(b"list" + b"\n" * 1000)
-        self.assertEqual(transport.producerState, "paused")
+        assert transport.producerState == "paused"
         clock.advance(0)
-        self.assertEqual(transport.producerState, "producing")
+        assert transport.producerState == "producing"
 
 
-class DoesNotReadTests(SynchronousTestCase):
+class TestDoesNotRead:
     """A peer that asks and does not read, over Twisted's own buffers."""
 
-    def setUp(self):
+    def setup_method(self):
         self.clock = Clock()
         self.factory = make_factory(self.clock)
 
@@ -142,9 +141,9 @@ class DoesNotReadTests(SynchronousTestCase):
         peer, transport = connect_descriptor(self.factory, room=0)
         peer.dataReceived(b"show big\n" * 100)
         transport.turn(20)
-        self.assertEqual(len(peer.asked), 1)
-        self.assertFalse(transport.reading)
-        self.assertLessEqual(self.held(transport), 2 * CHUNK_BYTES)
+        assert len(peer.asked) == 1
+        assert not transport.reading
+        assert self.held(transport) <= 2 * CHUNK_BYTES
 
     def test_it_is_cut(self):
         """After 10 seconds without taking anything of a full buffer."""
@@ -152,11 +151,11 @@ class DoesNotReadTests(SynchronousTestCase):
         peer.dataReceived(b"show big\n" * 100)
         transport.turn()
         self.clock.advance(PATIENCE_SECONDS - 0.1)
-        self.assertFalse(transport.aborted)
+        assert not transport.aborted
         self.clock.advance(0.1)
-        self.assertTrue(transport.aborted)
-        self.assertEqual((peer.left, self.factory.peers), (1, set()))
-        self.assertEqual(self.clock.getDelayedCalls(), [])
+        assert transport.aborted
+        assert (peer.left, self.factory.peers) == (1, set())
+        assert self.clock.getDelayedCalls() == []
 
     def test_who_reads_gets_everything(self):
         """A slow reader is served at its own speed, to the last byte."""
@@ -166,9 +165,9 @@ class DoesNotReadTests(SynchronousTestCase):
             transport.room = 10_000
             transport.turn()
             self.clock.advance(0.1)
-        self.assertEqual(transport.taken, (b"ok 100 lines\n" + (b"x" * 999 + b"\n") * 100) * 10)
-        self.assertTrue(transport.reading)
-        self.assertEqual(self.clock.getDelayedCalls(), [])
+        assert transport.taken == (b"ok 100 lines\n" + (b"x" * 999 + b"\n") * 100) * 10
+        assert transport.reading
+        assert self.clock.getDelayedCalls() == []
 
     def test_news_to_who_does_not_read(self):
         """What nobody asked for may wait up to the bound; then the connection is cut."""
@@ -178,50 +177,50 @@ class DoesNotReadTests(SynchronousTestCase):
         while not transport.aborted:
             peer.tell(News("x" * 999, {}))
             sent += 1000
-        self.assertLess(sent, MAX_BYTES + 2 * CHUNK_BYTES + 2000)
-        self.assertGreater(sent, MAX_BYTES)
+        assert sent < MAX_BYTES + 2 * CHUNK_BYTES + 2000
+        assert sent > MAX_BYTES
 
     def test_the_last_answer_of_who_does_not_read(self):
         """A connection that is closing does not stay for ever."""
         peer, transport = connect_descriptor(self.factory, room=0)
         peer.dataReceived(b"quit\n")
         transport.turn(3)
-        self.assertFalse(transport.aborted)
+        assert not transport.aborted
         self.clock.advance(PATIENCE_SECONDS)
-        self.assertTrue(transport.aborted)
+        assert transport.aborted
 
     def test_closing_with_a_full_buffer(self):
         """Everything said before is sent first, however slow the peer reads."""
         peer, transport = connect_descriptor(self.factory, room=0)
         peer.dataReceived(b"show big\n")
         peer.close()
-        self.assertEqual(peer.left, 1)
+        assert peer.left == 1
         for _ in range(100):
             transport.room = 5000
             transport.turn()
             self.clock.advance(0.1)
-        self.assertEqual(len(transport.taken), 100_013)
-        self.assertTrue(transport.disconnected)
-        self.assertFalse(transport.aborted)
-        self.assertEqual(self.clock.getDelayedCalls(), [])
+        assert len(transport.taken) == 100_013
+        assert transport.disconnected
+        assert not transport.aborted
+        assert self.clock.getDelayedCalls() == []
 
     def test_the_end_of_input_with_a_full_buffer(self):
         """The requests that waited are answered before the close."""
         peer, transport = connect_descriptor(self.factory, room=0)
         peer.dataReceived(b"show big\n" * 3)
         peer.readConnectionLost()
-        self.assertFalse(transport.disconnecting)
+        assert not transport.disconnecting
         transport.room = 10**7
         transport.turn(30)
-        self.assertEqual(len(transport.taken), 3 * 100_013)
-        self.assertTrue(transport.disconnected)
-        self.assertEqual(self.clock.getDelayedCalls(), [])
+        assert len(transport.taken) == 3 * 100_013
+        assert transport.disconnected
+        assert self.clock.getDelayedCalls() == []
 
 
-class LingerTests(SynchronousTestCase):
+class TestLinger:
     """Who is closed while it still sends sees why."""
 
-    def setUp(self):
+    def setup_method(self):
         self.clock = Clock()
         self.peer, self.transport = connect_descriptor(make_factory(self.clock), room=10**6)
         self.peer.dataReceived(b"x" * 70_000)
@@ -229,28 +228,28 @@ class LingerTests(SynchronousTestCase):
 
     def test_the_sending_side_is_closed_first(self):
         """What still comes is read and thrown away."""
-        self.assertEqual(self.transport.taken, b"error too-long a line is at most 65536 bytes\n")
-        self.assertTrue(self.transport.half_closed)
-        self.assertTrue(self.transport.reading)
+        assert self.transport.taken == b"error too-long a line is at most 65536 bytes\n"
+        assert self.transport.half_closed
+        assert self.transport.reading
         self.peer.dataReceived(b"\nlist\n")
-        self.assertEqual((self.peer.asked, self.transport.disconnected), ([], 0))
+        assert (self.peer.asked, self.transport.disconnected) == ([], 0)
 
     def test_the_peer_closes(self):
         """Then so do we."""
         self.peer.readConnectionLost()
         self.transport.turn(3)
-        self.assertTrue(self.transport.disconnected)
-        self.assertEqual(self.clock.getDelayedCalls(), [])
+        assert self.transport.disconnected
+        assert self.clock.getDelayedCalls() == []
 
     def test_it_does_not_last(self):
         """After two seconds the connection is closed."""
         self.clock.advance(LINGER_SECONDS)
         self.transport.turn(3)
-        self.assertTrue(self.transport.disconnected)
-        self.assertEqual(self.clock.getDelayedCalls(), [])
+        assert self.transport.disconnected
+        assert self.clock.getDelayedCalls() == []
 
 
-class AnswerTests(SynchronousTestCase):
+class TestAnswer:
     """Large answers."""
 
     def test_an_answer_larger_than_the_bound(self):
@@ -261,14 +260,14 @@ class AnswerTests(SynchronousTestCase):
         peer.dataReceived(b"list\n")
         transport.room = 10**7
         transport.turn(100)
-        self.assertEqual(len(transport.taken), 2_000_000 + len("ok 200 lines\n"))
+        assert len(transport.taken) == 2_000_000 + len("ok 200 lines\n")
 
     def test_a_short_one_leaves_at_once(self):
         """It is with the peer when its turn is over, and nothing is left to do."""
         peer, transport = connect_descriptor(make_factory(Clock()), room=100)
         peer.dataReceived(b"list\n")
-        self.assertEqual(transport.taken, LISTED)
-        self.assertFalse(transport.writing)
+        assert transport.taken == LISTED
+        assert not transport.writing
 
     def test_in_order_wherever_the_peer_stops(self):
         """What it does not take at once comes before what is said later."""
@@ -276,17 +275,17 @@ class AnswerTests(SynchronousTestCase):
             peer, transport = connect_descriptor(make_factory(Clock()), room)
             peer.dataReceived(b"list\n")
             peer.dataReceived(b"list\n")
-            self.assertEqual(transport.taken, (2 * LISTED)[:room])
+            assert transport.taken == (2 * LISTED)[:room]
             transport.room = 1000
             peer.dataReceived(b"list\n")
             transport.turn()
-            self.assertEqual(transport.taken, 3 * LISTED)
+            assert transport.taken == 3 * LISTED
 
     def test_a_broken_connection(self):
         """What a failed write means is for the transport to say."""
         peer, transport = connect_descriptor(make_factory(Clock()), room=0)
         transport.writeSomeData = lambda data: main.CONNECTION_LOST
         peer.dataReceived(b"list\n")
-        self.assertEqual(peer.left, 0)
-        self.assertTrue(transport.writing)
-        self.assertIs(transport.doWrite(), main.CONNECTION_LOST)
+        assert peer.left == 0
+        assert transport.writing
+        assert transport.doWrite() is main.CONNECTION_LOST

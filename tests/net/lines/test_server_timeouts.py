@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 
 from twisted.internet.task import Clock
-from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev.wire.replies import Reply
 from tests.support.line_peers import BARE, connect, make_factory
 
 
-class TimeTests(SynchronousTestCase):
+class TestTime:
     """A message that was begun must become complete; silence may last."""
 
-    def setUp(self):
+    def setup_method(self):
         self.clock = Clock()
         self.factory = make_factory(self.clock)
         self.peer, self.transport = connect(self.factory)
@@ -24,8 +23,8 @@ class TimeTests(SynchronousTestCase):
         self.clock.advance(3600)
         self.peer.dataReceived(b"\n \n")
         self.clock.advance(3600)
-        self.assertFalse(self.transport.disconnecting)
-        self.assertEqual(self.clock.getDelayedCalls(), [])
+        assert not self.transport.disconnecting
+        assert self.clock.getDelayedCalls() == []
 
     def trickle(self, data, seconds):
         """Send the bytes one by one."""
@@ -36,19 +35,19 @@ class TimeTests(SynchronousTestCase):
     def test_the_time_counts_from_the_first_byte(self):
         """Bytes that come slowly do not win time."""
         self.trickle(b"list ", 1.9)
-        self.assertFalse(self.transport.disconnecting)
+        assert not self.transport.disconnecting
         self.trickle(b" ", 1)
-        self.assertEqual(self.transport.value(), b"error too-long a message must be complete within 10 s\n")
-        self.assertTrue(self.transport.disconnecting)
+        assert self.transport.value() == b"error too-long a message must be complete within 10 s\n"
+        assert self.transport.disconnecting
 
     def test_each_message_has_its_own_time(self):
         """The end of one and the start of the next may come together."""
         for _ in range(5):
             self.peer.dataReceived(b"st\nli")
             self.clock.advance(9)
-        self.assertFalse(self.transport.disconnecting)
+        assert not self.transport.disconnecting
         self.clock.advance(1)
-        self.assertTrue(self.transport.disconnecting)
+        assert self.transport.disconnecting
 
     def test_white_space_after_an_object_is_no_message(self):
         """A JSON peer whose workload runs may have sent a space, or no newline."""
@@ -56,17 +55,17 @@ class TimeTests(SynchronousTestCase):
         self.clock.advance(3600)
         self.peer.dataReceived(b"\n \n ")
         self.clock.advance(3600)
-        self.assertFalse(self.transport.disconnecting)
+        assert not self.transport.disconnecting
 
     def test_half_an_object_then_silence(self):
         """A bare peer is told 1, a JSON peer an object."""
         self.peer.dataReceived(BARE[:10])
         self.clock.advance(10)
-        self.assertEqual((self.transport.value(), self.transport.disconnecting), (b"1", True))
+        assert (self.transport.value(), self.transport.disconnecting) == (b"1", True)
         peer, transport = connect(self.factory)
         peer.dataReceived(b'{"op":"list",')
         self.clock.advance(10)
-        self.assertEqual(json.loads(transport.value())["error"]["code"], "too-long")
+        assert json.loads(transport.value())["error"]["code"] == "too-long"
 
     def test_the_time_of_a_message_does_not_run_while_another_waits(self):
         """What is not looked at is our matter."""
@@ -75,20 +74,20 @@ class TimeTests(SynchronousTestCase):
         self.peer.reply(self.peer.waiting[0], Reply())
         self.clock.advance(9)
         self.peer.dataReceived(b"st\n")
-        self.assertFalse(self.transport.disconnecting)
+        assert not self.transport.disconnecting
 
     def test_seconds_can_be_set(self):
         """As message-seconds of the configuration."""
         peer, transport = connect(make_factory(self.clock, message_seconds=0.5))
         peer.dataReceived(b"li")
         self.clock.advance(0.5)
-        self.assertIn(b"within 0.5 s", transport.value())
+        assert b"within 0.5 s" in transport.value()
 
 
-class IdleAnswerTests(SynchronousTestCase):
+class TestIdleAnswer:
     """The original's rule: who stops inside its first message is told 1 after 150 ms."""
 
-    def setUp(self):
+    def setup_method(self):
         self.clock = Clock()
         self.peer, self.transport = connect(make_factory(self.clock, idle_answer_seconds=0.150))
 
@@ -96,28 +95,28 @@ class IdleAnswerTests(SynchronousTestCase):
         """It is told 1, and closed."""
         self.peer.dataReceived(BARE[:-1])
         self.clock.advance(0.149)
-        self.assertEqual(self.transport.value(), b"")
+        assert self.transport.value() == b""
         self.clock.advance(0.001)
-        self.assertEqual((self.transport.value(), self.transport.disconnecting, self.peer.left), (b"1", True, 1))
+        assert (self.transport.value(), self.transport.disconnecting, self.peer.left) == (b"1", True, 1)
 
     def test_something_else(self):
         """Also what is no object: the original knew no words."""
         self.peer.dataReceived(b"garbage")
         self.clock.advance(0.150)
-        self.assertEqual(self.transport.value(), b"1")
+        assert self.transport.value() == b"1"
 
     def test_each_byte_gives_time(self):
         """A message in many segments is waited for, up to the seconds of a message."""
         for byte in BARE:
             self.peer.dataReceived(bytes([byte]))
             self.clock.advance(0.140)
-        self.assertEqual((len(self.peer.bare), self.transport.value()), (1, b""))
+        assert (len(self.peer.bare), self.transport.value()) == (1, b"")
         self.clock.advance(3600)
-        self.assertFalse(self.transport.disconnecting)
+        assert not self.transport.disconnecting
 
     def test_silence_and_words(self):
         """Who said nothing may stay, and so may who has said a line."""
         self.clock.advance(3600)
         self.peer.dataReceived(b"list\nli")
         self.clock.advance(9)
-        self.assertFalse(self.transport.disconnecting)
+        assert not self.transport.disconnecting

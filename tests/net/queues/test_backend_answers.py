@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 from twisted.internet.task import Clock
-from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev.net.queues.backend_port import QueueBackendFactory
 from fakedev.net.queues.client_port import QueueClientFactory
@@ -16,10 +15,10 @@ from fakedev.workqueue.spec import BrokerSpec, QueueSpec
 from tests.support.line_peers import connect
 
 
-class BackendAnswerTests(SynchronousTestCase):
+class TestBackendAnswer:
     """A client that speaks in JSON lines, and a backend that speaks in words."""
 
-    def setUp(self) -> None:
+    def setup_method(self) -> None:
         """Both ports of one broker."""
         clock = Clock()
         hub = QueueHub(Broker(BrokerSpec((QueueSpec("sleep"),)), clock.seconds()), clock)
@@ -56,8 +55,8 @@ class BackendAnswerTests(SynchronousTestCase):
         ):
             self.put(1)
             job_id = self.ask("take sleep").split()[1]
-            self.assertEqual(self.ask(f"fail {job_id} {said}"), f"ok {outcome}\n")
-            self.assertEqual(self.told(), told)
+            assert self.ask(f"fail {job_id} {said}") == f"ok {outcome}\n"
+            assert self.told() == told
 
     def test_large_jobs_are_given_and_shown_in_parts(self):
         """One answer takes neither long nor much memory: a take has enough with 1 MiB, a list shows beginnings."""
@@ -65,18 +64,16 @@ class BackendAnswerTests(SynchronousTestCase):
         for _ in range(20):
             self.client.dataReceived(said)
         listed = self.ask("list sleep").splitlines()
-        self.assertEqual((len(listed), listed[1].partition(" -- ")[2]), (21, "a " + "x" * 99 + "..."))
-        self.assertEqual(self.ask("take sleep count=1000").partition("\n")[0], "ok 16 lines")
+        assert (len(listed), listed[1].partition(" -- ")[2]) == (21, "a " + "x" * 99 + "...")
+        assert self.ask("take sleep count=1000").partition("\n")[0] == "ok 16 lines"
 
     def test_a_reason_that_is_kept_is_short(self):
         """Buried jobs keep theirs for as long as they lie there."""
         self.put(1)
         self.ask("take sleep")
-        self.assertEqual(
-            self.ask("bury 1 " + "x" * 1025), "error bad-argument reason: is longer than 1024 characters\n"
-        )
-        self.assertEqual(self.ask("bury 1 " + "x" * 1024), "ok\n")
-        self.assertIn(" reason=" + "x" * 100 + "... --", self.ask("list sleep"))
+        assert self.ask("bury 1 " + "x" * 1025) == "error bad-argument reason: is longer than 1024 characters\n"
+        assert self.ask("bury 1 " + "x" * 1024) == "ok\n"
+        assert " reason=" + "x" * 100 + "... --" in self.ask("list sleep")
 
     def test_hands_that_are_full_in_the_middle_of_an_answer(self):
         """What was taken until then is told; the next one is refused."""
@@ -84,5 +81,5 @@ class BackendAnswerTests(SynchronousTestCase):
         self.client, self.client_transport = connect(self.client.factory)
         self.put(10)
         answers = [self.ask("take sleep count=1000").partition("\n")[0] for _ in range(6)]
-        self.assertEqual(answers[:5], ["ok 1000 lines"] * 4 + ["ok 96 lines"])
-        self.assertEqual(answers[5], "error full This connection holds 4096 jobs")
+        assert answers[:5] == ["ok 1000 lines"] * 4 + ["ok 96 lines"]
+        assert answers[5] == "error full This connection holds 4096 jobs"

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 
 import pytest
-from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev.wire.framing import MAX_BYTES
 from tests.support.queue_transcripts import QueueConnection, QueuePorts
@@ -44,10 +43,10 @@ def test_captured_bytes_in_segments(which: str) -> None:
         assert (backend.transport.writes, backend.is_closed) == ([WORK], True)
 
 
-class BareClientTests(SynchronousTestCase):
+class TestBareClient:
     """What an original client may do."""
 
-    def setUp(self) -> None:
+    def setup_method(self) -> None:
         """Ports with one client."""
         self.ports = QueuePorts(max_waiting=2)
         self.client = self.ports.client()
@@ -58,12 +57,12 @@ class BareClientTests(SynchronousTestCase):
         client.send(message)
         (written,) = client.transport.writes
         told = json.loads(written)
-        self.assertEqual((told["Error"][: len(error)], told["Retcode"], client.is_closed), (error, 1, True))
+        assert (told["Error"][: len(error)], told["Retcode"], client.is_closed) == (error, 1, True)
 
     def test_an_unknown_queue(self):
         """To the byte as the original."""
         self.client.send(REQUEST.replace(b"sleep", b"nope"))
-        self.assertEqual((self.client.transport.writes, self.client.is_closed), ([REFUSED], True))
+        assert (self.client.transport.writes, self.client.is_closed) == ([REFUSED], True)
 
     def test_what_cannot_be_taken_in(self):
         """The answer says why."""
@@ -78,24 +77,24 @@ class BareClientTests(SynchronousTestCase):
         for _ in range(2):
             self.ports.client().send(REQUEST)
         self.refused(REQUEST, "Queue 'sleep' is full: 2 requests wait")
-        self.assertEqual(self.ports.counted(), {"refused": 1})
+        assert self.ports.counted() == {"refused": 1}
 
     def test_a_long_error_is_cut_to_what_the_original_reads(self):
         """At a character."""
         self.client.send(json.dumps({"Queue": "é" * 2000}).encode())
         (written,) = self.client.transport.writes
-        self.assertLessEqual(len(written), 1024)
-        self.assertTrue(json.loads(written)["Error"].startswith("Unknown 'ééé"))
+        assert len(written) <= 1024
+        assert json.loads(written)["Error"].startswith("Unknown 'ééé")
 
     def test_white_space_may_follow_and_nothing_else(self):
         """A second object cancels the request."""
         self.client.send(REQUEST + b"\n\t ")
-        self.assertEqual((self.client.transport.writes, self.client.is_closed), ([], False))
+        assert (self.client.transport.writes, self.client.is_closed) == ([], False)
         self.client.send(REQUEST)
         (written,) = self.client.transport.writes
-        self.assertEqual(json.loads(written)["Error"], "a connection of the original carries one request")
-        self.assertTrue(self.client.is_closed)
-        self.assertEqual(self.ports.counted(), {"cancelled": 1})
+        assert json.loads(written)["Error"] == "a connection of the original carries one request"
+        assert self.client.is_closed
+        assert self.ports.counted() == {"cancelled": 1}
 
     def test_it_leaves_while_it_waits(self):
         """The end of input, or a lost connection, takes the request away at once."""
@@ -103,12 +102,12 @@ class BareClientTests(SynchronousTestCase):
             client = self.ports.client()
             client.send(REQUEST)
             leave(client)
-            self.assertEqual(client.transport.writes, [])
+            assert client.transport.writes == []
             backend = self.ports.backend()
             backend.send(ASK)
-            self.assertEqual(backend.transport.writes, [EMPTY])
-        self.assertEqual(self.ports.counted(), {"cancelled": 2})
-        self.assertEqual(self.ports.broker.statistics("sleep").disconnects, 2)
+            assert backend.transport.writes == [EMPTY]
+        assert self.ports.counted() == {"cancelled": 2}
+        assert self.ports.broker.statistics("sleep").disconnects == 2
 
     def test_it_leaves_while_its_job_runs(self):
         """The bare backend is not told; its result is dropped, and counted nowhere."""
@@ -116,16 +115,16 @@ class BareClientTests(SynchronousTestCase):
         self.client.send(REQUEST)
         backend.send(ASK)
         self.client.lose()
-        self.assertFalse(backend.is_closed)
+        assert not backend.is_closed
         backend.send(RESULT)
-        self.assertEqual((backend.transport.writes, backend.is_closed), ([WORK], True))
-        self.assertEqual(self.ports.counted(), {"cancelled": 1})
+        assert (backend.transport.writes, backend.is_closed) == ([WORK], True)
+        assert self.ports.counted() == {"cancelled": 1}
 
 
-class BareBackendTests(SynchronousTestCase):
+class TestBareBackend:
     """What an original backend may do."""
 
-    def setUp(self) -> None:
+    def setup_method(self) -> None:
         """Ports with one backend."""
         self.ports = QueuePorts()
         self.backend = self.ports.backend()
@@ -141,14 +140,14 @@ class BareBackendTests(SynchronousTestCase):
         for ask, answer in ((ASK, EMPTY), (ASK.replace(b"sleep", b"nope"), UNKNOWN)):
             backend = self.ports.backend()
             backend.send(ask)
-            self.assertEqual((backend.transport.writes, backend.is_closed), ([answer], True))
+            assert (backend.transport.writes, backend.is_closed) == ([answer], True)
 
     def test_a_paused_queue_is_empty(self):
         """For this backend too."""
         self.ports.client().send(REQUEST)
         self.ports.backend().say("pause sleep")
         self.backend.send(ASK)
-        self.assertEqual(self.backend.transport.writes, [EMPTY])
+        assert self.backend.transport.writes == [EMPTY]
 
     def test_it_leaves_with_a_job(self):
         """The client has its error at once, as from the original."""
@@ -158,8 +157,8 @@ class BareBackendTests(SynchronousTestCase):
             backend.send(ASK)
             leave(backend)
             told = self.client_told(client)
-            self.assertEqual((told["Error"], told["Retcode"]), ("the backend disconnected before the run ended", 1))
-        self.assertEqual(self.ports.counted(), {"lost": 2})
+            assert (told["Error"], told["Retcode"]) == ("the backend disconnected before the run ended", 1)
+        assert self.ports.counted() == {"lost": 2}
 
     def test_a_result_that_cannot_be_read(self):
         """It counts as a backend that left; there is no answer."""
@@ -168,8 +167,8 @@ class BareBackendTests(SynchronousTestCase):
             client.send(REQUEST)
             backend.send(ASK)
             backend.send(result)
-            self.assertEqual((backend.transport.writes, backend.is_closed), ([WORK], True))
-            self.assertEqual(self.client_told(client)["Error"], "the backend disconnected before the run ended")
+            assert (backend.transport.writes, backend.is_closed) == ([WORK], True)
+            assert self.client_told(client)["Error"] == "the backend disconnected before the run ended"
 
     def test_results(self):
         """What the original's backend may say of a run, and what the client is told."""
@@ -184,8 +183,8 @@ class BareBackendTests(SynchronousTestCase):
             backend.send(ASK)
             backend.send(json.dumps(fields).encode())
             answer = self.client_told(client)
-            self.assertEqual({name: answer[name] for name in told}, told)
-            self.assertEqual(ports.counted(), {outcome: 1})
+            assert {name: answer[name] for name in told} == told
+            assert ports.counted() == {outcome: 1}
 
     def test_a_long_error_is_cut_for_the_client(self):
         """So that the original can read the answer in one go."""
@@ -194,8 +193,8 @@ class BareBackendTests(SynchronousTestCase):
         self.backend.send(ASK)
         self.backend.send(json.dumps({"Error": "\u20ac" * 5000, "Retcode": 1, "Pod": "p" * 500}).encode())
         (written,) = client.transport.writes
-        self.assertLessEqual(len(written), 1024)
-        self.assertTrue(json.loads(written)["Error"].startswith("\u20ac" * 100))
+        assert len(written) <= 1024
+        assert json.loads(written)["Error"].startswith("\u20ac" * 100)
 
     def test_a_job_that_it_could_not_read_is_for_others(self):
         """A shorter one behind it overtakes it; who speaks otherwise gets it."""
@@ -203,11 +202,11 @@ class BareBackendTests(SynchronousTestCase):
         large.send(json.dumps({"Queue": "sleep", "Args": ["x" * 1000]}).encode())
         small.send(REQUEST)
         self.backend.send(ASK)
-        self.assertEqual(self.backend.transport.writes, [WORK])
+        assert self.backend.transport.writes == [WORK]
         other = self.ports.backend()
         other.send(ASK)
-        self.assertEqual(other.transport.writes, [EMPTY])
-        self.assertIn("x" * 1000, self.ports.backend().say("take sleep")[0])
+        assert other.transport.writes == [EMPTY]
+        assert "x" * 1000 in self.ports.backend().say("take sleep")[0]
 
     def test_the_limit_that_a_request_has_counts_for_what_can_be_read(self):
         """Also where it is the queue's: what is handed out is never too long."""
@@ -216,23 +215,22 @@ class BareBackendTests(SynchronousTestCase):
             ports.client().send(json.dumps({"Queue": "sleep", "Args": ["x" * length]}).encode())
             backend = ports.backend()
             backend.send(ASK)
-            self.assertLessEqual(len(backend.told()), 1024)
+            assert len(backend.told()) <= 1024
 
     def test_pairings_with_other_ways(self):
         """Each kind of client with each kind of backend."""
         words = self.ports.client()
         words.say("put sleep 0.1 limit=2500ms")
         self.backend.send(ASK)
-        self.assertEqual(self.backend.told(), WORK)
+        assert self.backend.told() == WORK
         self.backend.send(RESULT)
-        self.assertEqual(
-            words.told(),
-            b"ended 1 success exit-code=0 timeout-seconds=0 run-seconds=0.100343 wait-seconds=0 "
-            b"pod=vm node=vm device=.\n",
+        assert (
+            words.told() == b"ended 1 success exit-code=0 timeout-seconds=0 run-seconds=0.100343 wait-seconds=0 "
+            b"pod=vm node=vm device=.\n"
         )
         bare, backend = self.ports.client(), self.ports.backend()
         bare.send(REQUEST)
         backend.say("hello node=vm pod=vm device=.")
         backend.say("take sleep wait=1s")
         backend.say("done 2 0 run=100ms")
-        self.assertEqual(bare.told(), ANSWER.replace(b"0.10034271", b"0.1").replace(b"0.201675995", b"0"))
+        assert bare.told() == ANSWER.replace(b"0.10034271", b"0.1").replace(b"0.201675995", b"0")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 from twisted.internet.defer import Deferred
-from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev.net.lines.outbox import PATIENCE_SECONDS
+from tests.support.deferreds import assert_no_result, success_result_of
 from tests.support.line_peers import Descriptor
 from tests.support.queue_transcripts import QueueConnection, QueuePorts
 from tests.wire.test_bare_queue import ANSWER, ASK, REQUEST, RESULT, WORK
@@ -21,10 +21,10 @@ def deaf(ports: QueuePorts, is_backend: bool = False) -> Descriptor:
     return transport
 
 
-class SilentPeersTests(SynchronousTestCase):
+class TestSilentPeers:
     """One silent client, or one silent backend, stopped the original's frontend."""
 
-    def setUp(self) -> None:
+    def setup_method(self) -> None:
         """Ports on which a whole job can be done."""
         self.ports = QueuePorts()
 
@@ -33,9 +33,9 @@ class SilentPeersTests(SynchronousTestCase):
         client, backend = self.ports.client(), self.ports.backend()
         client.send(REQUEST)
         backend.send(ASK)
-        self.assertEqual(backend.told(), WORK)
+        assert backend.told() == WORK
         backend.send(RESULT)
-        self.assertEqual(client.told(), ANSWER.replace(b"0.201675995", b"0"))
+        assert client.told() == ANSWER.replace(b"0.201675995", b"0")
         client.lose()
         backend.lose()
 
@@ -43,9 +43,9 @@ class SilentPeersTests(SynchronousTestCase):
         """They may stay, and cost no timer."""
         silent = [self.ports.client() for _ in range(100)] + [self.ports.backend() for _ in range(100)]
         self.assert_served()
-        self.assertEqual(self.ports.clock.getDelayedCalls(), [])
+        assert self.ports.clock.getDelayedCalls() == []
         self.ports.clock.advance(3600)
-        self.assertFalse(any(each.is_closed for each in silent))
+        assert not any(each.is_closed for each in silent)
 
     def test_half_a_message(self):
         """The others are served; after its time it is told so, and closed."""
@@ -53,10 +53,10 @@ class SilentPeersTests(SynchronousTestCase):
             connection.send(message[:-1])
             self.assert_served()
             self.ports.clock.advance(9.9)
-            self.assertFalse(connection.is_closed)
+            assert not connection.is_closed
             self.ports.clock.advance(0.1)
             error = json.loads(connection.told())["Error"]
-            self.assertEqual((error, connection.is_closed), ("a message must be complete within 10 s", True))
+            assert (error, connection.is_closed) == ("a message must be complete within 10 s", True)
 
     def test_half_a_result(self):
         """The backend has left: its client is not held."""
@@ -65,8 +65,8 @@ class SilentPeersTests(SynchronousTestCase):
         backend.send(ASK)
         backend.send(RESULT[:-1])
         self.ports.clock.advance(10)
-        self.assertTrue(backend.is_closed)
-        self.assertIn(b"the backend disconnected before the run ended", client.told())
+        assert backend.is_closed
+        assert b"the backend disconnected before the run ended" in client.told()
         self.assert_served()
 
     def test_a_backend_that_hangs(self):
@@ -75,20 +75,20 @@ class SilentPeersTests(SynchronousTestCase):
         client.send(REQUEST)
         backend.send(ASK)
         self.ports.clock.advance(7.4)
-        self.assertEqual(client.told(), b"")
+        assert client.told() == b""
         self.ports.clock.advance(0.1)
         told = json.loads(client.told())
-        self.assertEqual((told["Timeout"], told["Retcode"]), (2.5, 1))
+        assert (told["Timeout"], told["Retcode"]) == (2.5, 1)
         self.assert_served()
         backend.send(RESULT)
-        self.assertEqual((backend.told(), backend.is_closed), (WORK, True))
-        self.assertEqual(self.ports.counted(), {"timeout": 1, "success": 1})
+        assert (backend.told(), backend.is_closed) == (WORK, True)
+        assert self.ports.counted() == {"timeout": 1, "success": 1}
 
 
-class DeafPeersTests(SynchronousTestCase):
+class TestDeafPeers:
     """Peers that do not read, over Twisted's own buffers."""
 
-    def setUp(self) -> None:
+    def setup_method(self) -> None:
         """Ports."""
         self.ports = QueuePorts()
 
@@ -101,9 +101,9 @@ class DeafPeersTests(SynchronousTestCase):
             transport.protocol.dataReceived(b'{"op":"help","id":1}\n' * 100)
             transport.turn()
         self.ports.clock.advance(PATIENCE_SECONDS)
-        self.assertTrue(transport.aborted)
-        self.assertEqual(self.ports.counted(), {"cancelled": 300})
-        self.assertEqual(self.ports.clock.getDelayedCalls(), [])
+        assert transport.aborted
+        assert self.ports.counted() == {"cancelled": 300}
+        assert self.ports.clock.getDelayedCalls() == []
 
     def test_a_client_that_does_not_read_its_results(self):
         """Results that it would not take are bounded; the backend goes on."""
@@ -119,11 +119,11 @@ class DeafPeersTests(SynchronousTestCase):
             self.ports.clock.advance(0)
             if transport.aborted:
                 break
-            self.assertTrue(json.loads(backend.told())["ok"])
+            assert json.loads(backend.told())["ok"]
             finished += 1
-        self.assertTrue(transport.aborted)
-        self.assertLess(finished, 400)
-        self.assertEqual(self.ports.counted(), {"failure": finished + 1, "cancelled": 999 - finished})
+        assert transport.aborted
+        assert finished < 400
+        assert self.ports.counted() == {"failure": finished + 1, "cancelled": 999 - finished}
 
     def test_a_backend_that_takes_and_does_not_read(self):
         """The jobs that it holds are lost to it when it is cut, and offered again where a retry is left."""
@@ -135,16 +135,16 @@ class DeafPeersTests(SynchronousTestCase):
             transport.protocol.dataReceived(b'{"op":"take","id":1,"queue":"sleep","count":50}\n')
             transport.turn()
         self.ports.clock.advance(PATIENCE_SECONDS)
-        self.assertTrue(transport.aborted)
+        assert transport.aborted
         backend = self.ports.backend()
         jobs = json.loads(backend.say('{"op":"take","id":1,"queue":"sleep","count":1000}')[0])["jobs"]
-        self.assertEqual([job["job"] for job in jobs], list(range(1, 201)))
+        assert [job["job"] for job in jobs] == list(range(1, 201))
 
 
-class DrainTests(SynchronousTestCase):
+class TestDrain:
     """The end of the program."""
 
-    def setUp(self) -> None:
+    def setup_method(self) -> None:
         """A job that runs and one that waits, of one client."""
         self.ports = QueuePorts()
         self.client, self.backend, self.idle = self.ports.client(), self.ports.backend(), self.ports.backend()
@@ -155,39 +155,39 @@ class DrainTests(SynchronousTestCase):
 
     def test_what_waits_is_ended_and_nothing_taken_in(self):
         """In words that say why."""
-        self.assertIn(b'ended 2 cancelled exit-code=1 error="the frontend goes down"', self.client.told())
-        self.assertEqual(self.client.say("put sleep c"), ["error busy the frontend goes down"])
-        self.assertEqual(self.idle.say("take sleep"), ["ok empty"])
-        self.assertEqual(self.backend.say("resume"), ["error busy the frontend goes down"])
+        assert b'ended 2 cancelled exit-code=1 error="the frontend goes down"' in self.client.told()
+        assert self.client.say("put sleep c") == ["error busy the frontend goes down"]
+        assert self.idle.say("take sleep") == ["ok empty"]
+        assert self.backend.say("resume") == ["error busy the frontend goes down"]
         bare = self.ports.client()
         bare.send(REQUEST)
-        self.assertEqual(json.loads(bare.told())["Error"], "the frontend goes down")
-        self.assertNoResult(self.drained)
+        assert json.loads(bare.told())["Error"] == "the frontend goes down"
+        assert_no_result(self.drained)
 
     def test_what_runs_may_finish(self):
         """Then it is over, and no timer is left."""
         self.client.told()
         self.ports.clock.advance(19)
-        self.assertEqual(self.backend.say("done 1 0"), ["ok success"])
-        self.successResultOf(self.drained)
-        self.assertIn(b"ended 1 success", self.client.told())
-        self.assertEqual(self.ports.clock.getDelayedCalls(), [])
+        assert self.backend.say("done 1 0") == ["ok success"]
+        success_result_of(self.drained)
+        assert b"ended 1 success" in self.client.told()
+        assert self.ports.clock.getDelayedCalls() == []
 
     def test_what_runs_too_long_is_ended(self):
         """Both sides are told."""
         self.client.told()
         self.ports.clock.advance(20)
-        self.successResultOf(self.drained)
-        self.assertIn(b"ended 1 cancelled", self.client.told())
-        self.assertEqual(self.backend.told(), b"withdrawn 1 cancelled\n")
+        success_result_of(self.drained)
+        assert b"ended 1 cancelled" in self.client.told()
+        assert self.backend.told() == b"withdrawn 1 cancelled\n"
 
     def test_the_client_leaves_meanwhile(self):
         """Nothing is left to be waited for."""
         QueueConnection.lose(self.client)
-        self.successResultOf(self.drained)
+        success_result_of(self.drained)
 
 
-class TimeTests(SynchronousTestCase):
+class TestTime:
     """The reactor's calls for the rules."""
 
     def test_no_timer_outlives_its_reason(self):
@@ -201,7 +201,7 @@ class TimeTests(SynchronousTestCase):
         backend.say("resume")
         backend.say("take sleep wait=1m")
         backend.lose()
-        self.assertEqual(ports.clock.getDelayedCalls(), [])
+        assert ports.clock.getDelayedCalls() == []
 
     def test_an_earlier_deadline_comes_first(self):
         """Though a later one was known before it."""
@@ -210,9 +210,9 @@ class TimeTests(SynchronousTestCase):
         first.say("take sleep wait=1m")
         second.say("take sleep wait=1s")
         ports.clock.advance(1)
-        self.assertEqual((first.told(), second.told()), (b"", b"ok empty\n"))
+        assert (first.told(), second.told()) == (b"", b"ok empty\n")
         ports.clock.advance(59)
-        self.assertEqual(first.told(), b"ok empty\n")
+        assert first.told() == b"ok empty\n"
 
     def test_the_time_of_the_system_goes_back(self):
         """The rules see it stand still, and nothing fails."""
@@ -223,4 +223,4 @@ class TimeTests(SynchronousTestCase):
         ports.clock.rightNow -= 50
         backend.say("take sleep")
         backend.say("done 1 0")
-        self.assertIn(b"run-seconds=0 wait-seconds=0", client.told())
+        assert b"run-seconds=0 wait-seconds=0" in client.told()

@@ -5,12 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import signal
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
-from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev.net.system.commands import (
     AFTER_KILL_SECONDS,
@@ -22,15 +20,16 @@ from fakedev.net.system.commands import (
 )
 from fakedev.workqueue.outcome import Outcome, outcome_of
 from tests.support.backend_stubs import RecordedGroups, SpawningClock
+from tests.support.deferreds import assert_no_result, success_result_of
 
 SH = "/bin/sh"
 TERM, KILL = signal.SIGTERM, signal.SIGKILL
 
 
-class ProcessRunnerTests(SynchronousTestCase):
+class TestProcessRunner:
     """One command at a time, with 3 s between SIGTERM and SIGKILL."""
 
-    def setUp(self) -> None:
+    def setup_method(self) -> None:
         """A machine on which nothing runs."""
         self.clock = SpawningClock()
         self.groups = RecordedGroups()
@@ -46,9 +45,9 @@ class ProcessRunnerTests(SynchronousTestCase):
         """setsid becomes the command; environment, folder and descriptors are this program's."""
         self.start()
         (process,) = self.clock.spawned
-        self.assertEqual(process.arguments, ["/usr/bin/setsid", SH, "-c", "x y"])
-        self.assertEqual((process.environment, process.folder), (None, None))
-        self.assertEqual(process.descriptors, {0: 0, 1: 1, 2: 2})
+        assert process.arguments == ["/usr/bin/setsid", SH, "-c", "x y"]
+        assert (process.environment, process.folder) == (None, None)
+        assert process.descriptors == {0: 0, 1: 1, 2: 2}
 
     def test_null_input_and_output(self) -> None:
         """/dev/null takes the place of the descriptors that were asked for."""
@@ -56,9 +55,9 @@ class ProcessRunnerTests(SynchronousTestCase):
         for options, expected in (({"null_in": True}, [0]), ({"null_out": True}, [1, 2])):
             self.start(**options)
             descriptors = self.clock.spawned[-1].descriptors
-            self.assertEqual([number for number in descriptors if descriptors[number] != number], expected)
+            assert [number for number in descriptors if descriptors[number] != number] == expected
             for number in expected:
-                self.assertTrue(os.path.samestat(os.fstat(descriptors[number]), null))
+                assert os.path.samestat(os.fstat(descriptors[number]), null)
 
     def test_the_end_of_a_command(self) -> None:
         """Its exit code, or the signal that somebody else sent it, and the time that it ran."""
@@ -70,10 +69,10 @@ class ProcessRunnerTests(SynchronousTestCase):
             run = self.start()
             self.clock.advance(1.5)
             self.clock.spawned[-1].end(**ending)
-            report = self.successResultOf(run.ended)
-            self.assertEqual((report.exit_code, report.error, report.run_seconds), (code, error, 1.5))
-        self.assertEqual(self.groups.sent, [])
-        self.assertEqual(self.clock.getDelayedCalls(), [])
+            report = success_result_of(run.ended)
+            assert (report.exit_code, report.error, report.run_seconds) == (code, error, 1.5)
+        assert self.groups.sent == []
+        assert self.clock.getDelayedCalls() == []
 
     def test_the_time_limit(self) -> None:
         """SIGTERM at the limit; whatever the command makes of it, the outcome is a time-out."""
@@ -81,15 +80,15 @@ class ProcessRunnerTests(SynchronousTestCase):
             run = self.start(2.0)
             process = self.clock.spawned[-1]
             self.clock.advance(1.99)
-            self.assertEqual(self.groups.sent, [])
+            assert self.groups.sent == []
             self.clock.advance(0.01)
-            self.assertEqual(self.groups.sent, [("all", process.pid, TERM)])
+            assert self.groups.sent == [("all", process.pid, TERM)]
             self.groups.sent.clear()
             process.end(code)
-            report = self.successResultOf(run.ended)
-            self.assertEqual(outcome_of(report), Outcome.TIMEOUT)
-            self.assertEqual((report.exit_code, report.timeout_seconds), (124, 2.0))
-            self.assertEqual(self.clock.getDelayedCalls(), [])
+            report = success_result_of(run.ended)
+            assert outcome_of(report) == Outcome.TIMEOUT
+            assert (report.exit_code, report.timeout_seconds) == (124, 2.0)
+            assert self.clock.getDelayedCalls() == []
 
     def test_a_command_that_ignores_sigterm(self) -> None:
         """SIGKILL comes after the grace period."""
@@ -97,11 +96,11 @@ class ProcessRunnerTests(SynchronousTestCase):
         process = self.clock.spawned[0]
         self.clock.advance(2.0)
         self.clock.advance(2.99)
-        self.assertEqual(self.groups.sent, [("all", process.pid, TERM)])
+        assert self.groups.sent == [("all", process.pid, TERM)]
         self.clock.advance(0.01)
-        self.assertEqual(self.groups.sent[1:], [("all", process.pid, KILL)])
+        assert self.groups.sent[1:] == [("all", process.pid, KILL)]
         process.end(signal=9)
-        self.assertEqual(self.successResultOf(run.ended).error, "/bin/sh was stopped at its time limit of 2 s")
+        assert success_result_of(run.ended).error == "/bin/sh was stopped at its time limit of 2 s"
 
     def test_what_a_command_leaves_behind_is_ended_too(self) -> None:
         """With SIGTERM, and the result waits for it, but the run time does not."""
@@ -110,12 +109,12 @@ class ProcessRunnerTests(SynchronousTestCase):
         self.groups.rest.add(process.pid)
         self.clock.advance(1.0)
         process.end(0)
-        self.assertNoResult(run.ended)
-        self.assertEqual(self.groups.sent, [("rest", process.pid, TERM)])
+        assert_no_result(run.ended)
+        assert self.groups.sent == [("rest", process.pid, TERM)]
         self.clock.advance(LOOK_AGAIN_SECONDS)
-        report = self.successResultOf(run.ended)
-        self.assertEqual((report.exit_code, report.error, report.run_seconds), (0, "", 1.0))
-        self.assertEqual(self.clock.getDelayedCalls(), [])
+        report = success_result_of(run.ended)
+        assert (report.exit_code, report.error, report.run_seconds) == (0, "", 1.0)
+        assert self.clock.getDelayedCalls() == []
 
     def test_a_deaf_rest_is_killed(self) -> None:
         """SIGKILL after the grace period."""
@@ -125,10 +124,10 @@ class ProcessRunnerTests(SynchronousTestCase):
         self.groups.deaf = (TERM,)
         process.end(0)
         self.clock.pump([LOOK_AGAIN_SECONDS] * 149)
-        self.assertNoResult(run.ended)
+        assert_no_result(run.ended)
         self.clock.pump([LOOK_AGAIN_SECONDS] * 2)
-        self.assertEqual(self.groups.sent, [("rest", process.pid, TERM), ("rest", process.pid, KILL)])
-        self.successResultOf(run.ended)
+        assert self.groups.sent == [("rest", process.pid, TERM), ("rest", process.pid, KILL)]
+        success_result_of(run.ended)
 
     def test_a_rest_that_hangs_in_the_kernel_holds_nobody(self) -> None:
         """SIGKILL is the last thing that can be done; then the result is told."""
@@ -138,8 +137,8 @@ class ProcessRunnerTests(SynchronousTestCase):
         self.clock.spawned[0].end(0)
         self.clock.advance(3.0)
         self.clock.advance(AFTER_KILL_SECONDS)
-        self.successResultOf(run.ended)
-        self.assertEqual(self.clock.getDelayedCalls(), [])
+        success_result_of(run.ended)
+        assert self.clock.getDelayedCalls() == []
 
     def test_stop_and_kill(self) -> None:
         """A run that is stopped is no success, whatever its exit code; stopping again changes nothing."""
@@ -147,28 +146,25 @@ class ProcessRunnerTests(SynchronousTestCase):
         process = self.clock.spawned[0]
         run.stop()
         run.stop()
-        self.assertEqual(self.groups.sent, [("all", process.pid, TERM)])
+        assert self.groups.sent == [("all", process.pid, TERM)]
         run.kill()
         run.kill()
-        self.assertEqual(self.groups.sent[1:], [("all", process.pid, KILL)])
+        assert self.groups.sent[1:] == [("all", process.pid, KILL)]
         process.end(0)
-        self.assertEqual(self.successResultOf(run.ended).error, "/bin/sh was stopped before its end")
+        assert success_result_of(run.ended).error == "/bin/sh was stopped before its end"
         run.stop()
         run.kill()
-        self.assertEqual(len(self.groups.sent), 2)
-        self.assertEqual(self.clock.getDelayedCalls(), [])
+        assert len(self.groups.sent) == 2
+        assert self.clock.getDelayedCalls() == []
 
-    def test_what_keeps_commands_from_being_started(self) -> None:
+    def test_what_keeps_commands_from_being_started(self, tmp_path: Path) -> None:
         """Each has its sentence."""
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        folder = Path(temporary.name)
-        plain = folder / "plain"
+        plain = tmp_path / "plain"
         plain.write_text("")
         plain.chmod(0o644)
         for words, options, part in (
             (["/no/such"], {}, "the command /no/such is not there"),
-            ([str(folder)], {}, "is not there"),
+            ([str(tmp_path)], {}, "is not there"),
             ([str(plain)], {}, "not executable"),
             ([SH], {"folder": "/no/such"}, "the working directory /no/such is not there"),
         ):
@@ -178,10 +174,10 @@ class ProcessRunnerTests(SynchronousTestCase):
         self.clock.refusal = OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
         with pytest.raises(CannotRun, match=f"cannot start {SH}: Resource temporarily"):
             self.start()
-        self.assertEqual(self.clock.spawned, [])
+        assert self.clock.spawned == []
 
 
-class SleepRunTests(SynchronousTestCase):
+class TestSleepRun:
     """The built-in command."""
 
     def test_its_endings(self) -> None:
@@ -196,12 +192,12 @@ class SleepRunTests(SynchronousTestCase):
             run = SleepRun(seconds, limit, clock)
             if after:
                 clock.advance(after / 2)
-                self.assertNoResult(run.ended)
+                assert_no_result(run.ended)
             clock.advance(after / 2)
-            report = self.successResultOf(run.ended)
-            self.assertEqual((outcome_of(report), report.error, report.run_seconds), (outcome, error, after))
+            report = success_result_of(run.ended)
+            assert (outcome_of(report), report.error, report.run_seconds) == (outcome, error, after)
         run = SleepRun(9.0, 0.0, clock)
         run.stop()
         run.kill()
-        self.assertEqual(self.successResultOf(run.ended).error, "sleep was stopped before its end")
-        self.assertEqual(clock.getDelayedCalls(), [])
+        assert success_result_of(run.ended).error == "sleep was stopped before its end"
+        assert clock.getDelayedCalls() == []

@@ -6,21 +6,26 @@ import errno
 import os
 import socket
 import tempfile
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import pytest
+import pytest_twisted
 from twisted.application.service import MultiService
 from twisted.internet import defer, reactor
 from twisted.internet.endpoints import TCP4ClientEndpoint, UNIXClientEndpoint, connectProtocol
 from twisted.internet.error import CannotListenError, ConnectionAborted, ConnectionDone
 from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.testing import MemoryReactorClock, RaisingMemoryReactor
-from twisted.logger import globalLogPublisher
+from twisted.logger import LogEvent
 from twisted.python.failure import Failure
-from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from fakedev.config.listen import ListenAddress, parse_listen
 from fakedev.net.system.listening import CannotListen, Listeners, ListeningService
+from tests.support.deferreds import success_result_of, within
+from tests.support.logged_errors import LoggedErrors
 
 
 @dataclass
@@ -42,10 +47,10 @@ def factory() -> Factory:
     return Factory.forProtocol(Protocol)
 
 
-class MemoryTests(SynchronousTestCase):
+class TestMemory:
     """What is asked of the reactor."""
 
-    def setUp(self) -> None:
+    def setup_method(self) -> None:
         """A reactor in memory."""
         self.reactor = MemoryReactorClock()
 
@@ -53,20 +58,20 @@ class MemoryTests(SynchronousTestCase):
         """Port, interface and a queue for a thousand."""
         made = factory()
         service = ListeningService(parse_listen("[::1]:9400"), made, self.reactor)
-        self.assertIsNone(service.where)
+        assert service.where is None
         service.privilegedStartService()
         service.startService()
-        self.assertEqual(self.reactor.tcpServers, [(9400, made, 1024, "::1")])
-        self.assertEqual(service.display, "[::1]:9400")
-        self.assertEqual(service.where.port, 9400)
-        self.successResultOf(service.stopService())
+        assert self.reactor.tcpServers == [(9400, made, 1024, "::1")]
+        assert service.display == "[::1]:9400"
+        assert service.where.port == 9400
+        success_result_of(service.stopService())
 
     def test_everywhere(self) -> None:
         """All of IPv4 is shown as a star."""
         service = ListeningService(parse_listen("*:9400"), factory(), self.reactor)
         service.startService()
-        self.assertEqual(self.reactor.tcpServers[0][3], "")
-        self.assertEqual(service.display, "*:9400")
+        assert self.reactor.tcpServers[0][3] == ""
+        assert service.display == "*:9400"
 
     def test_unix_default_rights(self) -> None:
         """660 unless the configuration says something else; no lock file."""
@@ -76,20 +81,20 @@ class MemoryTests(SynchronousTestCase):
                 service = ListeningService(address, factory(), self.reactor)
                 service.startService()
                 path, _, backlog, asked, wants_lock = self.reactor.unixServers[-1]
-                self.assertEqual((path, backlog, asked, wants_lock), (f"{folder}/s", 1024, expected, 0))
-                self.assertEqual(service.display, f"{folder}/s")
+                assert (path, backlog, asked, wants_lock) == (f"{folder}/s", 1024, expected, 0)
+                assert service.display == f"{folder}/s"
 
     def test_endpoint(self) -> None:
         """A Twisted endpoint string."""
         made = factory()
         service = ListeningService(parse_listen("tcp:9400:interface=127.0.0.1"), made, self.reactor)
         service.startService()
-        self.assertEqual(self.reactor.tcpServers[0][:2], (9400, made))
+        assert self.reactor.tcpServers[0][:2] == (9400, made)
 
     def test_a_service_can_be_stopped_before_its_start(self) -> None:
         """Stopping what never listened is nothing special."""
         service = ListeningService(Where(), factory(), self.reactor)
-        self.successResultOf(service.stopService())
+        success_result_of(service.stopService())
 
     def test_clear_errors(self) -> None:
         """Each reason is said in words, with the address."""
@@ -103,65 +108,65 @@ class MemoryTests(SynchronousTestCase):
         ):
             fails = RaisingMemoryReactor(CannotListenError("127.0.0.1", 9400, reason))
             service = ListeningService(parse_listen("9400"), factory(), fails)
-            self.assertEqual(str(self.assertRaises(CannotListen, service.privilegedStartService)), text)
-            self.assertEqual(str(service.failure), text)
+            with pytest.raises(CannotListen) as raised:
+                service.privilegedStartService()
+            assert str(raised.value) == text
+            assert str(service.failure) == text
 
     def test_an_unknown_endpoint_is_an_error(self) -> None:
         """A string that Twisted does not understand."""
         address = ListenAddress("endpoint", description="nonsense:1", display="nonsense:1")
         service = ListeningService(address, factory(), self.reactor)
-        self.assertIn("cannot listen on nonsense:1", str(self.assertRaises(CannotListen, service.startService)))
+        with pytest.raises(CannotListen, match="cannot listen on nonsense:1"):
+            service.startService()
 
-    def test_a_failure_ends_the_program_with_code_1_and_one_line(self) -> None:
+    def test_a_failure_ends_the_program_with_code_1_and_one_line(
+        self, log_events: list[LogEvent], logged_errors: LoggedErrors
+    ) -> None:
         """One address that cannot be had is the end, said once and without a traceback."""
-        entries = self._entries()
         fails = RaisingMemoryReactor(CannotListenError("", 9400, OSError(errno.EADDRINUSE, "")))
         root = MultiService()
         listeners = Listeners([ListeningService(parse_listen("9400"), factory(), fails)])
         listeners.setServiceParent(root)
-        ended = self.assertRaises(SystemExit, root.privilegedStartService)
-        self.assertEqual(ended.code, 1)
-        self.assertIsNotNone(listeners.failure)
-        self.assertEqual(
-            [(entry["log_level"].name, entry["text"], entry.get("log_failure")) for entry in entries],
-            [("critical", "cannot listen on 127.0.0.1:9400: the address is in use by another program", None)],
-        )
+        with pytest.raises(SystemExit) as ended:
+            root.privilegedStartService()
+        assert ended.value.code == 1
+        assert listeners.failure is not None
+        assert [(event["log_level"].name, event["text"], event.get("log_failure")) for event in ours(log_events)] == [
+            ("critical", "cannot listen on 127.0.0.1:9400: the address is in use by another program", None)
+        ]
+        logged_errors.take_critical()
 
-    def test_a_failure_that_comes_late_stops_the_reactor(self) -> None:
+    def test_a_failure_that_comes_late_stops_the_reactor(
+        self, log_events: list[LogEvent], logged_errors: LoggedErrors
+    ) -> None:
         """An endpoint may fail after the start; the program must not run on deaf."""
-        entries = self._entries()
         waiting: defer.Deferred[Any] = defer.Deferred()
         service = ListeningService(Where(kind="endpoint", display="slow:1"), factory(), self.reactor)
         service.endpoint_of = lambda *_: _SlowEndpoint(waiting)
         listeners = Listeners([service])
         listeners.startService()
-        self.assertIsNone(listeners.failure)
+        assert listeners.failure is None
         waiting.errback(Failure(CannotListenError("", 1, OSError(errno.EADDRINUSE, ""))))
-        self.assertTrue(self.reactor.hasStopped)
-        self.assertIn("slow:1", str(listeners.failure))
-        self.assertEqual([entry["log_level"].name for entry in entries], ["critical"])
+        assert self.reactor.hasStopped
+        assert "slow:1" in str(listeners.failure)
+        assert [event["log_level"].name for event in ours(log_events)] == ["critical"]
+        logged_errors.take_critical()
 
-    def test_stopping_while_an_endpoint_is_not_ready(self) -> None:
+    def test_stopping_while_an_endpoint_is_not_ready(self, log_events: list[LogEvent]) -> None:
         """The endpoint is cancelled; nothing is logged and the reactor is left alone."""
-        entries = self._entries()
         waiting: defer.Deferred[Any] = defer.Deferred()
         service = ListeningService(Where(kind="endpoint"), factory(), self.reactor)
         service.endpoint_of = lambda *_: _SlowEndpoint(waiting)
         service.startService()
-        self.successResultOf(service.stopService())
-        self.assertFalse(self.reactor.hasStopped)
-        self.assertEqual(entries, [])
+        success_result_of(service.stopService())
+        assert not self.reactor.hasStopped
+        assert ours(log_events) == []
 
-    def _entries(self) -> list[dict[str, Any]]:
-        entries: list[dict[str, Any]] = []
 
-        def observe(event: dict[str, Any]) -> None:
-            if str(event.get("log_namespace", "")).startswith("fakedev."):
-                entries.append(event)
-
-        globalLogPublisher.addObserver(observe)
-        self.addCleanup(globalLogPublisher.removeObserver, observe)
-        return entries
+def ours(events: list[LogEvent]) -> list[LogEvent]:
+    """The events that fakedev logged."""
+    return [event for event in events if str(event.get("log_namespace", "")).startswith("fakedev.")]
 
 
 class _SlowEndpoint:
@@ -173,6 +178,10 @@ class _SlowEndpoint:
     def listen(self, _: object) -> defer.Deferred[Any]:
         """Begin to listen."""
         return self._waiting
+
+
+#: Starts a service on an address; see the fixture of this name.
+Listen = Callable[..., ListeningService]
 
 
 class Remembering(Protocol):
@@ -209,80 +218,108 @@ class One(Factory):
         return self.server
 
 
-class RealTests(TestCase):
-    """What only real sockets show: the port that port 0 became, no delay, the end of connections."""
+@pytest_twisted.async_yield_fixture
+async def listen() -> AsyncIterator[Listen]:
+    """Starts services that listen on the real reactor; those that still listen are stopped with the test."""
+    started: list[ListeningService] = []
 
-    timeout = 20
-
-    async def test_port_0_and_no_delay(self) -> None:
-        """The real port is known; small answers leave at once."""
-        one = One()
-        service = ListeningService(parse_listen("0"), one)
-        service.privilegedStartService()
+    def start(address: str, made: Factory, closing_seconds: float | None = None) -> ListeningService:
+        service = ListeningService(parse_listen(address), made)
+        if closing_seconds is not None:
+            service.closing_seconds = closing_seconds
         service.startService()
-        port = service.where.port
-        self.assertNotEqual(port, 0)
-        self.assertEqual(service.display, f"127.0.0.1:{port}")
-        client = await connectProtocol(TCP4ClientEndpoint(reactor, "127.0.0.1", port), Remembering())
-        await one.server.began
-        self.assertTrue(one.server.transport.getTcpNoDelay())
-        await service.stopService()
-        await client.ended
+        started.append(service)
+        return service
 
-    async def test_a_busy_port_is_an_error(self) -> None:
-        """A second service on the same port says so."""
-        first = ListeningService(parse_listen("0"), factory())
-        first.startService()
-        second = ListeningService(parse_listen(f"127.0.0.1:{first.where.port}"), factory())
-        self.assertIn("in use", str(self.assertRaises(CannotListen, second.privilegedStartService)))
-        await first.stopService()
+    yield start
+    for service in started:
+        await within(service.stopService())
 
-    async def test_what_is_written_arrives_before_the_end(self) -> None:
-        """Stopping drops connections only after their answers are out."""
-        with tempfile.TemporaryDirectory() as folder:
-            one = One()
-            service = ListeningService(parse_listen(f"{folder}/s"), one)
-            service.startService()
-            client = await connectProtocol(UNIXClientEndpoint(reactor, f"{folder}/s"), Remembering())
-            await one.server.began
-            one.server.transport.write(b"x" * 3_000_000)
-            await service.stopService()
-            reason = await client.ended
-            self.assertIsInstance(reason, ConnectionDone)
-            self.assertEqual(len(client.received), 3_000_000)
-            self.assertFalse(os.path.lexists(f"{folder}/s"))
 
-    async def test_a_peer_that_does_not_read_holds_up_nobody(self) -> None:
-        """After its time it is cut off."""
-        one = One()
-        service = ListeningService(parse_listen("0"), one)
-        service.closing_seconds = 0.1
-        service.startService()
-        client = await connectProtocol(TCP4ClientEndpoint(reactor, "127.0.0.1", service.where.port), Remembering())
-        await one.server.began
-        client.transport.pauseProducing()
-        one.server.transport.write(b"x" * 50_000_000)
-        await service.stopService()
-        self.assertIsInstance(await one.server.ended, ConnectionAborted)
-        client.transport.abortConnection()
-        await client.ended
+async def connected_to(service: ListeningService) -> Remembering:
+    """A client of a service, connected by TCP or over its socket."""
+    where = service.where
+    port = getattr(where, "port", None)
+    endpoint = (
+        UNIXClientEndpoint(reactor, where.name) if port is None else TCP4ClientEndpoint(reactor, where.host, port)
+    )
+    client: Remembering = await within(connectProtocol(endpoint, Remembering()))
+    return client
 
-    async def test_a_second_program_on_the_same_socket_is_an_error(self) -> None:
-        """The first one keeps it."""
-        with tempfile.TemporaryDirectory() as folder:
-            first = ListeningService(parse_listen(f"{folder}/s"), factory())
-            first.startService()
-            second = ListeningService(parse_listen(f"{folder}/s"), factory())
-            self.assertIn("another program answers", str(self.assertRaises(CannotListen, second.startService)))
-            await first.stopService()
 
-    async def test_nothing_is_left_behind_when_a_later_address_fails(self) -> None:
-        """The sockets made before the failure are removed, for the reactor never runs to do it."""
-        with tempfile.TemporaryDirectory() as folder:
-            opened = ListeningService(parse_listen(f"{folder}/s"), factory())
-            broken = ListeningService(parse_listen(f"{folder}/none/s"), factory())
-            listeners = Listeners([opened, broken])
-            self.assertRaises(SystemExit, listeners.privilegedStartService)
-            self.flushLoggedErrors()
-            self.assertEqual(os.listdir(folder), [])
-            await opened.stopService()
+@pytest_twisted.ensureDeferred
+async def test_port_0_becomes_a_real_port_without_delay(listen: Listen) -> None:
+    """The real port is known; small answers leave at once."""
+    one = One()
+    service = listen("0", one)
+    port = service.where.port
+    assert port != 0
+    assert service.display == f"127.0.0.1:{port}"
+    client = await connected_to(service)
+    await within(one.server.began)
+    assert one.server.transport.getTcpNoDelay()
+    await within(service.stopService())
+    await within(client.ended)
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_busy_port_is_an_error(listen: Listen) -> None:
+    """A second service on the same port cannot start."""
+    first = listen("0", factory())
+    second = ListeningService(parse_listen(f"127.0.0.1:{first.where.port}"), factory())
+    with pytest.raises(CannotListen, match="in use"):
+        second.privilegedStartService()
+
+
+@pytest_twisted.ensureDeferred
+async def test_what_is_written_arrives_before_the_end(listen: Listen, short_folder: Path) -> None:
+    """Stopping drops connections only after their answers are sent."""
+    one = One()
+    service = listen(f"{short_folder}/s", one)
+    client = await connected_to(service)
+    await within(one.server.began)
+    one.server.transport.write(b"x" * 3_000_000)
+    await within(service.stopService())
+    assert isinstance(await within(client.ended), ConnectionDone)
+    assert len(client.received) == 3_000_000
+    assert not os.path.lexists(f"{short_folder}/s")
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_peer_that_does_not_read_is_cut_off(listen: Listen) -> None:
+    """It holds up the stop of the service for the closing time, no longer."""
+    one = One()
+    service = listen("0", one, closing_seconds=0.1)
+    client = await connected_to(service)
+    await within(one.server.began)
+    client.transport.pauseProducing()
+    one.server.transport.write(b"x" * 50_000_000)
+    await within(service.stopService())
+    assert isinstance(await within(one.server.ended), ConnectionAborted)
+    client.transport.abortConnection()
+    await within(client.ended)
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_second_program_on_the_same_socket_is_an_error(listen: Listen, short_folder: Path) -> None:
+    """The first one keeps it."""
+    listen(f"{short_folder}/s", factory())
+    second = ListeningService(parse_listen(f"{short_folder}/s"), factory())
+    with pytest.raises(CannotListen, match="another program answers"):
+        second.startService()
+
+
+@pytest_twisted.ensureDeferred
+async def test_nothing_is_left_behind_when_a_later_address_fails(
+    short_folder: Path, logged_errors: LoggedErrors
+) -> None:
+    """The sockets made before the failure are removed, for the reactor never runs to do it."""
+    opened = ListeningService(parse_listen(f"{short_folder}/s"), factory())
+    broken = ListeningService(parse_listen(f"{short_folder}/none/s"), factory())
+    listeners = Listeners([opened, broken])
+    with pytest.raises(SystemExit):
+        listeners.privilegedStartService()
+    (text,) = logged_errors.take_critical()
+    assert f"{short_folder}/none/s" in text
+    assert os.listdir(short_folder) == []
+    await within(opened.stopService())

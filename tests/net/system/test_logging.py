@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from twisted.internet.testing import MemoryReactorClock
 from twisted.logger import ILogObserver, Logger, LogLevel, LogPublisher
 from twisted.python.failure import Failure
 from twisted.python.log import LogPublisher as OldPublisher
-from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev.net.system.log_repeats import MAX_KINDS, RepeatLimit
 from fakedev.net.system.logging import (
@@ -52,75 +50,72 @@ class Unprintable(Exception):
         raise ValueError("no text")
 
 
-class LineTests(SynchronousTestCase):
+class TestLine:
     """Events as lines."""
 
     def test_text(self) -> None:
         """Time in UTC, level, text."""
-        self.assertEqual(text_line(event(peer="p")), "2023-11-14T22:13:20.250Z info  p left\n")
+        assert text_line(event(peer="p")) == "2023-11-14T22:13:20.250Z info  p left\n"
 
     def test_json(self) -> None:
         """Time, level, logger, text and the plain fields of the event."""
         entry = json.loads(json_line(event(peer="p", n=3, ratio=0.5, nan=float("nan"), ok=True, raw=b"\xff", obj=self)))
-        self.assertEqual(
-            entry,
-            {
-                "time": "2023-11-14T22:13:20.250Z",
-                "level": "info",
-                "logger": "fakedev.x",
-                "text": "p left",
-                "peer": "p",
-                "n": 3,
-                "ratio": 0.5,
-                "nan": "nan",
-                "ok": True,
-                "raw": "\xff",
-            },
-        )
+        assert entry == {
+            "time": "2023-11-14T22:13:20.250Z",
+            "level": "info",
+            "logger": "fakedev.x",
+            "text": "p left",
+            "peer": "p",
+            "n": 3,
+            "ratio": 0.5,
+            "nan": "nan",
+            "ok": True,
+            "raw": "\xff",
+        }
 
     def test_a_field_cannot_pass_for_a_key_of_ours(self) -> None:
         """A field named text does not change the text."""
-        self.assertEqual(json.loads(json_line({**event("x"), "text": "t", "level": "warn"}))["text"], "x")
+        assert json.loads(json_line({**event("x"), "text": "t", "level": "warn"}))["text"] == "x"
 
     def test_control_characters(self) -> None:
         """A peer can neither begin a new line nor speak to the terminal."""
         line = text_line(event(peer="a\nb\r\x1b[31m\x00\u2028\u202e\x85é\ud800"))
-        self.assertTrue(line.endswith(r"a\nb\r\x1b[31m\x00\u2028\u202e\x85é\ud800 left" + "\n"), line)
+        assert line.endswith(r"a\nb\r\x1b[31m\x00\u2028\u202e\x85é\ud800 left" + "\n"), line
 
     def test_long_texts_are_cut(self) -> None:
         """A peer cannot fill the disk with one line either."""
         line = text_line(event(peer="x" * 1_000_000))
-        self.assertLess(len(line), 4100)
-        self.assertIn("(1000005 characters)", line)
+        assert len(line) < 4100
+        assert "(1000005 characters)" in line
         entry = json.loads(json_line(event(peer="x" * 1_000_000)))
-        self.assertLess(len(entry["text"]), 4100)
-        self.assertLess(len(entry["peer"]), 4100)
+        assert len(entry["text"]) < 4100
+        assert len(entry["peer"]) < 4100
 
     def test_tracebacks(self) -> None:
         """In text on indented lines of their own, in JSON a field."""
         failure = failed(ValueError("bad\nworse"))
         lines = text_line(event("it broke", LogLevel.critical, log_failure=failure)).splitlines()
-        self.assertIn("critical it broke", lines[0])
-        self.assertGreater(len(lines), 3)
-        self.assertTrue(all(line.startswith(TRACEBACK_INDENT) for line in lines[1:]), lines)
+        assert "critical it broke" in lines[0]
+        assert len(lines) > 3
+        assert all(line.startswith(TRACEBACK_INDENT) for line in lines[1:]), lines
         entry = json.loads(json_line(event("it broke", LogLevel.critical, log_failure=failure)))
-        self.assertIn("ValueError: bad\nworse", entry["traceback"])
+        assert "ValueError: bad\nworse" in entry["traceback"]
 
     def test_a_failure_without_words(self) -> None:
         """The exception itself is the text."""
         line, *_ = text_line(event("", LogLevel.critical, log_failure=failed(ValueError("bad")))).splitlines()
-        self.assertIn("ValueError: bad", line)
+        assert "ValueError: bad" in line
 
     def test_an_unprintable_exception(self) -> None:
         """A broken exception does not lose the entry."""
-        self.assertIn("it broke", text_line(event("it broke", log_failure=failed(Unprintable()))))
-        self.assertTrue(json.loads(json_line(event("it broke", log_failure=failed(Unprintable())))))
+        assert "it broke" in text_line(event("it broke", log_failure=failed(Unprintable())))
+        assert json.loads(json_line(event("it broke", log_failure=failed(Unprintable()))))
 
     def test_events_of_the_older_logging(self) -> None:
         """What parts of Twisted still log the old way has its text too."""
         lines: list[str] = []
         OldPublisher(publishPublisher=LogPublisher(lambda entry: lines.append(text_line(entry)[25:]))).msg("old\nway")
-        self.assertEqual(lines, ["info  old\\nway\n"])
+        assert lines == ["info  old\\nway\n"]
 
 
 @given(st.text(), st.text())
@@ -135,10 +130,10 @@ def test_any_text_stays_on_its_line(peer: str, other: str) -> None:
     assert json.loads(line)["text"] == f"{peer} said {other}"
 
 
-class RepeatTests(SynchronousTestCase):
+class TestRepeat:
     """Repeated entries."""
 
-    def setUp(self) -> None:
+    def setup_method(self) -> None:
         """A limit of three in ten seconds."""
         self.clock = Clock()
         self.texts: list[str] = []
@@ -150,12 +145,12 @@ class RepeatTests(SynchronousTestCase):
         """Three go out, the others are one entry when the ten seconds are over, without another event."""
         for number in range(403):
             self.limit(event(peer=number))
-        self.assertEqual(self.texts, ["info  0 left", "info  1 left", "info  2 left"])
+        assert self.texts == ["info  0 left", "info  1 left", "info  2 left"]
         self.clock.advance(10)
-        self.assertEqual(self.texts[3:], ["info  ... repeated 400 times in 10.0 s: 402 left"])
-        self.assertEqual(self.clock.getDelayedCalls(), [])
+        assert self.texts[3:] == ["info  ... repeated 400 times in 10.0 s: 402 left"]
+        assert self.clock.getDelayedCalls() == []
         self.limit(event(peer="later"))
-        self.assertEqual(self.texts[4:], ["info  later left"])
+        assert self.texts[4:] == ["info  later left"]
 
     def test_kinds_are_apart(self) -> None:
         """Another format, logger, level or kind of failure has a count of its own."""
@@ -165,49 +160,49 @@ class RepeatTests(SynchronousTestCase):
             self.limit(event("a", LogLevel.warn))
             self.limit({**event("a"), "log_namespace": "fakedev.y"})
             self.limit(event("a", log_failure=failed(KeyError())))
-        self.assertEqual(len([text for text in self.texts if text[-1] in "ab" or "| " in text]), 15)
+        assert len([text for text in self.texts if text[-1] in "ab" or "| " in text]) == 15
 
     def test_few_repeats_cost_nothing(self) -> None:
         """What stays within the limit leaves no timer and no summary."""
         for _ in range(5):
             for _ in range(3):
                 self.limit(event("a"))
-            self.assertEqual(self.clock.getDelayedCalls(), [])
+            assert self.clock.getDelayedCalls() == []
             self.clock.advance(10)
-        self.assertEqual(len(self.texts), 15)
+        assert len(self.texts) == 15
 
     def test_debug_is_never_cut(self) -> None:
         """Who asks for everything gets everything."""
         for _ in range(50):
             self.limit(event("a", LogLevel.debug))
             self.limit(event("b", log_unlimited=True))
-        self.assertEqual(len(self.texts), 100)
+        assert len(self.texts) == 100
 
     def test_the_end_of_the_program(self) -> None:
         """What was left out is said before the log ends."""
         for _ in range(5):
             self.limit(event("a"))
         self.limit.flush()
-        self.assertEqual(self.texts[3:], ["info  ... repeated 2 times in 0.0 s: a"])
+        assert self.texts[3:] == ["info  ... repeated 2 times in 0.0 s: a"]
         self.clock.advance(10)
-        self.assertEqual(len(self.texts), 4)
+        assert len(self.texts) == 4
 
     def test_texts_as_formats_do_not_fill_the_memory(self) -> None:
         """Somebody who logs texts as formats makes many kinds: the old ones are forgotten."""
         for number in range(3 * MAX_KINDS):
             self.limit(event(f"text {number}"))
-        self.assertEqual(len(self.texts), 3 * MAX_KINDS)
-        self.assertLessEqual(len(self.limit._spans), MAX_KINDS)
+        assert len(self.texts) == 3 * MAX_KINDS
+        assert len(self.limit._spans) <= MAX_KINDS
 
     def test_a_summary_has_no_traceback(self) -> None:
         """The traceback was shown with the first ones."""
         for _ in range(4):
             self.limit(event("a", LogLevel.critical, log_failure=failed(KeyError())))
         self.clock.advance(10)
-        self.assertEqual(self.texts[3:], ["critical ... repeated 1 times in 10.0 s: a"])
+        assert self.texts[3:] == ["critical ... repeated 1 times in 10.0 s: a"]
 
 
-class LevelTests(SynchronousTestCase):
+class TestLevel:
     """What is written at which level."""
 
     def written(self, level: str, *events: dict[str, Any]) -> list[str]:
@@ -221,8 +216,8 @@ class LevelTests(SynchronousTestCase):
     def test_levels(self) -> None:
         """The level and above."""
         events = [event("x", level) for level in LogLevel.iterconstants()]
-        self.assertEqual(self.written("debug", *events), ["debug", "info", "warn", "error", "critical"])
-        self.assertEqual(self.written("warn", *events), ["warn", "error", "critical"])
+        assert self.written("debug", *events) == ["debug", "info", "warn", "error", "critical"]
+        assert self.written("warn", *events) == ["warn", "error", "critical"]
 
     def test_twisted_is_quiet(self) -> None:
         """Twisted's own small talk counts as debug; its warnings and errors do not."""
@@ -231,8 +226,8 @@ class LevelTests(SynchronousTestCase):
             for name in ("log_legacy", "twisted.web.http")
             for level in (LogLevel.info, LogLevel.warn, LogLevel.critical)
         ]
-        self.assertEqual(self.written("info", *events), ["warn", "critical"] * 2)
-        self.assertEqual(self.written("debug", *events), ["debug", "warn", "critical"] * 2)
+        assert self.written("info", *events) == ["warn", "critical"] * 2
+        assert self.written("debug", *events) == ["debug", "warn", "critical"] * 2
 
     def test_a_closed_stream_is_no_reason_to_fail(self) -> None:
         """Whoever read the log may leave."""
@@ -253,11 +248,11 @@ class LevelTests(SynchronousTestCase):
         ((flush, arguments, keywords),) = reactor.triggers["after"]["shutdown"]
         flush(*arguments, **keywords)
         entries = [json.loads(line) for line in stream.getvalue().splitlines()]
-        self.assertEqual([entry["number"] for entry in entries], [*range(10), 11])
-        self.assertEqual(entries[-1]["repeated"], 2)
+        assert [entry["number"] for entry in entries] == [*range(10), 11]
+        assert entries[-1]["repeated"] == 2
 
 
-class TwistdTests(SynchronousTestCase):
+class TestTwistd:
     """The log as a part of what twistd makes."""
 
     def test_the_application_gets_the_observer(self) -> None:
@@ -265,22 +260,20 @@ class TwistdTests(SynchronousTestCase):
         observer = make_log(io.StringIO(), MemoryReactorClock())
         application = service.Application("fakedev")
         LoggedService(observer).setServiceParent(application)
-        self.assertIs(application.getComponent(ILogObserver), observer)
+        assert application.getComponent(ILogObserver) is observer
 
     def test_without_an_observer_twistd_decides(self) -> None:
         """Options that ask for another kind of log are obeyed."""
         application = service.Application("fakedev")
         LoggedService(None).setServiceParent(application)
-        self.assertIsNone(application.getComponent(ILogObserver, None))
+        assert application.getComponent(ILogObserver, None) is None
         for options in ({"syslog": True}, {"logger": object()}, {"logfile": "-", "nodaemon": False}):
-            self.assertIsNone(twistd_log(options, MemoryReactorClock()))
+            assert twistd_log(options, MemoryReactorClock()) is None
 
-    def test_a_log_file(self) -> None:
+    def test_a_log_file(self, tmp_path: Path) -> None:
         """``--logfile`` gets our lines."""
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        path = Path(folder.name, "fakedev.log")
+        path = tmp_path / "fakedev.log"
         observer = twistd_log({"logfile": str(path), "nodaemon": True}, MemoryReactorClock())
         assert observer is not None
         observer(event(peer="é"))
-        self.assertEqual(path.read_text(encoding="utf-8"), "2023-11-14T22:13:20.250Z info  é left\n")
+        assert path.read_text(encoding="utf-8") == "2023-11-14T22:13:20.250Z info  é left\n"

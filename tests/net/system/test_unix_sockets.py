@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import socket
 import stat
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
+import pytest_twisted
 from twisted.internet import reactor
+from twisted.internet.defer import maybeDeferred
 from twisted.internet.protocol import Factory, Protocol
-from twisted.trial.unittest import TestCase
 
 from fakedev.net.system.unix_sockets import (
     FileMark,
@@ -20,6 +22,7 @@ from fakedev.net.system.unix_sockets import (
     prepare_path,
     remove_own,
 )
+from tests.support.deferreds import within
 
 
 @pytest.fixture
@@ -157,6 +160,10 @@ def test_only_our_own_socket_file_is_removed(path: str) -> None:
     assert not remove_own(path, mark)
 
 
+#: Makes a port with a mode and a group.
+Listen = Callable[..., OwnedUnixPort]
+
+
 class _WatchedSocket(socket.socket):
     """Remembers the rights of its file at the moment from which others can connect."""
 
@@ -179,57 +186,70 @@ class _WatchedPort(OwnedUnixPort):
         return watched
 
 
-class PortTests(TestCase):
-    """The port itself, on the real reactor: a socket file cannot be had in memory."""
+@pytest.fixture
+def short_path(short_folder: Path) -> str:
+    """A path that is short wherever the tests keep their other files."""
+    return str(short_folder / "s.sock")
 
-    def setUp(self) -> None:
-        """A path whose folder is short enough whatever the runner's own folder is."""
-        import tempfile  # noqa: PLC0415
 
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.path = os.path.join(folder.name, "s.sock")
+@pytest_twisted.async_yield_fixture
+async def listen(short_path: str) -> AsyncIterator[Listen]:
+    """Makes ports that listen on ``s.sock``, on the real reactor; a socket file cannot be had in memory."""
+    ports: list[OwnedUnixPort] = []
 
-    def port(self, mode: int, group: int | None = None) -> OwnedUnixPort:
-        """A port that listens."""
+    def start(mode: int, group: int | None = None) -> OwnedUnixPort:
         port = _WatchedPort(
-            self.path, Factory.forProtocol(Protocol), backlog=7, mode=mode, group=group, reactor=reactor
+            short_path, Factory.forProtocol(Protocol), backlog=7, mode=mode, group=group, reactor=reactor
         )
         mask = os.umask(0)
         try:
             port.startListening()
+            ports.append(port)
         finally:
-            self.assertEqual(os.umask(mask), 0)  # the mask of the process is as before
+            assert os.umask(mask) == 0  # the mask of the process is as before
         return port
 
-    async def test_never_wider_than_asked(self) -> None:
-        """When the socket can first be connected to it is the owner's alone; then it has what was asked."""
-        for mode in (0o600, 0o660, 0o666):
-            port = self.port(mode, os.getegid())
-            self.assertEqual(port.socket.mode_at_listen, 0o600)
-            self.assertEqual(stat.S_IMODE(os.stat(self.path).st_mode), mode)
-            self.assertEqual(os.stat(self.path).st_gid, os.getegid())
-            await port.stopListening()
-            self.assertFalse(os.path.lexists(self.path))
+    yield start
+    for port in ports:
+        await within(maybeDeferred(port.stopListening))
 
-    async def test_a_file_that_took_the_name_is_left(self) -> None:
-        """Stopping removes no other program's socket, and still closes ours."""
-        port = self.port(0o660)
-        os.rename(self.path, self.path + ".moved")
-        with listening_socket(self.path):
-            await port.stopListening()
-            self.assertTrue(os.path.lexists(self.path))
-            self.assertFalse(port.connected)
 
-    async def test_a_file_that_is_gone_does_not_keep_it_open(self) -> None:
-        """Stopping works after somebody cleared the folder."""
-        port = self.port(0o660)
-        os.unlink(self.path)
-        await port.stopListening()
-        self.assertFalse(port.connected)
+@pytest_twisted.ensureDeferred
+async def test_the_socket_never_has_wider_rights_than_asked(
+    listen: Callable[..., OwnedUnixPort], short_path: str
+) -> None:
+    """When the socket can first be connected to it is the owner's alone; then it has what was asked."""
+    for mode in (0o600, 0o660, 0o666):
+        port = listen(mode, os.getegid())
+        assert port.socket.mode_at_listen == 0o600
+        assert stat.S_IMODE(os.stat(short_path).st_mode) == mode
+        assert os.stat(short_path).st_gid == os.getegid()
+        await within(port.stopListening())
+        assert not os.path.lexists(short_path)
 
-    async def test_no_lock_file(self) -> None:
-        """Beside the socket there is nothing."""
-        port = self.port(0o660)
-        self.assertEqual(os.listdir(os.path.dirname(self.path)), ["s.sock"])
-        await port.stopListening()
+
+@pytest_twisted.ensureDeferred
+async def test_stopping_leaves_a_file_that_took_the_name(listen: Listen, short_path: str) -> None:
+    """Stopping removes no other program's socket, and still closes ours."""
+    port = listen(0o660)
+    os.rename(short_path, short_path + ".moved")
+    with listening_socket(short_path):
+        await within(port.stopListening())
+        assert os.path.lexists(short_path)
+        assert not port.connected
+
+
+@pytest_twisted.ensureDeferred
+async def test_stopping_works_after_the_file_was_removed(listen: Listen, short_path: str) -> None:
+    """A folder that was cleared does not keep the port open."""
+    port = listen(0o660)
+    os.unlink(short_path)
+    await within(port.stopListening())
+    assert not port.connected
+
+
+@pytest_twisted.ensureDeferred
+async def test_no_lock_file(listen: Listen, short_path: str) -> None:
+    """Beside the socket there is nothing."""
+    listen(0o660)
+    assert os.listdir(os.path.dirname(short_path)) == ["s.sock"]

@@ -8,7 +8,6 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 from twisted.internet.task import Clock
-from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev.net.api.tester import LoadCollection
 from fakedev.net.http.head import DROP_IN_LIMITS
@@ -29,12 +28,12 @@ MARKUP = "<script>alert(1)</script>"
 PLAN = Plan("sleep", "sleep", ClosedLoad(1, 8), "localhost:9997")
 
 
-class PageCase(SynchronousTestCase):
+class PageCase:
     """A tester in memory, and both trees over it."""
 
     plans: tuple[Plan, ...] = (PLAN,)
 
-    def setUp(self) -> None:
+    def setup_method(self) -> None:
         """The tester has one request under way."""
         self.clock = Clock()
         self.clock.advance(1000.0)
@@ -76,29 +75,29 @@ class PageCase(SynchronousTestCase):
     def get(self, path: str, status: int = 200) -> str:
         """What the original's port says."""
         answer = self.ask(self.own, f"GET {path}")
-        self.assertEqual(answer.status, status, answer.body)
+        assert answer.status == status, answer.body
         return answer.body.decode()
 
 
-class OriginalTests(PageCase):
+class TestOriginal(PageCase):
     """The port of the original."""
 
     def test_plain_numbers_are_bare(self) -> None:
         """As scripts read them: the value and a line end."""
         self.run_some()
-        self.assertEqual(self.get("/fails?type=plain"), "1\n")
-        self.assertEqual(self.get("/parallel?type=plain"), "1\n")
+        assert self.get("/fails?type=plain") == "1\n"
+        assert self.get("/parallel?type=plain") == "1\n"
         for path in ("/reqs-per-sec", "/reqs-per-seq"):
-            self.assertEqual(self.get(f"{path}?type=plain"), "2.000000\n")
-        self.assertEqual(self.get("/reset?type=plain"), "Reseted\n")
+            assert self.get(f"{path}?type=plain") == "2.000000\n"
+        assert self.get("/reset?type=plain") == "Reseted\n"
 
     def test_json_is_an_object(self) -> None:
         """With result and info."""
         self.run_some()
-        self.assertEqual(json.loads(self.get("/parallel?type=json")), {"result": 1, "info": "requests in parallel"})
-        self.assertEqual(json.loads(self.get("/fails?type=json"))["result"], 1)
-        self.assertEqual(json.loads(self.get("/reqs-per-sec?type=json"))["result"], 2.0)
-        self.assertEqual(json.loads(self.get("/reset?type=json"))["result"], "Reseted")
+        assert json.loads(self.get("/parallel?type=json")) == {"result": 1, "info": "requests in parallel"}
+        assert json.loads(self.get("/fails?type=json"))["result"] == 1
+        assert json.loads(self.get("/reqs-per-sec?type=json"))["result"] == 2.0
+        assert json.loads(self.get("/reset?type=json"))["result"] == "Reseted"
 
     def test_every_page_has_every_form(self) -> None:
         """Nothing ignores the type, and each says what it is."""
@@ -107,54 +106,54 @@ class OriginalTests(PageCase):
         for name in make_load_pages(self.tester, changes=True):
             for form, kind in kinds.items():
                 answer = self.ask(self.own, f"GET /{name}" + (f"?type={form}" if form else ""))
-                self.assertEqual(answer.status, 200)
-                self.assertIn(kind, answer.headers["content-type"])
+                assert answer.status == 200
+                assert kind in answer.headers["content-type"]
                 if form == "json":
                     json.loads(answer.body)
                 if kind == "text/html":
-                    self.assertIn(b'<a href="stats">', answer.body)
+                    assert b'<a href="stats">' in answer.body
 
     def test_setting_the_parallelism(self) -> None:
         """Held to what is allowed; the answer is what was set, and it takes effect at once."""
         for value, expected in (("4", "4"), ("99", "8"), ("-3", "0"), ("%2B2", "2")):
-            self.assertEqual(self.get(f"/parallel?type=plain&value={value}"), f"{expected}\n")
-            self.assertEqual(len(self.ways["sleep"].under_way), int(expected))
+            assert self.get(f"/parallel?type=plain&value={value}") == f"{expected}\n"
+            assert len(self.ways["sleep"].under_way) == int(expected)
 
     def test_parallel_keeps_the_statistics_and_parallelism_resets_them(self) -> None:
         """As their documents say."""
         self.run_some()
         self.get("/parallel?value=2")
-        self.assertEqual(self.tester.total.successes, 3)
+        assert self.tester.total.successes == 3
         self.get("/parallelism")
-        self.assertEqual(self.tester.total.successes, 3)
-        self.assertEqual(self.get("/parallelism?type=plain&value=3"), "3\n")
-        self.assertEqual((self.tester.total.successes, self.tester.total.pending), (0, 1))
+        assert self.tester.total.successes == 3
+        assert self.get("/parallelism?type=plain&value=3") == "3\n"
+        assert (self.tester.total.successes, self.tester.total.pending) == (0, 1)
 
     def test_a_reset_under_load(self) -> None:
         """Nothing is negative, nothing is huge."""
         self.get("/parallel?value=5")
         self.get("/reset")
         values = json.loads(self.get("/stats?type=json"))
-        self.assertEqual((values["outstanding"], values["pending"], values["started"]), (5, 0, 0))
+        assert (values["outstanding"], values["pending"], values["started"]) == (5, 0, 0)
         self.ways["sleep"].answer(5)
         values = json.loads(self.get("/stats?type=json"))
-        self.assertEqual((values["outstanding"], values["pending"], values["completed"]), (5, 5, 0))
+        assert (values["outstanding"], values["pending"], values["completed"]) == (5, 5, 0)
 
     def test_the_text_of_stats_nodes_and_pods(self) -> None:
         """Titles underlined with =, histograms of #."""
         self.run_some()
-        self.assertIn("Requests\n========\n", self.get("/stats?type=plain"))
+        assert "Requests\n========\n" in self.get("/stats?type=plain")
         bar = "#" * 60
         for path in ("/nodes", "/pods"):
-            self.assertIn(f"{MARKUP} | {bar} 100.0% (4)\n", self.get(f"{path}?type=plain"))
+            assert f"{MARKUP} | {bar} 100.0% (4)\n" in self.get(f"{path}?type=plain")
 
     def test_markup_is_shown_as_text(self) -> None:
         """Nodes, pods, devices and errors that hold some: none of it is markup in any page."""
         self.run_some()
         for path in ("/stats", "/nodes", "/pods"):
             page = self.get(path)
-            self.assertNotIn(MARKUP, page)
-            self.assertIn("&lt;script&gt;", page)
+            assert MARKUP not in page
+            assert "&lt;script&gt;" in page
 
     def test_many_nodes_come_in_parts(self) -> None:
         """A hundred at a time, so that a large fleet holds up nobody; shares are of all answers."""
@@ -162,22 +161,22 @@ class OriginalTests(PageCase):
         for number in range(200):
             way.answer(1, Answer(Outcome.SUCCESS, 0, node=f"n{number:03}", pod=f"p{number:03}", device="d"))
         told = json.loads(self.get("/stats?type=json"))
-        self.assertEqual(told["totals"], {"nodes": 200, "devices": 200, "pods": 200})
-        self.assertEqual([len(told[what]) for what in ("nodes", "devices", "pods")], [100] * 3)
+        assert told["totals"] == {"nodes": 200, "devices": 200, "pods": 200}
+        assert [len(told[what]) for what in ("nodes", "devices", "pods")] == [100] * 3
         text = self.get("/nodes?type=plain&limit=50&offset=40")
-        self.assertIn("n040 | 0.5% (1)\n", text)
-        self.assertIn("n089 | 0.5% (1)\n110 more: offset=90\n", text)
-        self.assertIn("<p>100 more: offset=100</p>", self.get("/pods"))
-        self.assertNotIn("more: offset", self.get("/pods?offset=100"))
+        assert "n040 | 0.5% (1)\n" in text
+        assert "n089 | 0.5% (1)\n110 more: offset=90\n" in text
+        assert "<p>100 more: offset=100</p>" in self.get("/pods")
+        assert "more: offset" not in self.get("/pods?offset=100")
         last = json.loads(self.get("/nodes?type=json&offset=199"))["nodes"]
-        self.assertEqual([node["node"] for node in last], ["n199"])
-        self.assertIn("limit must be a whole number from 0 to 100", self.get("/nodes?limit=101", 400))
+        assert [node["node"] for node in last] == ["n199"]
+        assert "limit must be a whole number from 0 to 100" in self.get("/nodes?limit=101", 400)
 
     def test_what_cannot_be_answered(self) -> None:
         """A status, and the reason."""
-        self.assertIn("type must be", self.get("/stats?type=xml", 400))
-        self.assertIn("value must be a whole number", self.get("/parallel?value=many", 400))
-        self.assertIn("no plan 'other'", self.get("/stats?plan=other", 400))
+        assert "type must be" in self.get("/stats?type=xml", 400)
+        assert "value must be a whole number" in self.get("/parallel?value=many", 400)
+        assert "no plan 'other'" in self.get("/stats?plan=other", 400)
         self.get("/other", 404)
         self.get("/stats/more", 404)
 
@@ -186,17 +185,17 @@ class OriginalTests(PageCase):
         for request, status in (
             ("POST /stats", 405), ("HEAD /reset", 405), ("PUT /stats", 405), (f"GET /stats?{'x' * 5000}", 414),
         ):  # fmt: skip
-            self.assertEqual(self.ask(self.own, request).status, status, request[:20])
-        self.assertEqual(self.ask(self.own, "GET /reset", b"body").status, 400)
-        self.assertEqual(self.tester.total.started_count, 1)
+            assert self.ask(self.own, request).status == status, request[:20]
+        assert self.ask(self.own, "GET /reset", b"body").status == 400
+        assert self.tester.total.started_count == 1
         self.get("/stats")
         samples = {
             (sample.name, sample.labels.get("result")): sample.value
             for family in parse_text(self.get("/-/metrics"))
             for sample in family.samples
         }
-        self.assertEqual(samples["fakedev_tester_queries_total", "completed"], 1)
-        self.assertEqual(samples["fakedev_tester_queries_total", "refused"], 5)
+        assert samples["fakedev_tester_queries_total", "completed"] == 1
+        assert samples["fakedev_tester_queries_total", "refused"] == 5
 
     def test_own_metrics(self) -> None:
         """Requests by outcome, and how long they took, in buckets."""
@@ -206,70 +205,68 @@ class OriginalTests(PageCase):
             for family in parse_text(self.get("/-/metrics"))
             for sample in family.samples
         }
-        self.assertEqual(samples["fakedev_tester_requests_total", "success"], 3)
-        self.assertEqual(samples["fakedev_tester_requests_total", "failure"], 1)
+        assert samples["fakedev_tester_requests_total", "success"] == 3
+        assert samples["fakedev_tester_requests_total", "failure"] == 1
         buckets = [samples["fakedev_tester_request_duration_seconds_bucket", le] for le in ("0.25", "0.5", "+Inf")]
-        self.assertEqual(buckets, [1, 4, 4])
-        self.assertEqual(samples["fakedev_tester_outstanding", None], 1)
-        self.assertEqual(samples["fakedev_collector_success", None], 1)
+        assert buckets == [1, 4, 4]
+        assert samples["fakedev_tester_outstanding", None] == 1
+        assert samples["fakedev_collector_success", None] == 1
 
 
-class ServiceTests(PageCase):
+class TestService(PageCase):
     """The service's own tree."""
 
     plans = (PLAN, OPEN)
 
     def test_get_tells_and_changes_nothing(self) -> None:
         """A GET that would change something is answered 405, with the way."""
-        self.assertEqual(self.ask(self.service, "GET /tester/parallel?type=plain").body, b"1\n")
-        self.assertEqual(self.ask(self.service, "HEAD /tester/stats").status, 200)
+        assert self.ask(self.service, "GET /tester/parallel?type=plain").body == b"1\n"
+        assert self.ask(self.service, "HEAD /tester/stats").status == 200
         for path in ("/tester/reset", "/tester/parallel?value=3", "/tester/parallelism?value=3"):
             answer = self.ask(self.service, f"GET {path}")
-            self.assertEqual(answer.status, 405)
-            self.assertIn("allow", answer.headers)
-            self.assertIn(b"POST to /api/v1/tester", answer.body)
-        self.assertEqual(self.tester.parallel(), 1)
+            assert answer.status == 405
+            assert "allow" in answer.headers
+            assert b"POST to /api/v1/tester" in answer.body
+        assert self.tester.parallel() == 1
 
     def test_plans_and_their_statistics(self) -> None:
         """All together, and one by one."""
         self.run_some()
         found = json.loads(self.ask(self.service, "GET /api/v1/tester").body)
-        self.assertEqual(
-            [(plan["plan"], plan["model"]) for plan in found["plans"]], [("sleep", "closed"), ("open", "open")]
-        )
+        assert [(plan["plan"], plan["model"]) for plan in found["plans"]] == [("sleep", "closed"), ("open", "open")]
         one = json.loads(self.ask(self.service, "GET /api/v1/tester/sleep").body)
-        self.assertEqual((one["parallel"], one["statistics"]["failures"]["total"]), (1, 1))
-        self.assertEqual(self.ask(self.service, "GET /api/v1/tester/other").status, 404)
+        assert (one["parallel"], one["statistics"]["failures"]["total"]) == (1, 1)
+        assert self.ask(self.service, "GET /api/v1/tester/other").status == 404
         page = self.ask(self.service, "GET /tester/stats?plan=open").body
-        self.assertIn(b"Requests of plan open", page)
+        assert b"Requests of plan open" in page
 
     def test_changes_are_posts(self) -> None:
         """Reset, parallelism, both."""
         self.run_some()
         answer = self.ask(self.service, "POST /api/v1/tester", b'{"parallel": 4, "plan": "sleep"}')
-        self.assertEqual(json.loads(answer.body), {"reset": False, "parallel": 4})
-        self.assertEqual(self.tester.total.successes, 3)
+        assert json.loads(answer.body) == {"reset": False, "parallel": 4}
+        assert self.tester.total.successes == 3
         answer = self.ask(self.service, "POST /api/v1/tester", b'{"parallel": 99, "reset": true}')
-        self.assertEqual(json.loads(answer.body), {"reset": True, "parallel": 8})
-        self.assertEqual(self.tester.total.successes, 0)
+        assert json.loads(answer.body) == {"reset": True, "parallel": 8}
+        assert self.tester.total.successes == 0
 
     def test_rate_of_an_open_plan(self) -> None:
         """It can be set; others have none."""
         before = json.loads(self.ask(self.service, "GET /api/v1/tester").body)["plans"]
-        self.assertEqual([plan["rate"] is None for plan in before], [True, False])
+        assert [plan["rate"] is None for plan in before] == [True, False]
         answer = self.ask(self.service, "POST /api/v1/tester", b'{"rate": 7.5}')
-        self.assertEqual(json.loads(answer.body), {"reset": False, "rate": 7.5})
-        self.assertEqual(json.loads(self.ask(self.service, "GET /api/v1/tester/open").body)["rate"], 7.5)
+        assert json.loads(answer.body) == {"reset": False, "rate": 7.5}
+        assert json.loads(self.ask(self.service, "GET /api/v1/tester/open").body)["rate"] == 7.5
 
     def test_timeline(self) -> None:
         """A row for each second since the reset, with the times of those that ended in it."""
         self.run_some()
         course = json.loads(self.ask(self.service, "GET /api/v1/tester/sleep/timeline").body)
-        self.assertEqual(course["step-seconds"], 1)
+        assert course["step-seconds"] == 1
         rows = [dict(zip(course["columns"], row, strict=True)) for row in course["rows"]]
-        self.assertEqual([row["seconds"] for row in rows], list(range(len(rows))))
-        self.assertEqual(sum(row["successes"] + row["failures"] for row in rows), 4)
-        self.assertTrue(all((row["p50"] is None) == (row["successes"] == 0) for row in rows))
+        assert [row["seconds"] for row in rows] == list(range(len(rows)))
+        assert sum(row["successes"] + row["failures"] for row in rows) == 4
+        assert all((row["p50"] is None) == (row["successes"] == 0) for row in rows)
 
     def test_what_cannot_be_posted(self) -> None:
         """Says why; nothing is changed."""
@@ -289,6 +286,6 @@ class ServiceTests(PageCase):
             (b'{"reset": true, "parallel": 4, "plan": "other"}', "no plan 'other'"),
         ):
             answer = self.ask(self.service, "POST /api/v1/tester", body)
-            self.assertEqual(answer.status, 400)
-            self.assertIn(reason, json.loads(answer.body)["error"]["message"])
-        self.assertEqual(self.tester.total.successes, 3)
+            assert answer.status == 400
+            assert reason in json.loads(answer.body)["error"]["message"]
+        assert self.tester.total.successes == 3

@@ -11,7 +11,6 @@ from twisted.internet.error import ConnectionDone
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
-from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev.net.backend.sources import FrontendLost
 from fakedev.net.tester.bare import BareRequests, answer_of
@@ -107,15 +106,15 @@ class Recorder:
         return told
 
 
-class LineTests(SynchronousTestCase):
+class TestLine:
     """JSON lines."""
 
-    def setUp(self) -> None:
+    def setup_method(self) -> None:
         """A connection."""
         self.clock, self.connector, self.asker = Clock(), FakeConnector(), Recorder()
         self.way = LineRequests(PLAN, self.connector, self.asker, self.clock)  # type: ignore[arg-type]
         self.way.start()
-        self.assertEqual(self.asker.heard(), ["may start"])
+        assert self.asker.heard() == ["may start"]
 
     def say(self, **fields: object) -> None:
         """The frontend says something."""
@@ -128,17 +127,16 @@ class LineTests(SynchronousTestCase):
     def test_a_request_and_its_end(self) -> None:
         """Put, accepted, ended: the answer has all that the frontend told."""
         self.way.send(7)
-        self.assertEqual(
-            self.lines(),
-            [{"op": "put", "id": 7, "queue": "sleep", "args": ["0.5"], "answer": "accepted", "limit": 2.5}],
-        )
+        assert self.lines() == [
+            {"op": "put", "id": 7, "queue": "sleep", "args": ["0.5"], "answer": "accepted", "limit": 2.5}
+        ]
         self.say(id=7, ok=True, job=41)
         self.say(
             event="ended", job=41, outcome="failure", **{"exit-code": 3}, error="why", pod="a", node="b", device="c",
             **{"run-seconds": 0.5, "wait-seconds": 0.25, "timeout-seconds": 0},
         )  # fmt: skip
         answer = Answer(Outcome.FAILURE, 3, "why", 0.0, 0.5, 0.25, "a", "b", "c")
-        self.assertEqual(self.asker.heard(), [(7, answer)])
+        assert self.asker.heard() == [(7, answer)]
 
     def test_answers_in_any_pieces(self) -> None:
         """Each byte by itself is enough."""
@@ -146,14 +144,14 @@ class LineTests(SynchronousTestCase):
         text = b'{"id":1,"ok":true,"job":5}\n{"event":"ended","job":5,"outcome":"success","exit-code":0}\n'
         for place in range(len(text)):
             self.connector.protocols[-1].dataReceived(text[place : place + 1])
-        self.assertEqual(self.asker.heard(), [(1, Answer(Outcome.SUCCESS, 0))])
+        assert self.asker.heard() == [(1, Answer(Outcome.SUCCESS, 0))]
 
     def test_a_refusal(self) -> None:
         """Is an answer, with its reason."""
         self.way.send(1)
         self.say(id=1, ok=False, error={"code": "full", "message": "the queue is full"})
         ((number, answer),) = self.asker.heard()
-        self.assertEqual((number, answer.outcome, answer.error), (1, Outcome.REFUSED, "full: the queue is full"))
+        assert (number, answer.outcome, answer.error) == (1, Outcome.REFUSED, "full: the queue is full")
 
     def test_taking_back(self) -> None:
         """Cancels by the job's number, at once or as soon as it is known; and nothing is told of it any more."""
@@ -162,16 +160,16 @@ class LineTests(SynchronousTestCase):
         self.say(id=1, ok=True, job=11)
         self.lines()
         self.way.take_back(1)
-        self.assertEqual(self.lines(), [{"op": "cancel", "job": 11}])
+        assert self.lines() == [{"op": "cancel", "job": 11}]
         self.way.take_back(2)
-        self.assertEqual(self.lines(), [])
+        assert self.lines() == []
         self.say(id=2, ok=True, job=12)
-        self.assertEqual(self.lines(), [{"op": "cancel", "job": 12}])
+        assert self.lines() == [{"op": "cancel", "job": 12}]
         self.say(event="ended", job=11, outcome="cancelled")
         self.say(ok=True)
         self.say(event="ended", job=12, outcome="success")
         self.say(ok=False, error={"code": "unknown-name", "message": "no such job"})
-        self.assertEqual(self.asker.heard(), [])
+        assert self.asker.heard() == []
 
     def test_a_frontend_that_restarts(self) -> None:
         """What was under way is lost; the connection is tried again, less and less often, and counted."""
@@ -179,34 +177,34 @@ class LineTests(SynchronousTestCase):
         self.connector.is_there = False
         self.connector.wires[-1].lose()
         ((number, answer),) = self.asker.heard()
-        self.assertEqual((number, answer.outcome), (1, Outcome.LOST))
-        self.assertFalse(self.way.can_start)
+        assert (number, answer.outcome) == (1, Outcome.LOST)
+        assert not self.way.can_start
         for seconds in (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0):
             self.clock.advance(seconds - 0.01)
-            self.assertEqual(len(self.clock.getDelayedCalls()), 1)
+            assert len(self.clock.getDelayedCalls()) == 1
             self.clock.advance(0.011)
         self.connector.is_there = True
         self.clock.advance(5.0)
-        self.assertEqual(self.asker.heard(), ["reconnected", "may start"])
+        assert self.asker.heard() == ["reconnected", "may start"]
         self.way.send(2)
-        self.assertEqual(len(self.lines()), 1)
+        assert len(self.lines()) == 1
 
     def test_a_frontend_that_comes_late(self) -> None:
         """The tester may be started first."""
         self.connector.is_there = False
         way = LineRequests(PLAN, self.connector, self.asker, self.clock)  # type: ignore[arg-type]
         way.start()
-        self.assertEqual((self.asker.heard(), way.can_start), ([], False))
+        assert (self.asker.heard(), way.can_start) == ([], False)
         self.connector.is_there = True
         self.clock.advance(0.1)
-        self.assertEqual(self.asker.heard(), ["reconnected", "may start"])
+        assert self.asker.heard() == ["reconnected", "may start"]
 
     def test_a_frontend_that_does_not_read(self) -> None:
         """Nothing more is started than what its buffer holds."""
         self.connector.protocols[-1].pauseProducing()
-        self.assertFalse(self.way.can_start)
+        assert not self.way.can_start
         self.connector.protocols[-1].resumeProducing()
-        self.assertEqual((self.way.can_start, self.asker.heard()), (True, ["may start"]))
+        assert (self.way.can_start, self.asker.heard()) == (True, ["may start"])
 
     def test_what_is_no_frontend(self) -> None:
         """Costs the connection; the request is lost, with the reason."""
@@ -219,7 +217,7 @@ class LineTests(SynchronousTestCase):
             self.way.send(1)
             self.connector.protocols[-1].dataReceived(text)
             ((_, answer),) = self.asker.heard()
-            self.assertIn(reason, answer.error)
+            assert reason in answer.error
             self.clock.advance(5.0)
             self.asker.heard()
 
@@ -229,13 +227,13 @@ class LineTests(SynchronousTestCase):
         self.say(id=1, ok=True, job=5)
         self.say(event="ended", job=5, outcome="vanished")
         ((_, answer),) = self.asker.heard()
-        self.assertEqual(answer.outcome, Outcome.LOST)
+        assert answer.outcome == Outcome.LOST
 
     def test_stopping(self) -> None:
         """Closes at once, also while it connects or waits to; nothing is told."""
         self.way.send(1)
         self.way.stop()
-        self.assertTrue(self.connector.wires[-1].disconnected)
+        assert self.connector.wires[-1].disconnected
         self.connector.is_slow = True
         for is_there in (True, False):
             way = LineRequests(PLAN, self.connector, self.asker, self.clock)  # type: ignore[arg-type]
@@ -244,7 +242,7 @@ class LineTests(SynchronousTestCase):
                 self.connector.is_there = False
                 self.connector.waiting[-1].callback(None)
             way.stop()
-        self.assertEqual((self.asker.heard(), self.clock.getDelayedCalls()), ([], []))
+        assert (self.asker.heard(), self.clock.getDelayedCalls()) == ([], [])
 
 
 ANSWER = b'{\n\t"Pod": "a",\n\t"Node": "b",\n\t"Device": "c",\n\t"Error": "",\n\t"Timeout": 0,\n\t"Runtime": 0.5,\n'
@@ -252,10 +250,10 @@ ANSWER += b'\t"Waittime": 0.25,\n\t"Retcode": 0\n}'
 REQUEST = b'{\n\t"Queue": "sleep",\n\t"Args": [\n\t\t"0.5"\n\t],\n\t"Limit": 2.5\n}'
 
 
-class BareTests(SynchronousTestCase):
+class TestBare:
     """Bare JSON."""
 
-    def setUp(self) -> None:
+    def setup_method(self) -> None:
         """A frontend."""
         self.clock, self.connector, self.asker = Clock(), FakeConnector(), Recorder()
         self.way = BareRequests(PLAN, self.connector, self.asker, self.clock)  # type: ignore[arg-type]
@@ -265,16 +263,16 @@ class BareTests(SynchronousTestCase):
     def test_the_bytes_of_the_original(self) -> None:
         """Request and answer as they were captured; each byte by itself; then the connection is closed."""
         self.way.send(1)
-        self.assertEqual(self.connector.wires[-1].sent(), REQUEST)
+        assert self.connector.wires[-1].sent() == REQUEST
         for place in range(len(ANSWER)):
             self.connector.protocols[-1].dataReceived(ANSWER[place : place + 1])
         answer = Answer(Outcome.SUCCESS, 0, "", 0.0, 0.5, 0.25, "a", "b", "c")
-        self.assertEqual(self.asker.heard(), [(1, answer)])
-        self.assertFalse(self.connector.wires[-1].connected)
+        assert self.asker.heard() == [(1, answer)]
+        assert not self.connector.wires[-1].connected
 
     def test_no_connection_stays_silent(self) -> None:
         """The one that was made to look for the frontend is used at once or closed: the original would wait for it."""
-        self.assertEqual([wire.connected for wire in self.connector.wires], [False])
+        assert [wire.connected for wire in self.connector.wires] == [False]
 
     def test_a_connection_for_each(self) -> None:
         """Two requests, two connections, answered in any order."""
@@ -283,7 +281,7 @@ class BareTests(SynchronousTestCase):
         first, second = self.connector.protocols[-2:]
         second.dataReceived(ANSWER)
         first.dataReceived(ANSWER)
-        self.assertEqual([number for number, _ in self.asker.heard()], [2, 1])
+        assert [number for number, _ in self.asker.heard()] == [2, 1]
 
     def test_a_frontend_that_goes(self) -> None:
         """Requests under way are lost, and so is the one that finds nobody; then it is looked for."""
@@ -291,23 +289,23 @@ class BareTests(SynchronousTestCase):
         self.connector.wires[-1].lose()
         self.connector.is_there = False
         self.way.send(2)
-        self.assertEqual([answer.outcome for _, answer in self.asker.heard()], [Outcome.LOST] * 2)
-        self.assertFalse(self.way.can_start)
+        assert [answer.outcome for _, answer in self.asker.heard()] == [Outcome.LOST] * 2
+        assert not self.way.can_start
         self.clock.advance(0.1)
         self.connector.is_there = True
         self.clock.advance(0.2)
-        self.assertEqual(self.asker.heard(), ["reconnected", "may start"])
-        self.assertTrue(self.way.can_start)
+        assert self.asker.heard() == ["reconnected", "may start"]
+        assert self.way.can_start
 
     def test_taking_back(self) -> None:
         """Closes the connection, also one that is being made; nothing is told."""
         self.way.send(1)
         self.way.take_back(1)
-        self.assertTrue(self.connector.wires[-1].disconnected)
+        assert self.connector.wires[-1].disconnected
         self.connector.is_slow = True
         self.way.send(2)
         self.way.take_back(2)
-        self.assertEqual(self.asker.heard(), [])
+        assert self.asker.heard() == []
 
     def test_what_is_no_frontend(self) -> None:
         """Is told as what it is."""
@@ -319,8 +317,8 @@ class BareTests(SynchronousTestCase):
             self.way.send(1)
             self.connector.protocols[-1].dataReceived(text)
             ((_, answer),) = self.asker.heard()
-            self.assertEqual(answer.outcome, outcome)
-            self.assertIn(reason, answer.error)
+            assert answer.outcome == outcome
+            assert reason in answer.error
 
     def test_stopping(self) -> None:
         """Closes all at once; nothing is told."""
@@ -328,10 +326,10 @@ class BareTests(SynchronousTestCase):
         self.connector.is_slow = True
         self.way.send(2)
         self.way.stop()
-        self.assertEqual((self.asker.heard(), self.clock.getDelayedCalls()), ([], []))
+        assert (self.asker.heard(), self.clock.getDelayedCalls()) == ([], [])
 
 
-class BareOutcomeTests(SynchronousTestCase):
+class TestBareOutcome:
     """What a bare answer means."""
 
     def test_kinds(self) -> None:
@@ -345,4 +343,4 @@ class BareOutcomeTests(SynchronousTestCase):
             (BareResult(error="Unknown 'nope' queue", exit_code=1), Outcome.REFUSED),
             (BareResult(error="the backend left", exit_code=1, wait_seconds=0.1), Outcome.LOST),
         ):
-            self.assertEqual(answer_of(result).outcome, outcome)
+            assert answer_of(result).outcome == outcome

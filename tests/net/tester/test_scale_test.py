@@ -13,7 +13,6 @@ from twisted.internet.error import ConnectionDone
 from twisted.internet.task import Clock
 from twisted.internet.testing import MemoryReactorClock, StringTransport
 from twisted.python.failure import Failure
-from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev.commands.scale_test import scale_test
 from fakedev.net.lines.client import FrontendConnector
@@ -24,6 +23,7 @@ from fakedev.net.tester.service import LoadTester
 from fakedev.tester.plan import ClosedLoad, Plan
 from fakedev.tester.scaling import scaling_of
 from fakedev.workqueue.outcome import Answer, Outcome
+from tests.support.deferreds import assert_no_result, failure_result_of, success_result_of
 from tests.support.paths import ROOT
 
 #: Binary fractions, as all times here: the clock meets each of them to the bit.
@@ -91,7 +91,7 @@ class Servers:
         self.asker.answered(number, Answer(Outcome.SUCCESS, 0, run_seconds=RUN_SECONDS))
 
 
-class ScaleTestTests(SynchronousTestCase):
+class TestScaleTest:
     """Steps."""
 
     def begin(self, max_rate: float = math.inf) -> None:
@@ -115,12 +115,12 @@ class ScaleTestTests(SynchronousTestCase):
         """1, 2, 4, 8 backends that share nothing: twice as much each time."""
         self.begin()
         self.run_steps()
-        self.assertEqual(self.over, [True])
-        self.assertEqual([step.backends for step in self.test.steps], [1, 2, 4, 8])
-        self.assertEqual([step.rate for step in self.test.steps], [2.0, 4.0, 8.0, 16.0])
+        assert self.over == [True]
+        assert [step.backends for step in self.test.steps] == [1, 2, 4, 8]
+        assert [step.rate for step in self.test.steps] == [2.0, 4.0, 8.0, 16.0]
         scaling = scaling_of(self.test.steps)
-        self.assertEqual([doubling.speed_up for doubling in scaling.doublings], [2.0, 2.0, 2.0])
-        self.assertEqual(len(self.told), 4)
+        assert [doubling.speed_up for doubling in scaling.doublings] == [2.0, 2.0, 2.0]
+        assert len(self.told) == 4
 
     def test_a_shared_bottleneck_has_its_knee(self) -> None:
         """All that the shared resource lets through is what four backends do."""
@@ -133,24 +133,24 @@ class ScaleTestTests(SynchronousTestCase):
         """The backends that were started end too."""
         self.begin()
         self.run_steps()
-        self.successResultOf(self.test.stop_all())
-        self.assertTrue(self.servers.ended)
-        self.assertEqual((self.test.problem, self.clock.getDelayedCalls()), ("", []))
+        success_result_of(self.test.stop_all())
+        assert self.servers.ended
+        assert (self.test.problem, self.clock.getDelayedCalls()) == ("", [])
 
     def test_a_backend_that_ends_too_early(self) -> None:
         """Makes the measurement worthless: it is over, with the reason."""
         self.begin()
         self.servers.lost = "a backend has ended"
         self.run_steps()
-        self.assertEqual((self.test.problem, self.over, self.test.steps), ("a backend has ended", [True], []))
+        assert (self.test.problem, self.over, self.test.steps) == ("a backend has ended", [True], [])
 
     def test_stopping_it(self) -> None:
         """At once, with the backends; nothing is judged."""
         self.begin()
         self.run_steps(30.0)
-        self.successResultOf(self.test.stop_all())
-        self.assertEqual((self.test.problem, self.over), ("it was stopped", []))
-        self.assertEqual(self.clock.getDelayedCalls(), [])
+        success_result_of(self.test.stop_all())
+        assert (self.test.problem, self.over) == ("it was stopped", [])
+        assert self.clock.getDelayedCalls() == []
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ class FakeStarter:
         self.told.append("end")
 
 
-class CountingTests(SynchronousTestCase):
+class TestCounting:
     """Backends that the frontend is asked about."""
 
     def begin(self, count: int = 2) -> None:
@@ -220,7 +220,7 @@ class CountingTests(SynchronousTestCase):
         talk = factory.buildProtocol(None)
         transport = StringTransport()
         talk.makeConnection(transport)
-        self.assertEqual(transport.value(), b'{"op": "stats", "queue": "sleep"}\n')
+        assert transport.value() == b'{"op": "stats", "queue": "sleep"}\n'
         for byte in line.encode():
             talk.dataReceived(bytes([byte]))
         talk.connectionLost(Failure(ConnectionDone()))
@@ -233,11 +233,11 @@ class CountingTests(SynchronousTestCase):
         """Idle or busy; whoever starts them is told first."""
         self.begin()
         self.answer(self.queue(0, 1))
-        self.assertNoResult(self.waiting)
+        assert_no_result(self.waiting)
         self.reactor.advance(0.5)
         self.answer(self.queue(1, 1))
-        self.successResultOf(self.waiting)
-        self.assertEqual((self.starter.told, self.told), (["become 2"], ["waiting until there are backends: 1 of 2"]))
+        success_result_of(self.waiting)
+        assert (self.starter.told, self.told) == (["become 2"], ["waiting until there are backends: 1 of 2"])
 
     def test_not_for_ever(self) -> None:
         """The reason says how many there are."""
@@ -246,15 +246,15 @@ class CountingTests(SynchronousTestCase):
             if self.reactor.unixClients:
                 self.answer(self.queue(3, 0))
             self.reactor.advance(0.5)
-        reason = self.failureResultOf(self.waiting, CannotScale).value
-        self.assertEqual(str(reason), "after 60 s the frontend knows of 3 backends, not 2")
+        reason = failure_result_of(self.waiting, CannotScale).value
+        assert str(reason) == "after 60 s the frontend knows of 3 backends, not 2"
 
     def test_one_that_could_not_stay(self) -> None:
         """Nobody waits for a backend that has ended."""
         self.begin()
         self.starter.fault = "a backend has ended: exit code 2"
         self.answer(self.queue(0, 1))
-        self.assertIn("exit code 2", str(self.failureResultOf(self.waiting, CannotScale).value))
+        assert "exit code 2" in str(failure_result_of(self.waiting, CannotScale).value)
 
     def test_what_does_not_tell(self) -> None:
         """Silence, another program, an unknown queue."""
@@ -266,7 +266,7 @@ class CountingTests(SynchronousTestCase):
         ):
             self.begin()
             self.answer(line)
-            self.assertIn(reason, str(self.failureResultOf(self.waiting, CannotScale).value))
+            assert reason in str(failure_result_of(self.waiting, CannotScale).value)
 
     def test_a_frontend_that_stands_still(self) -> None:
         """Is not waited for: the connection is cut."""
@@ -275,5 +275,5 @@ class CountingTests(SynchronousTestCase):
         transport = StringTransport()
         talk.makeConnection(transport)
         self.reactor.advance(10.0)
-        self.assertIn("not answered for 10 s", str(self.failureResultOf(self.waiting, CannotScale).value))
-        self.assertTrue(transport.disconnected)
+        assert "not answered for 10 s" in str(failure_result_of(self.waiting, CannotScale).value)
+        assert transport.disconnected

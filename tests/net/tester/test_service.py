@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from twisted.internet.task import Clock
-from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev.net.tester.driver import Asker, lost
 from fakedev.net.tester.service import LoadTester, UnknownPlan
@@ -14,6 +14,7 @@ from fakedev.tester.pacing import MAX_AT_ONCE
 from fakedev.tester.plan import ClosedLoad, OpenLoad, Plan
 from fakedev.tester.rate_curve import constant
 from fakedev.workqueue.outcome import Answer, Outcome, refusal
+from tests.support.deferreds import assert_no_result, success_result_of
 
 GOOD = Answer(Outcome.SUCCESS, 0, run_seconds=0.5, node="n", pod="p")
 CLOSED = Plan("closed", "sleep", ClosedLoad(parallel=3, max_parallel=8), "localhost:9997")
@@ -74,7 +75,7 @@ class FakeRequests:
             self.asker.answered(number, answer)
 
 
-class LoadTesterTests(SynchronousTestCase):
+class TestLoadTester:
     """The service."""
 
     def start(self, *plans: Plan, go: bool = True) -> None:
@@ -95,48 +96,48 @@ class LoadTesterTests(SynchronousTestCase):
         """Each answer begins the next request."""
         self.start(CLOSED)
         way = self.ways["closed"]
-        self.assertEqual(way.under_way, [1, 2, 3])
+        assert way.under_way == [1, 2, 3]
         self.clock.advance(0.5)
         way.answer(2)
-        self.assertEqual(way.under_way, [3, 4, 5])
-        self.assertEqual((self.tester.total.successes, self.tester.total.outstanding), (2, 3))
+        assert way.under_way == [3, 4, 5]
+        assert (self.tester.total.successes, self.tester.total.outstanding) == (2, 3)
 
     def test_parallelism_changes_at_once(self) -> None:
         """Raised: more begin. Lowered: the youngest are taken back, which is no failure. Held to what is allowed."""
         self.start(CLOSED)
         way = self.ways["closed"]
-        self.assertEqual(self.tester.set_parallel(5), 5)
-        self.assertEqual(way.under_way, [1, 2, 3, 4, 5])
-        self.assertEqual(self.tester.set_parallel(2), 2)
-        self.assertEqual((way.under_way, way.taken_back), ([1, 2], [5, 4, 3]))
-        self.assertEqual((self.tester.total.withdrawn, self.tester.total.failed), (3, 0))
-        self.assertEqual(self.tester.set_parallel(99), 8)
-        self.assertEqual(self.tester.set_parallel(-4), 0)
-        self.assertEqual(way.under_way, [])
-        self.assertEqual(self.tester.total.pending, 0)
+        assert self.tester.set_parallel(5) == 5
+        assert way.under_way == [1, 2, 3, 4, 5]
+        assert self.tester.set_parallel(2) == 2
+        assert (way.under_way, way.taken_back) == ([1, 2], [5, 4, 3])
+        assert (self.tester.total.withdrawn, self.tester.total.failed) == (3, 0)
+        assert self.tester.set_parallel(99) == 8
+        assert self.tester.set_parallel(-4) == 0
+        assert way.under_way == []
+        assert self.tester.total.pending == 0
 
     def test_thousands_begin_and_are_taken_back_in_parts(self) -> None:
         """In as many reactor turns as it takes, so that nobody else waits; no time passes."""
         self.start(replace(CLOSED, load=ClosedLoad(1, 10_000)))
         way = self.ways["closed"]
         self.tester.set_parallel(1000)
-        self.assertEqual(len(way.under_way), 1 + MAX_AT_ONCE)
+        assert len(way.under_way) == 1 + MAX_AT_ONCE
         self.clock.pump([0.0] * 30)
-        self.assertEqual(len(way.under_way), 1000)
+        assert len(way.under_way) == 1000
         self.tester.set_parallel(100)
-        self.assertEqual(len(way.under_way), 1000 - MAX_AT_ONCE)
+        assert len(way.under_way) == 1000 - MAX_AT_ONCE
         way.answer(2)
         self.clock.pump([0.0] * 30)
-        self.assertEqual((len(way.under_way), way.under_way[-1]), (100, 102))
-        self.assertEqual((self.tester.total.withdrawn, self.tester.total.successes), (898, 2))
+        assert (len(way.under_way), way.under_way[-1]) == (100, 102)
+        assert (self.tester.total.withdrawn, self.tester.total.successes) == (898, 2)
 
     def test_the_open_model_does_not_wait_for_answers(self) -> None:
         """Ten a second, none answered: ten after a second, at even times."""
         self.start(OPEN)
         for _ in range(100):
             self.clock.advance(0.01)
-        self.assertEqual(len(self.ways["open"].under_way), 10)
-        self.assertEqual(self.tester.total.late, 0)
+        assert len(self.ways["open"].under_way) == 10
+        assert self.tester.total.late == 0
 
     def test_open_arrivals_wait_for_a_frontend(self) -> None:
         """They come late then, and their time counts from when they were meant."""
@@ -144,24 +145,24 @@ class LoadTesterTests(SynchronousTestCase):
         way = self.ways["open"]
         way.go()
         self.clock.advance(1.0)
-        self.assertEqual((way.under_way, self.tester.waiting), ([], 10))
+        assert (way.under_way, self.tester.waiting) == ([], 10)
         way.come()
-        self.assertEqual(self.tester.total.late, 10)
+        assert self.tester.total.late == 10
         way.answer(10)
-        self.assertAlmostEqual(self.tester.total.timings["total"].most, 0.95)
+        assert self.tester.total.timings["total"].most == pytest.approx(0.95, rel=0, abs=5e-8)
 
     def test_a_frontend_that_goes_loses_what_was_under_way(self) -> None:
         """And nothing is started until it is back; places pause a moment after that."""
         self.start(CLOSED)
         way = self.ways["closed"]
         way.go()
-        self.assertEqual(self.tester.total.failures[Outcome.LOST], 3)
+        assert self.tester.total.failures[Outcome.LOST] == 3
         self.clock.advance(60.0)
-        self.assertEqual(way.under_way, [])
+        assert way.under_way == []
         way.come()
         way.asker.reconnected()
-        self.assertEqual(way.under_way, [4, 5, 6])
-        self.assertEqual(self.tester.total.reconnects, 1)
+        assert way.under_way == [4, 5, 6]
+        assert self.tester.total.reconnects == 1
 
     def test_refusals_do_not_spin(self) -> None:
         """A frontend that refuses at once is asked ten times a second by each place, not endlessly."""
@@ -170,13 +171,13 @@ class LoadTesterTests(SynchronousTestCase):
         self.tester.startService()
         for _ in range(100):
             self.clock.advance(0.01)
-        self.assertIn(self.tester.total.failures[Outcome.REFUSED], range(27, 34))
+        assert self.tester.total.failures[Outcome.REFUSED] in range(27, 34)
 
     def test_dropped_arrivals_are_counted(self) -> None:
         """One under way, one waiting: the others are dropped."""
         self.start(Plan("open", "q", OpenLoad(constant(10.0), max_outstanding=1, max_waiting=1), "f"))
         self.clock.pump([0.1] * 11)
-        self.assertEqual((self.tester.total.dropped, self.tester.waiting), (9, 1))
+        assert (self.tester.total.dropped, self.tester.waiting) == (9, 1)
 
     def test_plans_have_statistics_of_their_own(self) -> None:
         """And all together add up."""
@@ -185,21 +186,25 @@ class LoadTesterTests(SynchronousTestCase):
         self.ways["closed"].answer()
         self.ways["open"].answer(1, refusal("full"))
         found = [self.tester.statistics(name) for name in ("closed", "open", "")]
-        self.assertEqual([each.successes for each in found], [1, 0, 1])
-        self.assertEqual([each.failed for each in found], [0, 1, 1])
-        self.assertEqual(found[2].started_count, found[0].started_count + found[1].started_count)
+        assert [each.successes for each in found] == [1, 0, 1]
+        assert [each.failed for each in found] == [0, 1, 1]
+        assert found[2].started_count == found[0].started_count + found[1].started_count
 
     def test_which_plan_is_meant(self) -> None:
         """The only one whose number can be set needs no name; else it is asked for."""
         self.start(CLOSED, OPEN)
-        self.assertEqual(self.tester.parallel(), 3)
+        assert self.tester.parallel() == 3
         for name, reason in (("other", "no plan 'other'; there is closed, open"), ("open", "of the open model")):
-            self.assertIn(reason, str(self.assertRaises(UnknownPlan, self.tester.parallel, name)))
-        self.assertRaises(UnknownPlan, self.tester.statistics, "other")
+            with pytest.raises(UnknownPlan, match=reason):
+                self.tester.parallel(name)
+        with pytest.raises(UnknownPlan):
+            self.tester.statistics("other")
         self.start(CLOSED, Plan("second", "q", ClosedLoad(), "f"))
-        self.assertIn("one of closed, second", str(self.assertRaises(UnknownPlan, self.tester.set_parallel, 1)))
+        with pytest.raises(UnknownPlan, match="one of closed, second"):
+            self.tester.set_parallel(1)
         self.start(OPEN)
-        self.assertIn("open model", str(self.assertRaises(UnknownPlan, self.tester.parallel)))
+        with pytest.raises(UnknownPlan, match="open model"):
+            self.tester.parallel()
 
     def test_a_reset_in_the_middle(self) -> None:
         """What was under way stays outstanding and counts no more; nothing is negative."""
@@ -207,22 +212,22 @@ class LoadTesterTests(SynchronousTestCase):
         way = self.ways["closed"]
         self.tester.reset()
         total = self.tester.total
-        self.assertEqual((total.outstanding, total.pending, total.started_count), (3, 0, 0))
+        assert (total.outstanding, total.pending, total.started_count) == (3, 0, 0)
         way.answer(3)
-        self.assertEqual((total.outstanding, total.pending, total.completed), (3, 3, 0))
+        assert (total.outstanding, total.pending, total.completed) == (3, 3, 0)
         way.answer(3)
-        self.assertEqual((total.outstanding, total.pending, total.completed), (3, 3, 3))
+        assert (total.outstanding, total.pending, total.completed) == (3, 3, 3)
 
     def test_the_system_time_is_set_back(self) -> None:
         """For the tester it stands still until it has caught up; nothing is negative."""
         self.start(CLOSED)
         self.clock.advance(5.0)
-        self.assertEqual(self.tester.now, 1005.0)
+        assert self.tester.now == 1005.0
         self.clock.rightNow -= 100.0
         self.ways["closed"].answer(3)
-        self.assertEqual(self.tester.now, 1005.0)
-        self.assertEqual(self.tester.total.timings["total"].most, 5.0)
-        self.assertEqual(sum(step.successes for _, step in self.tester.total.timeline.steps(self.tester.now)), 3)
+        assert self.tester.now == 1005.0
+        assert self.tester.total.timings["total"].most == 5.0
+        assert sum(step.successes for _, step in self.tester.total.timeline.steps(self.tester.now)) == 3
 
     def test_the_end_of_a_run(self) -> None:
         """Halted, it starts nothing and is over with the last answer; what is not answered ends as cancelled."""
@@ -231,16 +236,16 @@ class LoadTesterTests(SynchronousTestCase):
         self.tester.halt()
         over = self.tester.when_over()
         way.answer(2)
-        self.assertNoResult(over)
+        assert_no_result(over)
         self.tester.end("not over in time")
-        self.assertEqual(way.taken_back, [3])
-        self.assertEqual(self.tester.total.failures[Outcome.CANCELLED], 1)
-        self.assertEqual(dict(self.tester.total.errors.items())["not over in time"].value, 1)
+        assert way.taken_back == [3]
+        assert self.tester.total.failures[Outcome.CANCELLED] == 1
+        assert dict(self.tester.total.errors.items())["not over in time"].value == 1
         self.start(CLOSED)
         self.tester.halt()
         over = self.tester.when_over()
         self.ways["closed"].answer(3)
-        self.successResultOf(over)
+        success_result_of(over)
 
     def test_arrivals_that_wait_at_the_end_are_dropped(self) -> None:
         """A frontend that never came back does not make them forgotten; what is due at the end still starts."""
@@ -248,30 +253,30 @@ class LoadTesterTests(SynchronousTestCase):
         way = self.ways["open"]
         way.can_start = False
         self.clock.pump([0.01] * 200)
-        self.assertEqual(self.tester.waiting, 20)
+        assert self.tester.waiting == 20
         self.tester.halt()
-        self.assertEqual((self.tester.waiting, self.tester.total.dropped), (0, 20))
+        assert (self.tester.waiting, self.tester.total.dropped) == (0, 20)
         self.start(OPEN)
         self.clock.rightNow += 0.06
         self.tester.halt()
-        self.assertEqual((self.tester.total.started_count, self.tester.total.dropped), (1, 0))
+        assert (self.tester.total.started_count, self.tester.total.dropped) == (1, 0)
 
     def test_a_trace_that_ends_is_over(self) -> None:
         """When all of its arrivals were answered, and not before."""
         self.start(Plan("trace", "q", OpenLoad(listed_seconds=(0.0, 0.5)), "f"))
         over = self.tester.when_over()
         self.ways["trace"].answer()
-        self.assertNoResult(over)
+        assert_no_result(over)
         self.clock.advance(0.5)
         self.ways["trace"].answer()
-        self.successResultOf(over)
+        success_result_of(over)
 
     def test_stopping_does_not_wait(self) -> None:
         """What was under way stays pending, and the time of the statistics stands still."""
         self.start(CLOSED)
         self.clock.advance(4.0)
         self.tester.stopService()
-        self.assertTrue(self.ways["closed"].stopped)
+        assert self.ways["closed"].stopped
         self.clock.advance(100.0)
-        self.assertEqual((self.tester.total.pending, self.tester.now), (3, 1004.0))
-        self.assertEqual(self.clock.getDelayedCalls(), [])
+        assert (self.tester.total.pending, self.tester.now) == (3, 1004.0)
+        assert self.clock.getDelayedCalls() == []

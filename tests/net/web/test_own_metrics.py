@@ -8,7 +8,6 @@ from typing import Any
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
-from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev import __version__
 from fakedev.net.http.statistics import ScrapeStatistics
@@ -23,6 +22,7 @@ from fakedev.net.web.own_metrics import (
 )
 from fakedev.spec.histogram import TICK_BUCKETS, Histogram
 from tests.support.http_wire import Peer, make_site
+from tests.support.logged_errors import LoggedErrors
 
 OPENMETRICS = b"application/openmetrics-text;version=1.0.0"
 
@@ -64,7 +64,7 @@ def samples(metrics: OwnMetrics) -> dict[str, float]:
     return found
 
 
-class OwnMetricsTests(SynchronousTestCase):
+class TestOwnMetrics:
     """The page, its formats, and groups that fail."""
 
     def test_values(self) -> None:
@@ -90,9 +90,9 @@ class OwnMetricsTests(SynchronousTestCase):
             "fakedev_config_last_reload_success_timestamp_seconds": 1234.5,
             "fakedev_collector_success{group=ticks}": 1,
         }
-        self.assertEqual({name: found.get(name) for name in wanted}, wanted)
-        self.assertIn("process_resident_memory_bytes", found)
-        self.assertTrue(any(name.startswith("python_info{") for name in found))
+        assert {name: found.get(name) for name in wanted} == wanted
+        assert "process_resident_memory_bytes" in found
+        assert any(name.startswith("python_info{") for name in found)
 
     def test_scrapes_of_itself(self) -> None:
         """Requests over HTTP are counted by page and code, and appear on the page."""
@@ -102,12 +102,12 @@ class OwnMetricsTests(SynchronousTestCase):
         peer = Peer(make_site(own=resource))
         peer.send(b"GET /own HTTP/1.1\r\n\r\n", b"PUT /own HTTP/1.1\r\n\r\n")
         answer = peer.ask(b"GET /own HTTP/1.1\r\n\r\n")
-        self.assertEqual(answer.headers["content-type"], "text/plain; version=0.0.4; charset=utf-8")
+        assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
         values = {(s.name, s.labels.get("code")): s.value for f in parse_text(answer.body.decode()) for s in f.samples}
-        self.assertEqual(values["fakedev_scrapes_total", "200"], 1)
-        self.assertEqual(values["fakedev_scrapes_total", "405"], 1)
-        self.assertEqual(values["fakedev_scrapes_in_flight", None], 1)
-        self.assertEqual(values["fakedev_scrape_duration_seconds_count", None], 2)
+        assert values["fakedev_scrapes_total", "200"] == 1
+        assert values["fakedev_scrapes_total", "405"] == 1
+        assert values["fakedev_scrapes_in_flight", None] == 1
+        assert values["fakedev_scrape_duration_seconds_count", None] == 2
 
     def test_openmetrics(self) -> None:
         """OpenMetrics is served when asked for, and its own parser takes it."""
@@ -115,18 +115,18 @@ class OwnMetricsTests(SynchronousTestCase):
         scrapes.page("metrics").begun()
         scrapes.page("metrics").ended(200, 0.003)
         content_type, text = full(scrapes).render(OPENMETRICS)
-        self.assertTrue(content_type.startswith("application/openmetrics-text; version=1.0.0"))
+        assert content_type.startswith("application/openmetrics-text; version=1.0.0")
         families = {family.name for family in parse_openmetrics(text.decode())}
-        self.assertLessEqual({"fakedev_scrapes", "fakedev_ticks", "fakedev_scrape_duration_seconds"}, families)
+        assert {"fakedev_scrapes", "fakedev_ticks", "fakedev_scrape_duration_seconds"} <= families
 
     def test_applications_are_separate(self) -> None:
         """Two application objects have nothing in common."""
         scrapes = ScrapeStatistics()
         scrapes.page("here").begun()
         full(scrapes)
-        self.assertFalse([name for name in samples(full()) if "here" in name])
+        assert not [name for name in samples(full()) if "here" in name]
 
-    def test_group_that_fails(self) -> None:
+    def test_group_that_fails(self, logged_errors: LoggedErrors) -> None:
         """A group that fails, at once, halfway or by its values, is reported and logged once; the others stay."""
 
         class Halfway:
@@ -152,10 +152,10 @@ class OwnMetricsTests(SynchronousTestCase):
         metrics.add("unprintable", Unprintable())
         for _ in range(3):
             found = samples(metrics)
-            self.assertEqual(found["fakedev_ticks_total"], 12)
-            self.assertNotIn("good", found)
-            self.assertEqual(found["fakedev_collector_success{group=halfway}"], 0)
-            self.assertEqual(found["fakedev_collector_success{group=unprintable}"], 0)
-            self.assertEqual(found["fakedev_collector_success{group=ticks}"], 1)
-        self.assertEqual(len(self.flushLoggedErrors(LookupError)), 1)
-        self.assertEqual(len(self.flushLoggedErrors(TypeError)), 1)
+            assert found["fakedev_ticks_total"] == 12
+            assert "good" not in found
+            assert found["fakedev_collector_success{group=halfway}"] == 0
+            assert found["fakedev_collector_success{group=unprintable}"] == 0
+            assert found["fakedev_collector_success{group=ticks}"] == 1
+        assert len(logged_errors.take(LookupError)) == 1
+        assert len(logged_errors.take(TypeError)) == 1

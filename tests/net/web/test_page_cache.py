@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from twisted.internet.defer import Deferred
-from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
@@ -25,6 +24,7 @@ from fakedev.sim.fleet import Fleet
 from fakedev.spec.record_head import RecordHead
 from fakedev.spec.workload_fields import workload_from_fields
 from tests.support.application import AppReactor
+from tests.support.deferreds import failure_result_of, success_result_of
 
 TWO_POOLS = """
 fleet:
@@ -101,10 +101,10 @@ def ready(page: CachedPage) -> Response:
     return response
 
 
-class SmallPageTests(SynchronousTestCase):
+class TestSmallPage:
     """Two pools with different identities."""
 
-    def setUp(self) -> None:
+    def setup_method(self) -> None:
         self.configuration = configured(TWO_POOLS)
         self.fleet = Fleet(self.configuration.fleet)
         self.pages = Pages(self.fleet, self.configuration.identities, AppReactor())
@@ -195,10 +195,10 @@ class SmallPageTests(SynchronousTestCase):
         assert b"DCGM" not in bytes(ready(self.pages.node_page(node)).body)
 
 
-class LargePageTests(SynchronousTestCase):
+class TestLargePage:
     """1600 devices, a clock that shows that work takes time."""
 
-    def setUp(self) -> None:
+    def setup_method(self) -> None:
         self.configuration = configured(LARGE)
         self.fleet = Fleet(self.configuration.fleet)
         self.reactor = BusyReactor()
@@ -225,7 +225,7 @@ class LargePageTests(SynchronousTestCase):
         """A large page leaves the reactor free between its pieces, and is right in the end."""
         waiter = self.waiting()
         assert self.fair_share(waiter) > 5
-        body = bytes(self.successResultOf(waiter).body)
+        body = bytes(success_result_of(waiter).body)
         assert len(body) > 5_000_000
         assert body == made_alone(self.fleet, self.configuration)
 
@@ -233,7 +233,7 @@ class LargePageTests(SynchronousTestCase):
         """A tick between any two pieces: still all lines are of one tick, the one that is said."""
         waiter = self.waiting()
         self.fair_share(waiter, self.fleet.advance)
-        response = self.successResultOf(waiter)
+        response = success_result_of(waiter)
         assert self.fleet.state.tick > tick_of(response) + 3
         assert self.part.ticks == [tick_of(response)]
         alone = Fleet(self.configuration.fleet)
@@ -251,10 +251,10 @@ class LargePageTests(SynchronousTestCase):
         self.fleet.apply(StartWorkload(workload_from_fields(fields)))
         self.fleet.advance()
         self.fair_share(waiter)
-        assert bytes(self.successResultOf(waiter).body) == expected
+        assert bytes(success_result_of(waiter).body) == expected
         second = self.waiting()
         self.fair_share(second)
-        assert bytes(self.successResultOf(second).body).count(b'pod="pod-of-mine"') > 1600
+        assert bytes(success_result_of(second).body).count(b'pod="pod-of-mine"') > 1600
 
     def test_several_wait_for_one(self) -> None:
         """Who asks while the page is made gets it too; it is made once."""
@@ -263,7 +263,7 @@ class LargePageTests(SynchronousTestCase):
             self.reactor.turn()
             waiters.append(self.waiting())
         self.fair_share(waiters[0])
-        responses = [self.successResultOf(waiter) for waiter in waiters]
+        responses = [success_result_of(waiter) for waiter in waiters]
         assert len(set(map(id, responses))) == 1
         assert self.part.ticks == [0]
         assert self.page.response() is responses[0]
@@ -274,17 +274,17 @@ class LargePageTests(SynchronousTestCase):
         first, second = self.waiting(), self.waiting()
         self.fair_share(first)
         for waiter in (first, second):
-            self.failureResultOf(waiter, RuntimeError)
+            failure_result_of(waiter, RuntimeError)
         self.part.fails = False
         third = self.waiting()
         self.fair_share(third)
-        assert bytes(self.successResultOf(third).body) == made_alone(self.fleet, self.configuration)
+        assert bytes(success_result_of(third).body) == made_alone(self.fleet, self.configuration)
 
 
-class FollowingTests(SynchronousTestCase):
+class TestFollowing:
     """The fleet goes over to other nodes while pages are kept and made."""
 
-    def setUp(self) -> None:
+    def setup_method(self) -> None:
         self.configuration = configured(LARGE)
         self.fleet = Fleet(self.configuration.fleet)
         self.reactor = BusyReactor()
@@ -319,12 +319,12 @@ class FollowingTests(SynchronousTestCase):
             came = self.waiting(self.pages.fleet_page())
             for _ in range(fair_share):
                 self.reactor.turn()
-            self.assertEqual(came, [])
+            assert came == []
             self.apply_reload(LARGE.replace("nodes: 200", f"nodes: {150 + fair_share}"))
             self.turn(came)
             (response,) = came
             assert isinstance(response, Response)
-            self.assertEqual(bytes(response.body), self.expected)
+            assert bytes(response.body) == self.expected
             self.fleet.advance()
 
     def test_another_identity(self) -> None:
@@ -334,8 +334,8 @@ class FollowingTests(SynchronousTestCase):
         self.turn(came)
         (page,) = came
         assert isinstance(page, Response)
-        self.assertEqual(bytes(page.body), self.expected)
-        self.assertIn(b"collectd_", self.expected)
+        assert bytes(page.body) == self.expected
+        assert b"collectd_" in self.expected
 
     def test_a_node_that_is_gone(self) -> None:
         """Who waits for its page is told that there is none."""
@@ -347,4 +347,4 @@ class FollowingTests(SynchronousTestCase):
         self.reactor.turn()
         page.hand_over(None)
         (failure,) = came
-        self.assertEqual(str(getattr(failure, "value", "")), "nothing is here any more")
+        assert str(getattr(failure, "value", "")) == "nothing is here any more"

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
-from twisted.trial.unittest import SynchronousTestCase
+import pytest
 
-from tests.support.application import application
+from tests.support.application import MemoryApplication, application
+from tests.support.logged_errors import LoggedErrors
 from tests.support.web_tree import FULL, HEALTH, METRICS, TREE
 
 
-class HealthTests(SynchronousTestCase):
+class TestHealth:
     """Health that can fail."""
 
-    def setUp(self) -> None:
-        manager = application(TREE)
-        self.app = manager.__enter__()
-        self.addCleanup(manager.__exit__, None, None, None)
+    app: MemoryApplication
+
+    @pytest.fixture(autouse=True)
+    def _started(self) -> Iterator[None]:
+        with application(TREE) as self.app:
+            yield
 
     def unhealthy(self) -> str:
         """The reason that all health paths give, on both kinds of endpoints."""
@@ -41,7 +45,7 @@ class HealthTests(SynchronousTestCase):
         self.app.reactor.advance(0)
         assert self.app.get("/health").status == 200
 
-    def test_a_failed_tick(self) -> None:
+    def test_a_failed_tick(self, logged_errors: LoggedErrors) -> None:
         """The last one raised; the page of the tick before is still served; then all is well again."""
         self.app.tick(2)
         page = self.app.get("/metrics").body
@@ -60,4 +64,4 @@ class HealthTests(SynchronousTestCase):
         fleet.advance = advance
         self.app.tick()
         assert self.app.get("/health").status == 200
-        assert len(self.flushLoggedErrors(RuntimeError)) == 1
+        assert len(logged_errors.take(RuntimeError)) == 1

@@ -9,7 +9,6 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 from twisted.internet.address import IPv4Address
-from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev import __version__
 from tests.support.application import MemoryApplication, application
@@ -316,7 +315,7 @@ def test_the_host_header_of_another_shard() -> None:
             assert found.status == (200 if name in shown else 404), name
 
 
-class PerNodeTests(SynchronousTestCase):
+class TestPerNode:
     """Each node has an address of its own, on one port."""
 
     def test_addresses(self) -> None:
@@ -324,13 +323,13 @@ class PerNodeTests(SynchronousTestCase):
         text = TREE.replace('  - {listen: "127.0.0.1:9401", serve: metrics}\n', "  - per-node: 127.64.0.0/24:9410\n")
         with application(text) as app:
             (host,) = [port.getHost().host for port in app.reactor.ports if port.getHost().port == 9410]
-            self.assertEqual(host, "0.0.0.0")
+            assert host == "0.0.0.0"
             for host, path in (("127.64.0.1", "a"), ("127.64.0.3", "c"), ("127.64.0.4", ""), ("127.0.0.1", "")):
                 peer = app.http(METRICS)
                 peer.transport.hostAddr = IPv4Address("TCP", host, 9410)
                 answer = peer.ask(b"GET /metrics HTTP/1.1\r\nHost: b\r\n\r\n")
-                self.assertEqual(answer.status, 200 if path else 404, host)
+                assert answer.status == (200 if path else 404), host
                 if path:
-                    self.assertEqual(answer.body, app.get(f"/nodes/{path}/metrics").body)
-                    self.assertEqual(peer.ask(b"GET /health HTTP/1.1\r\nHost: b\r\n\r\n").status, 200)
-                self.assertEqual(peer.ask(b"GET /nodes/a/metrics HTTP/1.1\r\nHost: b\r\n\r\n").status, 404)
+                    assert answer.body == app.get(f"/nodes/{path}/metrics").body
+                    assert peer.ask(b"GET /health HTTP/1.1\r\nHost: b\r\n\r\n").status == 200
+                assert peer.ask(b"GET /nodes/a/metrics HTTP/1.1\r\nHost: b\r\n\r\n").status == 404

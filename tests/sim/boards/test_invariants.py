@@ -26,6 +26,7 @@ from fakedev.spec.fleet import FleetSpec
 from fakedev.spec.metrics_of_work import ASKABLE, COUNTED
 from tests.support.board_checks import changed, check_level, check_step
 from tests.support.calibration import catalog_type
+from tests.support.examples import examples
 from tests.support.fleets import BOARD, pool_of, start
 
 CATALOG = [
@@ -113,7 +114,7 @@ HAPPENINGS = st.lists(
 TICKS = st.sampled_from([1.0, 0.25, 15.0])
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(
     types=st.lists(device_types(), min_size=1, max_size=3),
     happenings=HAPPENINGS,
@@ -173,7 +174,7 @@ def conditions(draw: st.DrawFn, count: int) -> Conditions:
     return found
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(data=st.data(), types=st.lists(device_types(), min_size=1, max_size=3), seconds=TICKS)
 def test_whatever_is_asked_and_done(data: st.DataObject, types: list[DeviceType], seconds: float) -> None:
     """Any demand, also one that no workload could make, under any conditions."""
@@ -200,7 +201,7 @@ def test_whatever_is_asked_and_done(data: st.DataObject, types: list[DeviceType]
             check_step(before, level, owners, seconds, now)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(device_type=device_types(), kind=st.sampled_from(list(WORK_KINDS)), load=PERCENTS)
 def test_idle_again(device_type: DeviceType, kind: str, load: float) -> None:
     """After any work: idle power and clock, and after the lag the idle temperatures; but a board that is gone."""

@@ -20,6 +20,7 @@ from fakedev.spec.errors import Refused
 from fakedev.spec.quantities import COUNTERS, INTEGRALS
 from tests.support.calibration import catalog_type
 from tests.support.divided_devices import check_parts, divided_pool, parts_of
+from tests.support.examples import examples
 from tests.support.fleets import make_fleet, pool_of, start, stop_any
 
 _POOLS = (
@@ -231,4 +232,4 @@ class AnyFaults(RuleBasedStateMachine):
 
 
 TestAnyFaults = AnyFaults.TestCase
-TestAnyFaults.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
+TestAnyFaults.settings = settings(max_examples=examples(25), stateful_step_count=20, deadline=None)

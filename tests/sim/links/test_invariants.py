@@ -19,6 +19,7 @@ from fakedev.spec.errors import Refused
 from fakedev.spec.fleet import PoolSpec
 from fakedev.spec.record_head import RecordHead
 from tests.support.calibration import catalog_type
+from tests.support.examples import examples
 from tests.support.faulty_fleets import inject
 from tests.support.fleets import make_fleet, pool_of, start, stop_any
 
@@ -171,4 +172,4 @@ class AnyLinks(RuleBasedStateMachine):
 
 
 TestAnyLinks = AnyLinks.TestCase
-TestAnyLinks.settings = settings(max_examples=15, stateful_step_count=15, deadline=None)
+TestAnyLinks.settings = settings(max_examples=examples(15), stateful_step_count=15, deadline=None)

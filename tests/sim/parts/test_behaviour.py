@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from twisted.trial.unittest import SynchronousTestCase
+import pytest
 
 from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.entities.selectors import resolve
@@ -34,7 +34,7 @@ def reload(fleet: Fleet, pool: PoolSpec) -> None:
     fleet.apply(Reload(compiled, RecordHead("1", 0.0)))
 
 
-class LayoutTests(SynchronousTestCase):
+class TestLayout:
     """Where parts stand."""
 
     parts = Parts(4, [1, 1, 3], [ROUND_PARTS[0], ROUND_PARTS[1], ROUND_PARTS[2]])
@@ -64,7 +64,7 @@ class LayoutTests(SynchronousTestCase):
         assert fleet.state.levels["part"].count == 0
 
 
-class SelectorTests(SynchronousTestCase):
+class TestSelector:
     """How parts are named."""
 
     def test_words(self) -> None:
@@ -95,13 +95,13 @@ class SelectorTests(SynchronousTestCase):
             ("dgx-9/0/0", "no node 'dgx-9'; did you mean dgx-0?"),
             ("dgx-0/9/0", "no device '9'"),
         ):
-            with self.assertRaises(Refused) as caught:
+            with pytest.raises(Refused) as caught:
                 start(divided_fleet(), word)
-            assert str(caught.exception) == text
-            assert caught.exception.where == "devices"
+            assert str(caught.value) == text
+            assert caught.value.where == "devices"
 
 
-class WorkTests(SynchronousTestCase):
+class TestWork:
     """Work on parts, and on devices that have some."""
 
     def test_one_part(self) -> None:
@@ -202,11 +202,11 @@ class WorkTests(SynchronousTestCase):
             start(fleet, devices, "100:0:0", kind="exchange")
             advance(fleet, 3)
             assert bool(fleet.fabric_tx_bytes_per_second.max() > 0) is sends
-        with self.assertRaises(Refused):
+        with pytest.raises(Refused):
             start(fleet, "dgx-0/1/0", "0:0:0", metrics={"fabric-tx": "1e9"})
 
 
-class FaultTests(SynchronousTestCase):
+class TestFault:
     """Faults on parts and on their devices."""
 
     def test_xid_on_a_part(self) -> None:
@@ -274,9 +274,9 @@ class FaultTests(SynchronousTestCase):
             ({"kind": "inlet"}, "inlet is of the whole device, and dgx-0/1/0 is a part: name dgx-0/1"),
             ({"kind": "xid", "code": 79}, "XID 79 is of the whole device, and dgx-0/1/0 is a part: name dgx-0/1"),
         ):
-            with self.assertRaises(Refused) as caught:
+            with pytest.raises(Refused) as caught:
                 inject(make_fleet(divided_pool(device_type=catalog_type("a100"))), devices="dgx-0/1/0", **fields)
-            assert str(caught.exception) == text
+            assert str(caught.value) == text
 
     def test_series(self) -> None:
         """Series of a part may be missing or wrong by themselves, or with those of the device."""
@@ -302,7 +302,7 @@ class FaultTests(SynchronousTestCase):
         assert "w2 other" in power
 
 
-class ReloadTests(SynchronousTestCase):
+class TestReload:
     """A fleet whose devices are divided otherwise."""
 
     def test_other_place(self) -> None:
@@ -347,7 +347,7 @@ class ReloadTests(SynchronousTestCase):
         assert [level.has("usage_ratio", part) for part in range(2)] == [True, False]
 
 
-class HistoryTests(SynchronousTestCase):
+class TestHistory:
     """The same history again."""
 
     def test_replay(self) -> None:

@@ -19,6 +19,7 @@ from fakedev.spec.part import PartSpec
 from fakedev.spec.record_head import RecordHead
 from tests.support.calibration import catalog_type
 from tests.support.divided_devices import ROUND_PARTS, check_parts, parts_of
+from tests.support.examples import examples
 from tests.support.faulty_fleets import inject
 from tests.support.fleets import make_fleet, pool_of, start, workload
 
@@ -108,4 +109,4 @@ class AnyDivision(RuleBasedStateMachine):
 
 
 TestAnyDivision = AnyDivision.TestCase
-TestAnyDivision.settings = settings(max_examples=20, stateful_step_count=15, deadline=None)
+TestAnyDivision.settings = settings(max_examples=examples(20), stateful_step_count=15, deadline=None)

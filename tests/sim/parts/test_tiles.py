@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev.commands.sample_page import sample_page
 from fakedev.config.load import load
@@ -26,6 +26,7 @@ from fakedev.spec.errors import Refused
 from fakedev.spec.fleet import PoolSpec
 from fakedev.spec.record_head import RecordHead
 from tests.support.calibration import catalog_type
+from tests.support.examples import examples
 from tests.support.faulty_fleets import cleared, inject
 from tests.support.fleets import BOARD, MIB, advance, ended, make_fleet, pool_of, start, stop
 from tests.support.paths import ROOT
@@ -77,7 +78,7 @@ def check_tiles(fleet: Fleet, *, without: tuple[str, ...] = ()) -> None:
     assert np.allclose(clocks[are_there], device.arrays["core_frequency_mhz"][are_there])
 
 
-class TileTests(SynchronousTestCase):
+class TestTile:
     """One tile at work beside an idle one."""
 
     def test_work_on_one(self) -> None:
@@ -159,7 +160,7 @@ class TileTests(SynchronousTestCase):
         assert tiles(fleet, "core_frequency_mhz") == boards(fleet, "core_frequency_mhz") * 4
 
 
-class FaultTests(SynchronousTestCase):
+class TestFault:
     """What goes wrong with a tile."""
 
     def test_errors_of_the_memory(self) -> None:
@@ -204,7 +205,7 @@ class FaultTests(SynchronousTestCase):
     def test_of_the_whole_board(self) -> None:
         """Heat and power are the board's: such a fault cannot be of a tile alone."""
         fleet = make_fleet(max_1550())
-        with self.assertRaisesRegex(Refused, "fan is of the whole device, and dgx-0/0/1 is a part: name dgx-0/0"):
+        with pytest.raises(Refused, match="fan is of the whole device, and dgx-0/0/1 is a part: name dgx-0/0"):
             inject(fleet, kind="fan", devices="dgx-0/0/1")
 
     def test_explanations(self) -> None:
@@ -221,7 +222,7 @@ class FaultTests(SynchronousTestCase):
         assert limit.text.startswith("of the whole device dgx-0/0")
 
 
-class ReloadTests(SynchronousTestCase):
+class TestReload:
     """Tiles live on with their boards."""
 
     def test_reload(self) -> None:
@@ -256,7 +257,7 @@ _STEPS = st.lists(
 )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(_STEPS)
 def test_the_board_is_its_tiles(steps: list[tuple[Any, ...]]) -> None:
     """Through random work, faults and caps on boards and tiles: sums, means and the highest clock are the board's.
@@ -285,7 +286,7 @@ def test_the_board_is_its_tiles(steps: list[tuple[Any, ...]]) -> None:
     assert (fleet.state.levels["tile"].arrays["temperature_celsius"] > 20).all()
 
 
-class PageTests(SynchronousTestCase):
+class TestPage:
     """How Intel's exporters show tiles."""
 
     def rows(self, identity: str, device: str, family: str) -> list[str]:

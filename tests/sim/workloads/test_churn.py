@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from typing import Any
 
 import pytest
-from twisted.trial.unittest import SynchronousTestCase
 
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.events import Stamped, StopWorkload
@@ -37,10 +37,10 @@ def pods(fleet: Fleet, node: str = "dgx-0") -> list[str]:
     return [pod for (pod,) in labels_of(fleet, node, ["pod"])]
 
 
-class ArrivalTests(SynchronousTestCase):
+class TestArrival:
     """What is drawn: 50 nodes over an hour of ticks, on devices that are never full."""
 
-    def setUp(self) -> None:
+    def setup_method(self) -> None:
         """Two kinds, one of them three times as often."""
         self.kinds = (
             kind("job", (60.0, 6000.0), counts=(1, 2, 4), is_job=True),
@@ -56,7 +56,7 @@ class ArrivalTests(SynchronousTestCase):
 
     def assert_about(self, found: float, expected: float, deviation: float) -> None:
         """Within four standard deviations: a fair draw fails once in 16,000 times, and this one is always the same."""
-        self.assertLess(abs(found - expected), 4 * deviation, f"{found} is not about {expected} +/- {deviation}")
+        assert abs(found - expected) < 4 * deviation, f"{found} is not about {expected} +/- {deviation}"
 
     def test_rate(self) -> None:
         """As many come as the rate says, evenly over time and nodes."""
@@ -74,12 +74,12 @@ class ArrivalTests(SynchronousTestCase):
         count = len(self.arrivals)
         self.assert_about(len(jobs), count / 4, math.sqrt(count * 3 / 16))
         for devices, times in Counter(len(each.devices) for each in jobs).items():
-            self.assertIn(devices, (1, 2, 4))
+            assert devices in (1, 2, 4)
             self.assert_about(times, len(jobs) / 3, math.sqrt(len(jobs) * 2 / 9))
         lasts = [each.ttl_seconds for each in jobs]
-        self.assertTrue(60 <= min(lasts) < 66 and 5450 < max(lasts) <= 6000, (min(lasts), max(lasts)))
+        assert 60 <= min(lasts) < 66 and 5450 < max(lasts) <= 6000, (min(lasts), max(lasts))
         self.assert_about(sum(each < 600 for each in lasts), len(jobs) / 2, math.sqrt(len(jobs)) / 2)
-        self.assertEqual({each.workload.ttl_seconds for each in self.arrivals} - set(lasts), {600.0})
+        assert {each.workload.ttl_seconds for each in self.arrivals} - set(lasts) == {600.0}
 
     def test_names(self) -> None:
         """Pods are named as Kubernetes names them: those of a deployment share a hash, those of jobs have their own."""
@@ -87,25 +87,25 @@ class ArrivalTests(SynchronousTestCase):
         for each in self.arrivals:
             names[each.workload.name].add(each.workload.pod)
         for each in names["serve"]:
-            self.assertRegex(each, "^serve-[b-z2-9]{10}-[b-z2-9]{5}$")
+            assert re.search("^serve-[b-z2-9]{10}-[b-z2-9]{5}$", each)
         for each in names["job"]:
-            self.assertRegex(each, "^job-[0-9]{5}-[b-z2-9]{5}$")
-        self.assertEqual(len({each.rpartition("-")[0] for each in names["serve"]}), 1)
-        self.assertGreater(len(names["serve"] | names["job"]), len(self.arrivals) * 0.999)
+            assert re.search("^job-[0-9]{5}-[b-z2-9]{5}$", each)
+        assert len({each.rpartition("-")[0] for each in names["serve"]}) == 1
+        assert len(names["serve"] | names["job"]) > len(self.arrivals) * 0.999
 
     def test_a_function_of_seed_names_and_tick(self) -> None:
         """The same again; another with another seed; other pools and nodes change nothing."""
-        self.assertEqual(self.drawn(0.05), self.arrivals)
-        self.assertNotEqual(self.drawn(0.05, seed=2), self.arrivals)
+        assert self.drawn(0.05) == self.arrivals
+        assert self.drawn(0.05, seed=2) != self.arrivals
         more = pool_of("other", nodes=3, churn=ChurnSpec(0.05, self.kinds))
         roster = Roster([more, pool_of(nodes=60, devices_per_node=32, churn=ChurnSpec(0.05, self.kinds))])
         churn = Churn(1, 1.0, roster)
         found = [each for tick in range(1, 601) for each in churn.of_tick(tick, lambda device: True)]
         ours = [each for each in found if each in self.arrivals]
-        self.assertEqual(ours, [each for each in self.arrivals if int(each.workload_id.split("-")[3]) <= 600])
+        assert ours == [each for each in self.arrivals if int(each.workload_id.split("-")[3]) <= 600]
 
 
-class FleetTests(SynchronousTestCase):
+class TestFleet:
     """Workloads that come by themselves are workloads as all others."""
 
     def test_devices_are_not_shared(self) -> None:
@@ -114,17 +114,17 @@ class FleetTests(SynchronousTestCase):
         started = ended = 0
         for _ in range(100):
             for verdict in fleet.advance():
-                self.assertEqual((verdict.code, verdict.text), (0, "time to live is over"))
+                assert (verdict.code, verdict.text) == (0, "time to live is over")
                 ended += 1
             on = Counter(device for each in fleet.workloads.by_id.values() for device in each.devices.tolist())
-            self.assertLessEqual(max(on.values(), default=0), 1)
+            assert max(on.values(), default=0) <= 1
             shown = sum(pod != "" for node in ("dgx-0", "dgx-1") for pod in pods(fleet, node))
-            self.assertEqual(shown, len(on))
+            assert shown == len(on)
         kinds = Counter((each.kind, each.cause) for each in fleet.happenings.last(10_000))
         started = kinds["start", "churn"]
-        self.assertEqual(started - ended, len(fleet.workloads.by_id))
-        self.assertGreater(ended, 20)
-        self.assertEqual(kinds["ended", ""], ended)
+        assert started - ended == len(fleet.workloads.by_id)
+        assert ended > 20
+        assert kinds["ended", ""] == ended
 
     def test_pods_of_others(self) -> None:
         """A device that another pod has is not taken; work without a pod is in nobody's way."""
@@ -132,9 +132,9 @@ class FleetTests(SynchronousTestCase):
         start(fleet, "dgx-0/0", pod="mine")
         start(fleet, "dgx-0/1")
         advance(fleet, 60)
-        self.assertEqual(pods(fleet)[0], "mine")
-        self.assertNotIn("", pods(fleet))
-        self.assertEqual(len(fleet.workloads.by_id), 5)
+        assert pods(fleet)[0] == "mine"
+        assert "" not in pods(fleet)
+        assert len(fleet.workloads.by_id) == 5
 
     def test_lost_devices(self) -> None:
         """What runs there ends, and nothing comes before they are back."""
@@ -142,10 +142,10 @@ class FleetTests(SynchronousTestCase):
         advance(fleet, 30)
         fault = inject(fleet, kind="lost", devices=["dgx-0/2"])
         told = [verdict for _ in range(30) for verdict in fleet.advance()]
-        self.assertEqual([(each.code, each.text) for each in told], [(1, "Device dgx-0/2 lost, terminated")])
-        self.assertEqual([pod == "" for pod in pods(fleet)], [False, False, True, False])
+        assert [(each.code, each.text) for each in told] == [(1, "Device dgx-0/2 lost, terminated")]
+        assert [pod == "" for pod in pods(fleet)] == [False, False, True, False]
         cleared(fleet, fault, 30)
-        self.assertNotIn("", pods(fleet))
+        assert "" not in pods(fleet)
 
     def test_record_and_replay(self) -> None:
         """It needs no events, and goes with those that there are: the same bytes again."""
@@ -162,33 +162,33 @@ class FleetTests(SynchronousTestCase):
         again, replay = Fleet(spec), Replay(events)
         for expected in seen:
             replay.advance(again)
-            self.assertEqual(page(again, "dcgm@4.8.2"), expected)
+            assert page(again, "dcgm@4.8.2") == expected
 
     def test_reload(self) -> None:
         """What runs goes on when the rate is another, or none."""
         fleet = churning(0.9, kind(seconds=(50.0, 50.0)), nodes=1)
         advance(fleet, 30)
         before = pods(fleet)
-        self.assertNotIn("", before)
+        assert "" not in before
         reload(fleet, pool_of(nodes=1))
         advance(fleet, 5)
-        self.assertEqual(pods(fleet), before)
+        assert pods(fleet) == before
         advance(fleet, 60)
-        self.assertEqual(pods(fleet), [""] * 4)
+        assert pods(fleet) == [""] * 4
 
     def test_room(self) -> None:
         """Where the fleet takes no more workloads, none comes."""
         fleet = churning(0.9)
         fleet.intake.reserve(100_000)
         advance(fleet, 20)
-        self.assertEqual(fleet.workloads.by_id, {})
+        assert fleet.workloads.by_id == {}
 
     def test_origins(self) -> None:
         """Ids say where workloads come from."""
         fleet = churning(0.9, base=(workload(),), nodes=1)
         start(fleet, "card1")
         advance(fleet, 10)
-        self.assertEqual({origin_of(each) for each in fleet.workloads.by_id}, {"churn", "configuration", "request"})
+        assert {origin_of(each) for each in fleet.workloads.by_id} == {"churn", "configuration", "request"}
 
 
 def _fleet(churn: str, nodes: int = 2) -> str:

@@ -14,6 +14,7 @@ from fakedev.sim.workloads.schedule import Profiles
 from fakedev.spec.fleet import FOREVER, Activity
 from fakedev.spec.profiles import parse_profile
 from fakedev.spec.value_functions import FORMS, Function, bounds
+from tests.support.examples import examples
 from tests.support.value_reference import draws_of, mean_of
 
 SEED, KEY = 5, 0x1234_5678_9ABC_DEF0
@@ -91,7 +92,7 @@ def test_by_hand(text: str, begin: float, end: float, expected: float) -> None:
 
 @pytest.mark.parametrize("name", sorted(FORMS))
 @given(st.data())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_each_closed_form_is_the_integral(name: str, data: st.DataObject) -> None:
     """Of every function, over any stretch of its activity, for one that is repeated too."""
     profile = (Activity(data.draw(functions(name)), 0.0, data.draw(SECONDS)),)
@@ -101,7 +102,7 @@ def test_each_closed_form_is_the_integral(name: str, data: st.DataObject) -> Non
 
 
 @given(profiles(), st.floats(0, 100), st.floats(0.1, 30))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_mixed_profiles(profile: tuple[Activity, ...], begin: float, length: float) -> None:
     """Functions one after the other, repeated, across the boundaries of activities and runs."""
     expected = mean_of(profile, begin, begin + length, draws_of(SEED, KEY))

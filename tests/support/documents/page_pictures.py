@@ -22,8 +22,8 @@ from typing import Any
 
 from tests.support.paths import ROOT
 from tests.support.programs.browser import Browser
+from tests.support.programs.ports import free_port
 from tests.support.programs.processes import clean_environment, console
-from tests.support.programs.service import free_port
 
 PICTURES = ROOT / "doc" / "pictures"
 WIDE, NARROW = (1280, 860), (390, 844)

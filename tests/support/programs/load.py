@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tests.support.programs.ports import free_port
 from tests.support.programs.processes import Program, clean_environment, console
-from tests.support.programs.service import Page, StartProgram, eventually, fetch, free_port
+from tests.support.programs.service import Page, StartProgram, eventually, fetch
 
 
 class Stand:
@@ -20,10 +21,7 @@ class Stand:
 
     def __init__(self, start_program: StartProgram, folder: Path) -> None:
         self.folder = folder
-        ports: set[int] = set()
-        while len(ports) < 4:
-            ports.add(free_port())  # the system may name one twice
-        self.clients, self.workers, self.metrics, self.control = (f"127.0.0.1:{port}" for port in ports)
+        self.clients, self.workers, self.metrics, self.control = (f"127.0.0.1:{free_port()}" for _ in range(4))
         self.start = start_program
         self.frontend = self.start_frontend()
 

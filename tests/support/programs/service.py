@@ -171,13 +171,6 @@ def serve(
     return ready(program, file)
 
 
-def free_port() -> int:
-    """A TCP port of the loopback that nobody uses now."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
-
-
 def eventually(found: Callable[[], Any], what: str, seconds: float = PATIENCE_SECONDS) -> Any:
     """What ``found`` gives as soon as that is true; a failure when it never is."""
     deadline, never = time.monotonic() + seconds, threading.Event()

@@ -1,0 +1,38 @@
+"""How many examples the property tests try: all of them, or a tenth in the loop of every save."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from hypothesis import HealthCheck, settings
+
+#: ``full`` or ``fast``.
+PROFILE: Final = os.environ.get("FAKEDEV_HYPOTHESIS_PROFILE", "full")
+#: What Hypothesis itself tries where a test names no number.
+_DEFAULT_COUNT: Final = 100
+
+
+def examples(full_count: int) -> int:
+    """The number of examples of a test that tries ``full_count`` at full depth."""
+    return max(2, full_count // 10) if PROFILE == "fast" else full_count
+
+
+def load_profile() -> None:
+    """Give property tests the time and the number of examples that the profile says.
+
+    :raises ValueError: for an unknown profile.
+    """
+    if PROFILE not in ("full", "fast"):
+        raise ValueError(f"FAKEDEV_HYPOTHESIS_PROFILE is {PROFILE!r}: it must be full or fast")
+    # Where a change is judged, the examples are always the same ones: a new find must not hit whoever comes next.
+    always_same = PROFILE == "fast" or "CI" in os.environ
+    # How long an example takes says nothing on a machine that is busy with other things.
+    settings.register_profile(
+        "fakedev",
+        deadline=None,
+        derandomize=always_same,
+        max_examples=examples(_DEFAULT_COUNT),
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+    settings.load_profile("fakedev")
