@@ -64,7 +64,7 @@ class TestBrokerReload(BrokerCase):
     def test_what_cannot_change(self) -> None:
         """What maxima and rates cover."""
         spec = replace(self.broker.spec, window_seconds=5.0)
-        self.refused("bad-argument", "window cannot be changed", self.broker.prepare, spec)
+        self.refused("bad-argument", "window cannot change", self.broker.prepare, spec)
 
     def test_memory(self) -> None:
         """The most bytes of all requests."""
