@@ -19,6 +19,7 @@ from tests.support.paths import DOCUMENTS
 
 TEXT = (DOCUMENTS / "protocol-workload.txt").read_text(encoding="utf-8")
 COMMANDS = TEXT[TEXT.index("\nCommands\n") : TEXT.index("\nBare JSON\n")]
+EXAMPLES = TEXT[TEXT.index("\nExamples\n---") :]
 
 
 @pytest.mark.parametrize("verb", WORKLOAD_VERBS, ids=lambda verb: verb.name)
@@ -33,6 +34,12 @@ def test_every_verb_and_argument(verb):
     request = parse_json_line(json_form.encode(), WORKLOAD_GRAMMAR)
     assert request.verb == verb.name
     assert set(request.arguments) == {a.name for a in verb.arguments} | {flag.name for flag in verb.flags}
+
+
+@pytest.mark.parametrize("verb", WORKLOAD_VERBS, ids=lambda verb: verb.name)
+def test_every_verb_has_an_example(verb):
+    """In words or in JSON; test_sessions.py runs the sessions."""
+    assert re.search(rf'^    ({verb.name}\b|{{"op":"{verb.name}")', EXAMPLES, re.MULTILINE)
 
 
 def test_every_value_function_and_kind():
