@@ -72,7 +72,6 @@ class ClosedPacer(Pacer):
         self._paused: deque[float] = deque()  # the same for slots that pause longer, after a bad end
 
     def due(self, now: float, running: int, can_start: bool) -> list[float]:
-        """See Pacer."""
         for waits in (self._resting, self._paused):
             while waits and waits[0] <= now:
                 waits.popleft()
@@ -82,15 +81,12 @@ class ClosedPacer(Pacer):
         return [now] * max(0, min(slots, MAX_AT_ONCE))
 
     def next_due(self, now: float, running: int) -> float | None:
-        """See Pacer."""
         return min((waits[0] for waits in (self._resting, self._paused) if waits), default=None)
 
     def excess(self, running: int) -> int:
-        """See Pacer."""
         return max(0, running - self.parallel)
 
     def ended(self, now: float, is_bad: bool) -> None:
-        """See Pacer."""
         if is_bad and self._delay_seconds < REFUSED_PAUSE_SECONDS:
             self._paused.append(now + REFUSED_PAUSE_SECONDS)
         elif self._delay_seconds > 0:
@@ -135,7 +131,6 @@ class OpenPacer(Pacer):
         self._advance()
 
     def due(self, now: float, running: int, can_start: bool) -> list[float]:
-        """See Pacer."""
         for _ in range(_MAX_ARRIVALS):
             if self._next is None or self._next > now:
                 break
@@ -148,7 +143,6 @@ class OpenPacer(Pacer):
         return [self._waiting.popleft() for _ in range(max(0, min(room, len(self._waiting), MAX_AT_ONCE)))]
 
     def next_due(self, now: float, running: int) -> float | None:
-        """See Pacer."""
         return self._next
 
     def excess(self, running: int) -> int:
@@ -156,7 +150,6 @@ class OpenPacer(Pacer):
         return 0
 
     def give_up(self) -> None:
-        """See Pacer."""
         self.dropped += len(self._waiting)
         self._waiting.clear()
 
@@ -165,12 +158,10 @@ class OpenPacer(Pacer):
 
     @property
     def waiting(self) -> int:
-        """See Pacer."""
         return len(self._waiting)
 
     @property
     def is_exhausted(self) -> bool:
-        """See Pacer."""
         return self._next is None and not self._waiting
 
     def _advance(self) -> None:

@@ -18,7 +18,7 @@ class RateCurve(Protocol):
         """When this number of arrivals is expected since the start; infinity for never."""
 
 
-class Lines:
+class Lines(RateCurve):
     """A rate of straight lines between points.
 
     :param points: (seconds, rate), the first at 0, the seconds not decreasing; two points at the same time are a step.
@@ -41,7 +41,6 @@ class Lines:
             raise ValueError("a rate must not be below 0")
 
     def rate(self, seconds: float) -> float:
-        """See RateCurve."""
         place = bisect_right(self._times, seconds)
         if place == len(self._times):
             return self._last_rate
@@ -50,7 +49,6 @@ class Lines:
         return self._rates[place - 1] * (1 - share) + self._rates[place] * share
 
     def time_of(self, count: float) -> float:
-        """See RateCurve."""
         place = bisect_right(self._counts, count)
         begin = self._times[place - 1]
         rest = count - self._counts[place - 1]
@@ -65,7 +63,7 @@ class Lines:
         return begin + min(width, 2 * rest / (first + root)) if first + root > 0 else begin
 
 
-class Sine:
+class Sine(RateCurve):
     """A sine wave around a mean, which first rises.
 
     :param mean: arrivals per second.
@@ -82,11 +80,9 @@ class Sine:
         self._turn = 2 * math.pi / period_seconds
 
     def rate(self, seconds: float) -> float:
-        """See RateCurve."""
         return self._mean + self._amplitude * math.sin(self._turn * seconds)
 
     def time_of(self, count: float) -> float:
-        """See RateCurve."""
         swing = 2 * self._amplitude / self._turn  # the integral is between mean * t and mean * t + swing
         low, high = max(0.0, (count - swing) / self._mean), count / self._mean
         for _ in range(60):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 from fakedev.tester.scaling import NEGLIGIBLE, Law, Scaling, growth
+
+_STEP_NAMES: Final = ("backends", "rate", "failures", "run_seconds", "wait_seconds", "communication_seconds")
 
 
 def scaling_text(scaling: Scaling, wanted: float) -> str:
@@ -96,17 +98,7 @@ def scaling_values(scaling: Scaling, wanted: float) -> dict[str, Any]:
     """The report as plain values for JSON; infinity is null."""
     law = scaling.law
     return {
-        "steps": [
-            {
-                "backends": step.backends,
-                "rate": step.rate,
-                "failures": step.failures,
-                "run-seconds": step.run_seconds,
-                "wait-seconds": step.wait_seconds,
-                "communication-seconds": step.communication_seconds,
-            }
-            for step in scaling.steps
-        ],
+        "steps": [{name.replace("_", "-"): getattr(step, name) for name in _STEP_NAMES} for step in scaling.steps],
         "doublings": [
             {"backends": doubling.backends, "speed-up": doubling.speed_up, "error": doubling.error}
             for doubling in scaling.doublings

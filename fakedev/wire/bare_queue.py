@@ -1,4 +1,7 @@
-"""Bare JSON of the queue ports, as the programs of the original work queue send it: messages and their parsers."""
+"""Bare JSON of the queue ports, as the programs of the original work queue send it: messages and their parsers.
+
+The parsers raise ProtocolError ``bad-argument``, with the name of the field.
+"""
 
 from __future__ import annotations
 
@@ -73,10 +76,7 @@ class BareResult(NamedTuple):
 
 
 def parse_bare_request(message: bytes) -> BareRequest:
-    """Parse a client's request.
-
-    :raises ProtocolError: ``bad-argument``, naming the field at fault.
-    """
+    """Parse a client's request."""
     fields, notes = _fields(message, ("Queue", "Args", "Limit"))
     return BareRequest(
         text_field("Queue", fields["Queue"]),
@@ -87,19 +87,13 @@ def parse_bare_request(message: bytes) -> BareRequest:
 
 
 def parse_bare_ask(message: bytes) -> BareAsk:
-    """Parse a backend's request for work.
-
-    :raises ProtocolError: ``bad-argument``, naming the field at fault.
-    """
+    """Parse a backend's request for work."""
     fields, notes = _fields(message, ("Queue",))
     return BareAsk(text_field("Queue", fields["Queue"]), notes)
 
 
 def parse_bare_work(message: bytes) -> BareWork:
-    """Parse the answer to a backend that asked for work.
-
-    :raises ProtocolError: ``bad-argument``, naming the field at fault.
-    """
+    """Parse the answer to a backend that asked for work."""
     fields, notes = _fields(message, ("Error", "Args", "Limit", "Empty"))
     return BareWork(
         text_field("Error", fields["Error"]),
@@ -111,10 +105,7 @@ def parse_bare_work(message: bytes) -> BareWork:
 
 
 def parse_bare_result(message: bytes) -> BareResult:
-    """Parse a backend's result, or the answer to a client.
-
-    :raises ProtocolError: ``bad-argument``, naming the field at fault.
-    """
+    """Parse a backend's result, or the answer to a client."""
     fields, notes = _fields(message, ("Pod", "Node", "Device", "Error", "Timeout", "Runtime", "Waittime", "Retcode"))
     return BareResult(
         pod=text_field("Pod", fields["Pod"]),

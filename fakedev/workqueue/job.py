@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from fakedev.workqueue.outcome import Answer, Outcome, Report, outcome_of
@@ -66,16 +67,17 @@ class Worker(Protocol):
         """
 
 
+@dataclass(slots=True, eq=False)
 class Job:
     """A request of a client, from its acceptance on.
 
-    :ivar id: unique in a broker, in the order of arrival.
-    :ivar limit_seconds: run-time limit; 0 for none.
-    :ivar size_bytes: counts towards ``max_bytes``.
-    :ivar is_large: whether backends of the original programs cannot read it.
-    :ivar client: receives the answer; None for no client.
-    :ivar ticket: an object of the client's choice.
-    :ivar put_seconds: when it arrived.
+    :param id: unique in a broker, in the order of arrival.
+    :param limit_seconds: run-time limit; 0 for none.
+    :param size_bytes: counts towards ``max_bytes``.
+    :param is_large: whether backends of the original programs cannot read it.
+    :param client: receives the answer; None for no client.
+    :param ticket: an object of the client's choice.
+    :param put_seconds: when it arrived.
     :ivar worker: holds it; None unless it runs.
     :ivar taken_seconds: when a worker got it last.
     :ivar attempts: how often a worker got it.
@@ -83,38 +85,21 @@ class Job:
     :ivar reason: why it was buried.
     """
 
-    __slots__ = (
-        "arguments", "attempts", "client", "id", "is_large", "limit_seconds", "losses", "put_seconds", "queue",
-        "reason", "size_bytes", "state", "taken_seconds", "ticket", "worker",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        job_id: int,
-        queue: str,
-        arguments: tuple[str, ...],
-        limit_seconds: float,
-        size_bytes: int,
-        is_large: bool,
-        client: Client | None,
-        ticket: object,
-        put_seconds: float,
-    ) -> None:
-        self.id = job_id
-        self.queue = queue
-        self.arguments = arguments
-        self.limit_seconds = limit_seconds
-        self.size_bytes = size_bytes
-        self.is_large = is_large
-        self.client = client
-        self.ticket = ticket
-        self.put_seconds = put_seconds
-        self.state = JobState.WAITING
-        self.worker: Worker | None = None
-        self.taken_seconds = 0.0
-        self.attempts = 0
-        self.losses = 0
-        self.reason = ""
+    id: int
+    queue: str
+    arguments: tuple[str, ...]
+    limit_seconds: float
+    size_bytes: int
+    is_large: bool
+    client: Client | None
+    ticket: object
+    put_seconds: float
+    state: JobState = JobState.WAITING
+    worker: Worker | None = None
+    taken_seconds: float = 0.0
+    attempts: int = 0
+    losses: int = 0
+    reason: str = ""
 
     def move_to(self, state: JobState) -> None:
         """Change the state.

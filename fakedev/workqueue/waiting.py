@@ -10,6 +10,7 @@ import heapq
 import sys
 from collections import OrderedDict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from fakedev.workqueue.job import Job, Worker
@@ -131,21 +132,19 @@ def _id(job: Job) -> int:
     return job.id
 
 
+@dataclass(slots=True, eq=False)
 class Wait:
     """A worker that waits for a job of a queue.
 
-    :ivar number: increases in the order of arrival.
-    :ivar ticket: an object of the worker's choice.
+    :param number: increases in the order of arrival.
+    :param ticket: an object of the worker's choice.
     """
 
-    __slots__ = ("number", "queue", "small_only", "ticket", "worker")
-
-    def __init__(self, number: int, worker: Worker, queue: str, ticket: object, small_only: bool) -> None:
-        self.number = number
-        self.worker = worker
-        self.queue = queue
-        self.ticket = ticket
-        self.small_only = small_only
+    number: int
+    worker: Worker
+    queue: str
+    ticket: object
+    small_only: bool
 
 
 class Waits:
