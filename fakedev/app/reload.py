@@ -27,8 +27,8 @@ from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.events import Reload
 from fakedev.sim.fleet import Fleet
 from fakedev.spec.errors import Refused
+from fakedev.spec.errors import Refused as QueueRefused
 from fakedev.spec.record_head import RecordHead
-from fakedev.workqueue.spec import Refused as QueueRefused
 
 
 def restart_reasons(now: Configuration, after: Configuration) -> list[str]:

@@ -92,7 +92,7 @@ def make_application(
         pages.keep()
         history.note(fleet.state)
 
-    ticker = Ticker(fleet, configuration.speed, reactor, hub.tell, ticked)
+    ticker = Ticker(fleet, configuration.speed, reactor, hub.notify_listeners, ticked)
     scrapes = ScrapeStatistics()
     fair_share = FairShare(reactor)
     in_use = InUse(configuration)

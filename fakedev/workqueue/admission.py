@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from fakedev.spec.errors import Refused
 from fakedev.workqueue.job import Client, Worker
 from fakedev.workqueue.ledger import Ledger
 from fakedev.workqueue.queue import Queue
-from fakedev.workqueue.spec import Refused
 
 #: Bytes that a job counts for in addition to its arguments, and each argument in addition to its text.
 JOB_BYTES: Final = 512

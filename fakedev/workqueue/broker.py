@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from itertools import islice
 
+from fakedev.spec.errors import Refused
 from fakedev.workqueue.admission import JOB_BYTES, Admission, no_job
 from fakedev.workqueue.job import Client, Job, Worker
 from fakedev.workqueue.job_ends import JobEnds
@@ -14,7 +15,7 @@ from fakedev.workqueue.queue import Queue, QueueSnapshot
 from fakedev.workqueue.queue_control import QueueControl
 from fakedev.workqueue.reload import change_queues, check_change
 from fakedev.workqueue.slices import MAX_AT_ONCE, Slices, for_each
-from fakedev.workqueue.spec import BrokerSpec, Refused
+from fakedev.workqueue.spec import BrokerSpec
 from fakedev.workqueue.statistics import QueueStatistics
 from fakedev.workqueue.waiting import Wait
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
+from fakedev.spec.errors import Refused
 from fakedev.workqueue.admission import Admission
 from fakedev.workqueue.job_ends import JobEnds
 from fakedev.workqueue.ledger import Ledger
 from fakedev.workqueue.queue import Queue
 from fakedev.workqueue.slices import Slices, for_each
-from fakedev.workqueue.spec import Refused
 
 
 class QueueControl:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fakedev.spec.errors import Refused
 from fakedev.workqueue.ledger import Ledger
 from fakedev.workqueue.queue import Queue
-from fakedev.workqueue.spec import BrokerSpec, Refused
+from fakedev.workqueue.spec import BrokerSpec
 from fakedev.workqueue.statistics import QueueStatistics
 
 

@@ -1,4 +1,4 @@
-"""The configuration of the queues, and the error for requests that the rules do not allow."""
+"""The configuration of the queues, as frozen values."""
 
 from __future__ import annotations
 
@@ -41,16 +41,3 @@ class BrokerSpec:
     window_seconds: float = 60.0
     maxima: Maxima = "window"
     interval_seconds: float = 0.0
-
-
-class Refused(Exception):
-    """A request that the rules do not allow.
-
-    :param code: one word of the protocols' closed list: ``unknown-name``, ``full`` or ``busy``.
-    :param text: what is wrong.
-    """
-
-    def __init__(self, code: str, text: str) -> None:
-        super().__init__(text)
-        self.code = code
-        self.text = text

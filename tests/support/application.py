@@ -23,7 +23,7 @@ from fakedev.config.load import load
 from fakedev.config.schema.files import Files
 from fakedev.net.fleet.workload_port import WorkloadPortFactory
 from fakedev.net.http.site import GuardedSite
-from fakedev.net.lines.server import LinePeerFactory
+from fakedev.net.lines.server import LineServerFactory
 from fakedev.net.queues.backend_port import QueueBackendFactory
 from fakedev.net.queues.client_port import QueueClientFactory
 from fakedev.sim.fleet import Fleet
@@ -194,7 +194,7 @@ class LineTransport(StringTransport):  # type: ignore[misc]
 class LineClient:
     """A peer of a line port."""
 
-    def __init__(self, factory: LinePeerFactory, reactor: Any) -> None:
+    def __init__(self, factory: LineServerFactory, reactor: Any) -> None:
         self._reactor = reactor
         self.protocol: Any = factory.buildProtocol(None)
         self.transport = LineTransport(reactor, self.protocol)

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from fakedev.spec.errors import Refused
 from fakedev.workqueue.broker import Broker
 from fakedev.workqueue.job import Job
 from fakedev.workqueue.outcome import Answer, Report
-from fakedev.workqueue.spec import BrokerSpec, QueueSpec, Refused
+from fakedev.workqueue.spec import BrokerSpec, QueueSpec
 
 DONE = Report(0)
 

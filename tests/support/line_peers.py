@@ -8,7 +8,9 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 
-from fakedev.net.lines.server import LinePeer, LinePeerFactory
+from fakedev.net.lines.connection import LineConnection
+from fakedev.net.lines.peer import Peer
+from fakedev.net.lines.server import LineServerFactory
 from fakedev.wire.bare_workload import parse_bare_workload
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.fleet_verbs import WORKLOAD_GRAMMAR
@@ -19,22 +21,27 @@ from fakedev.wire.replies import Reply
 BARE = b'{\n\t"Name": "a",\n\t"Profile": [{"Load": 10}],\n\t"Devices": ["card0"]\n}'
 
 
-class RecordingPeer(LinePeer):
-    """A port that notes what it is asked.
+class RecordingSession:
+    """A port that notes its requests; methods of its peer and its connection can be called on it as well.
 
     ``stop`` is refused, ``advance`` waits until the test answers, ``show crash`` fails, ``show big`` is answered
     with 100 KB, ``list`` with two lines, everything else with its verb.
     """
 
-    def __init__(self):
-        super().__init__()
+    connection: LineConnection
+
+    def __init__(self, peer: Peer):
+        self.peer = peer
         self.asked = []
         self.waiting = []
         self.bare = []
         self.left = 0
         self.working = False
 
-    def requestReceived(self, request: Request) -> Reply | None:
+    def __getattr__(self, name):
+        return getattr(self.peer if hasattr(self.peer, name) else self.connection, name)
+
+    def request_received(self, request: Request) -> Reply | None:
         self.asked.append((request.verb, dict(request.arguments), request.id))
         match request.verb:
             case "stop":
@@ -50,16 +57,22 @@ class RecordingPeer(LinePeer):
                 return Reply(lines=["one", "two"])
         return Reply(request.verb)
 
-    def bareReceived(self, message: bytes) -> None:
+    def object_received(self, message: bytes) -> None:
         self.bare.append(parse_bare_workload(message))
         if len(self.bare) > 1:
             raise ProtocolError("bad-argument", "a connection carries one workload", fatal=True)
 
-    def peerLeft(self) -> None:
-        self.left += 1
+    def encode_bare_error(self, error: ProtocolError) -> bytes:
+        return b"1"
 
     def is_working(self) -> bool:
         return self.working
+
+    def quit_received(self) -> None:
+        pass
+
+    def peer_left(self) -> None:
+        self.left += 1
 
 
 class TurnClock(Clock):
@@ -141,23 +154,42 @@ class Descriptor(abstract.FileDescriptor):
                 self.connectionLost(Failure(main.CONNECTION_DONE))
 
 
-def make_factory(clock: Clock | None = None, **options) -> LinePeerFactory:
-    """A port of recording peers."""
-    factory = LinePeerFactory(WORKLOAD_GRAMMAR, clock or Clock(), **options)
-    factory.protocol = RecordingPeer
-    return factory
+class RecordingFactory(LineServerFactory):
+    """A port of recording sessions.
+
+    :ivar last_session: that of the last connection.
+    """
+
+    def __init__(self, clock: Clock, **options):
+        super().__init__(WORKLOAD_GRAMMAR, self._make_session, clock, **options)
+
+    def _make_session(self, peer: Peer) -> RecordingSession:
+        self.last_session = RecordingSession(peer)
+        return self.last_session
 
 
-def connect(factory: LinePeerFactory) -> tuple[RecordingPeer, WritesTransport]:
-    """A new connection in memory."""
-    peer, transport = factory.buildProtocol(None), WritesTransport()
-    peer.makeConnection(transport)
-    return peer, transport
+def make_factory(clock: Clock | None = None, **options) -> RecordingFactory:
+    """A port of recording sessions."""
+    return RecordingFactory(clock or Clock(), **options)
 
 
-def connect_descriptor(factory: LinePeerFactory, room: float) -> tuple[RecordingPeer, Descriptor]:
+def connect(factory: LineServerFactory):
+    """A new connection in memory: its protocol, or the session of a recording port, and its transport."""
+    protocol, transport = factory.buildProtocol(None), WritesTransport()
+    protocol.makeConnection(transport)
+    return _session_of(factory, protocol), transport
+
+
+def connect_descriptor(factory: LineServerFactory, room: float):
     """A new connection whose peer takes only so many bytes."""
-    peer = factory.buildProtocol(None)
-    transport = Descriptor(factory.clock, peer, room)
-    peer.makeConnection(transport)
-    return peer, transport
+    protocol = factory.buildProtocol(None)
+    transport = Descriptor(factory.clock, protocol, room)
+    protocol.makeConnection(transport)
+    return _session_of(factory, protocol), transport
+
+
+def _session_of(factory, protocol):
+    if not isinstance(factory, RecordingFactory) or not isinstance(protocol, LineConnection):
+        return protocol
+    factory.last_session.connection = protocol
+    return factory.last_session

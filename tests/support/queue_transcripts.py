@@ -16,8 +16,8 @@ from twisted.internet.error import ConnectionLost
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
+from fakedev.net.lines.connection import LineConnection
 from fakedev.net.lines.fair_share import FairShare
-from fakedev.net.lines.server import LinePeer
 from fakedev.net.queues.backend_port import QueueBackendFactory
 from fakedev.net.queues.client_port import QueueClientFactory
 from fakedev.net.queues.hub import QueueHub
@@ -29,7 +29,7 @@ from tests.support.line_peers import WritesTransport
 class QueueConnection:
     """A connection to one of the ports."""
 
-    def __init__(self, peer: LinePeer) -> None:
+    def __init__(self, peer: LineConnection) -> None:
         self.peer = peer
         self.transport = WritesTransport()
         peer.makeConnection(self.transport)

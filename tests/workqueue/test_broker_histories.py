@@ -10,11 +10,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from fakedev.spec.errors import Refused
 from fakedev.workqueue.admission import JOB_BYTES
 from fakedev.workqueue.broker import Broker
 from fakedev.workqueue.job import Job
 from fakedev.workqueue.outcome import Answer, Report
-from fakedev.workqueue.spec import BrokerSpec, QueueSpec, Refused
+from fakedev.workqueue.spec import BrokerSpec, QueueSpec
 from tests.support.broker_cases import left_behind
 from tests.support.examples import examples
 from tests.support.plain_broker import PlainBroker

@@ -15,17 +15,17 @@ from fakedev.sim.workloads.churn import origin_of
 from fakedev.sim.workloads.workload import Workload
 from fakedev.spec.workload_fields import fields_of_workload
 
-#: Workloads that are told of a device or part; of more it is said how many there are.
+#: Workloads in the description of a device or part; ``more-workloads`` counts the rest.
 _MAX_WORKLOADS: Final = 100
-#: What is told of each of the parts of a device: all else is told of one part alone.
-_OF_EACH_PART: Final = frozenset({
+#: The quantities in a list of parts; the description of a single part has all.
+_LISTED_QUANTITIES: Final = frozenset({
     "usage_ratio", "memory_bandwidth_ratio", "memory_used_bytes", "memory_total_bytes", "core_frequency_mhz",
     "power_watts", "temperature_celsius", "xid", "lost",
 })  # fmt: skip
 
 
 def describe_workloads(fleet: Fleet, workloads: Sequence[Workload]) -> list[dict[str, Any]]:
-    """Workloads: id and state of each, what it was started with, and how it is doing."""
+    """Workloads: the id of each, the fields that it was started with, and its state."""
     loads, left = fleet.workloads.load_percents(), fleet.workloads.work_left()
     return [_workload(fleet, workload, loads, left) for workload in workloads]
 
@@ -33,26 +33,26 @@ def describe_workloads(fleet: Fleet, workloads: Sequence[Workload]) -> list[dict
 def _workload(
     fleet: Fleet, workload: Workload, loads: Mapping[str, float], left: Mapping[str, float]
 ) -> dict[str, Any]:
-    begun = workload.start_seconds
-    lasts, _, _ = workload.end_seconds
-    run_seconds = 0.0 if begun is None else round(fleet.state.seconds - begun, 6)
+    started = workload.start_seconds
+    total_seconds, _, _ = workload.end_seconds
+    run_seconds = 0.0 if started is None else round(fleet.state.seconds - started, 6)
     if workload.spec.is_work:
-        # At the highest clock from now on: it cannot be over sooner.
-        lasts = min(lasts, run_seconds + left.get(workload.workload_id, workload.profile_seconds))
+        # At the highest clock from now on: the earliest possible end.
+        total_seconds = min(total_seconds, run_seconds + left.get(workload.workload_id, workload.profile_seconds))
     return {
         "id": workload.workload_id,
-        "state": "starting" if begun is None else "running",
+        "state": "starting" if started is None else "running",
         "origin": origin_of(workload.workload_id),
         **fields_of_workload(workload.spec),
         "device-count": len(workload.devices),
         "load-percent": loads.get(workload.workload_id, 0.0),
         "run-seconds": run_seconds,
-        "remaining-seconds": None if lasts > 1e12 else round(max(lasts - run_seconds, 0.0), 6),
+        "remaining-seconds": None if total_seconds > 1e12 else round(max(total_seconds - run_seconds, 0.0), 6),
     }
 
 
 def describe_device(fleet: Fleet, node: RosterNode, index: int, facts: dict[str, str]) -> dict[str, Any]:
-    """A device: names, labels and all its quantities at the present tick.
+    """A device: names, labels and all its quantities at the current tick.
 
     :param facts: the device's own, from ``fleet.facts(node)``.
     """
@@ -67,7 +67,7 @@ def describe_device(fleet: Fleet, node: RosterNode, index: int, facts: dict[str,
 
 
 def describe_part(fleet: Fleet, unit: int, facts: Mapping[str, str]) -> dict[str, Any]:
-    """A part of a device: names, labels and all its quantities at the present tick.
+    """A part of a device: names, labels and all its quantities at the current tick.
 
     :param unit: the part.
     :param facts: its own, from ``fleet.part_facts(node)``.
@@ -84,13 +84,13 @@ def describe_part(fleet: Fleet, unit: int, facts: Mapping[str, str]) -> dict[str
 
 
 def describe_parts(fleet: Fleet, node: RosterNode, index: int) -> list[dict[str, Any]]:
-    """The parts of a device, each with its names, how it is, and the most important of its quantities."""
+    """The parts of a device, each with its names, state and most important quantities."""
     roster, facts, level = fleet.roster, dict(fleet.part_facts(node)), fleet.state.levels["part"]
     return [
         {
             "part": roster.unit_name(unit),
             "facts": facts[unit],
-            "quantities": _quantities(level, unit - roster.device_count, _OF_EACH_PART),
+            "quantities": _quantities(level, unit - roster.device_count, _LISTED_QUANTITIES),
             **describe_state(fleet, unit),
         }
         for unit in roster.parts.of(node.first + index)
@@ -98,30 +98,30 @@ def describe_parts(fleet: Fleet, node: RosterNode, index: int) -> list[dict[str,
 
 
 def describe_state(fleet: Fleet, unit: int) -> dict[str, Any]:
-    """What is the matter with a device or part, and the workloads that are on it."""
+    """The health of a device or part, and the workloads on it."""
     which = np.zeros(fleet.roster.parts.unit_count, np.bool_)
     which[unit] = True
     found = [each for each, _ in fleet.workloads.on_devices(fleet.roster.parts.spread(which))]
-    told = [{"id": each.workload_id, "name": each.spec.name} for each in found[:_MAX_WORKLOADS]]
-    more = len(found) - len(told)
+    described = [{"id": each.workload_id, "name": each.spec.name} for each in found[:_MAX_WORKLOADS]]
+    more = len(found) - len(described)
     return {
         "health": health_of(fleet.state.levels["unit"], unit),
-        "workloads": told,
+        "workloads": described,
         **({"more-workloads": more} if more else {}),
     }
 
 
 def _quantities(level: Level, position: int, names: Collection[str] | None = None) -> dict[str, float]:
-    """What an entity of a level has.
+    """The quantities that an entity of a level has.
 
-    :param names: of these quantities; None: of all.
+    :param names: only these; None for all.
     """
     wanted = level.arrays if names is None else (name for name in names if name in level.arrays)
     return {name: level.arrays[name][position].item() for name in sorted(wanted) if level.has(name, position)}
 
 
 def describe_node(node: RosterNode, identity_title: str) -> dict[str, Any]:
-    """A node: its pool, its devices, how it is seen."""
+    """A node: its pool, its devices and its identity."""
     return {
         "node": node.name,
         "pool": node.pool.name,
@@ -133,7 +133,7 @@ def describe_node(node: RosterNode, identity_title: str) -> dict[str, Any]:
 
 
 def describe_clock(fleet: Fleet, speed: float) -> dict[str, Any]:
-    """Where the simulated clock stands."""
+    """The state of the simulated clock."""
     return {
         "tick": fleet.state.tick,
         "tick-seconds": fleet.spec.tick_seconds,

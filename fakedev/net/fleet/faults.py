@@ -1,9 +1,9 @@
-"""Between the peers of all ports and the fleet: faults are injected and cleared here."""
+"""Injects and clears faults for ports and API, and describes faults and explanations."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from twisted.logger import Logger
 
@@ -15,16 +15,16 @@ from fakedev.sim.faults.fields import fault_from_fields, fields_of_fault
 from fakedev.sim.fleet import Fleet
 from fakedev.spec.errors import Refused
 
-#: Device words that are told of a fault; of more it is said how many there are.
-_MAX_WORDS = 100
-#: What clears every fault.
-ALL = "all"
+#: Device words in the description of a fault; ``more-devices`` counts the rest.
+_MAX_WORDS: Final = 100
+#: The word that clears every fault.
+ALL: Final = "all"
 
 
 class FaultHub:
-    """Injects and clears faults for peers.
+    """Injects, clears and finds the faults of a fleet.
 
-    :ivar fleet: the fleet that they are in.
+    :ivar fleet: the fleet.
     """
 
     log = Logger()
@@ -33,11 +33,10 @@ class FaultHub:
         self.fleet = fleet
 
     def inject(self, fields: Mapping[str, object], node: str = "") -> str:
-        """Inject the fault that the fields describe.
+        """Inject the fault that the fields describe; return its id.
 
-        :param node: the node that device words without one speak of, unless the fields name one of the fleet.
-        :returns: its id.
-        :raises Refused: when it cannot be.
+        :param node: the node of device words that name none, unless the fields name a node of the fleet.
+        :raises Refused: when a field is wrong.
         """
         given = {name: value for name, value in fields.items() if value is not None}
         if node and "devices" in given and self.fleet.roster.node(str(given.get("node"))) is None:
@@ -48,9 +47,8 @@ class FaultHub:
         return fault_id
 
     def clear(self, word: str) -> list[str]:
-        """Clear the fault of that id, or all.
+        """Clear the fault of that id, or all; return their ids.
 
-        :returns: their ids.
         :raises Refused: when there is none of that id.
         """
         found = [word]
@@ -73,13 +71,13 @@ class FaultHub:
 
 
 def describe_fault(fleet: Fleet, fault: Fault) -> dict[str, Any]:
-    """A fault: what it was injected with, and how it is doing."""
-    began = fault.since_seconds
+    """A fault: the fields that it was injected with, and its state."""
+    since = fault.since_seconds
     waits = fault.period < 0
     ends = fault.spec.duration_seconds
     left = None
-    if ends and began is not None:
-        left = round(max(began + ends - fleet.state.seconds, 0.0), 6)
+    if ends and since is not None:
+        left = round(max(since + ends - fleet.state.seconds, 0.0), 6)
     fields = fields_of_fault(fault.spec)
     fields["devices"] = list(fault.spec.devices[:_MAX_WORDS])
     more = len(fault.spec.devices) - _MAX_WORDS
@@ -90,36 +88,35 @@ def describe_fault(fleet: Fleet, fault: Fault) -> dict[str, Any]:
         **({"more-devices": more} if more > 0 else {}),
         "device-count": len(fault.devices),
         "active-devices": int(fault.on.sum()),
-        "since-seconds": began,
+        "since-seconds": since,
         "remaining-seconds": left,
     }
 
 
 def describe_explanations(fleet: Fleet, position: int, metric: str = "") -> dict[str, Any]:
-    """Why a device shows what it shows.
+    """Why the metrics of a device have their values.
 
     :param metric: a metric as in a workload's limit; empty for the most important ones.
     :raises Refused: when no device of the fleet has the metric.
     """
     quantity = fleet.quantity_of(metric) if metric else ""
-    told = _told(explain(fleet, position, quantity))
-    return {"device": fleet.roster.unit_name(position), "tick": fleet.state.tick, "explanations": told}
+    return _described(fleet, "device", fleet.roster.unit_name(position), explain(fleet, position, quantity))
 
 
 def describe_link_explanations(fleet: Fleet, position: int, number: int, metric: str = "") -> dict[str, Any]:
-    """Why a link of a device shows what it shows.
+    """Why the metrics of a link of a device have their values.
 
     :param number: which of the links of the device.
     :param metric: a metric of links; empty for all of them that are explained.
     :raises Refused: when there is no such link, or no such metric of links.
     """
-    told = _told(explain_link(fleet, position, number, metric))
     name = f"{fleet.roster.unit_name(position)}/link/{number}"
-    return {"link": name, "tick": fleet.state.tick, "explanations": told}
+    return _described(fleet, "link", name, explain_link(fleet, position, number, metric))
 
 
-def _told(explanations: Sequence[Explanation]) -> list[dict[str, Any]]:
-    return [
+def _described(fleet: Fleet, kind: str, name: str, explanations: Sequence[Explanation]) -> dict[str, Any]:
+    described = [
         {"metric": each.metric, "value": each.value, "text": each.text, "faults": list(each.faults)}
         for each in explanations
     ]
+    return {kind: name, "tick": fleet.state.tick, "explanations": described}

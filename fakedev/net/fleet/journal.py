@@ -1,7 +1,4 @@
-"""Writes the journal to a file that is turned over when it is large: JSON Lines, bounded in all.
-
-Finding in the journal what somebody asks for: by kind, and by the devices that it concerns.
-"""
+"""The journal for users: JSON Lines in files that are rotated, and the search by kind and device."""
 
 from __future__ import annotations
 
@@ -21,19 +18,15 @@ from fakedev.sim.journal import HAPPENING_KINDS, MAX_KEPT, Happening
 from fakedev.spec.errors import Refused
 
 
-def _line(fields: dict[str, object]) -> bytes:
-    return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
-
-
 class JournalFile(Service):
-    """The journal in files: ``PATH``, before it ``PATH.1``, before that ``PATH.2``, ...
+    """The journal in files: ``PATH`` is the newest, ``PATH.1`` the one before, and so on.
 
-    A line that would be longer than a file may be has null in place of its devices.
+    A line that would be longer than a whole file has null in place of its devices.
 
-    :param max_bytes: a file that would get longer is turned over.
-    :param keep: how many files there are at most, that which is written among them.
+    :param max_bytes: the size of a file above which the next one is started.
+    :param keep: the highest number of files.
     :raises OSError: when the file cannot be written.
-    :ivar failed: nothing more is written: writing failed, or the run is over.
+    :ivar failed: whether nothing more is written, because a write failed or the run has ended.
     """
 
     log = Logger()
@@ -44,7 +37,7 @@ class JournalFile(Service):
         self._max_bytes = max_bytes
         self._keep = keep
         self.failed = False
-        self._file = self._opened()
+        self._file = self._open()
         self._size = self._file.tell()
 
     def write(self, happening: Happening) -> None:
@@ -56,7 +49,7 @@ class JournalFile(Service):
             line = _line({**happening.fields(), "devices": None})
         try:
             if self._size and self._size + len(line) > self._max_bytes:
-                self._turn_over()
+                self._rotate()
             self._file.write(line)
             self._size += len(line)
         except OSError as error:
@@ -64,17 +57,17 @@ class JournalFile(Service):
             self.log.error("the journal {path} ends here: {error}", path=self._path, error=str(error))
 
     def stopService(self) -> None:
-        """The run is over."""
+        """Close the file."""
         super().stopService()
         self.failed = True
         self._file.close()
 
-    def _opened(self) -> IO[bytes]:
-        # For its owner alone: names of pods and workloads are in it. What is there already stays.
+    def _open(self) -> IO[bytes]:
+        # Readable by its owner only: it contains names of pods and workloads. An existing file is continued.
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         return os.fdopen(descriptor, "ab", buffering=0)
 
-    def _turn_over(self) -> None:
+    def _rotate(self) -> None:
         self._file.close()
         for number in range(self._keep - 1, 0, -1):
             older = f"{self._path}.{number}"
@@ -83,18 +76,18 @@ class JournalFile(Service):
                 os.replace(newer, older)
         if self._keep == 1:
             os.truncate(self._path, 0)
-        self._file = self._opened()
+        self._file = self._open()
         self._size = self._file.tell()
 
 
 def find_happenings(
     fleet: Fleet, kinds: Sequence[str] = (), devices: Sequence[str] = (), node: str = "", count: int = MAX_KEPT
 ) -> list[Happening]:
-    """The last things that happened, oldest first.
+    """The latest happenings, oldest first.
 
-    :param kinds: of these kinds; of all, when there are none.
-    :param devices: that concern one of these devices, or a part of one, as a workload names them.
-    :param node: that concern this node, where no devices are given; else what device words without a node speak of.
+    :param kinds: only these kinds; empty for all.
+    :param devices: only what concerns one of these devices or a part of it, in the words of a workload.
+    :param node: the node of device words that name none; without devices, only what concerns this node.
     :raises Refused: when there is no such kind, device or node.
     """
     for kind in kinds:
@@ -108,3 +101,7 @@ def find_happenings(
         on = np.zeros(parts.unit_count, dtype=np.bool_)
         on[parts.with_parts(resolve(devices or ["all"], fleet.roster, node))] = True
     return fleet.happenings.last(count, frozenset(kinds), on)
+
+
+def _line(fields: dict[str, object]) -> bytes:
+    return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)

@@ -12,10 +12,10 @@ from fakedev.spec.record_head import RecordHead
 
 
 class Recorder:
-    """A journal in a file: what is needed to run the same history again.
+    """A file with everything that is needed to run the same history again.
 
     :raises OSError: when the file cannot be written.
-    :ivar failed: nothing more is written: writing failed, or the run is over.
+    :ivar failed: whether nothing more is written, because a write failed or the run has ended.
     """
 
     log = Logger()
@@ -23,7 +23,7 @@ class Recorder:
     def __init__(self, path: str, head: RecordHead) -> None:
         self._path = path
         self.failed = False
-        # For its owner alone: the configuration's tokens are in it.
+        # Readable by its owner only: it contains the tokens of the configuration.
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         self._file = os.fdopen(descriptor, "wb", buffering=0)
         self._file.write(head_line(head))
@@ -39,6 +39,6 @@ class Recorder:
             self.log.error("the record {path} ends here: {error}", path=self._path, error=str(error))
 
     def close(self) -> None:
-        """The run is over."""
+        """End the record."""
         self.failed = True
         self._file.close()

@@ -1,4 +1,4 @@
-"""The simulator's clock: does the fleet's ticks when they are due, and moves it by hand."""
+"""The simulator's clock: runs the ticks of the fleet when they are due, or on command."""
 
 from __future__ import annotations
 
@@ -12,29 +12,30 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
+from fakedev.net.system.timing import no_op
 from fakedev.sim.events import ChangeClock
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.workloads.workload import Verdict
 from fakedev.spec.errors import Refused
 from fakedev.spec.histogram import TICK_BUCKETS, Histogram
 
-#: Further behind than this, missed ticks are dropped and counted.
+#: When the clock is further behind, the missed ticks are dropped and counted.
 _MAX_BEHIND_SECONDS: Final = 10.0
-#: Wall seconds that an advance by hand may hold the reactor for.
+#: Wall seconds that an advance may hold the reactor for.
 _SLICE_SECONDS: Final = 0.01
-#: Ticks of one advance: more is surely a slip of the hand.
+#: Ticks of one advance: more is certainly a typing error.
 MAX_TICKS: Final = 10_000_000
 
 
 class Ticker(Service):
-    """Does one tick of the fleet whenever one is due.
+    """Runs one tick of the fleet whenever one is due.
 
-    :param speed: simulated seconds per wall second; 0: only :meth:`advance` moves the clock.
-    :param tell: is given the verdicts of each tick.
-    :param ticked: is called after each tick.
-    :ivar ticks: ticks done since the start.
-    :ivar missed: ticks that were dropped because the program had fallen too far behind.
-    :ivar failures: ticks that raised; they are logged and the clock goes on.
+    :param speed: simulated seconds per wall second; with 0 only :meth:`advance` moves the clock.
+    :param on_verdicts: called with the verdicts of each tick that has some.
+    :param on_tick: called after each tick.
+    :ivar ticks: ticks since the start.
+    :ivar missed: ticks that were dropped because the program was too far behind.
+    :ivar failures: ticks that raised; they are logged, and the clock continues.
     :ivar lag_seconds: how late the last tick was.
     :ivar durations: how long ticks took.
     """
@@ -46,19 +47,19 @@ class Ticker(Service):
         fleet: Fleet,
         speed: float,
         clock: IReactorTime,
-        tell: Callable[[list[Verdict]], None],
-        ticked: Callable[[], None] = lambda: None,
+        on_verdicts: Callable[[list[Verdict]], None],
+        on_tick: Callable[[], None] = no_op,
     ) -> None:
         self.setName("ticker")
         self._fleet = fleet
         self._clock = clock
-        self._tell = tell
-        self._ticked = ticked
+        self._on_verdicts = on_verdicts
+        self._on_tick = on_tick
         self.speed = speed
         self._wall_per_tick = fleet.spec.tick_seconds / speed if speed else 0.0
-        self._loop = LoopingCall(self._on_time)
+        self._loop = LoopingCall(self._loop_fired)
         self._loop.clock = clock
-        self._loop_done: Deferred[object] | None = None
+        self._loop_done: Deferred[LoopingCall] | None = None
         self._catching_up = False
         self._last_seconds = 0.0
         self._advance: Deferred[int] | None = None
@@ -69,15 +70,15 @@ class Ticker(Service):
         self.durations = Histogram(TICK_BUCKETS)
 
     def startService(self) -> None:
-        """Begin: the first tick is due one tick from now."""
+        """Start the clock: the first tick is due one tick from now."""
         super().startService()
         self._last_seconds = self._clock.seconds()
         if self.speed:
             self._set_clock("start")
             self._loop_done = self._loop.start(self._wall_per_tick, now=False)
 
-    def stopService(self) -> Deferred[object] | None:
-        """Stop ticking; an advance under way ends where it is."""
+    def stopService(self) -> Deferred[LoopingCall] | None:
+        """Stop the clock; an advance in progress ends where it is."""
         super().stopService()
         self._remaining = 0
         if self._loop.running:
@@ -85,7 +86,7 @@ class Ticker(Service):
         return self._loop_done
 
     def trouble(self) -> str | None:
-        """Why the simulation is not well: no tick for long, or the last one failed. None when it is."""
+        """Why the simulation is not healthy: no tick for long, or the last one failed. None when it is healthy."""
         if not self.running:
             return "the clock is stopped"
         if self._last_failed:
@@ -97,7 +98,7 @@ class Ticker(Service):
         return None
 
     def advance(self, seconds: float) -> Deferred[int]:
-        """Move the simulated clock on by hand, in slices that leave the reactor free.
+        """Advance the simulated clock on command, in slices that leave the reactor free.
 
         A part of a tick counts as a whole one.
 
@@ -110,7 +111,8 @@ class Ticker(Service):
         if self._advance is not None:
             return fail(Refused("busy", "the clock is being moved already", "duration"))
         self._remaining = ticks
-        self._advance = done = Deferred()
+        done: Deferred[int] = Deferred()
+        self._advance = done
         self._fleet.apply(ChangeClock(self._clock.seconds(), 0.0, f"advance by {ticks} ticks"))
         self._advance_slice()
         return done
@@ -134,13 +136,13 @@ class Ticker(Service):
         if self._loop.running:
             self._loop.reset()
 
-    def _on_time(self) -> None:
-        """The loop's call. While ticks are made up it is for those calls to go on: one tick a reactor turn."""
+    def _loop_fired(self) -> None:
+        """Run a tick, unless missed ticks are being made up: those calls do one tick in each turn of the reactor."""
         if not self._catching_up:
-            self._beat()
+            self._run_due_tick()
 
-    def _beat(self) -> None:
-        """Do a tick if one is due; when several are, the others follow, one a reactor turn."""
+    def _run_due_tick(self) -> None:
+        """Run a tick if one is due; when several are, each of the others follows in a later turn of the reactor."""
         self._catching_up = False
         if self._advance is not None or not self.running:
             return
@@ -159,21 +161,21 @@ class Ticker(Service):
             behind = 0.0
         self.lag_seconds = behind
         self._tick()
-        # A tick that failed is tried again with the next beat: at once it would only fail again.
+        # A tick that failed is tried again when the next is due: now it would only fail again.
         if behind >= self._wall_per_tick and not self._last_failed:
             self._catching_up = True
-            self._clock.callLater(0, self._beat)
+            self._clock.callLater(0, self._run_due_tick)
 
     def _tick(self) -> None:
-        """One tick; whatever it raises is logged and counted, and the clock goes on."""
+        """Run one tick; an exception is logged and counted, and the clock continues."""
         started = self._clock.seconds()
         try:
             verdicts = self._fleet.advance()
             self.ticks += 1
             self._last_failed = False
-            self._ticked()
+            self._on_tick()
             if verdicts:
-                self._tell(verdicts)
+                self._on_verdicts(verdicts)
         except Exception:
             self.failures += 1
             self._last_failed = True

@@ -1,4 +1,4 @@
-"""Between the peers of all ports and the fleet: who started a workload is told when it ends."""
+"""Starts and stops workloads for ports and API, and notifies the session that started a workload of its end."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Listener = Callable[[Verdict], None]
 
 
 class WorkloadHub:
-    """Starts and stops workloads for peers, and hands out verdicts.
+    """The workloads of a fleet, with the listeners that wait for their ends.
 
-    :ivar fleet: the fleet that the workloads run on.
+    :ivar fleet: where the workloads run.
     """
 
     log = Logger()
@@ -30,9 +30,9 @@ class WorkloadHub:
         self._listeners: dict[str, Listener] = {}
 
     def start(self, spec: WorkloadSpec, listener: Listener | None = None) -> str:
-        """Start a workload; the listener is told its end.
+        """Start a workload; return its id.
 
-        :returns: its id.
+        :param listener: called when the workload has ended.
         :raises Refused: when it cannot run.
         """
         workload_id = workload_id_of(self.fleet.apply(StartWorkload(spec)).sequence)
@@ -42,9 +42,8 @@ class WorkloadHub:
         return workload_id
 
     def stop(self, word: str, reason: str = "stopped") -> list[str]:
-        """Stop the workload of that id, or all of that name.
+        """Stop the workload of that id, or all of that name; return their ids.
 
-        :returns: their ids.
         :raises Refused: when there is none.
         """
         found = [each for each in self.fleet.workloads.find(word) if not self.fleet.intake.is_ending(each)]
@@ -55,15 +54,15 @@ class WorkloadHub:
         return found
 
     def drop(self, workload_id: str) -> None:
-        """The peer of a workload is gone: so is the workload. Nothing, when it had ended already."""
+        """End a workload whose peer left; do nothing when it has ended already."""
         self._listeners.pop(workload_id, None)
         if workload_id in self.fleet.workloads.by_id:
             self.fleet.apply(DropWorkload(workload_id))
 
-    def tell(self, verdicts: list[Verdict]) -> None:
-        """Hand out the verdicts of a tick."""
+    def notify_listeners(self, verdicts: list[Verdict]) -> None:
+        """Log the verdicts of a tick, and pass each to its listener."""
         for verdict in verdicts:
-            # Those that come and go by themselves are many, and the journal has them.
+            # Generated workloads are many, and the journal has them.
             level = LogLevel.debug if is_churn(verdict.workload_id) else LogLevel.info
             self.log.emit(
                 level, "workload {id} ({name}) ended with {code}: {text}",
@@ -75,4 +74,4 @@ class WorkloadHub:
             try:
                 listener(verdict)
             except Exception:
-                self.log.failure("the end of workload {id} could not be told", id=verdict.workload_id)
+                self.log.failure("the listener of workload {id} failed", id=verdict.workload_id)

@@ -1,7 +1,4 @@
-"""Connects a backend to its frontend.
-
-The addresses of a host's name.
-"""
+"""Connects a program to its frontend: finds the addresses of the name, and tries them in turn."""
 
 from __future__ import annotations
 
@@ -10,26 +7,40 @@ import os
 import socket
 import threading
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from twisted.internet.abstract import isIPAddress, isIPv6Address
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import TCP4ClientEndpoint, TCP6ClientEndpoint, UNIXClientEndpoint
 from twisted.internet.error import ConnectError
-from twisted.internet.interfaces import ITCPTransport
+from twisted.internet.interfaces import (
+    IReactorFromThreads,
+    IStreamClientEndpoint,
+    ISystemHandle,
+    ITCPTransport,
+    ITransport,
+)
 from twisted.internet.protocol import Factory, Protocol
 
 from fakedev.net.backend.sources import FrontendLost
 
+#: How long one address of the frontend may take to answer.
+CONNECT_SECONDS: Final = 5
+#: TCP options that detect within a minute that the frontend's machine is gone, although nothing is sent to it.
+_KEEP_ALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
 
-def look_up_addresses(reactor: Any, host: str) -> Deferred[list[str]]:
+P = TypeVar("P", bound=Protocol)
+
+
+def look_up_addresses(reactor: IReactorFromThreads, host: str) -> Deferred[list[str]]:
     """The addresses of a name, IPv4 and IPv6, in the system's order; fails with OSError.
 
-    A thread of its own looks them up: the reactor waits for its threads when it stops, and a resolver may hang.
+    A thread outside of the reactor's pool looks them up: the reactor waits for its pool when it stops, and a resolver
+    may hang.
     """
     found: Deferred[list[str]] = Deferred()
 
-    def look() -> None:
+    def look_up() -> None:
         try:
             entries = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
         except OSError as error:
@@ -38,15 +49,8 @@ def look_up_addresses(reactor: Any, host: str) -> Deferred[list[str]]:
         addresses = list(dict.fromkeys(str(entry[4][0]) for entry in entries))
         reactor.callFromThread(found.callback, addresses)
 
-    threading.Thread(target=look, daemon=True).start()
+    threading.Thread(target=look_up, daemon=True).start()
     return found
-
-#: How long one address of the frontend may take to answer.
-CONNECT_SECONDS: Final = 5
-#: Notice within a minute that the frontend's machine is gone, though nothing is sent to it.
-_KEEP_ALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
-
-P = TypeVar("P", bound=Protocol)
 
 
 class _Factory(Factory):
@@ -54,11 +58,11 @@ class _Factory(Factory):
 
 
 class FrontendConnector:
-    """Tries the addresses of one frontend in turn, first the one that worked last.
+    """Connects to one frontend: tries its addresses in turn, first the one that worked last.
 
     :param path: of a UNIX socket; empty for TCP.
-    :param shown: how the log calls the frontend.
-    :param look_up: finds the addresses of a name; raises OSError.
+    :param shown: the frontend's name in the log.
+    :param look_up: finds the addresses of a name; fails with OSError.
     """
 
     def __init__(
@@ -80,14 +84,15 @@ class FrontendConnector:
         self.shown = shown or path or f"{host}:{port}"
 
     async def connect(self, make_protocol: Callable[[], P]) -> P:
-        """A protocol with a connection.
+        """A connected protocol.
 
         :raises FrontendLost: when no address of the frontend takes the connection.
         """
         problem = "its name has no address"
         for address in await self._addresses():
             try:
-                protocol = await self._endpoint(address).connect(_Factory.forProtocol(make_protocol))
+                connecting = self._endpoint(address).connect(_Factory.forProtocol(make_protocol))
+                protocol = cast("P", await connecting)
             except ConnectError as error:
                 problem = os.strerror(error.osError) if isinstance(error.osError, int) else str(error).rstrip(".")
                 continue
@@ -97,11 +102,11 @@ class FrontendConnector:
         self._last_address = ""
         raise FrontendLost(f"cannot connect to {self.shown}: {problem}")
 
-    def _endpoint(self, address: str) -> Any:
+    def _endpoint(self, address: str) -> IStreamClientEndpoint:
         if self._path:
             return UNIXClientEndpoint(self._reactor, address, timeout=CONNECT_SECONDS)
-        kind = TCP6ClientEndpoint if isIPv6Address(address) else TCP4ClientEndpoint
-        return kind(self._reactor, address, self._port, timeout=CONNECT_SECONDS)
+        make_endpoint = TCP6ClientEndpoint if isIPv6Address(address) else TCP4ClientEndpoint
+        return make_endpoint(self._reactor, address, self._port, timeout=CONNECT_SECONDS)
 
     async def _addresses(self) -> list[str]:
         if self._path:
@@ -117,12 +122,13 @@ class FrontendConnector:
             raise FrontendLost(f"{self._host} has no address: {error.strerror or error}") from None
 
 
-def _keep_alive(transport: Any) -> None:
+def _keep_alive(transport: ITransport | None) -> None:
     if not ITCPTransport.providedBy(transport):
         return
+    handle = cast("socket.socket", cast("ISystemHandle", transport).getHandle())
     transport.setTcpNoDelay(True)
     transport.setTcpKeepAlive(True)
     for name, value in _KEEP_ALIVE:
         if hasattr(socket, name):
             with contextlib.suppress(OSError):
-                transport.getHandle().setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+                handle.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

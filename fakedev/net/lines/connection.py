@@ -1,255 +1,174 @@
-"""The connection of a peer: it takes turns, waits for a peer that reads slowly, and ends well.
-
-Requests of a peer whose answers come later.
-
-How long a peer may take over one message.
+"""The protocol class of line ports: it serves input in bounded slices, sends the answers of a slice together, and
+closes when everything is sent.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol, cast
 
-from twisted.internet.address import UNIXAddress
-from twisted.internet.interfaces import IDelayedCall, IHalfCloseableProtocol, IReactorTime
+from twisted.internet.address import IPv4Address, IPv6Address, UNIXAddress
+from twisted.internet.interfaces import IHalfCloseableProtocol, IReactorTime
+from twisted.internet.protocol import connectionDone
 from twisted.logger import Logger
+from twisted.protocols.basic import LineReceiver
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from fakedev.net.lines.framing import LineInput
-from fakedev.net.lines.outbox import Outbox
-from fakedev.net.system.timing import no_op
+from fakedev.net.lines.fair_share import FairShare, TurnObserver
+from fakedev.net.lines.message_timer import MessageTimer
+from fakedev.net.lines.outbox import Outbox, StreamTransport
+from fakedev.net.lines.peer import Peer, Session
 from fakedev.wire.errors import ProtocolError
-from fakedev.wire.framing import MAX_BYTES
-from fakedev.wire.grammar import Request
+from fakedev.wire.framing import MAX_BYTES, Dialect, ObjectReader, Opening
+from fakedev.wire.grammar import Grammar
 from fakedev.wire.replies import excerpt
 
-if TYPE_CHECKING:
-    from fakedev.net.lines.server import LinePeerFactory
-
-#: Requests of one peer that may wait for their answers.
-MAX_PENDING_REQUESTS: Final = 256
-
-
-class PendingRequests:
-    """Knows which requests were not answered yet, and whether one of them holds up those after it.
-
-    A request with an id may be overtaken; one without must be answered before the next is looked at.
-    """
-
-    def __init__(self) -> None:
-        self._requests: dict[int, Request] = {}
-        #: The request that holds up those after it.
-        self.blocking: Request | None = None
-
-    def __bool__(self) -> bool:
-        return bool(self._requests)
-
-    def add(self, request: Request) -> None:
-        """A request is to be answered.
-
-        :raises ProtocolError: ``full``, when too many wait.
-        """
-        if len(self._requests) >= MAX_PENDING_REQUESTS:
-            raise ProtocolError("full", f"{MAX_PENDING_REQUESTS} requests of this connection wait for their answers")
-        self._requests[id(request)] = request
-
-    def postpone(self, request: Request) -> bool:
-        """The answer of a request comes later, unless it was settled already; whether those after it must wait."""
-        if request.id is None and id(request) in self._requests:
-            self.blocking = request
-            return True
-        return False
-
-    def settle(self, request: Request) -> bool:
-        """A request is answered now; False when it was before, or was never owed."""
-        if self.blocking is request:
-            self.blocking = None
-        return self._requests.pop(id(request), None) is not None
-
-    def clear(self) -> None:
-        """Nobody waits for an answer any more."""
-        self._requests.clear()
-        self.blocking = None
+#: A slice of input ends after so many messages, seconds, or bytes of answers.
+_SLICE_MESSAGES: Final = 256
+_SLICE_SECONDS: Final = 0.005
+_SLICE_ANSWER_BYTES: Final = 65536
+# LineReceiver copies its whole buffer for each line, so it gets small pieces.
+_PIECE_BYTES: Final = 4096
+# Larger messages are sent at once in the turn of another peer: a turn may have hundreds of messages.
+_LARGE_BYTES: Final = 4096
 
 
-class MessageTimer:
-    """Counts the seconds of a message that was begun, from its first byte, and those since its last one.
+class LinePort(Protocol):
+    """What a connection needs of its port; see :class:`~fakedev.net.lines.server.LineServerFactory`."""
 
-    :param whole_seconds: for the message to become complete, however its bytes are spread.
-    :param quiet_seconds: without any byte; None for no such limit.
-    """
-
-    def __init__(
-        self,
-        clock: IReactorTime,
-        whole_seconds: float,
-        quiet_seconds: float | None,
-        too_slow: Callable[[], None],
-        too_quiet: Callable[[], None],
-    ) -> None:
-        self._clock = clock
-        self._whole_seconds = whole_seconds
-        self._quiet_seconds = quiet_seconds
-        self._too_slow = too_slow
-        self._too_quiet = too_quiet
-        self._message = -1
-        self._whole: IDelayedCall | None = None
-        self._quiet: IDelayedCall | None = None
-
-    def incomplete(self, message: int) -> None:
-        """Bytes have come, and this message of the connection is begun and not complete."""
-        if self._whole is None or message != self._message:
-            self.stop()
-            self._message = message
-            self._whole = self._clock.callLater(self._whole_seconds, self._fire, self._too_slow)
-        if self._quiet is not None:
-            self._quiet.reset(self._quiet_seconds)
-        elif self._quiet_seconds is not None and message == 0:
-            self._quiet = self._clock.callLater(self._quiet_seconds, self._fire, self._too_quiet)
-
-    def stop(self) -> None:
-        """No message is begun."""
-        for call in (self._whole, self._quiet):
-            if call is not None and call.active():
-                call.cancel()
-        self._whole = self._quiet = None
-
-    def lost(self) -> None:
-        """The connection is gone: nobody is told any more, so that nothing here points back at it."""
-        self.stop()
-        self._too_slow = self._too_quiet = no_op
-
-    def _fire(self, told: Callable[[], None]) -> None:
-        self.stop()
-        told()
-
-# What the turn of another peer brings is not gathered beyond this: a turn may have hundreds of messages.
-_LARGE_BYTES = 4096
+    grammar: Grammar
+    clock: IReactorTime
+    message_seconds: float
+    idle_answer_seconds: float | None
+    verbose: bool
+    fair_share: FairShare
+    turn_observer: TurnObserver | None
+    peers: set[LineConnection]
 
 
 @implementer(IHalfCloseableProtocol)
-class LineConnection(LineInput):
-    """Works on what comes in slices, sends what is said in each together, and closes when all of it is sent."""
+class LineConnection(LineReceiver):
+    """One connection to a line port.
+
+    It starts in raw mode. When the first bytes show words or JSON lines it changes to line mode; bare JSON stays raw.
+    LineReceiver's ``paused`` stops a slice at any time: the rest of the input waits for the next slice.
+
+    :ivar closing: whether further input is dropped.
+    :ivar ended: whether the peer has closed its sending side.
+    """
 
     log = Logger()
-    factory: LinePeerFactory
+    line_mode = 0
+    delimiter = b"\n"
+    MAX_LENGTH = MAX_BYTES
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.pending_requests = PendingRequests()
-        #: Whether nothing more is heard.
+    # Attributes are few, and parts are made when they are first needed: thousands of connections are idle.
+    def __init__(self, port: LinePort, make_session: Callable[[Peer], Session]) -> None:
+        self._port = port
+        self._peer = Peer(self, port.grammar, make_session)
         self.closing = False
-        #: Whether the peer sends nothing more.
         self.ended = False
-        self._said: list[bytes] = []  # in this slice
-        self._slicing = False
-        self._reading = True
-        self._linger = False
         self._left = False
+        self._linger = False
+        self._reading = True
+        # Input
+        self._opening: Opening | None = Opening()
+        self._objects: ObjectReader | None = None
+        self._pieces: deque[bytes] | None = None
+        self._held_bytes = 0
+        self._in_line = False
+        self._messages = 0
+        self._timer: MessageTimer | None = None
+        # The current slice
+        self._slicing = False
+        self._slice_messages = 0
+        self._slice_answer_bytes = 0
+        self._unsent: list[bytes] = []
 
-    @abstractmethod
-    def peerLeft(self) -> None:
-        """Called once, when the peer is not served any more, for whatever reason: free what was its."""
+    # For the peer
 
-    @abstractmethod
-    def is_working(self) -> bool:
-        """Whether something runs or waits for the peer, so that its end of input means that it left."""
-
-    @abstractmethod
-    def slice_failed(self) -> None:
-        """A fault of ours; the traceback is at hand."""
-
-    @abstractmethod
-    def message_late(self) -> None:
-        """A message that was begun is not complete in time."""
-
-    @abstractmethod
-    def peer_quiet(self) -> None:
-        """The first message was begun, and nothing came for some time."""
-
-    def say(self, data: bytes) -> None:
-        """Send bytes: those of one slice together, and small ones that the turn of another peer brings."""
+    def write(self, data: bytes) -> None:
+        """Send bytes: all of one slice together, and so small ones in the turn of another peer."""
         if self.closing:
             return
-        if self.factory.verbose:
+        if self._port.verbose:
             self.log.info("to {peer}: {message}", peer=self.describe(), message=excerpt(data), log_unlimited=True)
-        self._said.append(data)
+        self._unsent.append(data)
         if self._slicing:
-            self.slice_answer_bytes += len(data)
+            self._slice_answer_bytes += len(data)
         elif len(data) > _LARGE_BYTES:
             self.turn_over()
-        elif len(self._said) == 1:
-            self.factory.fair_share.afterwards(self)
+        elif len(self._unsent) == 1:
+            self._port.fair_share.call_after_turn(self)
 
-    def turn_over(self) -> None:
-        """Send what was said in the turn of another peer."""
-        if self._said:
-            said, self._said = self._said, []
-            self._outbox.write(said[0] if len(said) == 1 else b"".join(said))
+    def close(self, linger: bool) -> None:
+        """Drop all input from now on, and close when everything written is sent.
 
-    def go_on(self) -> None:
-        """What held up the peer, or what it waited for before its end, is over."""
-        if not self._slicing:
-            self._wake()
-
-    def end(self, linger: bool) -> None:
-        """Hear nothing more; when what was said is sent, close.
-
-        :param linger: let the peer see its answer although it may still be sending.
+        :param linger: let the peer read its answer although it may still be sending.
         """
         if self.closing:
             return
         self.closing = True
         self._linger = linger and not self.ended
-        self.drop_input()
-        self._timer.stop()
+        self._drop_input()
+        self._stop_timer()
         if not self._slicing:
             self._conclude()
 
-    def describe(self) -> str:
-        """Who the peer is, for the log."""
-        peer = self.transport.getPeer()
-        if isinstance(peer, UNIXAddress):
-            return "a peer on a UNIX socket"
-        return f"{peer.host}:{peer.port}" if hasattr(peer, "host") else str(peer)
+    def resume(self) -> None:
+        """Serve on: what blocked the messages after it, or the close after the end of input, is done."""
+        if not self._slicing:
+            self._request_turn()
 
-    # What Twisted calls
+    def likely_dialect(self) -> Dialect:
+        """The dialect that the first bytes suggest, while it is not clear."""
+        return self._opening.likely_way() if self._opening is not None else Dialect.WORDS
+
+    def describe(self) -> str:
+        """The peer's address, for the log."""
+        address = self._transport.getPeer()
+        if isinstance(address, UNIXAddress):
+            return "a peer on a UNIX socket"
+        return f"{address.host}:{address.port}" if isinstance(address, IPv4Address | IPv6Address) else str(address)
+
+    # For the reactor
 
     def connectionMade(self) -> None:
-        """Begin to serve the peer."""
-        factory = self.factory
-        self._outbox = Outbox(self.transport, factory.clock, self._wake, self._cut)
-        self._timer = MessageTimer(
-            factory.clock, factory.message_seconds, factory.idle_answer_seconds, self.message_late, self.peer_quiet
-        )
-        factory.peers.add(self)
+        """Start to serve the peer."""
+        self._transport = cast(StreamTransport, self.transport)
+        self._outbox = Outbox(self._transport, self._port.clock, self._request_turn, self._abort)
+        self._port.peers.add(self)
 
     def dataReceived(self, data: bytes) -> None:
-        """Take bytes; they are looked at when it is the peer's turn, at once as a rule."""
-        if not self.closing:
-            self.hold(data)
-            self._wake()
+        """Keep bytes until the connection has its turn, which is usually at once."""
+        if self.closing:
+            return
+        if self._pieces is None:
+            self._pieces = deque()
+        self._pieces.extend(data[start : start + _PIECE_BYTES] for start in range(0, len(data), _PIECE_BYTES))
+        self._held_bytes += len(data)
+        self._request_turn()
 
     def readConnectionLost(self) -> None:
         """The peer has closed its sending side, or both."""
         self.ended = True
         if self.closing:
-            self.transport.loseConnection()
+            self._transport.loseConnection()
         else:
-            self._wake()
+            self._request_turn()
 
     def writeConnectionLost(self) -> None:
         """Our sending side is closed; nothing to do."""
 
-    def connectionLost(self, reason: Failure) -> None:
-        """The connection is gone. What came before the end of input is still done."""
-        self.factory.peers.discard(self)
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """The connection is gone. Input that arrived before its regular end is still served."""
+        self._port.peers.discard(self)
         self._outbox.lost()
-        self._timer.lost()
+        self._stop_timer()
         if self.ended and not self.closing:
-            self._wake()
+            self._request_turn()
         else:
             self.closing = True
             self._leave()
@@ -257,49 +176,170 @@ class LineConnection(LineInput):
     # Turns
 
     def take_turn(self) -> bool:
-        """Do a slice of what has come; whether there is more to do now."""
-        more = self._slice() if self._may_go_on() else False
-        if self.ended and not more and ((self.used_up and not self.pending_requests) or self.is_working()):
-            self.end(linger=False)
+        """Serve a slice of the input; return whether there is more to do now."""
+        more = self._can_serve() and self._run_slice()
+        if self.ended and not more and not self.closing and self._is_finished():
+            self.close(linger=False)
         if self.closing:
             self._conclude()
-            return False
-        self._settle(more)
+            more = False
+        else:
+            self._settle(more)
+        if self._port.turn_observer is not None:
+            self._port.fair_share.call_after_turn(self._port.turn_observer)
         return more
 
-    def _wake(self) -> None:
-        self.factory.fair_share.ask(self)
+    def turn_over(self) -> None:
+        """Send what was written in this slice, or in the turn of another peer."""
+        if self._unsent:
+            unsent, self._unsent = self._unsent, []
+            self._outbox.write(unsent[0] if len(unsent) == 1 else b"".join(unsent))
 
-    def _may_go_on(self) -> bool:
-        return not (self.closing or self.pending_requests.blocking or self._outbox.full)
+    def _request_turn(self) -> None:
+        self._port.fair_share.request_turn(self)
 
-    def _slice(self) -> bool:
+    def _can_serve(self) -> bool:
+        return not (self.closing or self._peer.blocking or self._outbox.full)
+
+    def _is_finished(self) -> bool:
+        """Whether, after the end of input, all is answered, or the peer has left what works for it."""
+        used_up = not self.paused and not self._pieces
+        return (used_up and not self._peer.pending) or self._peer.session.is_working()
+
+    def _run_slice(self) -> bool:
+        """Serve messages until the input is used up, or ``paused``; return whether there is more to do now."""
         self._slicing = True
         try:
-            self.run_slice(self.factory.clock.seconds, self.ended)
+            self._consume()
         except Exception:
-            self.slice_failed()
+            self._peer.report_failure()
         self._slicing = False
         self.turn_over()
-        return self.paused and self._may_go_on()
+        return bool(self.paused) and self._can_serve()
 
     def _settle(self, more: bool) -> None:
-        """After a slice: read on or not, and mind the time."""
-        if self.begun and not self.ended and not more and self._may_go_on():
-            self._timer.incomplete(self.messages)
+        """After a slice: read or stop reading, and limit the time of an incomplete message."""
+        if not more and not self.ended and self._is_incomplete() and self._can_serve():
+            self._start_timer()
         else:
-            self._timer.stop()
-        # While a request is waited for the end of input should still be noticed, so some more is read.
-        room = self.held_bytes <= MAX_BYTES if self.pending_requests.blocking else not more
-        self._read(room and not self._outbox.full)
+            self._stop_timer()
+        # While a request blocks, some more is read, so that the end of input is still noticed.
+        has_room = self._held_bytes <= MAX_BYTES if self._peer.blocking else not more
+        self._read(has_room and not self._outbox.full)
 
     def _read(self, wanted: bool) -> None:
         if wanted != self._reading and not self.ended:
             self._reading = wanted
             if wanted:
-                self.transport.resumeProducing()
+                self._transport.resumeProducing()
             else:
-                self.transport.pauseProducing()
+                self._transport.pauseProducing()
+
+    # Framing
+
+    def _consume(self) -> None:
+        was_paused, self.paused = self.paused, False
+        self._slice_messages = self._slice_answer_bytes = 0
+        seconds = self._port.clock.seconds
+        until = seconds() + _SLICE_SECONDS
+        if was_paused:
+            super().dataReceived(b"")  # what the slice before left in the buffer
+        while self._pieces and not self.paused:
+            piece = self._pieces.popleft()
+            self._held_bytes -= len(piece)
+            if self.line_mode:
+                _, newline, after = piece.rpartition(b"\n")
+                self._in_line = bool(after.strip()) or (self._in_line and not newline)
+            super().dataReceived(piece)
+            if seconds() >= until:
+                self.paused = True
+        if self.ended and not self.paused:
+            self._end_input()
+
+    def _is_incomplete(self) -> bool:
+        """Whether the input ends inside a message, when all of it has been read."""
+        reader = self._objects or self._opening
+        return self._in_line if reader is None else reader.begun
+
+    def rawDataReceived(self, data: bytes) -> None:
+        """Read the first bytes until they show the dialect, and bare JSON after that."""
+        try:
+            if self._objects is not None:
+                message, rest = self._objects.feed(data)
+            else:
+                assert self._opening is not None
+                opened = self._opening.feed(data)
+                if opened is None:
+                    return
+                self._peer.dialect, message, rest = opened.way, opened.message, opened.rest
+                self._opening = None
+                if opened.way is Dialect.BARE:
+                    self._objects = ObjectReader()
+                else:
+                    self.setLineMode()
+        except ProtocolError as error:
+            self._peer.send_error(error)
+            return
+        if rest and self._pieces is not None:  # before the message is served: that may drop the input
+            self._pieces.appendleft(rest)
+            self._held_bytes += len(rest)
+        if message:
+            self.lineReceived(message)
+
+    def lineReceived(self, line: bytes) -> None:
+        """Serve a line of words or JSON, or a whole object."""
+        self._messages += 1
+        self._slice_messages += 1
+        if self._port.verbose:
+            self.log.info("from {peer}: {message}", peer=self.describe(), message=excerpt(line), log_unlimited=True)
+        self._peer.message_received(line)
+        if (
+            self._slice_messages >= _SLICE_MESSAGES
+            or self._slice_answer_bytes >= _SLICE_ANSWER_BYTES
+            or self._peer.blocking
+        ):
+            self.paused = True
+
+    def lineLengthExceeded(self, line: bytes) -> None:
+        """Refuse a line that is too long; where the next begins is not known."""
+        self._peer.send_error(ProtocolError("too-long", f"a line is at most {self.MAX_LENGTH} bytes", fatal=True))
+
+    def _end_input(self) -> None:
+        """Serve what the end of input completes: a last line without LF."""
+        if self.line_mode:
+            if line := self.clearLineBuffer():
+                self.lineReceived(line)
+        elif self._is_incomplete():
+            self._peer.send_error(ProtocolError("bad-argument", "the input ended inside an object", fatal=True))
+
+    def _drop_input(self) -> None:
+        self.paused = True
+        self._pieces = None
+        self._held_bytes = 0
+        self.clearLineBuffer()
+
+    # The time of a message
+
+    def _start_timer(self) -> None:
+        if self._timer is None:
+            port = self._port
+            self._timer = MessageTimer(
+                port.clock, port.message_seconds, port.idle_answer_seconds, self._message_too_slow, self._message_idle
+            )
+        self._timer.bytes_received(self._messages)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+
+    def _message_too_slow(self) -> None:
+        text = f"a message must be complete within {self._port.message_seconds:g} s"
+        self._peer.send_error(ProtocolError("too-long", text, fatal=True))
+
+    def _message_idle(self) -> None:
+        text = "the message is not complete, and nothing more comes"
+        self._peer.send_bare_error(ProtocolError("too-long", text, fatal=True))
 
     # The end
 
@@ -313,15 +353,16 @@ class LineConnection(LineInput):
             self._read(True)
 
     def _leave(self) -> None:
+        """End the session, once."""
         if self._left:
             return
         self._left = True
-        self.pending_requests.clear()
-        try:
-            self.peerLeft()
-        except Exception:
-            self.log.failure("freeing what was {peer}'s", peer=self.describe())
+        peer = self._peer
+        del self._peer  # it refers to the connection, which is to be freed at once, without the garbage collector
+        peer.leave()
+        if self._port.turn_observer is not None:
+            self._port.fair_share.call_after_turn(self._port.turn_observer)
 
-    def _cut(self, reason: str) -> None:
+    def _abort(self, reason: str) -> None:
         self.log.warn("{peer} is cut: {reason}", peer=self.describe(), reason=reason)
-        self.transport.abortConnection()
+        self._transport.abortConnection()

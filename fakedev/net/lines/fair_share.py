@@ -1,38 +1,35 @@
-"""Shares the reactor between peers, so that none that sends much delays the others."""
+"""Shares the reactor between connections, so that one that sends much does not delay the others."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
-#: Seconds of one reactor turn that all peers together may take.
-TURN_SECONDS = 0.010
+#: Seconds that all connections together may take in one turn of the reactor.
+TURN_SECONDS: Final = 0.010
 
 
 class TurnTaker(Protocol):
     """Something with work that can be done in slices."""
 
     def take_turn(self) -> bool:
-        """Do one slice, which takes some milliseconds at most.
-
-        :returns: whether there is more to do.
-        """
+        """Do one slice, which takes some milliseconds at most; return whether there is more to do."""
 
 
 class TurnObserver(Protocol):
-    """Something that gathers what turns bring, to do it once when one is over."""
+    """Something that collects what happens in a turn, to handle it once at the end."""
 
     def turn_over(self) -> None:
-        """Do it."""
+        """Handle it."""
 
 
 class FairShare:
-    """Gives turns: at once while there is time, else in the next reactor turns.
+    """Gives turns: at once while there is time, else in the next turns of the reactor.
 
-    Who asks comes before those who had a slice and were not done, so that a short request does not wait for the
-    long work of others; but one of these is served in each reactor turn.
+    A new request for a turn is served before takers that had a slice and are not done, so that a short message does
+    not wait for long work. At least one of those is served in each turn of the reactor.
     """
 
     log = Logger()
@@ -40,65 +37,65 @@ class FairShare:
     def __init__(self, clock: IReactorTime, turn_seconds: float = TURN_SECONDS) -> None:
         self._clock = clock
         self._turn_seconds = turn_seconds
-        self._asking: dict[TurnTaker, None] = {}
+        self._requested: dict[TurnTaker, None] = {}
         self._unfinished: dict[TurnTaker, None] = {}
-        self._taking: TurnTaker | None = None
-        self._afterwards: dict[TurnObserver, None] = {}
+        self._current: TurnTaker | None = None
+        self._observers: dict[TurnObserver, None] = {}
         self._spent = 0.0
         self._call: IDelayedCall | None = None
 
-    def ask(self, peer: TurnTaker) -> None:
-        """Let the peer take a turn: now, or as soon as the others have had theirs."""
-        if peer in self._asking or peer in self._unfinished:
+    def request_turn(self, taker: TurnTaker) -> None:
+        """Give a turn: now, or as soon as the takers before it had theirs."""
+        if taker in self._requested or taker in self._unfinished:
             return
-        if self._taking is None and not self._asking and self._spent < self._turn_seconds:
-            self._give(peer)
+        if self._current is None and not self._requested and self._spent < self._turn_seconds:
+            self._give_turn(taker)
         else:
-            self._asking[peer] = None
+            self._requested[taker] = None
         self._schedule()
 
-    def afterwards(self, mind: TurnObserver) -> None:
-        """Tell it once when the turn that is being taken is over; at once when none is."""
-        if self._taking is None:
-            mind.turn_over()
+    def call_after_turn(self, observer: TurnObserver) -> None:
+        """Call the observer once when the current turn ends; at once outside of turns."""
+        if self._current is None:
+            observer.turn_over()
         else:
-            self._afterwards[mind] = None
+            self._observers[observer] = None
 
     def _schedule(self) -> None:
-        # Time spent is forgotten in the next reactor turn; only when it is used up somebody has to see to that.
-        wanted = self._asking or self._unfinished or self._spent >= self._turn_seconds
+        # The time spent is reset in the next turn of the reactor; a call is needed for that only when all is spent.
+        wanted = self._requested or self._unfinished or self._spent >= self._turn_seconds
         if wanted and self._call is None:
             self._call = self._clock.callLater(0, self._next_turn)
 
     def _next_turn(self) -> None:
         self._call = None
         self._spent = 0.0
-        self._serve(self._asking, len(self._asking))
+        self._serve(self._requested, len(self._requested))
         self._serve(self._unfinished, len(self._unfinished), at_least=1)
         self._schedule()
 
-    def _serve(self, waiting: dict[TurnTaker, None], most: int, at_least: int = 0) -> None:
-        """Give each that waits a turn, while there is time."""
-        for served in range(most):
+    def _serve(self, waiting: dict[TurnTaker, None], at_most: int, at_least: int = 0) -> None:
+        """Give each waiting taker a turn, while there is time."""
+        for served in range(at_most):
             if served >= at_least and self._spent >= self._turn_seconds:
                 break
-            peer = next(iter(waiting))
-            del waiting[peer]
-            self._give(peer)
+            taker = next(iter(waiting))
+            del waiting[taker]
+            self._give_turn(taker)
 
-    def _give(self, peer: TurnTaker) -> None:
-        began = self._clock.seconds()
-        self._taking = peer
+    def _give_turn(self, taker: TurnTaker) -> None:
+        started = self._clock.seconds()
+        self._current = taker
         try:
-            if peer.take_turn():
-                self._unfinished[peer] = None
+            if taker.take_turn():
+                self._unfinished[taker] = None
         except Exception:
-            self.log.failure("a turn of {peer}", peer=peer)
-        while self._afterwards:
-            mind, _ = self._afterwards.popitem()
+            self.log.failure("a turn of {taker} failed", taker=taker)
+        while self._observers:
+            observer, _ = self._observers.popitem()
             try:
-                mind.turn_over()
+                observer.turn_over()
             except Exception:
-                self.log.failure("the end of a turn, for {mind}", mind=mind)
-        self._taking = None
-        self._spent += self._clock.seconds() - began
+                self.log.failure("{observer} failed at the end of a turn", observer=observer)
+        self._current = None
+        self._spent += self._clock.seconds() - started

@@ -1,43 +1,65 @@
-"""What waits to be read by a peer: bounded, and given up when the peer does not read."""
+"""The bytes that a peer has not read yet: bounded, and dropped with the connection when the peer does not read."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Final, Protocol
 
 from twisted.internet.abstract import FileDescriptor
-from twisted.internet.interfaces import IDelayedCall, IHalfCloseableDescriptor, IPushProducer, IReactorTime, ITransport
+from twisted.internet.interfaces import IAddress, IDelayedCall, IHalfCloseableDescriptor, IPushProducer, IReactorTime
 from zope.interface import implementer
 
 from fakedev.net.system.timing import no_op
 
 #: Bytes handed to the transport at once.
-CHUNK_BYTES = 65536
-#: Bytes beyond those in the transport that may wait before a further message cuts the connection.
-MAX_BYTES = 256 * 1024
+CHUNK_BYTES: Final = 65536
+#: Bytes that may wait beside those in the transport; a further message aborts the connection.
+MAX_BYTES: Final = 256 * 1024
 #: Seconds for the peer to take what the transport holds, once its buffer is full.
-PATIENCE_SECONDS = 10.0
-#: Seconds that a peer has to see why it is closed, while what it still sends is thrown away.
-LINGER_SECONDS = 2.0
+PATIENCE_SECONDS: Final = 10.0
+#: Seconds that a peer has to read its last answer, while its input is dropped.
+LINGER_SECONDS: Final = 2.0
+
+
+class StreamTransport(Protocol):
+    """What Twisted's TCP and UNIX connections offer; its interfaces describe it in several pieces."""
+
+    def write(self, data: bytes) -> None: ...
+    def writeSomeData(self, data: bytes) -> int | BaseException: ...
+    def loseConnection(self) -> None: ...
+    def loseWriteConnection(self) -> None: ...
+    def abortConnection(self) -> None: ...
+    def registerProducer(self, producer: IPushProducer, streaming: bool) -> None: ...
+    def unregisterProducer(self) -> None: ...
+    def pauseProducing(self) -> None: ...
+    def resumeProducing(self) -> None: ...
+    def getPeer(self) -> IAddress: ...
 
 
 @implementer(IPushProducer)
 class Outbox:
     """Writes to a transport no faster than the peer reads.
 
-    How full a transport's buffer is, Twisted tells only by pausing a registered producer (over 64 KiB) and
-    resuming it (empty). So this is that producer: between the two it keeps the bytes itself, where they can be counted.
+    Twisted does not show how full a transport's buffer is. It pauses a registered producer above 64 KiB and resumes
+    it when the buffer is empty. The outbox is that producer: between the two it keeps the bytes and counts them.
 
-    As long as a socket takes all at once it is written to at once. The transport would wait for the next turn of the
-    reactor, and ask the system to be told of room and then no more: a third of what a short answer costs.
+    As long as a socket takes everything, the outbox writes to it directly. The transport would wait for the next turn
+    of the reactor, and register the socket for writing and unregister it: a third of the cost of a short answer.
 
     :param drained: called when the peer has read everything after the transport was full.
-    :param give_up: called with the reason when the peer does not read; the connection must be aborted.
+    :param give_up: called with the reason when the peer does not read; it must abort the connection.
+    :ivar full: whether the peer has to read before more should be written.
     """
+
+    __slots__ = (
+        "_chunks", "_clock", "_direct", "_drained", "_finish", "_give_up", "_gone", "_size", "_timer", "_transport",
+        "full",
+    )  # fmt: skip
 
     def __init__(
         self,
-        transport: ITransport,
+        transport: StreamTransport,
         clock: IReactorTime,
         drained: Callable[[], None],
         give_up: Callable[[str], None],
@@ -46,19 +68,17 @@ class Outbox:
         self._clock = clock
         self._drained = drained
         self._give_up = give_up
-        self._chunks: deque[bytes] = deque()
+        self._chunks: deque[bytes] | None = None  # made when it is needed: most peers read at once
         self._size = 0
         self._timer: IDelayedCall | None = None
         self._finish: Callable[[], None] | None = None
         self._gone = False
-        # Whether the transport is sure to hold nothing.
-        self._direct = isinstance(transport, FileDescriptor)
-        #: Whether the peer has to read before more should be written.
+        self._direct = isinstance(transport, FileDescriptor)  # and its buffer is certainly empty
         self.full = False
         transport.registerProducer(self, True)
 
     def write(self, data: bytes) -> None:
-        """Send the bytes as soon as the peer takes them. One message of any size always has room."""
+        """Send bytes as soon as the peer takes them; a single message of any size always has room."""
         if self._gone or not data:
             return
         if not self.full and not self._chunks and len(data) <= CHUNK_BYTES:
@@ -67,6 +87,8 @@ class Outbox:
         if self._size > MAX_BYTES:
             self._cut("it does not read its answers")
             return
+        if self._chunks is None:
+            self._chunks = deque()
         self._chunks.extend(data[start : start + CHUNK_BYTES] for start in range(0, len(data), CHUNK_BYTES))
         self._size += len(data)
         self._pump()
@@ -74,8 +96,8 @@ class Outbox:
     def finish(self, linger: bool) -> None:
         """Close the connection when everything is sent.
 
-        :param linger: close the sending side first and leave the peer some time to read: closing while it
-            still sends would make the system throw away the answer.
+        :param linger: close the sending side first and give the peer some time to read: if the connection were
+            closed while the peer still sends, the system would discard the answer.
         """
         if self._gone:
             return
@@ -87,9 +109,9 @@ class Outbox:
         """The connection is gone: forget everything."""
         self._gone = True
         self.full = False
-        self._chunks.clear()
+        self._chunks = None
         self._stop_timer()
-        # Nothing points back at the connection: it is gone at once, not when garbage is looked for.
+        # No reference to the connection remains: it is freed at once, without the garbage collector.
         self._finish = None
         self._drained = no_op
         self._give_up = no_op
@@ -126,7 +148,7 @@ class Outbox:
             if sent == len(data):
                 return
             self._direct = False
-            # An error comes again when the transport writes, and that knows what to do.
+            # After an error the transport's own write fails as well, and handles it.
             data = data[sent:] if isinstance(sent, int) else data
         self._transport.write(data)
 
@@ -139,7 +161,7 @@ class Outbox:
         self._start_timer(LINGER_SECONDS, self._lose)
 
     def _close(self) -> None:
-        # With a producer that was paused the transport would wait for it and never close.
+        # The transport would wait for a producer that is paused, and never close.
         self._transport.unregisterProducer()
         self._lose()
 

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, cast
 
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
+from fakedev.net.lines.peer import Peer
 from fakedev.net.queues.hub import QueueHub
 from fakedev.net.queues.port import (
+    MAX_ID,
     MAX_JOBS,
-    QueuePeer,
     QueuePortFactory,
     describe_work,
+    job_id_of,
+    reply_to_list,
+    reply_to_stats,
     seconds_of,
     whole_of,
     work_in_words,
 )
+from fakedev.spec.errors import Refused
 from fakedev.wire.bare_queue import LARGEST_EXIT_CODE, parse_bare_ask, parse_bare_result
 from fakedev.wire.bare_queue_encoding import encode_bare_no_work, encode_bare_work
 from fakedev.wire.errors import ProtocolError
@@ -26,232 +33,235 @@ from fakedev.wire.queue_verbs import QUEUE_BACKEND_GRAMMAR, job_withdrawn
 from fakedev.wire.replies import Reply
 from fakedev.workqueue.job import Job
 from fakedev.workqueue.outcome import Report
-from fakedev.workqueue.spec import Refused
 
-_MAX_ID: Final = 2**63
-#: Of the jobs of one answer: then it has enough, whatever it asked for.
-_MAX_GIVEN_BYTES: Final = 2**20
+#: A `take` is answered when its jobs have so many bytes, whatever count it asks for.
+_MAX_TAKEN_BYTES: Final = 2**20
 _MAX_KEPT_CHARACTERS: Final = 1024
 
 
-class QueueBackendPeer(QueuePeer):
-    """A peer of the backend port; the jobs it holds are lost to it when it leaves.
+class BackendSession:
+    """One backend: the jobs that it holds are lost to it when its connection ends.
 
-    :ivar pod, node, device: where it is, as far as it has said.
+    :ivar pod, node, device: where it runs, as far as it has reported.
     """
 
+    __slots__ = ("_bare_job", "_held", "_hub", "_peer", "device", "node", "pod")
     log = Logger()
-    factory: QueueBackendFactory
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, hub: QueueHub, peer: Peer) -> None:
+        self._hub = hub
+        self._peer = peer
         self.pod = self.node = self.device = ""
         self._held: set[int] = set()
-        self._bare_job: int | None = None  # that was given to a backend of the original
+        self._bare_job: int | None = None  # the job of a backend of the original
 
-    def peerQuits(self) -> None:
-        """The jobs that the peer holds wait again."""
-        hub = self.factory.hub
-        hub.broker.worker_quits(self, hub.now())
-        self.factory.fair_share.afterwards(hub)
+    def request_received(self, request: Request) -> Reply | None:
+        """Serve a verb by the method ``do_VERB``."""
+        reply: Reply | None = getattr(self, f"do_{request.verb}")(request)
+        return reply
 
-    def peerLeft(self) -> None:
-        """The jobs that the peer holds are lost to it, and it waits for none."""
-        hub = self.factory.hub
-        hub.broker.worker_left(self, hub.now())
-        self.factory.fair_share.afterwards(hub)
+    def object_received(self, message: bytes) -> None:
+        """Give a job to a backend of the original, or take its result."""
+        if self._bare_job is None:
+            self._take_bare(message)
+        else:
+            self._finish_bare(self._bare_job, message)
+
+    def encode_bare_error(self, error: ProtocolError) -> bytes:
+        """The text of the error; nothing where the original expects no answer."""
+        return encode_bare_no_work(error.text) if self._bare_job is None else b""
 
     def is_working(self) -> bool:
-        """Whether the peer holds a job, or waits for one."""
-        return bool(self._held or self.pending_requests)
+        """Whether the backend holds a job, or waits for one."""
+        return bool(self._held or self._peer.pending)
 
-    def offered(self, job: Job, ticket: Any) -> None:
-        """The broker gives a job for which a request of the peer waited."""
-        self.reply(ticket, self._given(ticket, [job]))
+    def quit_received(self) -> None:
+        """Return the jobs that the backend holds to their queues."""
+        self._hub.broker.worker_quits(self, self._hub.now())
 
-    def wait_expired(self, queue: str, ticket: Any) -> None:
-        """The broker says that a request has waited long enough."""
-        self.reply(ticket, self._given(ticket, []))
+    def peer_left(self) -> None:
+        """The backend loses the jobs that it holds, and waits for none."""
+        self._hub.broker.worker_left(self, self._hub.now())
+
+    # For the broker
+
+    def offered(self, job: Job, ticket: object) -> None:
+        """A `take` that waited gets a job."""
+        request = cast("Request", ticket)
+        self._peer.reply(request, self._give(request, [job]))
+
+    def wait_expired(self, queue: str, ticket: object) -> None:
+        """A `take` has waited long enough."""
+        request = cast("Request", ticket)
+        self._peer.reply(request, self._give(request, []))
 
     def withdrawn(self, job: Job, reason: str) -> None:
-        """The broker says that nothing is wanted any more of a job that the peer holds."""
+        """The result of a held job is not wanted any more."""
         self._held.discard(job.id)
-        self.tell(job_withdrawn(job.id, reason))
+        self._peer.notify(job_withdrawn(job.id, reason))
 
-    # -- the verbs about jobs ----------------------------------------------------------------------
+    # Verbs about jobs
 
     def do_hello(self, request: Request) -> Reply:
-        """Note who the peer is."""
+        """Note where the backend runs."""
         for name in ("node", "pod", "device"):
             setattr(self, name, _short(request.arguments, name, getattr(self, name)))
         return Reply()
 
     def do_take(self, request: Request) -> Reply | None:
         """Give jobs, or let the request wait for one."""
-        hub = self.factory.hub
-        queue = str(request.arguments["queue"])
+        hub, queue = self._hub, str(request.arguments["queue"])
         wait_seconds = seconds_of(request.arguments, "wait")
         count = whole_of(request.arguments, "count", 1, MAX_JOBS) or 1
         now = hub.now()
         jobs: list[Job] = []
         given_bytes = 0
         try:
-            while len(jobs) < count and given_bytes < _MAX_GIVEN_BYTES:
+            while len(jobs) < count and given_bytes < _MAX_TAKEN_BYTES:
                 job = hub.broker.take(self, queue, now)
                 if job is None:
                     break
                 jobs.append(job)
                 given_bytes += job.size_bytes
         except Refused:
-            if not jobs:  # those that it has got already must be told
+            if not jobs:  # those that were taken already must be sent
                 raise
         if jobs or not wait_seconds:
-            return self._given(request, jobs)
+            return self._give(request, jobs)
         hub.broker.wait(self, queue, request, now + wait_seconds)
         return None
 
     def do_done(self, request: Request) -> Reply:
-        """A run has ended by itself."""
-        return self._run_over(request, Report(_exit_code(request), "", 0.0, _run_seconds(request.arguments)))
+        """A run has ended with an exit code."""
+        return self._finish(request, Report(_exit_code_of(request), "", 0.0, _run_seconds_of(request.arguments)))
 
     def do_fail(self, request: Request) -> Reply:
         """A run has failed."""
-        exit_code = _exit_code(request)
+        exit_code = _exit_code_of(request)
         timeout_seconds = seconds_of(request.arguments, "timeout")
         reason = str(request.arguments.get("reason", ""))
         if not (reason or exit_code or timeout_seconds):
-            reason = "failed"  # or else it would be a success
-        run_seconds = _run_seconds(request.arguments)
-        return self._run_over(request, Report(exit_code, reason, timeout_seconds, run_seconds))
+            reason = "failed"  # without a reason it would be a success
+        run_seconds = _run_seconds_of(request.arguments)
+        return self._finish(request, Report(exit_code, reason, timeout_seconds, run_seconds))
 
     def do_touch(self, request: Request) -> Reply:
-        """The limit of a job counts from now."""
-        self.factory.hub.broker.touch(self, _job_id(request), self.factory.hub.now())
+        """Restart the time limit of a job."""
+        self._hub.broker.touch(self, job_id_of(request), self._hub.now())
         return Reply()
 
     def do_release(self, request: Request) -> Reply:
-        """A job waits again."""
-        job_id = _job_id(request)
-        self.factory.hub.broker.release(self, job_id, self.factory.hub.now())
+        """Return a job to its queue."""
+        job_id = job_id_of(request)
+        self._hub.broker.release(self, job_id, self._hub.now())
         self._held.discard(job_id)
         return Reply()
 
     def do_bury(self, request: Request) -> Reply:
-        """A job is put aside."""
-        job_id = _job_id(request)
+        """Put a job aside."""
+        job_id = job_id_of(request)
         reason = _short(request.arguments, "reason", "")
-        self.factory.hub.broker.bury(self, job_id, reason, self.factory.hub.now())
+        self._hub.broker.bury(self, job_id, reason, self._hub.now())
         self._held.discard(job_id)
         return Reply()
 
-    # -- the verbs about queues --------------------------------------------------------------------
+    # Verbs about queues
 
     def do_kick(self, request: Request) -> Reply:
-        """Put buried jobs in again."""
-        count = whole_of(request.arguments, "count", 1, _MAX_ID)
-        kicked = self.factory.hub.broker.kick(str(request.arguments["queue"]), count, self.factory.hub.now())
+        """Queue buried jobs again."""
+        count = whole_of(request.arguments, "count", 1, MAX_ID)
+        kicked = self._hub.broker.kick(str(request.arguments["queue"]), count, self._hub.now())
         return Reply(f"kicked {len(kicked)}", data={"kicked": [job.id for job in kicked]})
 
     def do_pause(self, request: Request) -> Reply:
-        """Hand nothing out."""
-        hub = self.factory.hub
+        """Stop giving out jobs."""
+        hub = self._hub
         seconds = seconds_of(request.arguments, "duration")
         hub.broker.control.pause(str(request.arguments["queue"]), hub.now() + seconds if seconds else None)
         return Reply()
 
     def do_drain(self, request: Request) -> Reply:
-        """Take nothing in."""
-        self.factory.hub.broker.control.drain(_any_queue(request))
+        """Stop accepting requests."""
+        self._hub.broker.control.drain(_queue_of(request))
         return Reply()
 
     def do_resume(self, request: Request) -> Reply:
-        """End pause and drain."""
-        self.factory.hub.broker.control.resume(_any_queue(request), self.factory.hub.now())
+        """End a pause and a drain."""
+        self._hub.broker.control.resume(_queue_of(request), self._hub.now())
         return Reply()
 
-    # -- the original's backend --------------------------------------------------------------------
+    def do_stats(self, request: Request) -> Reply:
+        """Show the queues."""
+        return reply_to_stats(self._hub, request)
 
-    def bare_asked(self, message: bytes) -> None:
-        """Give work to a backend of the original, or take its result."""
-        if self._bare_job is None:
-            self._bare_take(message)
-        else:
-            self._bare_finish(self._bare_job, message)
+    def do_list(self, request: Request) -> Reply:
+        """List queues or jobs."""
+        return reply_to_list(self._hub, request, self._peer.dialect)
 
-    def bare_failed(self, error: ProtocolError) -> bytes:
-        """The error in words; nothing where the original expects no answer."""
-        return encode_bare_no_work(error.text) if self._bare_job is None else b""
+    # Backends of the original
 
-    def _bare_take(self, message: bytes) -> None:
-        asked = parse_bare_ask(message)
-        self.note(asked.notes)
-        job = self.factory.hub.broker.take(self, asked.queue, self.factory.hub.now(), small_only=True)
+    def _take_bare(self, message: bytes) -> None:
+        bare = parse_bare_ask(message)
+        self._peer.log_notes(bare.notes)
+        job = self._hub.broker.take(self, bare.queue, self._hub.now(), small_only=True)
         if job is None:
-            self.answer_bare(encode_bare_no_work(f"Queue '{asked.queue}' is empty", empty=True))
+            self._peer.answer_bare(encode_bare_no_work(f"Queue '{bare.queue}' is empty", empty=True))
             return
         self._held.add(job.id)
         self._bare_job = job.id
-        self.answer_bare(encode_bare_work(job.arguments, job.limit_seconds), last=False)
+        self._peer.answer_bare(encode_bare_work(job.arguments, job.limit_seconds), last=False)
 
-    def _bare_finish(self, job_id: int, message: bytes) -> None:
+    def _finish_bare(self, job_id: int, message: bytes) -> None:
         result = parse_bare_result(message)
-        self.note(result.notes)
+        self._peer.log_notes(result.notes)
         report = Report(
             result.exit_code, result.error, result.timeout_seconds, result.run_seconds,
             result.pod, result.node, result.device,
         )  # fmt: skip
         try:
-            self.factory.hub.broker.finish(self, job_id, report, self.factory.hub.now())
+            self._hub.broker.finish(self, job_id, report, self._hub.now())
         except Refused as refused:
-            self.log.info("{peer}: a result is dropped: {reason}", peer=self.describe(), reason=refused.text)
+            self.log.info("{peer}: a result is dropped: {reason}", peer=self._peer.describe(), reason=refused.text)
         self._held.discard(job_id)
-        self.close()
+        self._peer.close()
 
-    # -- what follows ------------------------------------------------------------------------------
-
-    def _given(self, request: Request, jobs: list[Job]) -> Reply:
+    def _give(self, request: Request, jobs: list[Job]) -> Reply:
         self._held.update(job.id for job in jobs)
-        if self.way is not Dialect.WORDS:
+        if self._peer.dialect is not Dialect.WORDS:
             return Reply("", {"jobs": [describe_work(job) for job in jobs]})
         lines = [work_in_words(job) for job in jobs]
         return Reply(lines=lines) if "count" in request.arguments else Reply(lines[0] if lines else "empty")
 
-    def _run_over(self, request: Request, report: Report) -> Reply:
-        job_id = _job_id(request)
-        outcome = self.factory.hub.broker.finish(self, job_id, report, self.factory.hub.now()).outcome.value
+    def _finish(self, request: Request, report: Report) -> Reply:
+        job_id = job_id_of(request)
+        outcome = self._hub.broker.finish(self, job_id, report, self._hub.now()).outcome.value
         self._held.discard(job_id)
         return Reply(outcome, {"outcome": outcome})
 
 
 class QueueBackendFactory(QueuePortFactory):
-    """The peers of one backend port."""
+    """Serves a backend port."""
 
-    protocol = QueueBackendPeer
-
-    def __init__(self, hub: QueueHub, clock: Any, **options: Any) -> None:
-        super().__init__(QUEUE_BACKEND_GRAMMAR, hub, clock, **options)
+    def __init__(self, hub: QueueHub, clock: IReactorTime, **options: Any) -> None:
+        super().__init__(QUEUE_BACKEND_GRAMMAR, hub, partial(BackendSession, hub), clock, **options)
 
 
-def _job_id(request: Request) -> int:
-    return whole_of(request.arguments, "job", 1, _MAX_ID) or 0
-
-
-def _exit_code(request: Request) -> int:
+def _exit_code_of(request: Request) -> int:
     return whole_of(request.arguments, "exit-code", -LARGEST_EXIT_CODE, LARGEST_EXIT_CODE) or 0
 
 
-def _run_seconds(arguments: Mapping[str, object]) -> float | None:
+def _run_seconds_of(arguments: Mapping[str, object]) -> float | None:
     return seconds_of(arguments, "run") if "run" in arguments else None
 
 
 def _short(arguments: Mapping[str, object], name: str, default: str) -> str:
-    """A text that is kept."""
+    """A text that is stored."""
     text = str(arguments.get(name, default))
     if len(text) > _MAX_KEPT_CHARACTERS:
         raise ProtocolError("bad-argument", f"{name}: is longer than {_MAX_KEPT_CHARACTERS} characters")
     return text
 
 
-def _any_queue(request: Request) -> str | None:
+def _queue_of(request: Request) -> str | None:
     queue = request.arguments.get("queue")
     return None if queue is None else str(queue)

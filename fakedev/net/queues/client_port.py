@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final, cast
 
-from twisted.logger import Logger
+from twisted.internet.interfaces import IReactorTime
 
+from fakedev.net.lines.peer import Peer
 from fakedev.net.queues.hub import QueueHub
-from fakedev.net.queues.port import QueuePeer, QueuePortFactory, describe_result, seconds_of, whole_of
+from fakedev.net.queues.port import (
+    QueuePortFactory,
+    describe_result,
+    job_id_of,
+    reply_to_list,
+    reply_to_stats,
+    seconds_of,
+)
 from fakedev.wire.bare_queue import BareResult, parse_bare_request
 from fakedev.wire.bare_queue_encoding import encode_bare_answer, fits_bare_work
 from fakedev.wire.errors import ProtocolError
@@ -19,102 +29,112 @@ from fakedev.workqueue.admission import ARGUMENT_BYTES
 from fakedev.workqueue.job import Job
 from fakedev.workqueue.outcome import Answer
 
-_MAX_ID: Final = 2**63
+_ANSWERS: Final = ("accepted", "ended")
 
 
-class QueueClientPeer(QueuePeer):
-    """A peer of the client port; its requests live as long as it stays."""
+class ClientSession:
+    """One client: its requests live as long as it is connected."""
 
-    log = Logger()
-    factory: QueueClientFactory
+    __slots__ = ("_factory", "_hub", "_open_requests", "_peer", "_sent_object")
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._open = 0  # requests that are not over
-        self._bare_asked = False
+    def __init__(self, factory: QueueClientFactory, peer: Peer) -> None:
+        self._factory = factory
+        self._hub = factory.hub
+        self._peer = peer
+        self._open_requests = 0
+        self._sent_object = False
 
-    def peerLeft(self) -> None:
-        """The requests of the peer go with it."""
-        if self._open:
-            hub = self.factory.hub
-            hub.broker.client_left(self, hub.now())
-            self.factory.fair_share.afterwards(hub)
+    def request_received(self, request: Request) -> Reply | None:
+        """Serve a verb by the method ``do_VERB``."""
+        reply: Reply | None = getattr(self, f"do_{request.verb}")(request)
+        return reply
+
+    def object_received(self, message: bytes) -> None:
+        """Accept the request of a client of the original."""
+        if self._sent_object:
+            raise ProtocolError("bad-argument", "a connection of the original carries one request", fatal=True)
+        self._sent_object = True
+        bare = parse_bare_request(message)
+        self._peer.log_notes(bare.notes)
+        self._put(bare.queue, bare.arguments, bare.limit_seconds)
+
+    def encode_bare_error(self, error: ProtocolError) -> bytes:
+        """A result with the text of the error."""
+        return encode_bare_answer(BareResult(error=error.text, exit_code=1))
 
     def is_working(self) -> bool:
-        """Whether a request of the peer waits or runs."""
-        return self._open > 0
+        """Whether a request of the client waits or runs."""
+        return self._open_requests > 0
+
+    def quit_received(self) -> None:
+        """Nothing: requests end with the connection in any case."""
+
+    def peer_left(self) -> None:
+        """Cancel the requests of the client."""
+        if self._open_requests:
+            self._hub.broker.client_left(self, self._hub.now())
 
     def answered(self, job: Job, answer: Answer) -> None:
-        """The broker says that a request is over; its ticket is what is answered then, if anything."""
-        self._open -= 1
-        if self.way is Dialect.BARE:
-            self.answer_bare(_bare_answer(answer))
+        """The broker has ended a request; the job's ticket is the message to answer now, if there is one."""
+        self._open_requests -= 1
+        if self._peer.dialect is Dialect.BARE:
+            self._peer.answer_bare(_bare_answer(answer))
             return
         result = describe_result(job.id, answer)
-        request: Any = job.ticket
+        request = cast("Request | None", job.ticket)
         if request is None:
-            self.tell(request_ended(result))
-        elif self.way is Dialect.WORDS:
-            self.reply(request, Reply(result_text(result)))
+            self._peer.notify(request_ended(result))
+        elif self._peer.dialect is Dialect.WORDS:
+            self._peer.reply(request, Reply(result_text(result)))
         else:
-            self.reply(request, Reply("", result))
-
-    # -- the verbs ---------------------------------------------------------------------------------
+            self._peer.reply(request, Reply("", result))
 
     def do_put(self, request: Request) -> Reply | None:
-        """Put a request in."""
+        """Accept a request."""
         arguments = request.arguments
-        args: Any = arguments.get("args", ())
-        answer = arguments.get("answer", "accepted" if self.way is Dialect.WORDS else "ended")
-        if answer not in ("accepted", "ended"):
+        args = cast("Sequence[str]", arguments.get("args", ()))
+        answer = arguments.get("answer", "accepted" if self._peer.dialect is Dialect.WORDS else "ended")
+        if answer not in _ANSWERS:
             raise ProtocolError("bad-argument", "answer: must be accepted or ended")
         ticket = request if answer == "ended" else None
         job = self._put(str(arguments["queue"]), tuple(args), seconds_of(arguments, "limit"), ticket)
         return None if ticket is not None else Reply(str(job.id), {"job": job.id})
 
     def do_cancel(self, request: Request) -> Reply:
-        """End a request of this connection; what waits for it is told first."""
-        job_id = whole_of(request.arguments, "job", 1, _MAX_ID) or 0
-        self.factory.hub.broker.cancel(self, job_id, self.factory.hub.now())
+        """End a request of this connection; the message that waits for it is answered first."""
+        self._hub.broker.cancel(self, job_id_of(request), self._hub.now())
         return Reply()
 
-    def bare_asked(self, message: bytes) -> None:
-        """Put in the request of a client of the original."""
-        if self._bare_asked:
-            raise ProtocolError("bad-argument", "a connection of the original carries one request", fatal=True)
-        self._bare_asked = True
-        asked = parse_bare_request(message)
-        self.note(asked.notes)
-        self._put(asked.queue, asked.arguments, asked.limit_seconds)
+    def do_stats(self, request: Request) -> Reply:
+        """Show the queues."""
+        return reply_to_stats(self._hub, request)
 
-    def bare_failed(self, error: ProtocolError) -> bytes:
-        """A result with the error in words."""
-        return encode_bare_answer(BareResult(error=error.text, exit_code=1))
+    def do_list(self, request: Request) -> Reply:
+        """List queues or jobs."""
+        return reply_to_list(self._hub, request, self._peer.dialect)
 
-    def _put(
-        self, queue: str, arguments: tuple[str, ...], limit_seconds: float, ticket: Request | None = None
-    ) -> Job:
-        hub = self.factory.hub
+    def _put(self, queue: str, arguments: tuple[str, ...], limit_seconds: float, ticket: Request | None = None) -> Job:
         size_bytes = len("".join(arguments).encode()) + ARGUMENT_BYTES * len(arguments)
-        is_large = not fits_bare_work(arguments, limit_seconds or self.factory.run_time_limits.get(queue, 0.0))
-        job = hub.broker.put(
-            self, queue, arguments, limit_seconds, size_bytes, hub.now(), is_large=is_large, ticket=ticket
+        is_large = not fits_bare_work(arguments, limit_seconds or self._factory.run_time_limits.get(queue, 0.0))
+        job = self._hub.broker.put(
+            self, queue, arguments, limit_seconds, size_bytes, self._hub.now(), is_large=is_large, ticket=ticket
         )
-        self._open += 1
+        self._open_requests += 1
         return job
 
 
 class QueueClientFactory(QueuePortFactory):
-    """The peers of one client port."""
+    """Serves a client port.
 
-    protocol = QueueClientPeer
+    :ivar run_time_limits: seconds, by queue; 0 for none.
+    """
 
-    def __init__(self, hub: QueueHub, clock: Any, **options: Any) -> None:
-        super().__init__(QUEUE_CLIENT_GRAMMAR, hub, clock, **options)
+    def __init__(self, hub: QueueHub, clock: IReactorTime, **options: Any) -> None:
+        super().__init__(QUEUE_CLIENT_GRAMMAR, hub, partial(ClientSession, self), clock, **options)
         self.read_limits()
 
     def read_limits(self) -> None:
-        """Take the queues' run-time limits from the broker, when these have changed too."""
+        """Read the run-time limits of the queues from the broker, at the start and after a reload."""
         self.run_time_limits = {queue.name: queue.run_time_limit_seconds for queue in self.hub.broker.spec.queues}
 
 

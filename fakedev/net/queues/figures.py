@@ -1,35 +1,31 @@
-"""All that pages and logs show of the queues, read when it is asked for.
-
-The work queues in our own metrics: a few totals.
-
-Statistics of the queues in the log, at an interval.
-"""
+"""The figures of the work queues for pages and the API, their totals in our own metrics, and their lines in the log."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from twisted.application.service import Service
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from fakedev.net.queues.backend_port import QueueBackendFactory
 from fakedev.net.queues.client_port import QueueClientFactory
 from fakedev.net.queues.hub import QueueHub
-from fakedev.workqueue.broker import QueueSnapshot
 from fakedev.workqueue.outcome import Outcome
+from fakedev.workqueue.queue import QueueSnapshot
 from fakedev.workqueue.spec import BrokerSpec
 from fakedev.workqueue.statistics import Interval, QueueStatistics
 
 
 class QueueFigure(NamedTuple):
-    """One queue.
+    """The figures of one queue.
 
     :param seconds: the time by the broker's clock.
-    :param now: how it is.
-    :param counted: what was counted of it.
+    :param now: its state.
+    :param counted: its counters and histograms.
     """
 
     seconds: float
@@ -51,35 +47,35 @@ class QueueFigures:
 
     @property
     def spec(self) -> BrokerSpec:
-        """What the configuration says of the queues."""
+        """The configuration of the queues."""
         return self.broker.spec
 
     def of(self, name: str) -> QueueFigure:
-        """One queue that there is."""
+        """The figures of an existing queue."""
         seconds = self._hub.now()
         return QueueFigure(seconds, self.broker.snapshot(name, seconds), self.broker.statistics(name))
 
     def all(self) -> list[QueueFigure]:
-        """Every queue, in the order of the configuration."""
+        """The figures of all queues, in the order of the configuration."""
         return [self.of(name) for name in self.broker.queue_names]
 
     def client_connections(self) -> int:
-        """How many connections clients have made."""
+        """How many connections clients have made so far."""
         return self._clients.accepted
 
     def backend_connections(self) -> int:
-        """How many connections backends have made."""
+        """How many connections backends have made so far."""
         return self._backends.accepted
 
 
 class QueueTotals:
-    """All queues together, for our own metrics page."""
+    """Sums over all queues, for our own metrics page."""
 
     def __init__(self, figures: QueueFigures) -> None:
         self._figures = figures
 
     def collect(self) -> Iterable[Metric]:
-        """See Group."""
+        """The families; see Group."""
         queues = self._figures.all()
         states = GaugeMetricFamily("fakedev_queues_requests", "Requests in all queues, by state.", labels=["state"])
         states.add_metric(["waiting"], sum(queue.now.waiting for queue in queues))
@@ -94,38 +90,38 @@ class QueueTotals:
 
 
 class QueueLog(Service):
-    """Logs a line for each queue at each end of an interval, with where its longest run was."""
+    """Logs a line for each queue at the end of each interval."""
 
     log = Logger()
 
-    def __init__(self, figures: QueueFigures, interval_seconds: float, clock: Any) -> None:
+    def __init__(self, figures: QueueFigures, interval_seconds: float, clock: IReactorTime) -> None:
         self.setName("queue-log")
         self._figures = figures
         self._interval_seconds = interval_seconds
-        self._loop = LoopingCall(self._tell)
+        self._loop = LoopingCall(self._log_queues)
         self._loop.clock = clock
 
     def startService(self) -> None:
-        """Begin the first interval."""
+        """Start the first interval."""
         super().startService()
         self._loop.start(self._interval_seconds, now=False)
 
     def stopService(self) -> None:
-        """Say nothing more."""
+        """Log nothing more."""
         super().stopService()
         self._loop.stop()
 
-    def _tell(self) -> None:
-        # An error must not end the loop: the next interval may be better.
+    def _log_queues(self) -> None:
+        # An error must not end the loop: the next interval may succeed.
         try:
             for queue in self._figures.all():
                 self.log.info("{line}", line=interval_line(queue, queue.counted.end_interval()), log_unlimited=True)
         except Exception:
-            self.log.failure("The statistics of the queues could not be told")
+            self.log.failure("the statistics of the queues could not be logged")
 
 
 def interval_line(queue: QueueFigure, interval: Interval) -> str:
-    """How a queue is, and what happened to it in an interval, in a line for people."""
+    """The state of a queue and the events of an interval in one line, with the place of the longest run."""
     ends = ", ".join(f"{interval.ended[outcome]} {outcome.value}" for outcome in Outcome if interval.ended[outcome])
     line = (
         f"queue {queue.now.name}: {queue.now.waiting} waiting, {queue.now.running} running; "

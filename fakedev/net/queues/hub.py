@@ -1,4 +1,4 @@
-"""The rules of the work queue on the reactor's clock, for all peers of all queue ports."""
+"""Runs the broker of the work queues on the reactor's clock, for all queue ports."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
 from fakedev.workqueue.broker import Broker
 
-#: What clients are told whose requests the end of the program cuts short.
+#: The error of requests that end because the program stops.
 GOING_DOWN = "the frontend goes down"
 
 
 class QueueHub:
-    """Gives the broker its time, and the calls that it needs at certain times.
+    """Gives the broker the time, and calls it when a deadline is reached.
 
-    Who changes something in the broker sees to it that :meth:`turn_over` is called after it.
+    After each change of the broker :meth:`turn_over` must be called; the queue ports do so at the end of each turn.
 
-    :ivar is_closed: whether no requests are taken in for good.
+    :ivar is_closed: whether no further requests are accepted until the program stops.
     """
 
     def __init__(self, broker: Broker, clock: IReactorTime) -> None:
@@ -30,11 +30,11 @@ class QueueHub:
 
     @property
     def is_draining(self) -> bool:
-        """Whether jobs still run that are to finish before the end."""
+        """Whether running jobs are to finish before the program stops."""
         return self._drained is not None
 
     def now(self) -> float:
-        """Seconds of the reactor's clock; they never go back, though the system's time may."""
+        """Seconds of the reactor's clock; they never go back, although the system's time may."""
         now = self._clock.seconds()
         if now < self._now:
             return self._now
@@ -42,9 +42,9 @@ class QueueHub:
         return now
 
     def turn_over(self) -> None:
-        """Something has changed: be called when the broker needs it, and end the draining when nothing is left."""
+        """After a change: schedule the broker's next deadline, and end the draining when no job remains."""
         deadline = self.broker.next_deadline()
-        # A call that comes too early finds nothing to do and asks again: cheaper than moving it for each job.
+        # A call that comes too early does nothing and schedules the next: cheaper than moving it for each job.
         if self._expiry is not None and (deadline is None or deadline < self._expiry.getTime()):
             self._expiry.cancel()
             self._expiry = None
@@ -54,20 +54,21 @@ class QueueHub:
             self._end_draining(self._drained)
 
     def drain(self, seconds: float) -> Deferred[None]:
-        """Take in no requests, end those that wait, and let the running ones finish; asked for once.
+        """Accept no requests, end those that wait, and let the running ones finish; called once.
 
         :param seconds: after which the running ones are ended too.
-        :returns: fires when nothing is left.
+        :returns: fires when no job remains.
         """
         self.is_closed = True
-        self._drained = drained = Deferred()
+        drained: Deferred[None] = Deferred()
+        self._drained = drained
         self._give_up = self._clock.callLater(seconds, self.give_up)
         self.broker.control.close(GOING_DOWN, self.now())
         self.turn_over()
         return drained
 
     def give_up(self) -> None:
-        """End what still runs while the queues are drained."""
+        """End the jobs that still run while the queues are drained."""
         if self._give_up is not None and self._give_up.active():
             self._give_up.cancel()
         self._give_up = None

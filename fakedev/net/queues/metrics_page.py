@@ -1,14 +1,13 @@
-"""The series of the queues as text: those of the original frontend under their own names, and ours beside them.
+"""/queues/metrics: the series of the original frontend under their own names, and further ones.
 
-Made here and not by prometheus_client, which takes ten times as long for a page of many queues.
-
-/queues/metrics: the page of the original frontend, with our series beside its own.
+The text is built here: prometheus_client takes ten times as long for a page of many queues.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from prometheus_client.utils import floatToGoString
@@ -26,9 +25,32 @@ from fakedev.workqueue.outcome import Outcome
 from fakedev.workqueue.spec import BrokerSpec
 from fakedev.workqueue.statistics import ENDS
 
-#: What counts as a failure in the original's series, which have names for success and failure only.
+#: The page begins with a line that names the program, as the original's does.
+TITLE: Final = f"# fakedev {__version__}: work queues, with the series of the scalability tester's frontend\n".encode()
+#: The outcomes that count as failures in the original's series, which have names for success and failure only.
 FAILURES: Final = (Outcome.FAILURE, Outcome.TIMEOUT, Outcome.LOST)
 _BOUNDS: Final = tuple(floatToGoString(bound) for bound in (*JOB_BUCKETS, math.inf))
+
+
+class QueueMetricsPage(GuardedResource):
+    """/queues/metrics of the service, /metrics of ``fakedev-frontend``."""
+
+    isLeaf = True
+
+    def __init__(self, figures: QueueFigures, statistics: PageStatistics) -> None:
+        super().__init__()
+        self._figures = figures
+        self.statistics = statistics
+
+    def get(self, request: GuardedRequest) -> Response:
+        """The page as text 0.0.4, or as OpenMetrics, which has no room for the title."""
+        form = choose_exposition(request.header(b"accept"))
+        series = queue_series(self._figures, form.openmetrics)
+        text = series + b"# EOF\n" if form.openmetrics else TITLE + series
+        if request.method == b"GET":
+            for queue in self._figures.all():
+                queue.counted.scraped()
+        return Response(200, text, form.content_type)
 
 
 class _Row(NamedTuple):
@@ -40,94 +62,74 @@ class _Row(NamedTuple):
     value: Callable[[QueueFigure], float]
 
 
+_gauge: Final = partial(_Row, "gauge")
+_counter: Final = partial(_Row, "counter")
+
 _ORIGINALS: Final = (
-    _Row(
-        "gauge",
-        "hpa_queue_all",
-        "Requests that wait or run.",
-        lambda queue: queue.now.waiting + queue.now.running,
+    _gauge("hpa_queue_all", "Requests that wait or run.", lambda queue: queue.now.waiting + queue.now.running),
+    _gauge("hpa_queue_waiting", "Requests that wait for a backend.", lambda queue: queue.now.waiting),
+    _gauge("hpa_queue_running", "Requests that a backend has.", lambda queue: queue.now.running),
+    _counter(
+        "hpa_queue_success_total", "Requests that succeeded.", lambda queue: queue.counted.outcomes[Outcome.SUCCESS]
     ),
-    _Row("gauge", "hpa_queue_waiting", "Requests that wait for a backend.", lambda queue: queue.now.waiting),
-    _Row("gauge", "hpa_queue_running", "Requests that a backend has.", lambda queue: queue.now.running),
-    _Row(
-        "counter",
-        "hpa_queue_success_total",
-        "Requests that succeeded.",
-        lambda queue: queue.counted.outcomes[Outcome.SUCCESS],
-    ),
-    _Row(
-        "counter",
+    _counter(
         "hpa_queue_failure_total",
         "Requests that failed, were out of time, or whose backend was lost.",
         lambda queue: sum(queue.counted.outcomes[outcome] for outcome in FAILURES),
     ),
-    _Row(
-        "counter",
+    _counter(
         "hpa_queue_disconnect_total",
         "Requests whose client left before they were over.",
         lambda queue: queue.counted.disconnects,
     ),
 )
 _MAXIMA: Final = (
-    _Row(
-        "gauge",
+    _gauge(
         "hpa_queue_maxrun_seconds",
         "The longest run that ended lately.",
         lambda queue: queue.counted.longest_run_seconds(queue.seconds),
     ),
-    _Row(
-        "gauge",
+    _gauge(
         "hpa_queue_maxwait_seconds",
         "The longest wait that ended lately.",
         lambda queue: queue.counted.longest_wait_seconds(queue.seconds),
     ),
-    _Row(
-        "gauge",
+    _gauge(
         "hpa_queue_maxtotal_seconds",
         "The longest wait and run of a request that ended lately.",
         lambda queue: queue.counted.longest_total_seconds(queue.seconds),
     ),
 )
 _OURS: Final = (
-    _Row(
-        "gauge",
+    _gauge(
         "fakedev_queue_oldest_waiting_seconds",
         "How long the oldest waiting request has waited.",
         lambda queue: queue.now.oldest_seconds,
     ),
-    _Row(
-        "gauge",
+    _gauge(
         "fakedev_queue_waiting_bytes",
         "What the waiting requests count for in max-bytes.",
         lambda queue: queue.now.waiting_bytes,
     ),
-    _Row(
-        "gauge",
-        "fakedev_queue_paused",
-        "1 while nothing is handed out.",
-        lambda queue: int("paused" in queue.now.state),
-    ),
-    _Row("gauge", "fakedev_queue_buried", "Jobs that are laid aside.", lambda queue: queue.now.buried),
-    _Row(
-        "gauge",
+    _gauge("fakedev_queue_paused", "1 while nothing is handed out.", lambda queue: int("paused" in queue.now.state)),
+    _gauge("fakedev_queue_buried", "Jobs that are laid aside.", lambda queue: queue.now.buried),
+    _gauge(
         "fakedev_queue_arrivals_per_second",
         "Requests taken in, over the window.",
         lambda queue: queue.counted.arrivals_per_second(queue.seconds),
     ),
-    _Row(
-        "gauge",
+    _gauge(
         "fakedev_queue_services_per_second",
         "Runs that ended, over the window.",
         lambda queue: queue.counted.services_per_second(queue.seconds),
     ),
-    _Row("counter", "fakedev_queue_puts_total", "Requests taken in.", lambda queue: queue.counted.puts),
-    _Row(
-        "counter",
+    _counter("fakedev_queue_puts_total", "Requests taken in.", lambda queue: queue.counted.puts),
+    _counter(
         "fakedev_queue_retries_total",
         "Jobs offered again because their backend had left.",
         lambda queue: queue.counted.retries,
     ),
-    _Row("counter", "fakedev_queue_burials_total", "Jobs laid aside so far.", lambda queue: queue.counted.burials),
+    _counter("fakedev_queue_burials_total", "Jobs laid aside so far.", lambda queue: queue.counted.burials),
 )
 
 
@@ -140,7 +142,7 @@ def queue_series(figures: QueueFigures, openmetrics: bool) -> bytes:
 
 
 class _Page:
-    """The lines of the page. Names of queues hold nothing that a label would have to escape."""
+    """The lines of the page. Names of queues have no characters that a label must escape."""
 
     def __init__(self, figures: QueueFigures, openmetrics: bool) -> None:
         self._figures = figures
@@ -148,7 +150,7 @@ class _Page:
         self._openmetrics = openmetrics
 
     def lines(self) -> Iterator[str]:
-        """The original's families, then ours."""
+        """The families of the original, then those of fakedev."""
         figures = self._figures
         for name, text, count in (
             ("hpa_client_connections_total", "Connections that clients made.", figures.client_connections()),
@@ -171,11 +173,11 @@ class _Page:
             name = name.removesuffix("_total")
         return f"# HELP {name} {text}\n# TYPE {name} {kind}"
 
-    def _families(self, rows: Sequence[_Row], label: str, others: str = "") -> Iterator[str]:
+    def _families(self, rows: Sequence[_Row], label: str, more_labels: str = "") -> Iterator[str]:
         for kind, name, text, value in rows:
             yield self._declared(name, kind, text)
             for queue in self._queues:
-                yield f'{name}{{{label}="{queue.now.name}"{others}}} {_number(value(queue))}'
+                yield f'{name}{{{label}="{queue.now.name}"{more_labels}}} {_number(value(queue))}'
 
     def _workers(self) -> Iterator[str]:
         name = "fakedev_queue_workers"
@@ -203,7 +205,7 @@ _HISTOGRAMS: Final[tuple[tuple[str, str, Callable[[QueueFigure], dict[Outcome, H
 
 
 def _histograms(name: str, queue: QueueFigure, histograms: dict[Outcome, Histogram]) -> Iterator[str]:
-    """Success always, so that a panel has its series from the beginning; other outcomes once they happened."""
+    """Success always, so that a panel has its series from the start; other outcomes once they have occurred."""
     for outcome in ENDS:
         if not queue.counted.outcomes[outcome] and outcome is not Outcome.SUCCESS:
             continue
@@ -216,7 +218,7 @@ def _histograms(name: str, queue: QueueFigure, histograms: dict[Outcome, Histogr
 
 
 def _interval_label(spec: BrokerSpec) -> str:
-    """What the original puts on the maxima of an interval."""
+    """The label that the original puts on the maxima of an interval."""
     return f',interval="{spec.interval_seconds:g}s"' if spec.maxima == "interval" else ""
 
 
@@ -224,27 +226,3 @@ def _number(value: float) -> str:
     if isinstance(value, int):
         return str(value)
     return go_number(value) if math.isfinite(value) else "+Inf"
-
-#: The original's page begins with a line that names its program, and so does ours.
-TITLE: Final = f"# fakedev {__version__}: work queues, with the series of the scalability tester's frontend\n".encode()
-
-
-class QueueMetricsPage(GuardedResource):
-    """/queues/metrics of the service, /metrics of ``fakedev-frontend``."""
-
-    isLeaf = True
-
-    def __init__(self, figures: QueueFigures, statistics: PageStatistics) -> None:
-        super().__init__()
-        self._figures = figures
-        self.statistics = statistics
-
-    def get(self, request: GuardedRequest) -> Response:
-        """The page, as text 0.0.4 or OpenMetrics (which has no comments but its own)."""
-        form = choose_exposition(request.header(b"accept"))
-        series = queue_series(self._figures, form.openmetrics)
-        text = series + b"# EOF\n" if form.openmetrics else TITLE + series
-        if request.method == b"GET":
-            for queue in self._figures.all():
-                queue.counted.scraped()
-        return Response(200, text, form.content_type)

@@ -77,7 +77,7 @@ class TestWords:
         """A line is a request, and has its answer."""
         self.peer.dataReceived(b"run x devices=card0 profile=98:1:0\nlist\n")
         assert self.told() == "ok run\nok 2 lines\none\ntwo\n"
-        assert self.peer.way is Dialect.WORDS
+        assert self.peer.dialect is Dialect.WORDS
 
     def test_a_bad_line_does_not_cost_the_connection(self):
         """Each bad line has its error; the next is served."""
@@ -131,7 +131,7 @@ class TestWords:
         """Lines of their own."""
         self.peer.dataReceived(b"list\n")
         self.told()
-        self.peer.tell(News("ended x 0 OK\n", {"event": "ended"}))
+        self.peer.notify(News("ended x 0 OK\n", {"event": "ended"}))
         assert self.told() == "ended x 0 OK\\n\n"
 
     def test_our_fault(self, logged_errors):
@@ -144,7 +144,7 @@ class TestWords:
 
     def test_a_fault_in_freeing(self, logged_errors):
         """It is logged, and the connection closed."""
-        self.peer.peerLeft = lambda: 1 / 0
+        self.peer.peer_left = lambda: 1 / 0
         self.peer.dataReceived(b"quit\n")
         assert self.transport.disconnecting
         assert len(logged_errors.take(ZeroDivisionError)) == 1
@@ -223,7 +223,7 @@ class TestJsonLines:
         """Objects of their own, without an id."""
         self.peer.dataReceived(b'{"op":"list","id":1}\n')
         self.told()
-        self.peer.tell(News("x", {"event": "ended", "code": 0}))
+        self.peer.notify(News("x", {"event": "ended", "code": 0}))
         assert self.told() == [{"event": "ended", "code": 0}]
 
     def test_too_long_is_told_in_json(self):
@@ -243,7 +243,7 @@ class TestBare:
         """It comes when the port gives it, and then the connection is closed."""
         self.peer.dataReceived(BARE)
         assert (self.transport.writes, len(self.peer.bare)) == ([], 1)
-        self.peer.tell(News("x", {}))
+        self.peer.notify(News("x", {}))
         self.peer.answer_bare(b"0")
         assert (self.transport.writes, self.transport.disconnecting) == ([b"0"], True)
 
@@ -263,6 +263,6 @@ class TestBare:
     def test_a_connection_may_carry_several(self):
         """A port that wants it answers without closing."""
         peer, transport = connect(make_factory())
-        peer.bareReceived = lambda message: peer.answer_bare(message[:1] + b"}", last=False)
+        peer.object_received = lambda message: peer.answer_bare(message[:1] + b"}", last=False)
         peer.dataReceived(b'{"a":1}\n{"b":2}')
         assert (transport.writes, transport.disconnecting) == ([b"{}{}"], False)

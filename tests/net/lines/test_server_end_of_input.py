@@ -70,7 +70,7 @@ class TestEndOfInput:
         self.peer.dataReceived(b"list\nli")
         self.peer.connectionLost(Failure(ConnectionLost()))
         assert (self.peer.left, self.factory.peers) == (1, set())
-        self.peer.tell(News("x", {}))
+        self.peer.notify(News("x", {}))
         self.peer.close()
         assert self.peer.left == 1
         assert self.factory.clock.getDelayedCalls() == []

@@ -44,14 +44,14 @@ class TestTurns:
 
     def test_at_once_when_there_is_time(self):
         """A peer alone does not wait, and leaves no timer behind."""
-        self.fair_share.ask(Worker("a", 1, self.taken))
+        self.fair_share.request_turn(Worker("a", 1, self.taken))
         assert self.taken == ["a"]
         assert self.clock.getDelayedCalls() == []
 
     def test_slices_alternate(self):
         """Who has much to do lets the others in between."""
         for name, slices in (("a", 4), ("b", 2), ("c", 1)):
-            self.fair_share.ask(Worker(name, slices, self.taken))
+            self.fair_share.request_turn(Worker(name, slices, self.taken))
         for expected in ("abc", "abcab", "abcaba", "abcabaa"):
             assert "".join(self.taken) == expected
             self.clock.turn()
@@ -60,9 +60,9 @@ class TestTurns:
     def test_short_work_before_long(self):
         """Who asks comes before those who are not done; these have one turn at least."""
         for name in "abc":
-            self.fair_share.ask(Worker(name, 9, self.taken, self.clock, seconds=0.004))
+            self.fair_share.request_turn(Worker(name, 9, self.taken, self.clock, seconds=0.004))
         for name in "xyzuvw":
-            self.fair_share.ask(Worker(name, 1, self.taken, self.clock, seconds=0.004))
+            self.fair_share.request_turn(Worker(name, 1, self.taken, self.clock, seconds=0.004))
         for expected in ("abc", "abcxyza", "abcxyzauvwb", "abcxyzauvwbcab"):
             assert "".join(self.taken) == expected
             self.clock.turn()
@@ -70,27 +70,27 @@ class TestTurns:
     def test_a_turn_of_the_reactor_is_bounded(self):
         """However many ask, after 10 ms the rest wait for the next turn."""
         for name in "abcdefgh":
-            self.fair_share.ask(Worker(name, 1, self.taken, self.clock, seconds=0.004))
+            self.fair_share.request_turn(Worker(name, 1, self.taken, self.clock, seconds=0.004))
         for expected in ("abc", "abcdef", "abcdefgh"):
             assert "".join(self.taken) == expected
             self.clock.turn()
-        self.fair_share.ask(Worker("i", 1, self.taken))
+        self.fair_share.request_turn(Worker("i", 1, self.taken))
         assert self.taken[-1] == "i"
 
     def test_asking_while_working(self):
         """No turn is taken inside another."""
         depth = []
         inner = Worker("inner", 1, self.taken, asks=lambda: depth.append(len(self.taken)))
-        self.fair_share.ask(Worker("outer", 1, self.taken, asks=lambda: self.fair_share.ask(inner)))
+        self.fair_share.request_turn(Worker("outer", 1, self.taken, asks=lambda: self.fair_share.request_turn(inner)))
         assert self.taken == ["outer"]
         self.clock.advance(0)
         assert self.taken == ["outer", "inner"]
 
     def test_a_fault_stops_nobody_else(self, logged_errors):
         """It is logged."""
-        self.fair_share.ask(Worker("a", 1, self.taken, asks=lambda: 1 / 0))
+        self.fair_share.request_turn(Worker("a", 1, self.taken, asks=lambda: 1 / 0))
         assert len(logged_errors.take(ZeroDivisionError)) == 1
-        self.fair_share.ask(Worker("b", 1, self.taken))
+        self.fair_share.request_turn(Worker("b", 1, self.taken))
         assert self.taken == ["a", "b"]
 
 
@@ -175,7 +175,7 @@ class TestDoesNotRead:
         peer.dataReceived(b"list\n")
         sent = 0
         while not transport.aborted:
-            peer.tell(News("x" * 999, {}))
+            peer.notify(News("x" * 999, {}))
             sent += 1000
         assert sent < MAX_BYTES + 2 * CHUNK_BYTES + 2000
         assert sent > MAX_BYTES
@@ -256,7 +256,7 @@ class TestAnswer:
         """One answer of any size goes out whole."""
         clock = Clock()
         peer, transport = connect_descriptor(make_factory(clock), room=0)
-        peer.requestReceived = lambda request: Reply(lines=["y" * 9999] * 200)
+        peer.request_received = lambda request: Reply(lines=["y" * 9999] * 200)
         peer.dataReceived(b"list\n")
         transport.room = 10**7
         transport.turn(100)

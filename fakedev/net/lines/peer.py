@@ -1,0 +1,225 @@
+"""The peer of a line port: its messages become requests of a session, and answers go back in its dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol
+
+from twisted.logger import Logger
+
+from fakedev.spec.errors import FieldError, Refused
+from fakedev.wire.errors import ProtocolError
+from fakedev.wire.framing import Dialect
+from fakedev.wire.grammar import Grammar, Request
+from fakedev.wire.json_lines import parse_json_line
+from fakedev.wire.replies import News, Reply, encode_error, encode_news, encode_reply, printable
+from fakedev.wire.words import parse_words
+
+#: Requests of one peer that may wait for their answers.
+MAX_PENDING_REQUESTS: Final = 256
+
+_PARSERS: Final[dict[Dialect | None, Callable[[bytes, Grammar], Request]]] = {
+    Dialect.WORDS: parse_words,
+    Dialect.JSON_LINES: parse_json_line,
+}
+
+
+class Session(Protocol):
+    """What a port does for one connection. It gets the :class:`Peer` when it is made, and may keep it."""
+
+    def request_received(self, request: Request) -> Reply | None:
+        """Serve a request in words or JSON lines; ``help`` and ``quit`` never arrive here.
+
+        :returns: the answer; None when :meth:`Peer.reply` will give it, during this call or later.
+        :raises ProtocolError: or Refused: the peer gets the error.
+        """
+
+    def object_received(self, message: bytes) -> None:
+        """Serve a bare JSON object; :meth:`Peer.answer_bare` gives the answer, during this call or later.
+
+        :raises ProtocolError: or Refused: the peer gets :meth:`encode_bare_error`.
+        """
+
+    def encode_bare_error(self, error: ProtocolError) -> bytes:
+        """The answer to a bare peer for an error; the connection is closed after it."""
+
+    def is_working(self) -> bool:
+        """Whether something runs or waits for the peer, so that the end of its input means that it left."""
+
+    def quit_received(self) -> None:
+        """The peer sends ``quit``, which is not answered yet: return what it would lose by just leaving."""
+
+    def peer_left(self) -> None:
+        """The session is over, for whatever reason: free what belongs to the peer. Called once."""
+
+
+class Connection(Protocol):
+    """What a peer needs of its connection; see :class:`~fakedev.net.lines.connection.LineConnection`."""
+
+    closing: bool
+    ended: bool
+
+    def write(self, data: bytes) -> None: ...
+    def close(self, linger: bool) -> None: ...
+    def resume(self) -> None: ...
+    def likely_dialect(self) -> Dialect: ...
+    def describe(self) -> str: ...
+
+
+class Peer:
+    """Parses messages, passes requests to the session and encodes answers.
+
+    The session may call :meth:`reply`, :meth:`notify`, :meth:`answer_bare` and :meth:`close` at any time, also when
+    the connection is gone.
+
+    A request with an id may be overtaken; one without must be answered before the next is served.
+
+    :ivar dialect: how the peer talks; None until that is clear. The connection sets it.
+    :ivar pending: the requests that have no answer yet, by ``id()``.
+    :ivar blocking: the request whose answer those after it wait for.
+    """
+
+    __slots__ = ("_connection", "_grammar", "blocking", "dialect", "pending", "session")
+    log = Logger()
+
+    def __init__(self, connection: Connection, grammar: Grammar, make_session: Callable[[Peer], Session]) -> None:
+        self._connection = connection
+        self._grammar = grammar
+        self.pending: dict[int, Request] = {}
+        self.dialect: Dialect | None = None
+        self.blocking: Request | None = None
+        self.session = make_session(self)
+
+    # For the session
+
+    def reply(self, request: Request, answer: Reply | ProtocolError) -> None:
+        """Answer a request for which request_received() returned None."""
+        was_blocked = self.blocking
+        if self._settle(request):
+            self._answer(request, answer)
+            if was_blocked or self._connection.ended:
+                self._connection.resume()
+
+    def notify(self, news: News) -> None:
+        """Send an event that answers no request; a bare peer does not get it."""
+        if self.dialect is Dialect.WORDS or self.dialect is Dialect.JSON_LINES:
+            self._connection.write(encode_news(news, self.dialect))
+
+    def answer_bare(self, answer: bytes, last: bool = True) -> None:
+        """Answer a bare object in one write.
+
+        :param last: close the connection after it.
+        """
+        self._connection.write(answer)
+        if last:
+            self.close()
+
+    def close(self) -> None:
+        """Send all answers, then close; later input is dropped."""
+        self._connection.close(linger=False)
+
+    def describe(self) -> str:
+        """The peer's address, for the log."""
+        return self._connection.describe()
+
+    def log_notes(self, notes: Iterable[str]) -> None:
+        """Log what was ignored of a bare object."""
+        for note in notes:
+            self.log.info("{peer}: {note}", peer=self.describe(), note=printable(note))
+
+    # For the connection
+
+    def message_received(self, message: bytes) -> None:
+        """Serve a line without its LF, or a whole object; a blank line is no message."""
+        request = None
+        try:
+            parse = _PARSERS.get(self.dialect)
+            if parse is None:
+                self.session.object_received(message)
+            elif stripped := message.strip():
+                request = parse(stripped, self._grammar)
+                self._serve(request)
+        except (ProtocolError, Refused) as error:
+            self._refuse(request, error)
+        except Exception:
+            self.report_failure(request)
+
+    def send_error(self, error: ProtocolError) -> None:
+        """Send an error in the peer's dialect, and close where the dialect or the error requires it."""
+        dialect = self.dialect or self._connection.likely_dialect()
+        if dialect is Dialect.BARE:
+            self.send_bare_error(error)
+            return
+        self.log.debug("{peer}: {code} {text}", peer=self.describe(), code=error.code, text=printable(error.text))
+        self._connection.write(encode_error(error, dialect, error.request_id))
+        if error.fatal:
+            self._connection.close(linger=True)
+
+    def send_bare_error(self, error: ProtocolError) -> None:
+        """Send an error as a bare peer gets it, and close."""
+        if self._connection.closing:
+            return
+        self.log.warn("{peer}: refused: {text}", peer=self.describe(), text=printable(error.text))
+        self._connection.write(self.session.encode_bare_error(error))
+        self._connection.close(linger=True)
+
+    def report_failure(self, request: Request | None = None) -> None:
+        """Log the current exception, a bug of fakedev; send ``internal`` and close."""
+        self.log.failure("serving {peer}", peer=self.describe())
+        self._refuse(request, ProtocolError("internal", "a fault of fakedev; its log says more", fatal=True))
+
+    def leave(self) -> None:
+        """End the session; nothing refers to it any more."""
+        self.pending.clear()
+        self.blocking = None
+        session = self.session
+        del self.session
+        try:
+            session.peer_left()
+        except Exception:
+            self.log.failure("freeing what belongs to {peer}", peer=self.describe())
+
+    def _serve(self, request: Request) -> None:
+        if request.verb == "quit":
+            self.session.quit_received()
+            self._answer(request, Reply())
+            self.close()
+            return
+        if request.verb == "help":
+            self._answer(request, Reply(lines=self._grammar.help_lines(str(request.arguments.get("verb", "")))))
+            return
+        if len(self.pending) >= MAX_PENDING_REQUESTS:
+            text = f"{MAX_PENDING_REQUESTS} requests of this connection wait for their answers"
+            raise ProtocolError("full", text)
+        self.pending[id(request)] = request
+        answer = self.session.request_received(request)
+        if answer is not None:
+            self.pending.pop(id(request), None)
+            self._answer(request, answer)
+        elif request.id is None and id(request) in self.pending:
+            self.blocking = request
+
+    def _settle(self, request: Request) -> bool:
+        """Note that a request gets its answer now; False when it had one already."""
+        if self.blocking is request:
+            self.blocking = None
+        return self.pending.pop(id(request), None) is not None
+
+    def _refuse(self, request: Request | None, error: ProtocolError | Refused) -> None:
+        if isinstance(error, Refused):
+            text = error.text
+            if isinstance(error, FieldError) and request is not None and self.dialect is Dialect.WORDS:
+                text = f"{self._grammar.find(request.verb).name_in_words(error.field)}: {error.reason}"
+            error = ProtocolError(error.code, text)
+        if request is not None:
+            self._settle(request)
+            error.request_id = request.id
+        self.send_error(error)
+
+    def _answer(self, request: Request, answer: Reply | ProtocolError) -> None:
+        if isinstance(answer, ProtocolError):
+            answer.request_id = request.id
+            self.send_error(answer)
+        else:
+            dialect = self.dialect or self._connection.likely_dialect()
+            self._connection.write(encode_reply(answer, dialect, request.id))
