@@ -27,7 +27,6 @@ from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.events import Reload
 from fakedev.sim.fleet import Fleet
 from fakedev.spec.errors import Refused
-from fakedev.spec.errors import Refused as QueueRefused
 from fakedev.spec.record_head import RecordHead
 
 
@@ -202,7 +201,7 @@ class Reloader:
             self._workloads.begin(configuration.workloads.listen, self._listeners)
             if self._queues is not None and configuration.queues is not None:
                 self._queues.begin(configuration.queues, self._listeners)
-        except (ConfigurationError, CannotListen, Refused, QueueRefused, ReloadFailed) as reason:
+        except (ConfigurationError, CannotListen, Refused, ReloadFailed) as reason:
             self._undo()
             raise ReloadFailed(str(reason)) from None
         except Exception:
