@@ -154,7 +154,7 @@ class Opening:
             return None
         return Opened(Dialect.JSON_LINES if has_top_level_key(message, "op") else Dialect.BARE, message, rest)
 
-    def likely_way(self) -> Dialect:
+    def likely_dialect(self) -> Dialect:
         """The format in which to answer a peer whose first message is incomplete."""
         if not self._objects.begun:
             return Dialect.WORDS
