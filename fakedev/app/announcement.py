@@ -11,12 +11,13 @@ from twisted.application.service import Service
 from twisted.logger import Logger
 
 from fakedev.net.system.listening import ListeningService
+from fakedev.spec.web_paths import METRICS
 
 #: What is served at an HTTP address, in words, and a path that shows it.
 _SERVED: Final = {
     "all": ("web page, metrics, API and control", "/"),
-    "metrics": ("metrics only", "/metrics"),
-    "exporter": ("metrics, as the exporter has them", "/metrics"),
+    "metrics": ("metrics only", METRICS.template),
+    "exporter": ("metrics, as the exporter has them", METRICS.template),
     "tester": ("statistics and control of the load", "/stats"),
 }
 
@@ -100,7 +101,7 @@ class Announcement(Service):
 def _url(service: ListeningService, path: str) -> str:
     if service.display.startswith("/"):
         # Browsers do not open sockets, and on a terminal the web page is of no use.
-        path = "/metrics" if path == "/" else path
+        path = METRICS.template if path == "/" else path
         return f"{service.display} (curl --unix-socket {service.display} http://localhost{path})"
     return f"http://{service.display.replace('*', 'localhost')}{path}"
 

@@ -17,7 +17,8 @@ from fakedev import __version__
 from fakedev.app.reload import ReadAgain
 from fakedev.config.configuration import Configuration
 from fakedev.config.export import effective_text
-from fakedev.config.load import load, shard_override
+from fakedev.config.load import load
+from fakedev.config.overrides import shard_override
 from fakedev.config.schema.files import Files
 from fakedev.config.schema.nodes import ConfigurationError
 from fakedev.spec.record_head import RecordHead

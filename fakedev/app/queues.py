@@ -14,7 +14,7 @@ from fakedev.app.ports import Ports
 from fakedev.app.runner import Application, run_application
 from fakedev.config.configuration import Configuration, Queues
 from fakedev.config.listen import ListenAddress
-from fakedev.net.http.head import DROP_IN_LIMITS
+from fakedev.net.http.limits import DROP_IN_LIMITS
 from fakedev.net.http.site import GuardedSite
 from fakedev.net.http.statistics import ScrapeStatistics
 from fakedev.net.lines.fair_share import FairShare

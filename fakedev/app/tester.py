@@ -16,7 +16,7 @@ from fakedev.app.runner import Application, run_application
 from fakedev.config.configuration import Logging
 from fakedev.config.listen import ListenAddress
 from fakedev.config.peer_address import parse_address
-from fakedev.net.http.head import DROP_IN_LIMITS
+from fakedev.net.http.limits import DROP_IN_LIMITS
 from fakedev.net.http.resource import Folder
 from fakedev.net.http.site import GuardedSite
 from fakedev.net.lines.client import FrontendConnector
@@ -124,7 +124,7 @@ def _control_site(tester: LoadTester, reactor: Any) -> GuardedSite:
     root = Folder(**make_load_pages(tester, changes=True))
     site = GuardedSite(root, reactor, limits=DROP_IN_LIMITS)
     own = OwnMetrics({"tester": LoadMetrics(tester), "queries": QueryMetrics(site.codes)})
-    root.putChild(b"-", Folder(metrics=OwnMetricsResource(own)))
+    root.put_child("-", Folder(metrics=OwnMetricsResource(own)))
     return site
 
 _KILL_AFTER_SECONDS: Final = 3.0

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any, Final, cast
 
-from twisted.web.resource import Resource
-
 from fakedev.app.ports import Ports
 from fakedev.app.reload import InUse
 from fakedev.config.configuration import Configuration, WebEndpoint, WebPage, WorkloadListen
@@ -16,7 +14,8 @@ from fakedev.net.fleet.ticker import Ticker
 from fakedev.net.fleet.workload_port import WorkloadPortFactory
 from fakedev.net.fleet.workloads import WorkloadHub
 from fakedev.net.http.change_guard import ChangeGuard
-from fakedev.net.http.head import DROP_IN_LIMITS, HttpLimits
+from fakedev.net.http.limits import DROP_IN_LIMITS, HttpLimits
+from fakedev.net.http.resource import GuardedResource
 from fakedev.net.http.site import GuardedSite
 from fakedev.net.lines.fair_share import FairShare
 from fakedev.net.system.listening import ListeningService
@@ -34,7 +33,7 @@ def make_web(configuration: Configuration, program: Program, reactor: Any, *, dr
     """
     pages, scrapes = program.pages, program.scrapes
 
-    def root_of(endpoint: WebEndpoint) -> Resource:
+    def root_of(endpoint: WebEndpoint) -> GuardedResource:
         if drop_in:
             return make_exporter_root(pages, scrapes)
         selection = _selection(endpoint)

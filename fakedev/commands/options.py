@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from fakedev.config.load import SHARD_HELP, shard_override
+from fakedev.config.overrides import SHARD_HELP, shard_override
 
 
 def add_configuration_options(parser: argparse.ArgumentParser, otherwise: str) -> None:

@@ -1,16 +1,16 @@
-"""Profiles that pools and devices are given by name: the workloads and faults that they stand for."""
+"""Profiles of pools and devices by name: the workloads and faults that they stand for."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fakedev.config.pools.pools import LoadedPool
+from fakedev.config.models import LoadedPool
 from fakedev.config.schema.nodes import Report
 from fakedev.config.schema.schema import Values, plain, was_read
-from fakedev.sim.faults.fields import fault_from_fields
 from fakedev.sim.faults.rules import FaultRules
 from fakedev.spec.errors import FieldError, Refused
 from fakedev.spec.fault import FaultSpec
+from fakedev.spec.fault_fields import fault_from_fields
 from fakedev.spec.fleet import WorkloadSpec
 from fakedev.spec.named_profiles import PROFILES
 from fakedev.spec.workload_fields import workload_from_fields
@@ -21,17 +21,17 @@ def load_profiles(
 ) -> tuple[tuple[WorkloadSpec, ...], tuple[FaultSpec, ...]]:
     """A workload for each node and profile, and the faults of each pool and profile.
 
-    What a profile has of metrics and faults that the devices have not is left out.
+    Metrics and faults of a profile that the devices lack are left out.
     """
     workloads: list[WorkloadSpec] = []
     faults: list[FaultSpec] = []
     for pool in pools:
-        for profile, by_node in _dealt(pool):
+        for profile, by_node in _devices_by_profile(pool):
             if isinstance(profile, str):
                 fields: dict[str, object] = {"profile": profile, "faults": []}
                 every = [word for words in by_node.values() for word in words]
                 given = [fault_from_fields({"devices": every, **each}) for each in PROFILES[profile].faults]
-                faults += [fault for fault in given if _can_be(rules, fault)]
+                faults += [fault for fault in given if _is_possible(rules, fault)]
             else:
                 fields = {"profile": plain(profile), "repeat": profile["repeat"] or 0}
             name = profile if isinstance(profile, str) else "schedule"
@@ -46,10 +46,10 @@ def load_profiles(
     return tuple(workloads), tuple(faults)
 
 
-def _dealt(pool: LoadedPool) -> list[tuple[str | Values, dict[str, list[str]]]]:
-    """For each profile its devices, by node: what single devices are given, the others round."""
-    said = pool.values["profile"]
-    names: list[str | Values] = list(said or ()) if isinstance(said, tuple) else [said] if said is not None else []
+def _devices_by_profile(pool: LoadedPool) -> list[tuple[str | Values, dict[str, list[str]]]]:
+    """For each profile its devices, by node: those of single devices, and the pool's in turn."""
+    written = pool.values["profile"]
+    names: list[str | Values] = list(written) if isinstance(written, tuple) else [written] if written else []
     own = {} if isinstance(pool.values["devices"], str) else {
         each["index"]: each["profile"] for each in pool.values["devices"] if each["profile"] is not None
     }  # fmt: skip
@@ -66,7 +66,7 @@ def _dealt(pool: LoadedPool) -> list[tuple[str | Values, dict[str, list[str]]]]:
     return list(found.values())
 
 
-def _can_be(rules: FaultRules, fault: FaultSpec) -> bool:
+def _is_possible(rules: FaultRules, fault: FaultSpec) -> bool:
     try:
         rules.made("config", fault)
     except Refused:

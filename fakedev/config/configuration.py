@@ -18,9 +18,9 @@ from fakedev.workqueue.spec import BrokerSpec
 class WebPage:
     """A page of metrics at a path of its own.
 
-    :param identity: how it shows the devices; None: as their pools say.
+    :param identity: how it shows the devices; None: the identities of their pools.
     :param pool: the only pool that it shows; None: all.
-    :param hold_seconds: it shows the last state at a multiple of this; None: as the identities say.
+    :param hold_seconds: it shows the last state at a multiple of this; None: those of the identities.
     """
 
     path: str
@@ -33,15 +33,15 @@ class WebPage:
 class WebEndpoint:
     """An address that HTTP is served on.
 
-    :param serve: ``metrics`` (pages that change nothing), ``all``, or ``exporter`` (what the vendor's exporter has).
-    :param identity: how /metrics shows the devices there; None: as their pools say.
+    :param serve: ``metrics`` (read-only pages), ``all``, or ``exporter`` (the pages of the vendor's exporter).
+    :param identity: how /metrics shows the devices there; None: the identities of their pools.
     :param pool: the only pool shown by /metrics there; None: all.
-    :param token: what changes must carry; None: no token.
-    :param open: changes from other machines need no token: somebody said so.
-    :param hosts: names accepted in Host when something is changed, beyond loopback and addresses.
-    :param hold_seconds: pages show the last state at a multiple of this; None: as the identities say.
+    :param token: requests that change something must carry it; None: no token.
+    :param open: other machines may change things without a token.
+    :param hosts: names that Host may have in requests that change something, besides loopback and addresses.
+    :param hold_seconds: pages show the last state at a multiple of this; None: those of the identities.
     :param pages: further pages, each with its path.
-    :param per_node: each node is a host there: its first address is the first node's, in order of the configuration.
+    :param per_node: a network in which each node has an address, in the order of the configuration.
     """
 
     listen: ListenAddress
@@ -60,8 +60,8 @@ class WebEndpoint:
 class WorkloadListen:
     """An address that workloads connect to.
 
-    :param allow: what its peers may do: ``workloads``, ``faults``, ``clock``.
-    :param node: the node that bare device names (``card0``) speak of there; empty for none.
+    :param allow: what its clients may change: ``workloads``, ``faults``, ``clock``.
+    :param node: node of the device names without one (``card0``); empty for none.
     """
 
     listen: ListenAddress
@@ -72,7 +72,7 @@ class WorkloadListen:
 
 @dataclass(frozen=True)
 class WorkloadPorts:
-    """The workload ports and what they bear."""
+    """The workload ports and their limits."""
 
     listen: tuple[WorkloadListen, ...] = ()
     max_connections: int = 10_000
@@ -83,10 +83,10 @@ class WorkloadPorts:
 class Queues:
     """The work queues and their ports.
 
-    :param clients: where clients connect.
-    :param backends: where backends connect.
+    :param clients: addresses for clients.
+    :param backends: addresses for backends.
     :param log_interval_seconds: between two statistics in the log; 0 for none.
-    :param drain_seconds: how long running jobs may finish when the service stops.
+    :param drain_seconds: how long running jobs may go on when the service stops.
     """
 
     broker: BrokerSpec
@@ -100,7 +100,7 @@ class Queues:
 
 @dataclass(frozen=True)
 class Logging:
-    """What is logged (``debug``, ``info``, ``warn``, ``error``) and how (``text``, ``json``)."""
+    """The lowest level that is logged (``debug``, ``info``, ``warn``, ``error``) and the form (``text``, ``json``)."""
 
     level: str = "info"
     format: str = "text"
@@ -108,7 +108,7 @@ class Logging:
 
 @dataclass(frozen=True)
 class Journal:
-    """The file of the journal: how large it gets, and how many of them there are."""
+    """The file of the journal, its largest size, and the number of files that are kept."""
 
     file: str
     max_bytes: int = 10_000_000
@@ -117,19 +117,19 @@ class Journal:
 
 @dataclass(frozen=True)
 class Configuration:
-    """All that a service is made from.
+    """All settings of a service.
 
-    :param epoch_is_start: the file names no epoch: ``fleet.epoch_seconds`` is 0 and whoever starts
-        the service puts the time of the start there.
+    :param epoch_is_start: the file gives no epoch: ``fleet.epoch_seconds`` is 0, and the application
+        sets it to the time of the start.
     :param speed: simulated seconds per real second; 0: the clock stands.
     :param identities: the identity of each pool, by its name.
     :param queues: None when there are none.
-    :param plans: what load the tester puts on which queues.
-    :param reports: files that say at the end what came of it.
+    :param plans: the tester's loads on queues.
+    :param reports: files that the tester writes its results to at the end.
     :param journal: None for no file.
     :param watch: reload whenever a file of the configuration changes.
-    :param notes: what is worth knowing but forbids nothing, as ``file:line: text``.
-    :param source: what was said where, for :func:`fakedev.config.export.effective_text`.
+    :param notes: remarks that do not forbid the configuration, as ``file:line: text``.
+    :param source: the values with their places, for :func:`fakedev.config.export.effective_text`.
     """
 
     fleet: FleetSpec

@@ -13,29 +13,27 @@ LISTEN_DOC = (
 MESSAGE_TIMEOUT = Key(
     "message-timeout",
     Duration(0.01, 3600),
-    "A message that was begun must be complete within this time.",
+    "A message must be complete within this time from its first byte.",
     default=10.0,
-    default_words="10s",
-    unit="ms, s, m, h or d",
 )
 MODE = Key("mode", Mode(), "Permissions of a UNIX socket.", default_words="600; with a group 660", unit="octal")
 GROUP = Key("group", Text(), "Group that owns a UNIX socket.", default_words="that of the process")
 
 _IDENTITY = Key(
-    "identity", Text(), "Show all devices as this exporter does, here only.", default_words="as the pools say"
+    "identity", Text(), "Shows all devices as this exporter does, here only.", default_words="those of the pools"
 )
 _POOL = Key("pool", Text(), "Show only this pool here.", default_words="all pools")
 _HOLD = Key(
     "hold",
     Duration(least=0.001),
     "Pages show the last tick at a multiple of this, as exporters that collect at intervals do.",
-    default_words="as the identities say",
+    default_words="those of the identities",
 )
 
 PAGE = Section(
     "web.pages",
     (
-        Key("path", Text("path"), "Where it is, as /amd/metrics.", required=True),
+        Key("path", Text("path"), "Its path, as /amd/metrics.", required=True),
         _IDENTITY,
         _POOL,
         _HOLD,
@@ -52,7 +50,6 @@ WEB = Section(
             Text("NETWORK:PORT"),
             "In place of listen: an address for each node, as 127.64.0.0/16:9400, with its exporter's /metrics and "
             "/health.",
-            default_words="none",
         ),
         Key(
             "serve",
@@ -66,21 +63,14 @@ WEB = Section(
         _IDENTITY,
         _POOL,
         _HOLD,
-        Key("pages", ListOf(PAGE), "Further pages of metrics.", default=(), default_words="none"),
-        Key(
-            "token",
-            Text("text", token_text),
-            "What a request that changes something must carry.",
-            default_words="none",
-            secret=True,
-        ),
-        Key("open", Boolean(), "Let other machines change things without a token.", default=False),
+        Key("pages", ListOf(PAGE), "Further pages of metrics.", default=()),
+        Key("token", Text("text", token_text), "The token of requests that change something.", secret=True),
+        Key("open", Boolean(), "Allows other machines to change things without a token.", default=False),
         Key(
             "hosts",
             ListOf(Text()),
-            "Names that may stand in Host when something is changed, beside localhost and addresses.",
+            "Names that Host may have in requests that change something, besides localhost and addresses.",
             default=(),
-            default_words="none",
         ),
     ),
     doc="HTTP endpoints. An address alone is enough.",
@@ -96,11 +86,11 @@ WORKLOAD_LISTEN = Section(
         Key(
             "allow",
             ListOf(Choice(("workloads", "faults", "clock")), 1, words="list of workloads, faults, clock"),
-            "What peers may do.",
+            "What clients may change.",
             default_words="all of it on loopback and UNIX sockets, else workloads",
         ),
-        Key("node", Text(), "The node whose devices are meant by bare names (card0).", default_words="none"),
-        Key("open", Boolean(), "Let other machines connect.", default=False),
+        Key("node", Text(), "Node of the device words that name none (card0)."),
+        Key("open", Boolean(), "Allows other machines to connect.", default=False),
     ),
     doc="Ports for workloads. An address alone is enough.",
     shorthand="listen",

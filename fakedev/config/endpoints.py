@@ -1,4 +1,4 @@
-"""The addresses of the configuration, and who may do what there."""
+"""The addresses of the configuration, and the changes that each allows."""
 
 from __future__ import annotations
 
@@ -10,22 +10,19 @@ from fakedev.config.catalog import Catalog
 from fakedev.config.configuration import WebEndpoint, WebPage, WorkloadListen
 from fakedev.config.devices.checks import check_identity, check_unique_nodes
 from fakedev.config.listen import ListenAddress, parse_listen, parse_per_node, same_address
-from fakedev.config.pools.pools import LoadedPool
+from fakedev.config.models import LoadedPool
 from fakedev.config.schema.nodes import DEFAULT, Place, Report
-from fakedev.config.schema.schema import Values, nearest_name
+from fakedev.config.schema.schema import Values, did_you_mean
 from fakedev.exposition.identity import Identity
 from fakedev.spec.fleet import NodeSpec, PoolSpec
+from fakedev.spec.web_paths import FIRST_PARTS
 
 _PATH: Final = re.compile(r"(/[A-Za-z0-9][A-Za-z0-9._~-]*){1,8}")
-#: The first parts of paths that fakedev has pages at.
-_TAKEN: Final = frozenset((
-    "metrics", "nodes", "sd", "health", "healthz", "livez", "readyz", "api", "workloads", "queues", "tester",
-))  # fmt: skip
 _EVERYTHING: Final = frozenset(("workloads", "faults", "clock"))
 
 
 class Endpoints:
-    """Builds the endpoints of all ports; what is wrong is reported.
+    """Builds the endpoints of all ports; problems are reported.
 
     :param folder: where relative socket paths begin.
     :param runtime_folder: the default socket folder.
@@ -46,7 +43,7 @@ class Endpoints:
     def web(self, entries: Iterable[Values], *, complete: bool) -> tuple[WebEndpoint, ...]:
         """The HTTP endpoints.
 
-        :param complete: all pools could be built, so that what is missing is really missing.
+        :param complete: all pools could be built, so that an unknown pool does not exist.
         """
         return tuple(found for values in entries if (found := self._web(values, complete)) is not None)
 
@@ -59,7 +56,7 @@ class Endpoints:
     def queues(self, entries: Iterable[Values], what: str) -> tuple[ListenAddress, ...]:
         """The addresses of a port of the queues.
 
-        :param what: what other machines could do there.
+        :param what: what other machines can do there, for problems.
         """
         found = []
         for values in entries:
@@ -85,7 +82,7 @@ class Endpoints:
             self._report.problem(
                 values.place_of("listen"),
                 f"{listen.display} lets other machines change things: give it a token, or serve: metrics, "
-                "or say that this is meant: open: true",
+                "or allow it by open: true",
             )
         return WebEndpoint(
             listen, values["serve"], identity, values["pool"], token, values["open"],
@@ -93,7 +90,7 @@ class Endpoints:
         )  # fmt: skip
 
     def _per_node(self, values: Values, complete: bool) -> WebEndpoint | None:
-        """An endpoint at which each node has an address."""
+        """An endpoint with an address for each node."""
         place = values.place_of("per-node")
         for key in ("listen", "serve", "pages", "token", "open", "hosts", "mode", "group"):
             if values.given(key):
@@ -114,7 +111,7 @@ class Endpoints:
         )
 
     def _pages(self, values: Values, complete: bool) -> tuple[WebPage, ...]:
-        """The further pages of an endpoint; paths that cannot be are reported."""
+        """The further pages of an endpoint; paths that cannot be used are reported."""
         pages: list[WebPage] = []
         for page in values["pages"]:
             path, place = page["path"], page.place_of("path")
@@ -123,7 +120,7 @@ class Endpoints:
                 continue
             if not _PATH.fullmatch(path):
                 self._report.problem(place, f"path: {path[:80]!r} is no path, as /amd/metrics")
-            elif path.split("/")[1] in _TAKEN:
+            elif path.split("/")[1] in FIRST_PARTS:
                 self._report.problem(place, f"path: /{path.split('/')[1]} is taken; it has pages of fakedev's own")
             for other in pages:
                 if f"{path}/".startswith(f"{other.path}/") or f"{other.path}/".startswith(f"{path}/"):
@@ -132,12 +129,11 @@ class Endpoints:
         return tuple(pages)
 
     def _identity_of(self, values: Values, complete: bool) -> Identity | None:
-        """The identity of an endpoint's own; reports pages that could not be."""
+        """The identity of an endpoint or page; None: those of the pools. Reports pages that are impossible."""
         pools = [pool for parts in self._pools.values() for pool in parts]
         if values["pool"] is not None and complete:
             if values["pool"] not in self._pools:
-                nearest = nearest_name(values["pool"], self._pools)
-                hint = f"did you mean {nearest!r}?" if nearest else f"there is {', '.join(self._pools)}"
+                hint = did_you_mean(values["pool"], self._pools) or f"there is {', '.join(self._pools)}"
                 self._report.problem(values.place_of("pool"), f"no pool {values['pool']!r}; {hint}")
                 return None
             pools = self._pools[values["pool"]]
@@ -155,7 +151,7 @@ class Endpoints:
         return loaded.identity
 
     def _check_page(self, pools: list[LoadedPool], place: Place) -> None:
-        """Reports identities that cannot share a page, and nodes that cannot."""
+        """Reports identities and nodes that cannot share a page."""
         groups: dict[Identity, list[LoadedPool]] = {}
         for pool in pools:
             groups.setdefault(pool.identity.identity, []).append(pool)
@@ -179,10 +175,7 @@ class Endpoints:
         listen = self._listen(values)
         node = values["node"] or ""
         if node and node not in nodes and complete:
-            nearest = nearest_name(node, nodes)
-            self._report.problem(
-                values.place_of("node"), f"no node {node!r}" + (f"; did you mean {nearest!r}?" if nearest else "")
-            )
+            self._report.problem(values.place_of("node"), f"no node {node!r}" + did_you_mean(node, nodes, "; "))
         if listen is None:
             return None
         if not listen.local and not values["open"]:
@@ -195,7 +188,7 @@ class Endpoints:
         self._report.problem(
             values.place_of("listen"),
             f"{listen.display} lets other machines {what}: listen on loopback or a UNIX socket, "
-            "or say that this is meant: open: true",
+            "or allow it by open: true",
         )
 
     def _listen(self, values: Values) -> ListenAddress | None:
@@ -221,7 +214,7 @@ class Endpoints:
         return listen
 
     def _take(self, listen: ListenAddress, place: Place) -> None:
-        """Nothing else listens there."""
+        """Reports an address that is already taken."""
         for other, where in self._taken:
             if same_address(listen, other):
                 self._report.problem(place, f"{listen.display} is listened on twice (first at {where})")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fakedev.config.endpoint_keys import MESSAGE_TIMEOUT, WEB, WORKLOAD_LISTEN
 from fakedev.config.faults import FAULT
 from fakedev.config.pools.keys import FLEET
-from fakedev.config.queue_keys import QUEUES
+from fakedev.config.queues import QUEUES
 from fakedev.config.schema.schema import Key, Section
 from fakedev.config.schema.types import Boolean, Choice, Integer, ListOf, Size, Text
 from fakedev.config.tester import TESTER
@@ -26,12 +26,11 @@ WORKLOADS = Section(
             ListOf(BASE, words="list of workloads"),
             "Workloads that are present from the first tick.",
             default=(),
-            default_words="none",
         ),
         Key(
             "max-connections",
             Integer(1, 1_000_000),
-            "Connections on all ports together; more are told that it is busy.",
+            "Connections on all ports together; more are refused as busy.",
             default=10_000,
         ),
         MESSAGE_TIMEOUT,
@@ -42,15 +41,15 @@ WORKLOADS = Section(
 JOURNAL = Section(
     "journal",
     (
-        Key("file", Text("path"), "The file, JSON Lines; FILE.1 and so on are older.", default_words="none"),
+        Key("file", Text("path"), "The file, in JSON Lines; FILE.1 and so on are older."),
         Key(
             "max-size",
             Size(),
-            "A file that would get larger is turned over.",
+            "A file that would become larger is rotated.",
             default=10_000_000,
             default_words="10MB",
         ),
-        Key("keep", Integer(1, 1000), "How many files there are at most.", default=5),
+        Key("keep", Integer(1, 1000), "The largest number of files.", default=5),
     ),
     doc="What happened, and why, in a file (faults.md).",
 )
@@ -64,7 +63,7 @@ LOG = Section(
             "The least important messages that are logged.",
             default="info",
         ),
-        Key("format", Choice(("text", "json")), "Lines for people or JSON objects.", default="text"),
+        Key("format", Choice(("text", "json")), "Lines of text, or JSON objects.", default="text"),
     ),
     doc="Logging, to standard error.",
 )
@@ -85,9 +84,8 @@ CONFIGURATION = Section(
         Key(
             "faults",
             ListOf(FAULT, words="list of faults"),
-            "What goes wrong, from the first tick on or later.",
+            "Faults, from the first tick on or later.",
             default=(),
-            default_words="none",
         ),
         Key("journal", JOURNAL, "What happened, and why, in a file."),
         Key("log", LOG, "Logging, to standard error."),

@@ -1,4 +1,4 @@
-"""Where to listen, as people write it: ``9400``, ``*:9400``, ``[::1]:9400``, ``/path``, an endpoint string."""
+"""Addresses to listen on, as users write them: ``9400``, ``*:9400``, ``[::1]:9400``, ``/path``, an endpoint string."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ListenAddress:
     :param host: an address or name; empty for every IPv4 address.
     :param mode: permissions of a UNIX socket; 600 unless given, 660 with a group.
     :param description: a Twisted endpoint string, for every kind.
-    :param display: for people: a URL's host and port, a path, or the endpoint string.
+    :param display: in messages: a URL's host and port, a path, or the endpoint string.
     :param local: only this machine can connect: loopback or a UNIX socket.
     """
 
@@ -50,7 +50,7 @@ def parse_listen(
 
     :param folder: where relative paths begin.
     :param runtime_folder: where ``runtime:NAME`` is.
-    :raises ValueError: saying what would be right.
+    :raises ValueError: with the correct form.
     """
     if not text or any(character.isspace() or not character.isprintable() for character in text):
         raise ValueError(f"{text!r} is no address: give {_FORMS}")
@@ -71,10 +71,10 @@ def parse_listen(
 
 
 def parse_per_node(text: str) -> tuple[IPv4Network, ListenAddress]:
-    """The network whose addresses are nodes, and the one address that is listened on for all of them.
+    """The network in which each node has an address, and the one address to listen on for all of them.
 
     :param text: as ``127.64.0.0/16:9400``.
-    :raises ValueError: saying what would be right.
+    :raises ValueError: with the correct form.
     """
     network, colon, port = text.rpartition(":")
     if not colon or not port.isdecimal() or "/" not in network:
@@ -155,7 +155,7 @@ def _port(text: str) -> int:
 
 
 def _endpoint(text: str, mode: int | None, group: str | None) -> ListenAddress:
-    """A Twisted endpoint string, as far as it must be understood to know who can connect."""
+    """A Twisted endpoint string, parsed as far as needed to know whether other machines can connect."""
     kind, *parts = [re.sub(r"\\(.)", r"\1", part) for part in _UNESCAPED_COLON.split(text)]
     named = dict(part.split("=", 1) for part in parts if "=" in part)
     plain = [part for part in parts if "=" not in part]

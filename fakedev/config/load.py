@@ -1,9 +1,4 @@
-"""From files, environment and options to the one frozen configuration, or to all problems at once.
-
-``--set fleet.seed=7`` and ``FAKEDEV__FLEET__SEED=7``: single values put into the tree.
-
-What ``--shard`` is told: ``0/3``, or ``hostname/3`` for the number at the end of this host's name.
-"""
+"""From files, environment and options to the one frozen configuration, or to all problems at once."""
 
 from __future__ import annotations
 
@@ -20,15 +15,15 @@ from fakedev.config.endpoints import Endpoints
 from fakedev.config.faults import fault_rules, load_faults
 from fakedev.config.identities.windows import tallies_shown
 from fakedev.config.keys import CONFIGURATION
+from fakedev.config.models import LoadedPool
+from fakedev.config.overrides import with_environment, with_overrides
 from fakedev.config.pools.churn import check_churn
-from fakedev.config.pools.pools import LoadedPool, Pools
+from fakedev.config.pools.pools import Pools
 from fakedev.config.queues import load_queues
-from fakedev.config.schema.documents import Variables, is_clean, read_document
+from fakedev.config.schema.documents import Variables, read_document
 from fakedev.config.schema.files import Files, Unreadable
-from fakedev.config.schema.nodes import Growth, Listing, Node, Place, Report, Scalar, SyntaxProblem, Table
-from fakedev.config.schema.schema import INVALID, Key, Section, Type, Values, default_node, nearest_name
-from fakedev.config.schema.types import ListOf, MapOf, OneOf
-from fakedev.config.schema.yaml_reader import parse_yaml
+from fakedev.config.schema.nodes import Node, Place, Report, Scalar, Table
+from fakedev.config.schema.schema import INVALID, Values
 from fakedev.config.tester import own_frontend, tester_plans, tester_reports
 from fakedev.config.workloads import load_base
 from fakedev.sim.devices.relations import Relations
@@ -38,129 +33,16 @@ from fakedev.sim.parts.demand import unit_capacity
 from fakedev.sim.workloads.admission import Admission
 from fakedev.sim.workloads.intake import MAX_WORKLOADS
 from fakedev.spec.fleet import FleetSpec
-from fakedev.spec.shards import parse_shard, shard_of_host
 
-#: Environment variables that stand for a key: FAKEDEV__WORKLOADS__MAX_CONNECTIONS, FAKEDEV__WEB__0__LISTEN.
-PREFIX: Final = "FAKEDEV__"
-_MAX_STEPS: Final = 32
-
-
-def with_environment(tree: Node, files: Files, report: Report) -> Node:
-    """The tree with the values that environment variables give."""
-    for name, text in files.variables_beginning(PREFIX).items():
-        path = name.removeprefix(PREFIX).split("__")
-        tree = _with(tree, path, text, f"environment {name}", report, from_environment=True)
-    return tree
-
-
-def with_overrides(tree: Node, overrides: Sequence[str], report: Report) -> Node:
-    """The tree with the values of ``--set`` options."""
-    for override in overrides:
-        path, equals, text = override.partition("=")
-        if not equals or not path.strip():
-            report.problem(Place(f"--set {override}"), "has no value: write it as --set fleet.seed=7")
-            continue
-        tree = _with(tree, path.strip().split("."), text, f"--set {path.strip()}", report, from_environment=False)
-    return tree
-
-
-def _with(tree: Node, path: list[str], text: str, origin: str, report: Report, *, from_environment: bool) -> Node:
-    place = Place(origin)
-    value: Node | None = Scalar(place, text, origin=origin)
-    if text.lstrip().startswith(("[", "{", '"', "'")):
-        value = _read(text, origin, report)
-    if value is None:
-        return tree
-    try:
-        if len(path) > _MAX_STEPS:
-            raise ValueError("has too many steps")
-        return _Setter(place, value, from_environment).put(tree, CONFIGURATION, path)
-    except ValueError as error:
-        report.problem(place, str(error))
-        return tree
-
-
-def _read(text: str, origin: str, report: Report) -> Node | None:
-    """A value in brackets or quotes, all of it at one place."""
-    if not is_clean(text, origin, report):
-        return None
-    try:
-        return parse_yaml(text, Growth(origin, report, lines=False))
-    except SyntaxProblem as problem:
-        report.problem(Place(origin), str(problem))
-        return None
-
-
-class _Setter:
-    """Puts one value into a tree, which it copies along the path."""
-
-    def __init__(self, place: Place, value: Node, from_environment: bool) -> None:
-        self._place = place
-        self._value = value
-        self._folds = from_environment
-
-    def put(self, node: Node | None, kind: Type | None, path: list[str]) -> Node:
-        """The node with the value at the end of the path."""
-        if not path:
-            return self._value
-        if isinstance(kind, OneOf):
-            kind = next((each for each in kind.types if isinstance(each, ListOf | MapOf)), None)
-        if isinstance(node, Scalar):
-            node = self._opened(node, kind)
-        if isinstance(node, Listing) or isinstance(kind, ListOf):
-            items = node.items if isinstance(node, Listing) else ()
-            return self._into_list(items, kind.item if isinstance(kind, ListOf) else None, path)
-        entries = node.entries if isinstance(node, Table) else ()
-        return self._into_table(entries, kind, path)
-
-    def _opened(self, node: Scalar, kind: Type | None) -> Node:
-        """A single value as the section that it stands for."""
-        if isinstance(kind, Section) and kind.shorthand and not node.is_null:
-            return Table(node.place, ((Scalar(node.place, kind.shorthand), node),))
-        return Table(node.place, ())
-
-    def _into_list(self, items: tuple[Node, ...], kind: Type | None, path: list[str]) -> Node:
-        step, rest = path[0], path[1:]
-        if not step.isdecimal() or len(step) > 6:
-            raise ValueError(f"{step!r} is no number: items of a list are named 0, 1, ...")
-        index = int(step)
-        if index > len(items):
-            raise ValueError(f"there are {len(items)} items: the next one is {len(items)}, not {index}")
-        changed = list(items)
-        changed[index : index + 1] = [self.put(items[index] if index < len(items) else None, kind, rest)]
-        return Listing(self._place, tuple(changed))
-
-    def _into_table(self, entries: tuple[tuple[Scalar, Node], ...], kind: Type | None, path: list[str]) -> Node:
-        key = self._key(kind, path[0]) if isinstance(kind, Section) else None
-        name = key.name if key else path[0]
-        below = key.type if key else kind.value if isinstance(kind, MapOf) else None
-        written = next((node for entry, node in entries if entry.text == name), None)
-        if written is None and key is not None and key.default_yaml and len(path) > 1:
-            written = default_node(key)
-        changed = self.put(written, below, path[1:])
-        kept = [(entry, changed if entry.text == name else node) for entry, node in entries]
-        if all(entry.text != name for entry, _ in entries):
-            kept.append((Scalar(self._place, name, quoted=True), changed))
-        return Table(kept[0][1].place if entries else self._place, tuple(kept))
-
-    def _key(self, section: Section, step: str) -> Key:
-        for key in section.keys:
-            if key.name == step or (self._folds and key.name.replace("-", "_").upper() == step.upper()):
-                return key
-        names = [key.name for key in section.keys]
-        nearest = nearest_name(step.replace("_", "-"), names)
-        hint = f"did you mean {nearest!r}?" if nearest else f"known here: {', '.join(names)}"
-        raise ValueError(f"unknown key {step!r}; {hint}")
-
-#: How problems name the configuration that is used when none is given.
+#: The built-in configuration's name in problems.
 DEMO: Final = "demo.yaml"
 
 
 def load(path: str | None, files: Files, overrides: Sequence[str] = (), text: str | None = None) -> Configuration:
-    """The configuration of a file, with what the environment and options change in it.
+    """The configuration of a file, with changes by the environment and by options.
 
     :param path: of the YAML or JSON file; None: the built-in demo, or ``text``.
-    :param overrides: ``fleet.seed=7``, ``web.0.listen=9401``: as given to ``--set``.
+    :param overrides: ``fleet.seed=7``, ``web.0.listen=9401``, as ``--set`` takes them.
     :param text: used in place of the file's text; relative paths in it begin at the file's folder.
     :raises ConfigurationError: with every problem.
     """
@@ -188,7 +70,7 @@ def runtime_folder(files: Files) -> str:
 
 
 def _tree(path: str | None, files: Files, text: str | None, report: Report) -> Node:
-    """What was written; an empty mapping when that cannot be read."""
+    """The tree of the file; an empty mapping when it cannot be read."""
     file = path or (DEMO if text is None else "configuration")
     empty = Table(Place(file, 1), ())
     try:
@@ -285,20 +167,3 @@ def _note_labels(pools: list[LoadedPool], report: Report) -> None:
             given |= {key.text: key.place for key, _ in table.entries}
         identity = pool.identity.identity
         note_unused_labels(given, [identity], identity.title, report)
-
-SHARD_HELP: Final = (
-    "simulate one slice of the nodes: its number, from 0, and how many there are; hostname/N: its "
-    "number is at the end of this host's name, as of a StatefulSet's pod"
-)
-
-
-def shard_override(text: str, host: str = "") -> str:
-    """The value of the configuration that ``--shard`` stands for.
-
-    :param host: the name of this host; empty: as the system says.
-    :raises ValueError: for what is no shard.
-    """
-    number, slash, count = text.partition("/")
-    if number == "hostname":
-        text = f"{shard_of_host(host or os.uname().nodename)}{slash}{count}"
-    return f"fleet.shard={parse_shard(text)}"

@@ -1,4 +1,4 @@
-"""Device types and identities as loaded: the pure values, with the places they came from."""
+"""Device types, identities and pools as loaded: the values, with their places."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from fakedev.config.schema.nodes import Place
+from fakedev.config.schema.schema import Values
 from fakedev.exposition.identity import Identity, LabelSpec, NumberFormat
 from fakedev.sim.parts.mig import Mig
 from fakedev.spec.device_types import DeviceType
-from fakedev.spec.fleet import DeviceSpec
+from fakedev.spec.fleet import DeviceSpec, PoolSpec
 
 
 @dataclass(frozen=True)
 class LoadedDevice:
     """A device type.
 
-    :param labels: of the original's JSON: label to its place, so that unused ones can be told.
-    :param mig: how it can be divided into instances; None: not at all.
+    :param labels: of the original's JSON: label to its place, for notes on unused ones.
+    :param mig: how it can be divided into instances; None: it cannot.
     """
 
     type: DeviceType
@@ -37,13 +38,13 @@ class LoadedDeviceList:
 
 @dataclass(frozen=True)
 class Making:
-    """How the families of an identity are made of what is written: for those that are based on it.
+    """How an identity builds its families; identities that are based on it inherit this.
 
     :param order: ``given``, ``name`` or ``number``.
     :param fields: which fields counters may name.
-    :param numbers: how all numbers are written; None: as each family says.
-    :param windows: over how many seconds tallies are counted, by the names that rows name.
-    :param sample_seconds: how often the exporter takes samples of what it counts.
+    :param numbers: the format of all numbers; None: that of each family.
+    :param windows: the seconds over which tallies are counted, by the names that rows use.
+    :param sample_seconds: the interval at which the exporter takes the samples that it counts.
     """
 
     order: str = "given"
@@ -55,12 +56,12 @@ class Making:
 
 @dataclass(frozen=True)
 class Quirk:
-    """A fault of an exporter, shown when it is asked for.
+    """A known fault of an exporter, shown on request.
 
-    :param issue: where somebody told of it.
-    :param labels: labels that take the place of those of the same names.
-    :param renamed: names of labels to other names.
-    :param without: labels that are not there.
+    :param issue: where it was reported.
+    :param labels: labels that replace those of the same names.
+    :param renamed: old to new names of labels.
+    :param without: labels that are left out.
     """
 
     name: str
@@ -87,12 +88,12 @@ class Quirk:
 class LoadedIdentity:
     """An identity.
 
-    :param strict: it is the original's JSON: every mapping must be filled by some device.
+    :param strict: it is the original's JSON: some device must have a value for every mapping.
     :param label_places: mapped label (the fact) or shown fact to its place.
     :param quantity_places: quantity to its place.
-    :param counter_labels: names of the labels that counters brought.
-    :param quirks: those that can be asked for.
-    :param as_written: the identity with windows by their names, for those that are based on it; None: it has none.
+    :param counter_labels: names of the labels from counters.
+    :param quirks: those that can be requested.
+    :param as_written: the identity with windows by name, for identities that are based on it; None: it has none.
     """
 
     identity: Identity
@@ -104,3 +105,14 @@ class LoadedIdentity:
     counter_labels: tuple[str, ...] = ()
     quirks: tuple[Quirk, ...] = ()
     as_written: Identity | None = None
+
+
+@dataclass(frozen=True)
+class LoadedPool:
+    """A pool, with the values and parts that it was built from."""
+
+    spec: PoolSpec
+    values: Values
+    device: LoadedDevice
+    identity: LoadedIdentity
+    devices: LoadedDeviceList | None

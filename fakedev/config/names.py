@@ -1,4 +1,4 @@
-"""The names and small texts that people give: which can be used."""
+"""Names and small texts of users, and which of them are valid."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FACT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _TEMPLATE: Final = re.compile(r"[^{}]*(\{(0[1-9])?\})?[^{}]*")
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _PCI: Final = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
-#: Facts that only the simulation knows.
+#: Facts that the simulation computes.
 COMPUTED_FACTS: Final = (
     "index", "node", "pool", "pod", "namespace", "container", "xid",
     "device_count", "pci_domain", "pci_bus", "pci_device",
@@ -23,7 +23,7 @@ LONGEST_QUEUE_NAME: Final = 100
 MAX_NODES: Final = 100_000
 MAX_DEVICES_PER_NODE: Final = 1024
 
-#: Inlet temperatures, in degrees Celsius: no air is colder, and none that still cools is hotter.
+#: The range of inlet temperatures, in degrees Celsius: colder air does not exist, hotter air does not cool.
 COLDEST_INLET: Final = -60
 HOTTEST_INLET: Final = 100
 
@@ -37,7 +37,7 @@ def pool_name(text: str) -> str:
 
 
 def node_name(text: str) -> str:
-    """A node's name: what a host may be called.
+    """A node's name: a valid name of a host.
 
     :raises ValueError: for one that cannot be used.
     """
@@ -73,7 +73,7 @@ def fact_name(text: str) -> str:
 def inlet_celsius(text: str) -> float:
     """An inlet temperature in degrees Celsius.
 
-    :raises ValueError: for one that no air has.
+    :raises ValueError: for one out of range.
     """
     try:
         celsius = float(text)
@@ -143,7 +143,7 @@ def node_pattern(text: str) -> str:
 
 
 def token_text(text: str) -> str:
-    """A token that is worth having.
+    """A token that is hard to guess.
 
     :raises ValueError: for one that cannot be used.
     """

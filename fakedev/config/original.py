@@ -1,4 +1,4 @@
-"""The original exporter's JSON: device type, device list, identity, workload.
+"""The original exporter's JSON: device type, device list, identity, workload; their keys, and what they become.
 
 Names match in any letter case, missing numbers are 0, unknown keys are noted.
 """
@@ -13,13 +13,83 @@ from typing import Any, Final
 
 from fakedev.config.identities.families import check_rows, checked_label, checked_metric
 from fakedev.config.models import LoadedDevice, LoadedDeviceList, LoadedIdentity
-from fakedev.config.original_keys import ORIGINAL_DEVICE, ORIGINAL_DEVICE_LIST, ORIGINAL_IDENTITY, ORIGINAL_WORKLOAD
 from fakedev.config.schema.nodes import Listing, Node, Place, Report, Table
-from fakedev.config.schema.schema import INVALID, Section, Values, nearest_name
+from fakedev.config.schema.schema import INVALID, Key, Section, Values, did_you_mean
+from fakedev.config.schema.types import Integer, ListOf, MapOf, Number, Text
 from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, NumberFormat, RowSpec
 from fakedev.spec.device_types import DeviceType, Range
 from fakedev.spec.fleet import DeviceSpec
 from fakedev.spec.quantities import KNOWN_QUANTITIES, quantity_in_file
+
+_TEXTS: Final = MapOf(Text(), words="mapping of names to texts")
+
+ORIGINAL_DEVICE = Section(
+    "original device type",
+    (
+        Key("DeviceLabels", _TEXTS, "labels of every device", default={}),
+        Key(
+            "MetricLimits",
+            MapOf(
+                Section(
+                    "metric limits",
+                    (Key("Min", Number(), "at load 0", default=0.0), Key("Max", Number(), "at load 100", default=0.0)),
+                    any_case=True,
+                ),
+                words='mapping of metrics to {"Min": ..., "Max": ...}',
+            ),
+            "the range of each metric",
+            default={},
+        ),
+    ),
+    any_case=True,
+)
+
+ORIGINAL_DEVICE_LIST = Section(
+    "original device list",
+    (Key("DeviceLabels", ListOf(_TEXTS, words="list of mappings of labels"), "labels of each device", default=()),),
+    any_case=True,
+)
+
+ORIGINAL_IDENTITY = Section(
+    "original identity",
+    (
+        Key("DeviceLabelMap", _TEXTS, "device label to its name in the exporter", default={}),
+        Key("MetricMap", _TEXTS, "metric to its name in the exporter", default={}),
+        Key(
+            "MetricLabels", MapOf(_TEXTS, words="mapping of metrics to labels"), "labels of single metrics", default={}
+        ),
+    ),
+    any_case=True,
+)
+
+ORIGINAL_WORKLOAD = Section(
+    "original workload",
+    (
+        Key("Name", Text(), "name of the workload", default=""),
+        Key("Repeat", Integer(0, 2**53), "how often; 0 for ever", default=0),
+        Key(
+            "Profile",
+            ListOf(
+                Section(
+                    "activity",
+                    (
+                        Key("Load", Number(), "percent", default=0.0),
+                        Key("Fluctuation", Number(), "percent", default=0.0),
+                        Key("Seconds", Number(), "0 for ever", default=0.0),
+                    ),
+                    any_case=True,
+                ),
+                words="list of activities",
+            ),
+            "activities",
+            default=(),
+        ),
+        Key("Devices", ListOf(Text(), words="list of device names"), "devices", default=()),
+        Key("Limits", MapOf(Number(), words="mapping of metrics to numbers"), "limits", default={}),
+    ),
+    any_case=True,
+)
+
 
 #: A family of the catalog by its name, for TYPE and HELP.
 FindFamily = Callable[[str], FamilySpec | None]
@@ -31,7 +101,7 @@ _KINDS: Final[Mapping[str, Section]] = {
     "workload": ORIGINAL_WORKLOAD,
 }
 
-#: Stands for a range that was reported, so that nothing else is said of the metric.
+#: Replaces a range that was reported, so that the metric has no further problems.
 _UNKNOWN: Final = Range(0.0, 0.0)
 
 
@@ -55,7 +125,7 @@ def fact_key(name: str) -> str:
 
 
 def load_original_device(node: Node, report: Report) -> LoadedDevice | None:
-    """The device type of the original's JSON; it has what the file names, and usage."""
+    """The device type of the original's JSON: the metrics that the file names, and usage."""
     values = _read(node, "device type", report)
     if values is None:
         return None
@@ -196,8 +266,7 @@ def _metric_labels(values: Values, metrics: Mapping[str, Place], report: Report)
     table = values.nodes.get("MetricLabels")
     for key, node in table.entries if isinstance(table, Table) else ():
         if key.text not in metrics:
-            nearest = nearest_name(key.text, metrics)
-            hint = f"did you mean {nearest!r}?" if nearest else f"add it to MetricMap ({', '.join(metrics) or 'empty'})"
+            hint = did_you_mean(key.text, metrics) or f"add it to MetricMap ({', '.join(metrics) or 'empty'})"
             report.problem(key.place, f"MetricLabels.{key.text}: the metric is not in MetricMap; {hint}")
         places = _key_places(node)
         texts = values["MetricLabels"].get(key.text, {})

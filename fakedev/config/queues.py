@@ -1,4 +1,4 @@
-"""The work queues of the configuration."""
+"""The section ``queues``: its keys, and the queues and ports that it describes."""
 
 from __future__ import annotations
 
@@ -6,20 +6,142 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from fakedev.config.configuration import Queues
+from fakedev.config.endpoint_keys import GROUP, LISTEN_DOC, MESSAGE_TIMEOUT, MODE
 from fakedev.config.endpoints import Endpoints
-from fakedev.config.queue_keys import QUEUE
+from fakedev.config.names import queue_name
 from fakedev.config.schema.nodes import Report
-from fakedev.config.schema.schema import Values
-from fakedev.workqueue.spec import BrokerSpec, QueueSpec
+from fakedev.config.schema.schema import Key, Section, Values
+from fakedev.config.schema.types import (
+    Boolean,
+    Choice,
+    Duration,
+    Integer,
+    ListOf,
+    MapOf,
+    OneOf,
+    Size,
+    Text,
+)
+from fakedev.workqueue.spec import MIB, BrokerSpec, QueueSpec
 
-#: One request may be as long as a line of the protocol; the memory must hold at least one.
+#: A request may be as long as a line of the protocol; the memory must hold at least one.
 MIN_BYTES: Final = 2**17
-#: A page of so many queues is made in some ten milliseconds, in which nobody else is served.
+#: A page of this many queues takes some ten milliseconds, in which the reactor does nothing else.
 MAX_QUEUES: Final = 100
+
+QUEUE = Section(
+    "queues.names",
+    (
+        Key(
+            "max-waiting",
+            Integer(0, 100_000_000),
+            "Requests that may wait; one more is refused. 0: no limit but that of the bytes.",
+            default=QueueSpec.max_waiting,
+        ),
+        Key(
+            "retries",
+            Integer(0, 1000),
+            "How often a job whose backend disconnected is offered again, before it is buried. "
+            "0: its client gets the result at once.",
+            default=QueueSpec.retries,
+        ),
+        Key("run-time-limit", Duration(none=True), "Run-time limit of requests without one.", default=0.0),
+        Key(
+            "grace",
+            Duration(0, 86_400),
+            "How long after its limit a job is ended, when its backend is silent.",
+            default=QueueSpec.grace_seconds,
+        ),
+    ),
+    doc="One queue, by its name. In the short form, `names: [sleep, media]`, queues have these defaults.",
+)
+
+QUEUE_LISTEN = Section(
+    "queues.listen-clients, queues.listen-backends",
+    (
+        Key("listen", Text("address"), LISTEN_DOC, required=True),
+        MODE,
+        GROUP,
+        Key("open", Boolean(), "Allows other machines to connect.", default=False),
+    ),
+    doc="Ports of the queues. An address alone is enough.",
+    shorthand="listen",
+)
+
+QUEUES = Section(
+    "queues",
+    (
+        Key(
+            "names",
+            OneOf((ListOf(Text("queue name", queue_name), words="list of names"), MapOf(QUEUE, check=queue_name))),
+            "The queues, at most 100: a list of names, or a mapping of names to the settings of each.",
+            default=(),
+            default_words="none: no queues and no ports",
+        ),
+        Key(
+            "listen-clients",
+            ListOf(QUEUE_LISTEN, words="list of addresses"),
+            "Where clients put requests.",
+            default_yaml='["127.0.0.1:9997"]',
+            default_words="127.0.0.1:9997",
+        ),
+        Key(
+            "listen-backends",
+            ListOf(QUEUE_LISTEN, words="list of addresses"),
+            "Where backends take them.",
+            default_yaml='["127.0.0.1:9999"]',
+            default_words="127.0.0.1:9999",
+        ),
+        Key(
+            "max-bytes",
+            Size(),
+            "Requests that wait or run, all queues together, counted with 512 bytes each, and 64 for each "
+            "argument, besides their own; "
+            "one more is refused.",
+            default=BrokerSpec.max_bytes,
+            default_words=f"{BrokerSpec.max_bytes // MIB}MiB",
+            unit="bytes, or with kB, MB, GB, KiB, MiB, GiB",
+        ),
+        Key(
+            "window",
+            Duration(1, 86_400),
+            "What the maxima and rates among the metrics cover.",
+            default=BrokerSpec.window_seconds,
+        ),
+        Key(
+            "maxima",
+            Choice(("window", "interval", "since-scrape")),
+            "What the maxima cover: the window; as long as log-interval, with that as label; or the time since the "
+            "last scrape, as in the original.",
+            default=BrokerSpec.maxima,
+        ),
+        Key(
+            "log-interval",
+            Duration(1, 86_400, none=True),
+            "How often statistics of each queue are logged.",
+            default=0.0,
+        ),
+        Key(
+            "drain",
+            Duration(0, 86_400),
+            "How long running jobs may finish when fakedev is stopped.",
+            default=Queues.drain_seconds,
+        ),
+        Key(
+            "max-connections",
+            Integer(1, 1_000_000),
+            "Connections of each port; one more is refused as busy.",
+            default=Queues.max_connections,
+        ),
+        MESSAGE_TIMEOUT,
+    ),
+    doc="Work queues; [work-queue.md](work-queue.md) explains them.",
+)
+
 
 
 def load_queues(values: Values, endpoints: Endpoints, report: Report) -> Queues | None:
-    """The queues and their ports; what is wrong is reported.
+    """The queues and their ports; problems are reported.
 
     :returns: None when no queue is named.
     """
@@ -57,8 +179,8 @@ def load_queues(values: Values, endpoints: Endpoints, report: Report) -> Queues 
 def _named(values: Values, report: Report) -> Iterator[QueueSpec]:
     names = values["names"]
     if isinstance(names, Mapping):
-        for name, said in names.items():
-            yield _queue(name, said)
+        for name, settings in names.items():
+            yield _queue(name, settings)
         return
     for place, name in enumerate(names):
         if name in names[:place]:

@@ -1,7 +1,4 @@
-"""Rates and their curves as people write them: ``20/s``, ``ramp:5/s:50/s:60s``, ``csv:FILE``.
-
-Expectations as people write them: ``p99<2s``, ``failures<1%``, ``rate>=20/s``.
-"""
+"""Rates and their curves as users write them, ``20/s`` or ``ramp:5/s:50/s:60s``; expectations, ``p99<2s``."""
 
 from __future__ import annotations
 
@@ -21,9 +18,9 @@ from fakedev.tester.statistics import PARTS
 
 _RATE: Final = re.compile(r"(\d+(?:\.\d+)?|\.\d+)(?:/(s|m|h))?", re.ASCII)
 _SECONDS_OF: Final = {None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
-#: Nobody starts more requests a second than this from one program.
+#: One program cannot start more requests a second.
 _LARGEST_RATE: Final = 1e6
-#: What each curve is written with; the words are for people.
+#: The form of each curve, for messages, and its number of parts.
 _FORMS: Final = {
     "ramp": ("RATE:RATE:DURATION", 3),
     "steps": ("RATE,RATE,...:DURATION", 2),
@@ -33,12 +30,16 @@ _FORMS: Final = {
 #: The columns of a CSV file.
 _CURVE_COLUMNS: Final = ["seconds", "rate"]
 _LIST_COLUMNS: Final = ["seconds"]
+_FORM: Final = re.compile(r"\s*([^<>=\s]+)\s*(<=|>=|<|>)\s*([^<>=]+?)\s*")
+_NUMBER: Final = re.compile(r"(\d+(?:\.\d+)?|\.\d+)(%?)", re.ASCII)
+#: The subjects of expectations; a point alone is one of ``total``.
+_SUBJECTS: Final = ("rate", *COUNTS, *POINTS, *(f"{part}.{point}" for part in PARTS for point in POINTS))
 
 
 def parse_rate(text: str) -> float:
     """Requests per second of ``20/s``, ``20`` or ``1200/m``.
 
-    :raises ValueError: saying what would be right.
+    :raises ValueError: with the correct form.
     """
     match = _RATE.fullmatch(text.strip())
     if match is None:
@@ -53,7 +54,7 @@ def parse_open_load(text: str, read: Callable[[str], str]) -> OpenLoad:
     """The open load that a rate, a curve or ``csv:FILE`` stands for, with the defaults of all else.
 
     :param read: a file's text by its path; raises Unreadable.
-    :raises ValueError: saying what would be right.
+    :raises ValueError: with the correct form.
     """
     kind, colon, rest = text.strip().partition(":")
     if not colon:
@@ -97,7 +98,7 @@ def _length(text: str) -> float:
 
 def _something(curve: Lines) -> Lines:
     if math.isinf(curve.time_of(0.5)):
-        raise ValueError("with this curve nothing ever arrives")
+        raise ValueError("no request ever arrives with this curve")
     return curve
 
 
@@ -137,16 +138,11 @@ def _number(cell: str, where: str) -> float:
         raise ValueError(f"{where}: {cell[:40]!r} is no number from 0 to 1e9")
     return value
 
-_FORM: Final = re.compile(r"\s*([^<>=\s]+)\s*(<=|>=|<|>)\s*([^<>=]+?)\s*")
-_NUMBER: Final = re.compile(r"(\d+(?:\.\d+)?|\.\d+)(%?)", re.ASCII)
-#: All that can be expected of; a point alone is one of ``total``.
-_SUBJECTS: Final = ("rate", *COUNTS, *POINTS, *(f"{part}.{point}" for part in PARTS for point in POINTS))
-
 
 def parse_expectation(text: str) -> Expectation:
-    """The expectation that a text says.
+    """The expectation that a text describes.
 
-    :raises ValueError: saying what would be right.
+    :raises ValueError: with the correct form.
     """
     match = _FORM.fullmatch(text)
     if match is None:
@@ -155,7 +151,7 @@ def parse_expectation(text: str) -> Expectation:
     if subject not in _SUBJECTS:
         nearest = nearest_name(subject, _SUBJECTS)
         hint = f"did you mean {nearest}?" if nearest else f"there are rate, {', '.join(COUNTS)}, {', '.join(POINTS)}"
-        raise ValueError(f"{text[:60]!r}: nothing is called {subject[:40]!r}; {hint}")
+        raise ValueError(f"{text[:60]!r}: there is no {subject[:40]!r}; {hint}")
     try:
         if subject == "rate":
             return Expectation(text, subject, comparison, parse_rate(bound))

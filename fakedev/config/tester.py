@@ -1,7 +1,4 @@
-"""The tester's plans, in the configuration or in a file of their own.
-
-The keys under ``tester``.
-"""
+"""The section ``tester``, in the configuration or in a file of its own: its keys, and the plans that it describes."""
 
 from __future__ import annotations
 
@@ -21,11 +18,11 @@ from fakedev.config.schema.types import Choice, Duration, Integer, ListOf, Text
 from fakedev.tester.plan import ClosedLoad, OpenLoad, Plan, Spacing
 from fakedev.tester.report import FORMS
 
-_DURATION_UNITS = "ms, s, m, h or d"
-
-#: As far as parallelism may be raised when nothing is said.
+#: Where the original's client connects.
+FRONTEND: Final = "localhost:9997"
+#: The highest parallelism when a plan gives none.
 MAX_PARALLEL: Final = 1_000_000
-#: Keys of the closed model, and of the open one: a plan has either.
+#: Keys of the closed model and of the open one: a plan has one of the two.
 CLOSED_KEYS = ("parallel", "most-parallel", "delay")
 OPEN_KEYS = ("arrivals", "seed", "most-outstanding", "most-waiting")
 
@@ -40,15 +37,8 @@ PLAN = Section(
             "Where the queue's clients connect: HOST:PORT or the path of a UNIX socket.",
             default_words="the first of queues.listen-clients, where this file has it; localhost:9997",
         ),
-        Key("arguments", ListOf(Text()), "Arguments of each request.", default=(), default_words="none"),
-        Key(
-            "limit",
-            Duration(none=True),
-            "Run-time limit that each request brings.",
-            default=0.0,
-            default_words="none",
-            unit=_DURATION_UNITS,
-        ),
+        Key("arguments", ListOf(Text()), "Arguments of each request.", default=()),
+        Key("limit", Duration(none=True), "Run-time limit of each request.", default=0.0),
         Key(
             "protocol",
             Choice(("json", "bare")),
@@ -64,15 +54,14 @@ PLAN = Section(
         Key(
             "most-parallel",
             Integer(0, MAX_PARALLEL),
-            "As far as that may be raised.",
+            "The highest number to which that may be raised.",
             default_words=str(MAX_PARALLEL),
         ),
         Key(
             "delay",
             Duration(0, 86_400),
-            "Between the end of a request and the begin of the one after it.",
+            "Time between the end of a request and the start of the next.",
             default_words="0",
-            unit=_DURATION_UNITS,
         ),
         Key(
             "rate",
@@ -84,10 +73,10 @@ PLAN = Section(
         Key(
             "arrivals",
             Choice(tuple(spacing.value for spacing in Spacing)),
-            "How arrivals are spread.",
+            "The spacing of arrivals.",
             default_words=Spacing.EVEN.value,
         ),
-        Key("seed", Integer(0, 2**63 - 1), "Of Poisson arrivals.", default_words=str(OpenLoad.seed)),
+        Key("seed", Integer(0, 2**63 - 1), "Seed of Poisson arrivals.", default_words=str(OpenLoad.seed)),
         Key(
             "most-outstanding",
             Integer(1, 1_000_000),
@@ -101,26 +90,22 @@ PLAN = Section(
             default_words=str(OpenLoad.max_waiting),
         ),
     ),
-    doc="A load on a queue; it begins when fakedev does.",
+    doc="A load on a queue; it starts with fakedev.",
 )
 
 TESTER = Section(
     "tester",
     (
-        Key("plans", ListOf(PLAN, words="list of plans"), "What load there is.", default=(), default_words="none"),
+        Key("plans", ListOf(PLAN, words="list of plans"), "The loads.", default=()),
         Key(
             "reports",
             ListOf(Text("file")),
-            f"Written when fakedev ends; each name ends with {', '.join(FORMS)}.",
+            f"Files written when fakedev stops; each name ends with {', '.join(FORMS)}.",
             default=(),
-            default_words="none",
         ),
     ),
     doc="Load on work queues; [tester.md](tester.md) explains it.",
 )
-
-#: Where the original's client connects.
-FRONTEND: Final = "localhost:9997"
 
 
 def load_plans(path: str, files: Files) -> tuple[Plan, ...]:
@@ -142,13 +127,13 @@ def load_plans(path: str, files: Files) -> tuple[Plan, ...]:
             if not values["plans"]:
                 report.problem(values.place, "plans: there are none")
             if values["reports"]:
-                report.problem(values.place_of("reports"), "reports: here say -report FILE")
+                report.problem(values.place_of("reports"), "reports: are given here by -report FILE")
     report.raise_if_any()
     return plans
 
 
 def own_frontend(listen: Sequence[ListenAddress]) -> str:
-    """Where a plan that names no frontend connects: the first of some addresses that says where it is."""
+    """The frontend of plans that name none: the first of some addresses that a client can connect to."""
     for address in listen:
         if address.kind == "unix":
             return address.path
@@ -161,7 +146,7 @@ def own_frontend(listen: Sequence[ListenAddress]) -> str:
 def tester_plans(
     values: Values, folder: str, files: Files, report: Report, frontend: str = FRONTEND
 ) -> tuple[Plan, ...]:
-    """The plans of a section ``tester``; what is wrong is reported.
+    """The plans of a section ``tester``; problems are reported.
 
     :param folder: where relative paths begin.
     :param frontend: of plans that name none.
@@ -185,7 +170,7 @@ def tester_plans(
 
 
 def tester_reports(values: Values, folder: str, report: Report) -> tuple[str, ...]:
-    """The files of a section ``tester`` that are written at the end; what is wrong is reported."""
+    """The files that the tester writes at the end; problems are reported."""
     paths = tuple(values["reports"] or ())
     for path in paths:
         if os.path.splitext(path)[1] not in FORMS:
@@ -219,14 +204,14 @@ def _load(values: Values, folder: str, files: Files, report: Report) -> ClosedLo
     except ValueError as error:
         report.problem(values.place_of("rate"), f"rate: {error}")
         return None
-    said = {key.replace("-", "_"): values[key] for key in ("seed", "most-outstanding", "most-waiting")}
+    given = {key.replace("-", "_"): values[key] for key in ("seed", "most-outstanding", "most-waiting")}
     spacing = load.spacing if values["arrivals"] is None else Spacing(values["arrivals"])
-    return replace(load, spacing=spacing, **{key: value for key, value in said.items() if value is not None})
+    return replace(load, spacing=spacing, **{key: value for key, value in given.items() if value is not None})
 
 
 def _closed(values: Values, report: Report) -> ClosedLoad | None:
     if values.given("rate"):
-        return None  # wrongly: that was reported
+        return None  # a wrong one, which was reported
     parallel = ClosedLoad.parallel if values["parallel"] is None else values["parallel"]
     most = MAX_PARALLEL if values["most-parallel"] is None else values["most-parallel"]
     if parallel > most:

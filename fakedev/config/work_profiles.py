@@ -1,7 +1,4 @@
-"""The keys of profiles: of workloads, of single metrics, and of schedules of utilization.
-
-A recorded series, from a CSV file with the columns time and value, to the activities of a profile.
-"""
+"""Profiles of workloads and of metrics, and schedules: their keys; recorded series from CSV files."""
 
 from __future__ import annotations
 
@@ -19,13 +16,13 @@ from fakedev.config.schema.types import Choice, Integer, ListOf, MapOf, Number, 
 from fakedev.spec.profiles import MAX_ACTIVITIES
 from fakedev.spec.units import parse_duration
 
+_NUMBER: Final = re.compile(r"-?\d{1,15}(\.\d*)?([eE][+-]?\d{1,2})?")
 _FUNCTION = MapOf(ListOf(OneOf((Number(), Text()))), words="mapping of a value function to its values")
 _SECONDS = Key(
     "seconds",
     OneOf((Number(0), Text("duration", parse_duration))),
     "How long, in seconds or as 90s or 5m; 0 in the last activity: until stopped.",
     default=0.0,
-    default_words="0",
 )
 
 ACTIVITY = Section(
@@ -36,12 +33,9 @@ ACTIVITY = Section(
             OneOf((Number(0, 100), _FUNCTION, Text("value function"))),
             "Mean load, or a value function, as ramp(0,90) or {ramp: [0, 90]}.",
             default=0.0,
-            default_words="0",
             unit="%",
         ),
-        Key(
-            "fluctuation", Number(0, 100), "Values stay within load +/- this.", default=0.0, default_words="0", unit="%"
-        ),
+        Key("fluctuation", Number(0, 100), "Values stay within load +/- this.", default=0.0, unit="%"),
         _SECONDS,
     ),
     doc="One activity of a profile.",
@@ -55,14 +49,12 @@ METRIC_ACTIVITY = Section(
             OneOf((Number(0), _FUNCTION, Text("size, share or value function"))),
             "Mean value, as 40GiB or 50%, or a value function.",
             default=0.0,
-            default_words="0",
         ),
         Key(
             "fluctuation",
             OneOf((Number(0), Text("size or share"))),
             "Values stay within value +/- this.",
             default=0.0,
-            default_words="0",
         ),
         _SECONDS,
     ),
@@ -86,7 +78,7 @@ SERIES = Section(
             default="hold",
         ),
     ),
-    doc="A recorded series, in the place of a profile.",
+    doc="A recorded series, in place of a profile.",
 )
 
 
@@ -98,11 +90,10 @@ SCHEDULED = Section(
             OneOf((Number(0), Text("duration", parse_duration))),
             "How long, in seconds or as 1h or 90s; 0 in the last entry: until stopped.",
             default=0.0,
-            default_words="0",
         ),
         Key("utilization", Number(0, 100), "Mean load.", required=True, unit="%"),
     ),
-    doc="One entry of a schedule of utilization; such entries may also be a profile by themselves.",
+    doc="One entry of a schedule of utilization; a list of such entries may also be a profile.",
     mark="utilization",
 )
 
@@ -112,7 +103,7 @@ REPEAT = Integer(0, 2**53)
 SCHEDULE = Section(
     "workloads.base.schedule",
     (
-        Key("schedule", ListOf(SCHEDULED, 1, words="list of entries"), "What comes after what.", required=True),
+        Key("schedule", ListOf(SCHEDULED, 1, words="list of entries"), "The entries, in their order.", required=True),
         Key(
             "repeat",
             REPEAT,
@@ -120,23 +111,21 @@ SCHEDULE = Section(
             default_words="the workload's repeat",
         ),
     ),
-    doc="A schedule of utilization, in the place of a profile.",
+    doc="A schedule of utilization, in place of a profile.",
     mark="schedule",
 )
 
 
 def profile_types(activities: tuple[Section, ...], first: str) -> tuple[Type, ...]:
-    """What a profile may be, but for plain numbers, series and schedules.
+    """The types of a profile, apart from plain numbers, series and schedules.
 
-    :param activities: what an entry of it may be, if it is a mapping.
-    :param first: what its values are.
+    :param activities: the sections that an entry may be.
+    :param first: the word for its values.
     """
     values = OneOf((Number(), _FUNCTION, Text("value")))
     triple = ListOf(values, words=f"list of {first}, fluctuation, seconds")
     entries = OneOf((triple, *activities, Text(f"{first}:fluctuation:seconds")))
     return ListOf(entries, 1, words="list of activities"), Text(f"{first}:fluctuation:seconds,...", longest=65_536)
-
-_NUMBER: Final = re.compile(r"-?\d{1,15}(\.\d*)?([eE][+-]?\d{1,2})?")
 
 
 class Point(NamedTuple):
@@ -147,7 +136,7 @@ class Point(NamedTuple):
 
 
 class Series:
-    """Reads series; what is wrong is reported, by file and line."""
+    """Reads series; problems are reported with file and line."""
 
     def __init__(self, catalog: Catalog, report: Report) -> None:
         self._catalog = catalog
@@ -218,7 +207,7 @@ class Series:
             number = float(value) if _NUMBER.fullmatch(value) else value
             check(number)
         except ValueError as error:
-            # The line says which value it is.
+            # The line identifies the value.
             self._problem(place, str(error).replace("activity 1: ", ""))
             return None
         return Point(seconds, number)

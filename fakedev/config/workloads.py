@@ -1,7 +1,4 @@
-"""The workloads that are present from the first tick.
-
-The keys of workloads: under ``workloads.base``.
-"""
+"""The section ``workloads.base``: its keys, and the workloads that it describes."""
 
 from __future__ import annotations
 
@@ -9,10 +6,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 
 from fakedev.config.catalog import Catalog, Fields
-from fakedev.config.faults import BROUGHT
+from fakedev.config.faults import BROUGHT, DEVICE_WORDS
+from fakedev.config.schema.fields import key_of
 from fakedev.config.schema.nodes import Report, Table
 from fakedev.config.schema.schema import Key, Section, Values, plain, was_read
-from fakedev.config.schema.types import Choice, Duration, ListOf, MapOf, Number, OneOf, Text
+from fakedev.config.schema.types import ListOf, MapOf, Number, OneOf, Text
 from fakedev.config.work_profiles import (
     ACTIVITY,
     METRIC_ACTIVITY,
@@ -29,15 +27,16 @@ from fakedev.spec.errors import FieldError, Refused
 from fakedev.spec.fleet import WorkloadSpec
 from fakedev.spec.profile_fields import profile_from, uses_from
 from fakedev.spec.units import parse_size
+from fakedev.spec.workload_fields import WORKLOAD_FIELDS as _FIELDS
 from fakedev.spec.workload_fields import workload_from_fields
 
 
 def load_base(
     entries: Iterable[Values], catalog: Catalog, admission: Admission | None, rules: FaultRules | None, report: Report
 ) -> tuple[WorkloadSpec, ...]:
-    """The base workloads; what is wrong is reported.
+    """The base workloads; problems are reported.
 
-    :param admission, rules: which workloads and faults the fleet takes; None when the fleet is not known.
+    :param admission, rules: which workloads and faults the fleet accepts; None when the fleet is not known.
     """
     workloads = []
     series = Series(catalog, report)
@@ -57,20 +56,20 @@ def read_workload(
     rules: FaultRules | None = None,
     besides: Collection[str] = (),
 ) -> WorkloadSpec | None:
-    """A workload as the configuration says it; None when it is wrong, which was reported.
+    """The workload that values describe; None when it has problems, which were reported.
 
-    :param admission, rules: which workloads and faults the fleet takes; None when that is not asked.
-    :param besides: keys that are no fields of a workload.
+    :param admission, rules: which workloads and faults the fleet accepts; None for no check.
+    :param besides: keys that are not fields of a workload.
     """
     fields: Fields = {"repeat": (0, values.place), "devices": ("all", values.place)}
     if values.get("file") is not None:
-        said = catalog.workload(values["file"], values.place_of("file"))
-        if said is None:
+        from_file = catalog.workload(values["file"], values.place_of("file"))
+        if from_file is None:
             return None
-        fields |= said
+        fields |= from_file
     fields |= _plain_fields(values, besides)
     if not _is_whole(values):
-        return None  # something was wrong, and that was reported
+        return None  # a problem was reported
     if values.given("profile"):
         profile = _profile(values["profile"], series, lambda value: profile_from([[value]]))
         if profile is None:
@@ -95,7 +94,7 @@ def read_workload(
 
 
 def _plain_fields(values: Values, besides: Collection[str]) -> Fields:
-    """Those that are taken as they are written, and the faults."""
+    """The fields that are passed on as they are written, and the faults."""
     fields: Fields = {}
     apart = ("file", "profile", "metrics", "faults", *besides)
     for key in values:
@@ -107,13 +106,13 @@ def _plain_fields(values: Values, besides: Collection[str]) -> Fields:
 
 
 def _given(fault: Values) -> dict[str, object]:
-    """What is said of a fault, defaults left out."""
+    """The keys of a fault that are written and are not the default."""
     keys = fault.section.keys
     return {key.name: fault[key.name] for key in keys if fault.given(key.name) and fault[key.name] != key.default}
 
 
 def _is_whole(values: Values) -> bool:
-    """Whether all of the profile and the faults that was written could be read."""
+    """Whether the whole profile and all faults could be read."""
     return all(
         was_read(values[key], node) or (key == "faults" and values[key] == ())
         for key, node in values.nodes.items()
@@ -122,7 +121,7 @@ def _is_whole(values: Values) -> bool:
 
 
 def _metrics(values: Values, series: Series) -> dict[str, object] | None:
-    """The profiles of metrics; None when one was wrong, which was reported."""
+    """The profiles of metrics; None when one has problems, which were reported."""
     table = values.nodes["metrics"]
     written = {key.text: node for key, node in table.entries} if isinstance(table, Table) else {}
     metrics = {}
@@ -137,9 +136,9 @@ def _check_use(metric: str, value: object) -> None:
 
 
 def _profile(value: object, series: Series, check: Callable[[object], object]) -> object:
-    """A profile as workloads take it: a list of texts is one text with commas.
+    """A profile as fields of workloads have it: a list of texts becomes one text with commas.
 
-    :param check: raises ValueError for a value of a series that cannot be.
+    :param check: raises ValueError for a value that a series cannot have.
     """
     if isinstance(value, Values):
         return plain(value) if "schedule" in value else series.activities(value, check)
@@ -166,7 +165,7 @@ def _check(
 
 
 def _size(text: str) -> str:
-    """A size as it is written, when it is one: the rules know for which metrics it will do."""
+    """The text of a size, unchanged: the rules know which metrics take one."""
     parse_size(text)
     return text
 
@@ -174,28 +173,24 @@ def _size(text: str) -> str:
 BASE = Section(
     "workloads.base",
     (
-        Key(
-            "file",
-            Text("path"),
-            "The original's workload JSON; the other keys win over what it says.",
-            default_words="none",
+        Key("file", Text("path"), "The original's workload JSON; the other keys here override it."),
+        key_of(
+            _FIELDS["name"], doc="Name of the workload; needed without a file.", default=None,
+            default_words="from the file",
         ),
-        Key("name", Text(), "Name of the workload; needed without a file.", default_words="from the file"),
-        Key(
-            "devices",
-            OneOf((ListOf(Text(), 1, words="list of device words"), Text("device words with commas"))),
-            "Devices: all, even, odd, card0, dgx-0/3, dgx-[0-3]/*, dgx-0/3/1.",
-            default="all",
+        key_of(
+            _FIELDS["devices"], DEVICE_WORDS,
+            "Devices: all, even, odd, card0, dgx-0/3, dgx-[0-3]/*, dgx-0/3/1.", default="all",
         ),
-        Key(
-            "profile",
+        key_of(
+            _FIELDS["profile"],
             OneOf((SCHEDULE, SERIES, *profile_types((SCHEDULED, ACTIVITY), "load"))),
             "Activities, as load:fluctuation:seconds with commas between them, or as a list; a recorded series; a "
             "schedule of utilization; or a profile by name (doc/simulation.md).",
             default_words="from the file",
         ),
-        Key(
-            "metrics",
+        key_of(
+            _FIELDS["metrics"],
             MapOf(
                 OneOf((SERIES, Number(0), *profile_types((METRIC_ACTIVITY,), "value"))),
                 words="mapping of metrics to their profiles",
@@ -203,76 +198,24 @@ BASE = Section(
             "What it asks of metrics beside the load: memory, tensor, fabric-tx and others of run in "
             "protocol-workload.txt; each a profile of its own.",
             default={},
-            default_words="none",
         ),
-        Key(
-            "repeat",
-            REPEAT,
-            "How often the profile runs; 0: for ever.",
-            default_words="from the file or schedule, else 0",
+        key_of(_FIELDS["repeat"], REPEAT, default=None, default_words="from the file or schedule, else 0"),
+        *(
+            key_of(_FIELDS[name])
+            for name in (
+                "seconds-of", "measured-frequency", "measured-capability", "kind", "node", "pod", "namespace",
+                "container",
+            )
         ),
-        Key(
-            "seconds-of",
-            Choice(("time", "work")),
-            "What the seconds of the profile are: time, or work at the highest clock; a throttled board takes longer.",
-            default="time",
-        ),
-        Key(
-            "measured-frequency",
-            Number(0, 1e9),
-            "Highest clock of the device that it was measured on: times or values are scaled by it; 0: not scaled.",
-            default=0.0,
-            default_words="0",
-            unit="MHz",
-        ),
-        Key(
-            "measured-capability",
-            Number(0, 1e9),
-            "Capability of the device that it was measured on, likewise.",
-            default=0.0,
-            default_words="0",
-        ),
-        Key(
-            "kind",
-            Text(),
-            "Kind of work: compute, tensor, memory, transfer, exchange, encode, decode, render, "
-            "or one that a device type adds.",
-            default="compute",
-        ),
-        Key("node", Text(), "The node whose devices are meant by bare names.", default_words="none"),
-        Key("pod", Text(), "Pod shown on its devices.", default_words="none"),
-        Key("namespace", Text(), "Namespace of the pod.", default_words="none"),
-        Key("container", Text(), "Container of the pod.", default_words="none"),
-        Key(
-            "limits",
+        key_of(
+            _FIELDS["limits"],
             MapOf(OneOf((Number(), Text("size", _size)), "number or size"), words="mapping of metrics to numbers"),
-            "Crossing one of these ends the workload; of metrics in bytes also sizes, as 40GiB.",
             default={},
-            default_words="none",
         ),
-        Key(
-            "faults",
-            ListOf(BROUGHT, words="list of faults"),
-            "What goes wrong on its devices while it runs.",
-            default_words="those of a profile by name",
-        ),
-        Key(
-            "run-time-limit",
-            Duration(none=True),
-            "Simulated time after which it is ended as failed; none for no limit.",
-            default=0.0,
-            default_words="none",
-            unit="ms, s, m, h or d",
-        ),
-        Key(
-            "ttl",
-            Duration(none=True),
-            "Simulated time after which it is ended as done; none for no limit.",
-            default=0.0,
-            default_words="none",
-            unit="ms, s, m, h or d",
-        ),
+        key_of(_FIELDS["faults"], ListOf(BROUGHT, words="list of faults"), default_words="those of a profile by name"),
+        key_of(_FIELDS["run-time-limit"]),
+        key_of(_FIELDS["ttl"]),
     ),
     doc="Workloads that are present from the first tick. The path of the original's JSON alone is enough.",
     shorthand="file",
-)
+)  # fmt: skip

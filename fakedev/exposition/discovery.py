@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from fakedev.sim.entities.roster import Roster, RosterNode
 from fakedev.spec.shards import Shard
+from fakedev.spec.web_paths import NODE_METRICS
 
 
 def chosen_nodes(roster: Roster, pool: str, shard: Shard | None) -> list[RosterNode]:
@@ -29,7 +30,7 @@ def targets_of(nodes: Iterable[RosterNode], where: str) -> list[dict[str, object
         {
             "targets": [where],
             "labels": {
-                "__metrics_path__": f"/nodes/{node.name}/metrics",
+                "__metrics_path__": NODE_METRICS.at(NODE=node.name),
                 "instance": f"{node.name}:9400",
                 "node": node.name,
                 "pool": node.pool.name,

@@ -1,1 +1,1 @@
-"""Data, not code: the files of the web page at ``/``."""
+"""The files of the web page at ``/``: data, no code."""

@@ -1,4 +1,4 @@
-// The page: its tabs, the stream behind them, and where one is (#tab or #fleet/DEVICE).
+// The page: its tabs, the stream behind them, and the place in it (#tab or #fleet/DEVICE).
 import "./theme.js";
 import { make, put } from "./dom.js";
 import { FaultsTab } from "./faults.js";
@@ -59,12 +59,14 @@ class App {
     this.live.start();
   }
 
-  /** Go to a tab; what is the name of a device there. */
+  /** Go to a tab.
+   * @param what the name of a device there, or nothing.
+   */
   go(tab, what) {
     location.hash = what ? `${tab}/${what}` : tab;
   }
 
-  /** Go to a tab whose form takes something. */
+  /** Go to a tab and put something into its form. */
   give(tab, what) {
     this.go(tab, "");
     this._place();
@@ -97,7 +99,7 @@ class App {
 
   _outline() {
     put(document.getElementById("version"), `fakedev ${this.live.outline.version}; none of these devices exist.`);
-    // What a tab cannot ask for now it asks for when the stream begins again.
+    // A tab repeats a request that fails now when the stream begins again.
     for (const tab of this.tabs.values()) tab.outline?.(this.live)?.catch(() => null);
   }
 
@@ -107,7 +109,7 @@ class App {
     put(document.getElementById("clock"), `${duration(frame.seconds)}${pace}`);
     const trouble = document.getElementById("trouble");
     trouble.hidden = !frame.trouble;
-    put(trouble, frame.trouble ? `The simulation is not well: ${frame.trouble}` : "");
+    put(trouble, frame.trouble ? `The simulation has a problem: ${frame.trouble}` : "");
     for (const [name, tab] of this.tabs) {
       tab.always?.(this.live);
       if (name === this.shown) tab.frame?.(this.live);
@@ -127,7 +129,7 @@ class App {
   }
 }
 
-/** What an address says after its #; nothing when that is no text. */
+/** The text after the # of an address; empty when it is malformed. */
 function whereOf(hash) {
   try {
     return decodeURIComponent(hash.slice(1));

@@ -1,9 +1,9 @@
-// Questions to our own API, and changes, with the token when one is needed.
+// Requests to the API, with the token when one is needed.
 import { make } from "./dom.js";
 
 const TOKEN = "fakedev-token";
 
-/** An answer that is an error; the message says what is wrong, and where. */
+/** An error from the API; the message has the reason and the place. */
 export class Refused extends Error {}
 
 async function answer(response) {
@@ -19,12 +19,12 @@ async function answer(response) {
   throw new Refused(where && !message.includes(where) ? `${where}: ${message}` : message);
 }
 
-/** The value at a path of the API. */
+/** GET a path of the API; the value. */
 export async function get(path) {
   return answer(await fetch(path, { headers: { Accept: "application/json" } }));
 }
 
-/** Change something; asks for the token once when it is needed. */
+/** Change something; asks the user once for a token when it is needed. */
 export async function change(method, path, body) {
   const response = await sent(method, path, body);
   if (response.status === 401 && (await askToken())) return answer(await sent(method, path, body));
@@ -57,7 +57,7 @@ function askToken() {
   });
 }
 
-/** Say something for a few seconds. */
+/** Show a text for a few seconds. */
 export function say(text, isBad = false) {
   const place = document.getElementById("said");
   const line = make("p", { class: isBad ? "bad" : null }, text);
@@ -66,7 +66,7 @@ export function say(text, isBad = false) {
   setTimeout(() => line.remove(), isBad ? 9000 : 4000);
 }
 
-/** Do a change that somebody asked for; what went wrong is said. The answer, or null. */
+/** Make a change for the user and show an error if it fails; the answer, or null. */
 export async function attempt(doing, done) {
   try {
     const value = await doing();

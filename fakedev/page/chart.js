@@ -1,4 +1,4 @@
-// Line charts on a canvas: a time axis in seconds before now, one axis of values, gaps where there is none.
+// Line charts on a canvas: a time axis in seconds before now, one axis of values, gaps for missing values.
 import { make, put } from "./dom.js";
 import { brief, duration } from "./format.js";
 import { colour, onTheme } from "./theme.js";
@@ -10,7 +10,7 @@ const ABOVE = 6;
 export class Chart {
   /**
    * @param series names with the colours of colours.css: [["usage", "series-1"], ...]
-   * @param unit stands behind each value; least and most fix the axis, or are null; it covers span at least.
+   * @param unit follows each value; least and most fix the axis, or are null; the axis covers at least span.
    */
   constructor(title, series, { unit = "", least = 0, most = null, height = 130, span = 0 } = {}) {
     this.series = series;
@@ -42,7 +42,7 @@ export class Chart {
     onTheme(() => this.draw());
   }
 
-  /** Show these points: times in seconds, rising, and for each series a value or null at each of them. */
+  /** Show points: rising times in seconds, and for each series a value or null at each time. */
   show(times, ...values) {
     this.times = times;
     this.values = values;
@@ -112,7 +112,7 @@ export class Chart {
       const value = values[place];
       if (isNothing(value)) begun = false;
       else if (isNothing(values[place - 1]) && isNothing(values[place + 1])) {
-        // A value between gaps has no line; it is a dot.
+        // A value between two gaps is a dot.
         paper.fillStyle = tint;
         paper.fillRect(across(this.times[place]) - 1.5, up(value) - 1.5, 3, 3);
       } else {
@@ -162,7 +162,7 @@ function isNothing(value) {
   return value === null || value === undefined;
 }
 
-/** A round number that is not below the value: 1, 2 or 5 times a power of ten; of seconds, what clocks have. */
+/** The next round number from the value up: 1, 2 or 5 times a power of ten; for seconds, steps of a clock. */
 function nice(value, isTime = false) {
   if (isTime)
     return (

@@ -1,4 +1,4 @@
-// One device: its parts, why its values are what they are, its charts of the last minutes, its links, and all values.
+// One device: its parts, the reasons for its values, charts of the last minutes, its links, and all values.
 import { get } from "./ask.js";
 import { Chart } from "./chart.js";
 import { card, make, put } from "./dom.js";
@@ -74,7 +74,7 @@ export class DevicePanel {
     this.polling = new Polling("", (value) => value && this._show(value));
   }
 
-  /** Show a device; none when the name is empty. */
+  /** Show a device; an empty name closes it. */
   open(name) {
     this.element.hidden = !name;
     if (name !== this.name) this.parts.of("");
@@ -90,7 +90,7 @@ export class DevicePanel {
     this.polling.ask(true);
   }
 
-  /** There is a new tick. */
+  /** A new tick arrived. */
   frame() {
     if (!this.name) return;
     this.polling.ask();

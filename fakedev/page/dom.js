@@ -1,6 +1,6 @@
-// Elements from values. Text is always text: nothing here reads markup.
+// Elements from values. Text stays text: nothing here reads markup.
 
-/** Make an element; keys that begin with "on" listen, others are attributes (false and null leave them out). */
+/** Make an element. Keys that begin with "on" add listeners, others set attributes (not for false and null). */
 export function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -12,13 +12,13 @@ export function make(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** Set the text of an element, when it is another one. */
+/** Set the text of an element if it differs. */
 export function put(element, text) {
   const wanted = String(text);
   if (element.textContent !== wanted) element.textContent = wanted;
 }
 
-/** A card with a title, what belongs beside it, and what is in it. */
+/** A card with a title, elements beside the title, and content. */
 export function card(title, beside, ...content) {
   return make("section", { class: "card" }, make("header", {}, make("h2", {}, title), ...beside), ...content);
 }

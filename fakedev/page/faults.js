@@ -1,4 +1,4 @@
-// Faults: inject one, clear it, and the journal of what came of it.
+// Faults: inject and clear them; the journal shows their effects.
 import { attempt, change, get } from "./ask.js";
 import { card, field, make, put, select } from "./dom.js";
 import { duration, number } from "./format.js";
@@ -151,7 +151,7 @@ export class FaultsTab {
     this.happened.ask(true);
   }
 
-  /** Take the name of a device into the form. */
+  /** Put the name of a device into the form. */
   give(device) {
     this.form.elements.devices.value = device;
     this.kind.focus();
@@ -181,7 +181,7 @@ export class FaultsTab {
   }
 
   _tell({ journal, total }) {
-    // A key that stays when newer entries come before it.
+    // A key that stays the same when newer entries arrive.
     const entries = journal.map((entry, place) => ({ ...entry, key: total - place }));
     this.journal.show(entries);
   }

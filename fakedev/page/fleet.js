@@ -56,7 +56,7 @@ export class FleetTab {
     onTheme(() => this._explain());
   }
 
-  /** The stream began (again): the fleet may be another one. */
+  /** The stream began, or began again: the fleet may have changed. */
   outline() {
     this.map.arrange();
     this._explain();
@@ -75,7 +75,7 @@ export class FleetTab {
     this.tiles.set("Power", ...watts(power));
     this.tiles.set("Hottest", number(heat, 1), "°C");
     this.tiles.set("Workloads", number(frame.workloads));
-    // A board at its power limit does what it is made for.
+    // A board at its power limit works as designed.
     const least = this.live.outline.health.indexOf("heat");
     const troubled = frame.health.reduce((sum, each) => sum + (each >= least), 0);
     this.tiles.set("In trouble", number(troubled), "", troubled > 0);
@@ -86,13 +86,13 @@ export class FleetTab {
     this.device.frame();
   }
 
-  /** There is a new tick, whether or not the tab is shown. */
+  /** A new tick arrived; also called when the tab is hidden. */
   always({ frame }) {
     const [usage, power, heat] = frame.fleet;
     this.past.add(frame.seconds, scaled(usage, 100), scaled(power, 0.001), heat);
   }
 
-  /** Show a device, also by the name of a part or link of it, or the fleet when the name is empty. */
+  /** Show a device, by its name or that of a part or link; the fleet when the name is empty. */
   open(name) {
     this.wanted = deviceOf(name);
     if (!this.live.outline) return;
@@ -186,7 +186,7 @@ export class FleetTab {
     );
   }
 
-  /** What the cut cells of the map are. */
+  /** The legend of the cut cells of the map. */
   _divided() {
     const divided = this.live.outline.divided?.filter((pieces) => pieces > 0).length;
     if (!divided) return [];
@@ -201,7 +201,7 @@ export class FleetTab {
   }
 }
 
-/** The device that a name like dgx-0/3/1 or dgx-0/3/link/5 is of. */
+/** The device in a name such as dgx-0/3/1 or dgx-0/3/link/5. */
 function deviceOf(name) {
   return name.split("/", 2).join("/");
 }

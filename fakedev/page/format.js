@@ -1,6 +1,6 @@
-// Numbers and times as people read them.
+// Numbers and times as text.
 
-/** A number with so many digits after the point, grouped; a dash when there is none. */
+/** A number with some digits after the point, grouped; a dash for null. */
 export function number(value, digits = 0) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   return value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
@@ -41,7 +41,7 @@ export function duration(seconds) {
   return `${Math.floor(whole / 86400)} d ${Math.floor((whole % 86400) / 3600)} h`;
 }
 
-/** A quantity by its name's unit, as [text, unit]. */
+/** A quantity in the unit of its name, as [text, unit]. */
 export function quantity(name, value) {
   if (value === null || value === undefined) return "–";
   if (name.endsWith("_ratio")) return `${number(value * 100, 1)} %`;
@@ -56,7 +56,7 @@ export function quantity(name, value) {
   return brief(value);
 }
 
-/** A name from the API in words. */
+/** A name from the API as words. */
 export function words(name) {
   return name.replace(/_(ratio|watts|celsius|mhz|bytes_per_second|bytes|seconds|joules)$/, "").replaceAll("_", " ");
 }

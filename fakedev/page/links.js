@@ -1,4 +1,4 @@
-// How a device is connected: PCIe, NUMA, and its links to other boards with what goes over them.
+// The connections of a device: PCIe, NUMA, and its links to other boards with their traffic.
 import { make, put } from "./dom.js";
 import { number, quantity } from "./format.js";
 import { list } from "./lists.js";
@@ -26,7 +26,7 @@ export class Connections {
         { title: "Receives", number: true, text: (row) => quantity("_bytes_per_second", row["rx-bytes-per-second"]) },
       ],
       ({ link }) => link,
-      "No link is told.",
+      "No links are listed.",
     );
     this.links = make(
       "div",
@@ -38,7 +38,7 @@ export class Connections {
     this.element = make("details", { open: true }, make("summary", {}, "Connections"), this.facts, this.links);
   }
 
-  /** Show how a device is connected. */
+  /** Show the connections of a device. */
   show({ facts, quantities, links = [] }) {
     list(this.facts, entriesOf(facts, quantities));
     this.links.hidden = links.length === 0;
@@ -82,7 +82,7 @@ function entriesOf(facts, quantities) {
   return entries;
 }
 
-/** What a PCIe link runs at, and what it could where that is more. */
+/** The speed of a PCIe link, and its highest speed where that is more. */
 function speedOf(quantities, name) {
   const [now, most] = [quantities[name], quantities[`${name}_max`] ?? quantities[name]];
   return now === most ? number(now) : `${number(now)} (of ${number(most)})`;

@@ -1,7 +1,7 @@
 // Lists whose elements stay the same while their texts change.
 import { make, put } from "./dom.js";
 
-/** Terms and what belongs to them, in a dl. */
+/** Terms with their descriptions, in a dl. */
 export function list(place, entries) {
   while (place.children.length > 2 * entries.length) place.lastChild.remove();
   entries.forEach(([term, text], number) => {
@@ -11,7 +11,7 @@ export function list(place, entries) {
   });
 }
 
-/** Texts with what is said of each, in a ul. */
+/** Texts with a remark on each, in a ul. */
 export function pairs(place, entries) {
   while (place.children.length > entries.length) place.lastChild.remove();
   entries.forEach(([one, other], number) => {

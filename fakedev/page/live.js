@@ -1,8 +1,8 @@
-// The live stream: keeps the newest frame, tells who wants to know, and comes back when the server does.
+// The live stream: keeps the newest frame, calls back, and reconnects when the server is back.
 
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 5000;
-// A browser has six connections to a server for all its tabs: those that nobody sees give theirs back.
+// A browser has six connections to a server for all its tabs: hidden tabs close theirs.
 const UNSEEN_WAIT = 30000;
 
 export class Live {
@@ -45,13 +45,13 @@ export class Live {
     });
   }
 
-  /** The name of a device by its place in the arrays. */
+  /** The name of a device by its index in the arrays. */
   name(place) {
     const node = this.nodeOf(place);
     return `${this.outline.nodes[node][0]}/${place - this.outline.first[node]}`;
   }
 
-  /** The place of a device by its name, -1 when there is none. */
+  /** The index of a device by its name; -1 for none. */
   place(name) {
     const cut = name.lastIndexOf("/");
     const node = this.outline?.nodes.findIndex((each) => each[0] === name.slice(0, cut)) ?? -1;
@@ -60,7 +60,7 @@ export class Live {
     return index < this.outline.pools[this.outline.nodes[node][1]][2] ? this.outline.first[node] + index : -1;
   }
 
-  /** The place of the node that has a device. */
+  /** The index of the node of a device. */
   nodeOf(place) {
     let low = 0;
     let high = this.outline.first.length - 1;
@@ -77,7 +77,7 @@ export class Live {
     return this.outline.pools[this.outline.nodes[node][1]];
   }
 
-  /** Somebody looks at the page, or no longer. */
+  /** The page became visible or hidden. */
   _seen() {
     clearTimeout(this._pause);
     if (document.hidden) this._pause = setTimeout(() => this._rest(), UNSEEN_WAIT);

@@ -1,4 +1,4 @@
-// The map: every device a cell, nodes side by side. Only cells whose colour changed are drawn again.
+// The map: a cell for each device, nodes side by side. Only cells with a new colour are drawn again.
 import { make, put } from "./dom.js";
 import { colours, steps } from "./scales.js";
 import { colour, onTheme, theme } from "./theme.js";
@@ -10,7 +10,7 @@ const CUT_AT_FOOT = 12;
 const NUMBER_UNITS = { usage: " %", temperature: " °C", power: " W" };
 
 export class FleetMap {
-  /** @param choose is told the place of a device that was clicked, or entered. */
+  /** @param choose called with the index of a device that was clicked, or chosen by Enter. */
   constructor(live, choose) {
     this.live = live;
     this.choose = choose;
@@ -53,7 +53,7 @@ export class FleetMap {
     this.draw();
   }
 
-  /** Find the place of every cell: the largest cells with which all fit about a screen. */
+  /** Place every cell: with the largest cells that fit on about one screen. */
   arrange() {
     const { outline } = this.live;
     const width = this.element.clientWidth;
@@ -82,7 +82,7 @@ export class FleetMap {
     }
   }
 
-  /** Draw the cells that have changed. */
+  /** Draw the changed cells. */
   draw() {
     const { live, cells, paper } = this;
     if (!cells || !live.frame) return;
@@ -108,7 +108,7 @@ export class FleetMap {
     if (this.pointed >= 0) this._say();
   }
 
-  /** Cut the foot of those that are divided into as many pieces; of small cells a corner off. */
+  /** Mark divided devices: the bottom of a cell in as many pieces, or a cut corner of a small cell. */
   _cut(places, side) {
     const { divided } = this.live.outline;
     if (!divided) return;
@@ -138,7 +138,7 @@ export class FleetMap {
     this.drawn[place] = 255;
   }
 
-  /** Take the frame from around a cell; the cell is drawn again with the next. */
+  /** Remove the frame around a cell; the next frame draws the cell again. */
   _clear(place) {
     if (place < 0 || !this.drawn || 2 * place >= this.cells.length) return;
     const side = this._side() + 2;
@@ -150,7 +150,7 @@ export class FleetMap {
     return this.cell - (this.cell > 20 ? 3 : this.cell > 9 ? 2 : 1);
   }
 
-  /** The number of a device in its cell. */
+  /** Write the number of a device into its cell. */
   _write(place, tint, side) {
     const { paper, cells, live } = this;
     const value = live.frame[this.scale][place];
@@ -169,7 +169,7 @@ export class FleetMap {
     for (const [text, x, y, room] of this.labels) this.paper.fillText(cut(this.paper, text, room), x, y);
   }
 
-  /** Lay the nodes out in rows; the height that this takes. Fills in cells and labels when they are given. */
+  /** Lay the nodes out in rows and return the height; fills in cells and labels when they are given. */
   _flow(cell, width, cells, labels) {
     const { outline } = this.live;
     const title = cell >= 14 ? 17 : 0;
@@ -248,7 +248,7 @@ export class FleetMap {
     event.preventDefault();
   }
 
-  /** How many places further the cell below is (or above): the nearest in the next line of cells. */
+  /** The distance in the arrays to the cell below (or above): the nearest in the next line of cells. */
   _below(from, direction) {
     const { cells } = this;
     const [x, y] = [cells[2 * from], cells[2 * from + 1]];

@@ -1,4 +1,4 @@
-// Metrics: as what the fleet is shown, where, and how Prometheus is told.
+// Metrics: the identities of the fleet, the pages, and the configuration for Prometheus.
 import { get, say } from "./ask.js";
 import { card, make, put } from "./dom.js";
 import { number } from "./format.js";
@@ -56,7 +56,7 @@ export class MetricsTab {
       card(
         "Identities",
         [],
-        make("p", { class: "note" }, "What exporters the devices are shown as."),
+        make("p", { class: "note" }, "The exporters that the pages imitate."),
         this.identities.element,
       ),
       card(
@@ -89,7 +89,7 @@ export class MetricsTab {
       await navigator.clipboard.writeText(this.scrape.textContent);
       say("Copied");
     } catch {
-      // Only secure pages may write to the clipboard; a selection is the next best.
+      // Only secure pages may write to the clipboard; other pages select the text.
       getSelection().selectAllChildren(this.scrape);
       say("Selected: copy it with Ctrl-C");
     }

@@ -1,4 +1,4 @@
-// The parts of a device, instances or tiles: how each is, who has it, and why, of those that are opened.
+// The parts of a device, instances or tiles: health and user of each, and the reasons for the values of opened parts.
 import { make, put } from "./dom.js";
 import { number, quantity, words } from "./format.js";
 import { list, pairs } from "./lists.js";
@@ -18,7 +18,7 @@ export class PartsList {
     this.polling = new Polling("", (value) => value && this._show(value.parts));
   }
 
-  /** The device that is looked at, and the names of its parts. */
+  /** Show the parts of a device, by their names. */
   of(address, names = []) {
     this.element.hidden = names.length === 0;
     const path = names.length ? `${address}/parts` : "";
@@ -29,7 +29,7 @@ export class PartsList {
     this.frame(true);
   }
 
-  /** There is a new tick: parts are asked for while they are looked at. */
+  /** A new tick arrived: ask for the parts while they are visible. */
   frame(now = false) {
     if (!this.polling.path || !this.element.open) return;
     this.polling.ask(now);
@@ -99,7 +99,7 @@ class PartRow {
     );
   }
 
-  /** What all parts tell. */
+  /** Show the values of all parts. */
   show({ facts, quantities, health, workloads, "more-workloads": others = 0 }) {
     put(this.kind, facts.mig_profile ? `${facts.mig_profile}, id ${facts.mig_id}` : "tile");
     put(this.health, health === "error" ? `XID ${number(quantities.xid)}` : HEALTH_WORDS[health]);
@@ -119,7 +119,7 @@ class PartRow {
     );
   }
 
-  /** Ask for more, while somebody wants to see it. */
+  /** Ask for the details of opened parts. */
   frame(now = false) {
     if (this.more.open) this.polling.ask(now);
   }
@@ -136,7 +136,7 @@ class PartRow {
   }
 }
 
-/** A share as a bar, with its name before it and its value behind. */
+/** A share as a bar between its name and its value. */
 class Bar {
   constructor(name) {
     this.fill = make("span");

@@ -1,4 +1,4 @@
-// Asks for something again and again while it is looked at: one question at a time, and not too often.
+// Repeats a request while its answer is visible: one request at a time, and not too often.
 import { get } from "./ask.js";
 
 const LEAST_MILLISECONDS = 900;
@@ -11,7 +11,7 @@ export class Polling {
     this._last = -Infinity;
   }
 
-  /** Ask, unless an answer is awaited or has just come. */
+  /** Ask, unless a request is under way or was just answered. */
   async ask(now = false) {
     if (this._asking || (!now && performance.now() - this._last < LEAST_MILLISECONDS)) return;
     this._asking = true;

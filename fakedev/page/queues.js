@@ -1,4 +1,4 @@
-// Queues: how full, how fast, who works; a chart for each.
+// Queues: jobs, rates and workers; a chart for each queue.
 import { Chart } from "./chart.js";
 import { card, make } from "./dom.js";
 import { brief, duration, number } from "./format.js";
@@ -42,7 +42,7 @@ export class QueuesTab {
     this.past.clear();
   }
 
-  /** There is a frame, whether or not the tab is shown. */
+  /** A frame arrived; also called when the tab is hidden. */
   always({ frame }) {
     const now = performance.now() / 1000;
     for (const [name, waiting, running, idle, busy, arrivals, services] of frame.queues ?? []) {

@@ -1,4 +1,4 @@
-// What colours of the map mean. A scale turns the numbers of a frame into one of STEPS colours.
+// The colours of the map. A scale turns the numbers of a frame into one of STEPS colours.
 
 export const STEPS = 48;
 
@@ -47,7 +47,7 @@ export const SCALES = {
   health: { title: "Health" },
 };
 
-/** The colours of a scale in a theme, one for each step, the last for devices that show nothing. */
+/** The colours of a scale in a theme, one for each step; the last is for devices without a value. */
 export function colours(name, theme, healthNames) {
   if (name === "health") return [...healthNames.map((each) => HEALTH[theme][each]), ABSENT[theme]];
   const stops = RAMPS[name][theme];
@@ -56,7 +56,7 @@ export function colours(name, theme, healthNames) {
   return [...found, ABSENT[theme]];
 }
 
-/** A step for each device: places in what colours() gives. */
+/** A step for each device: indices into colours(). */
 export function steps(name, live) {
   const values = live.frame[name];
   if (name === "health") return Uint8Array.from(values);
@@ -72,7 +72,7 @@ export function steps(name, live) {
   return found;
 }
 
-/** The power that is 100 % of each device: its limit, or the most that is seen. */
+/** The power that counts as 100 % for each device: its limit, or the highest power seen. */
 function powerLimits(live) {
   if (live.outline.limits) return live.outline.limits;
   const most = Math.max(1, ...live.frame.power.slice(0, 1000));

@@ -1,4 +1,4 @@
-// The last points of something that the stream tells: bounded, for charts.
+// The last points of a value in the stream, for charts; bounded.
 
 export class Series {
   constructor(rows, most = 600) {
@@ -7,7 +7,7 @@ export class Series {
     this.rows = Array.from({ length: rows }, () => []);
   }
 
-  /** Add a point, unless there is one of that time or a later one: a frame may be behind what was asked for. */
+  /** Add a point, unless one of that time or later exists: a frame may be older than an answer of the API. */
   add(time, ...values) {
     if (time <= (this.times.at(-1) ?? -Infinity)) return;
     this.times.push(time);
@@ -18,7 +18,7 @@ export class Series {
     }
   }
 
-  /** Forget all. */
+  /** Remove all points. */
   clear() {
     this.times = [];
     this.rows = this.rows.map(() => []);

@@ -3,8 +3,8 @@ import { make, put } from "./dom.js";
 
 export class Table {
   /**
-   * @param columns {title, text(row)} or {title, element(row), made once}, with number or brief for its looks.
-   * @param key what tells rows apart.
+   * @param columns {title, text(row)} or {title, element(row), made once}; number and brief set the style.
+   * @param key identifies a row.
    */
   constructor(caption, columns, key, nothing) {
     this.columns = columns;
@@ -24,7 +24,7 @@ export class Table {
     this.show([]);
   }
 
-  /** Show these rows, in this order. */
+  /** Show rows in this order. */
   show(rows) {
     const left = new Set(this.rows.keys());
     rows.forEach((row, place) => {

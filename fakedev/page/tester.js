@@ -1,4 +1,4 @@
-// Tester: the load on the queues; its control, its course, what came of it.
+// Tester: the load on the queues, its control, timeline and results.
 import { attempt, change, get } from "./ask.js";
 import { Chart } from "./chart.js";
 import { card, make, put } from "./dom.js";
@@ -177,7 +177,7 @@ export class TesterTab {
         const recent = rows.slice(Math.max(0, row + 1 - Math.max(1, Math.round(RECENT_SECONDS / step))), row + 1);
         return recent.reduce((sum, each) => sum + each[place], 0) / (recent.length * step);
       });
-    // The last step is not over: its counts are still small.
+    // The last step has not ended: its counts are still low.
     const whole = rows.length > 1 ? rows.length - 1 : rows.length;
     const cut = (values) => values.slice(0, whole);
     this.rate.show(cut(column(0)), cut(perSecond(2)), cut(perSecond(3)));

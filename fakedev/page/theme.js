@@ -1,4 +1,4 @@
-// Light or dark: as the system says, until somebody chooses.
+// Light or dark: the theme of the system, until the user chooses.
 
 const KEY = "fakedev-theme";
 const system = matchMedia("(prefers-color-scheme: dark)");
@@ -9,7 +9,7 @@ export function theme() {
   return document.documentElement.dataset.theme;
 }
 
-/** Call back when it changes: canvases have to be drawn anew. */
+/** Call back when the theme changes: canvases must be drawn again. */
 export function onTheme(tell) {
   told.push(tell);
 }

@@ -1,4 +1,4 @@
-// Workloads: what runs on the devices; start one, stop one.
+// Workloads: list, start and stop them.
 import { attempt, change } from "./ask.js";
 import { card, field, make, put, select } from "./dom.js";
 import { duration, number } from "./format.js";
@@ -70,7 +70,7 @@ export class WorkloadsTab {
     this.polling.ask(true);
   }
 
-  /** Take the name of a device into the form. */
+  /** Put the name of a device into the form. */
   give(device) {
     this.form.elements.devices.value = device;
     this.form.elements.load.focus();

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from fakedev.sim.compiled import CompiledFleet
-from fakedev.sim.faults.fields import fault_from_fields, fields_of_fault
 from fakedev.spec.errors import Refused
 from fakedev.spec.fault import FaultSpec
+from fakedev.spec.fault_fields import fault_from_fields, fields_of_fault
 from fakedev.spec.fleet import WorkloadSpec
 from fakedev.spec.record_head import RecordHead
 from fakedev.spec.workload_fields import fields_of_workload, workload_from_fields

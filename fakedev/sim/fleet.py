@@ -24,7 +24,6 @@ from fakedev.sim.entities.roster import RosterNode
 from fakedev.sim.entities.state import Level, State
 from fakedev.sim.events import Event, Stamped
 from fakedev.sim.faults.faults import Faults
-from fakedev.sim.faults.kinds import Scope
 from fakedev.sim.faults.pages import NodeTroubles
 from fakedev.sim.faults.shown import ExporterFaults
 from fakedev.sim.journal import Happening, Happenings, coming_by_itself, ending, no_op
@@ -41,6 +40,7 @@ from fakedev.sim.workloads.labels import DeviceLabels
 from fakedev.sim.workloads.running import Workloads
 from fakedev.sim.workloads.workload import Verdict
 from fakedev.spec.errors import Refused
+from fakedev.spec.fault_kinds import Scope
 from fakedev.spec.fleet import FleetSpec
 
 #: Tick 0 shows the first instant: the mean over so many seconds.

@@ -15,9 +15,9 @@ import numpy as np
 
 from fakedev.sim.entities.roster import Roster, RosterNode
 from fakedev.sim.entities.selectors import resolve
-from fakedev.sim.faults.kinds import KINDS, Scope
 from fakedev.sim.workloads.table import MEMORY
 from fakedev.spec.errors import Refused
+from fakedev.spec.fault_kinds import KINDS, Scope
 from fakedev.spec.fleet import FleetSpec, WorkloadSpec
 from fakedev.spec.shards import Shard
 from fakedev.spec.value_functions import highest

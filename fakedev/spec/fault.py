@@ -1,4 +1,4 @@
-"""A fault as it was asked for."""
+"""A fault as it was requested."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 class FaultSpec:
     """Something that goes wrong on some devices, for some time.
 
-    :param kind: one of :data:`fakedev.sim.faults.kinds.KINDS`.
+    :param kind: one of :data:`fakedev.spec.fault_kinds.KINDS`.
     :param devices: device words, as of a workload.
-    :param node: the node that device words without one speak of; empty for none.
+    :param node: the node of device words without one; empty for none.
     :param start_seconds: simulated seconds from the next tick on until it begins.
     :param duration_seconds: how long it lasts; 0 until it is cleared.
-    :param every_seconds: how often it happens anew, and is drawn whether it does; 0 for once (once a tick, with a
+    :param every_seconds: the interval at which it happens again, or is drawn again; 0 for once (once a tick, with a
         probability under 1).
-    :param probability: that a device is concerned, at each draw.
-    :param metric: the metric concerned, as it was named; empty for all.
-    :param values: what the kind takes beside that, by name; without defaults.
+    :param probability: of affecting a device, at each draw.
+    :param metric: the metric that it affects, as it was named; empty for all.
+    :param values: the kind's parameters by name; without defaults.
     """
 
     kind: str

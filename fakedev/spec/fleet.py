@@ -128,7 +128,7 @@ class WorkloadSpec:
     :param run_time_limit_seconds: simulated seconds after which it is ended with 1; 0 for none.
     :param ttl_seconds: simulated seconds after which it is ended with 0; 0 for none.
     :param faults: what goes wrong on its devices while it runs, each as
-        :func:`~fakedev.sim.faults.fields.fault_from_fields` takes it, but without devices.
+        :func:`~fakedev.spec.fault_fields.fault_from_fields` takes it, but without devices.
     """
 
     name: str

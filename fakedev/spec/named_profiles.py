@@ -23,7 +23,7 @@ class NamedProfile:
     :param summary: what it is, in words.
     :param fields: what a workload has of it, as :func:`~fakedev.spec.workload_fields.workload_from_fields` takes it.
     :param metrics: what it asks of metrics, where devices have them.
-    :param faults: what goes wrong on its devices, as :func:`~fakedev.sim.faults.fields.fault_from_fields` takes it.
+    :param faults: what goes wrong on its devices, as :func:`~fakedev.spec.fault_fields.fault_from_fields` takes it.
     """
 
     summary: str

@@ -1,109 +1,132 @@
-"""One way from the fields of a request to a workload: line ports, web and configuration share it."""
+"""The fields of a workload, declared once, and one way from a request's fields to a workload and back.
+
+Line ports, web, configuration, record and ``fakedev-workload`` take what is declared here.
+"""
 
 from __future__ import annotations
 
 import difflib
 import math
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
+from fakedev.spec.device_types import WORK_KINDS
 from fakedev.spec.errors import FieldError
+from fakedev.spec.fields import Field, FieldKind
 from fakedev.spec.fleet import Activity, MetricUse, WorkloadSpec
 from fakedev.spec.named_profiles import with_profile
 from fakedev.spec.profile_fields import number_of, profile_from, use_profile, use_word, uses_from
 from fakedev.spec.profiles import format_profile
 from fakedev.spec.quantities import is_in_bytes
-from fakedev.spec.units import parse_duration, parse_size
+from fakedev.spec.units import parse_size
 
-#: The fields a workload may be given, as they are spelled everywhere.
-FIELDS: Final = (
-    "name", "devices", "profile", "repeat", "seconds-of", "kind", "node", "pod", "namespace", "container",
-    "limits", "run-time-limit", "ttl", "metrics", "measured-frequency", "measured-capability",
-    "faults",
-)  # fmt: skip
-_LONGEST_TEXT: Final = 1024
 _MAX_LIMITS: Final = 64
 #: Faults that one workload may bring.
 MAX_FAULTS_BROUGHT: Final = 32
-_MEASURED: Final = {"measured-frequency": "measured_frequency_mhz", "measured-capability": "measured_capability"}
+
+_KINDS: Final = f"{', '.join(WORK_KINDS)}, or one that a device type adds"
+_SCALED: Final = "of the device that it was measured on; times or values are scaled by it"
+
+#: The fields that a workload takes, by name.
+WORKLOAD_FIELDS: Final[Mapping[str, Field]] = {
+    field.name: field
+    for field in (
+        Field("name", "name of the workload; quoted when it has spaces", "NAME"),
+        Field("devices", "card0, dgx-0/3, dgx-[0-3]/*, dgx-0/3/1, all, even, odd", "WORD,...", FieldKind.LIST),
+        Field(
+            "profile", "activities in percent and seconds; 0 seconds in the last one: until stopped",
+            "LOAD:FLUCTUATION:SECONDS,...", FieldKind.SERIES,
+        ),
+        Field("repeat", "how often the profile runs", "N", FieldKind.WHOLE, 1, high=2**53, zero="for ever"),
+        Field(
+            "seconds-of",
+            "what the seconds are: time, or work at the highest clock, which takes a throttled board longer",
+            "time|work", default="time", choices=("time", "work"),
+        ),
+        Field("kind", f"kind of work: {_KINDS}", "KIND", default="compute"),
+        Field("node", "node of the device words that name none", "NODE"),
+        Field("pod", "pod shown on its devices"),
+        Field("namespace", "namespace of the pod"),
+        Field("container", "container of the pod"),
+        Field(
+            "limits", "crossing the value ends the workload with 1; of metrics in bytes also a size, as 40GiB",
+            "METRIC:NUMBER", FieldKind.MAPPING, word="limit",
+        ),
+        Field(
+            "run-time-limit", "simulated time after which it is ended with 1, as 5m or 90s", "DURATION",
+            FieldKind.DURATION, 0.0, "run_time_limit_seconds", zero="for no limit",
+        ),
+        Field(
+            "ttl", "simulated time after which it is ended with 0", "DURATION", FieldKind.DURATION, 0.0, "ttl_seconds",
+            zero="for no limit",
+        ),
+        Field(
+            "metrics", "what it asks of a metric beside the load, as 40GiB of memory or 30% of fabric-tx",
+            "METRIC:VALUE:FLUCTUATION:SECONDS,...", FieldKind.SERIES_MAPPING, word="use",
+        ),
+        Field(
+            "measured-frequency", f"highest clock, in MHz, {_SCALED}", "MHZ", FieldKind.NUMBER, 0.0,
+            "measured_frequency_mhz", "MHz", high=1e9, zero="for not measured",
+        ),
+        Field(
+            "measured-capability", f"capability {_SCALED}", "NUMBER", FieldKind.NUMBER, 0.0, "measured_capability",
+            high=1e9, zero="for not measured",
+        ),
+        Field("faults", "what goes wrong on its devices while it runs", "KIND,...", FieldKind.SERIES),
+    )
+}  # fmt: skip
+#: Fields that :func:`fields_of_workload` always gives.
+_ALWAYS: Final = frozenset(("name", "devices", "profile", "repeat"))
+#: Fields whose value is that of an attribute of the specification.
+_PLAIN: Final = tuple(
+    WORKLOAD_FIELDS[name]
+    for name in (
+        "name", "repeat", "kind", "node", "pod", "namespace", "container", "run-time-limit", "ttl",
+        "measured-frequency", "measured-capability",
+    )
+)  # fmt: skip
 
 
 def workload_from_fields(fields: Mapping[str, object]) -> WorkloadSpec:
-    """The workload that the fields describe (FIELDS; doc/protocol-workload.txt says what each takes).
+    """The workload that the fields describe (WORKLOAD_FIELDS; doc/protocol-workload.txt says what each takes).
 
     :raises FieldError: naming the field at fault.
     """
     for field in fields:
-        if field not in FIELDS:
-            near = difflib.get_close_matches(field, FIELDS, 1)
+        if field not in WORKLOAD_FIELDS:
+            near = difflib.get_close_matches(field, WORKLOAD_FIELDS, 1)
             raise FieldError(field, "is not a field of a workload" + (f"; did you mean {near[0]}?" if near else ""))
     fields = with_profile(fields)
-    name = _text(fields, "name")
-    if not name:
+    plain: dict[str, Any] = {field.spec_name: field.read(fields) for field in _PLAIN}
+    if not plain["name"]:
         raise FieldError("name", "a workload needs a name")
     return WorkloadSpec(
-        name=name,
         devices=_devices(fields.get("devices")),
         activities=_profile(fields.get("profile")),
-        repeat=_repeat(fields.get("repeat", 1)),
-        kind=_text(fields, "kind") or "compute",
-        is_work=_is_work(_text(fields, "seconds-of")),
-        node=_text(fields, "node"),
-        pod=_text(fields, "pod"),
-        namespace=_text(fields, "namespace"),
-        container=_text(fields, "container"),
+        is_work=WORKLOAD_FIELDS["seconds-of"].read(fields) == "work",
         limits=_limits(fields.get("limits")),
-        run_time_limit_seconds=_duration(fields, "run-time-limit"),
-        ttl_seconds=_duration(fields, "ttl"),
         uses=_uses(fields.get("metrics")),
-        measured_frequency_mhz=_measured(fields, "measured-frequency"),
-        measured_capability=_measured(fields, "measured-capability"),
         faults=_faults(fields.get("faults")),
+        **plain,
     )
 
 
 def fields_of_workload(spec: WorkloadSpec) -> dict[str, object]:
-    """The fields that :func:`workload_from_fields` turns into just this workload; defaults left out."""
-    fields: dict[str, object] = {
-        "name": spec.name,
+    """The fields that :func:`workload_from_fields` turns into this very workload; defaults left out."""
+    structured: dict[str, object] = {
         "devices": list(spec.devices),
         "profile": format_profile(spec.activities),
-        "repeat": spec.repeat,
+        "seconds-of": "work" if spec.is_work else "time",
+        "limits": dict(spec.limits),
+        "metrics": {use_word(use): use_profile(use) for use in spec.uses},
+        "faults": [dict(fault) for fault in spec.faults],
     }
-    if spec.is_work:
-        fields["seconds-of"] = "work"
-    if spec.kind != "compute":
-        fields["kind"] = spec.kind
-    for field in ("node", "pod", "namespace", "container"):
-        if getattr(spec, field):
-            fields[field] = getattr(spec, field)
-    if spec.limits:
-        fields["limits"] = dict(spec.limits)
-    if spec.run_time_limit_seconds:
-        fields["run-time-limit"] = spec.run_time_limit_seconds
-    if spec.ttl_seconds:
-        fields["ttl"] = spec.ttl_seconds
-    if spec.uses:
-        fields["metrics"] = {use_word(use): use_profile(use) for use in spec.uses}
-    for field, name in _MEASURED.items():
-        if getattr(spec, name):
-            fields[field] = getattr(spec, name)
-    if spec.faults:
-        fields["faults"] = [dict(fault) for fault in spec.faults]
+    fields = {}
+    for name, field in WORKLOAD_FIELDS.items():
+        value = structured[name] if name in structured else getattr(spec, field.spec_name)
+        if name in _ALWAYS or (value and value != field.default):
+            fields[name] = value
     return fields
-
-
-def _text(fields: Mapping[str, object], field: str) -> str:
-    value = fields.get(field, "")
-    if not isinstance(value, str):
-        raise FieldError(field, f"must be a text, not {_kind(value)}")
-    if len(value) > _LONGEST_TEXT:
-        raise FieldError(field, f"is longer than {_LONGEST_TEXT} characters")
-    if "\0" in value:
-        raise FieldError(field, "must not hold a NUL character")
-    if any("\ud800" <= character <= "\udfff" for character in value):
-        raise FieldError(field, "is not UTF-8: it holds half a surrogate pair")
-    return value
 
 
 def _devices(value: object) -> tuple[str, ...]:
@@ -131,7 +154,7 @@ def _uses(value: object) -> tuple[MetricUse, ...]:
 
 
 def _faults(value: object) -> tuple[Mapping[str, object], ...]:
-    """Faults as objects, or their kinds alone; what they say is looked at when the devices are known."""
+    """Faults as objects, or their kinds alone; they are checked when the devices are known."""
     if value is None:
         return ()
     if isinstance(value, str):
@@ -145,25 +168,6 @@ def _faults(value: object) -> tuple[Mapping[str, object], ...]:
             if field in fault:
                 raise FieldError("faults", f"fault {position}: {field}: it is on the devices of the workload")
     return tuple(value)
-
-
-def _measured(fields: Mapping[str, object], field: str) -> float:
-    number = number_of(fields.get(field, 0))
-    if number is None or not 0 <= number <= 1e9:
-        raise FieldError(field, "must be a number from 0 to 1e9, 0 for not measured")
-    return number
-
-
-def _repeat(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 2**53:
-        raise FieldError("repeat", "must be a whole number, 0 for ever")
-    return value
-
-
-def _is_work(value: str) -> bool:
-    if value not in ("", "time", "work"):
-        raise FieldError("seconds-of", f"{value!r} is neither time nor work")
-    return value == "work"
 
 
 def _limits(value: object) -> tuple[tuple[str, float], ...]:
@@ -186,24 +190,3 @@ def _limit(metric: object, value: object) -> tuple[str, float]:
     if not isinstance(metric, str) or number is None or not math.isfinite(number):
         raise FieldError("limits", f"the limit of {metric!r} must be a finite number")
     return metric, number
-
-
-def _duration(fields: Mapping[str, object], field: str) -> float:
-    value = fields.get(field, 0)
-    number = number_of(value)
-    if number is not None:
-        if not 0 <= number <= 1e10:
-            raise FieldError(field, "must be a duration, as 90s or 5m, or seconds from 0 up")
-        return number
-    if not isinstance(value, str):
-        raise FieldError(field, f"must be a duration, as 90s or 5m, not {_kind(value)}")
-    try:
-        return parse_duration(value)
-    except ValueError as error:
-        raise FieldError(field, str(error)) from None
-
-
-def _kind(value: object) -> str:
-    return {bool: "true or false", int: "a number", float: "a number", list: "a list", dict: "an object"}.get(
-        type(value), "nothing"
-    )

@@ -201,7 +201,12 @@ def _explanation(verb: Verb) -> list[str]:
     named = [(a.name_in_words if a in verb.options else a.metavar, a.summary) for a in verb.arguments]
     named += [(flag.name, flag.summary) for flag in verb.flags]
     width = max((len(name) for name, _ in named), default=0)
-    lines += [f"  {name:{width}}  {summary}" for name, summary in named]
+    indent = " " * (width + 4)
+    for name, summary in named:
+        first = f"  {name:{width}}  "
+        lines += textwrap.wrap(
+            summary, _HELP_WIDTH, initial_indent=first, subsequent_indent=indent, break_on_hyphens=False
+        ) or [first.rstrip()]
     lines += [f"  {note}" for note in verb.notes]
     if verb.aliases:
         lines.append(f"  also: {', '.join(verb.aliases)}")

@@ -68,6 +68,29 @@ def test_names_aliases_and_versions() -> None:
     assert bare.identity.title == "dcgm@4.8.2"
 
 
+def test_the_own_catalog_is_read_once() -> None:
+    """Two catalogs share what they load from the package, and both remember every file that it came from."""
+    place, found = Place("x"), []
+    for _ in range(2):
+        files = Files()
+        found.append((Catalog(files, Report()).identity("dcgm@4.8.3", place), files.texts))
+    assert found[0][0] is found[1][0]
+    assert found[0][1] == found[1][1]
+    of_catalog = [name.removeprefix("catalog:") for name in found[0][1]]
+    assert of_catalog == ["identities/dcgm@4.8.3.yaml", "identities/dcgm@4.8.2.yaml", "fields/dcgm.yaml"]
+
+
+def test_a_recorded_catalog_is_read_from_the_record() -> None:
+    """A record's file of the catalog may differ from the package's, and a loaded one does not hide it."""
+    place, files = Place("x"), Files()
+    own = Catalog(files, Report()).device("dg1", place)
+    (name, text), = files.texts.items()
+    recorded = Catalog(Files({name: text.replace("power", "warp")}), Report()).device("dg1", place)
+    assert own is not None
+    assert recorded is not None
+    assert recorded.type.ranges.keys() - own.type.ranges.keys()
+
+
 def test_own_device_type() -> None:
     """Numbers and sizes, our names and their aliases, quantities of one's own."""
     found = loaded(TEXT, {"dev.yaml": DEVICE, "id.yaml": IDENTITY}).fleet.pools[0].device_type

@@ -156,7 +156,7 @@ def test_variables() -> None:
 def test_an_empty_variable_is_no_token() -> None:
     """A token that the environment leaves empty does not open the door."""
     assert problems('web: [{listen: "*:9400", token: "${TOKEN:-}"}]') == [
-        "f.yaml:1: *:9400 lets other machines change things: give it a token, or serve: metrics, or say that this is meant: open: true"
+        "f.yaml:1: *:9400 lets other machines change things: give it a token, or serve: metrics, or allow it by open: true"
     ]
 
 

@@ -65,7 +65,7 @@ SAFE = "web: []\nworkloads: {listen: []}\n"
         (pool(device="none.yaml"), ["f.yaml:1: the device type none.yaml: no such file"]),
         (pool(devices="[{index: 8}]"), ["f.yaml:1: device 8: a node has 8 devices, 0 to 7"]),
         (pool(devices="[{index: 1},\n{index: 1}]"), ["f.yaml:2: device 1 is there twice: put both into one"]),
-        (pool(devices="[{uuid: x}]"), ["f.yaml:1: fleet.pools.0.devices.0: 'index' is missing: Which device of each node is meant, from 0.", "f.yaml:1: fleet.pools.0.devices.0.uuid: 'x' is no UUID of 36 characters, as 927d7444-b45a-7c49-8402-5e686e46a026"]),
+        (pool(devices="[{uuid: x}]"), ["f.yaml:1: fleet.pools.0.devices.0: 'index' is missing: Number of the device on each node, from 0.", "f.yaml:1: fleet.pools.0.devices.0.uuid: 'x' is no UUID of 36 characters, as 927d7444-b45a-7c49-8402-5e686e46a026"]),
         (pool(devices="[{index: 0, pci: 1b}]"), ["f.yaml:1: fleet.pools.0.devices.0.pci: '1b' is no PCI address, as 0000:1b:00.0"]),
         (pool(devices='[{index: 0, serial: s},\n{index: 1, serial: s}]'), ["f.yaml:2: serial: 's' is there twice (first in line 1)"]),
         (pool(devices="[{index: 0,\nlabels: {file: card1}}]"), ["f.yaml:1: devices 0 and 1 have the same file, 'card1': give one of them another"]),
@@ -73,13 +73,13 @@ SAFE = "web: []\nworkloads: {listen: []}\n"
         (pool(labels="{node: x}"), ["f.yaml:1: fleet.pools.0.labels: the label 'node' is computed and cannot be given"]),
         (pool(labels="{a b: x}"), ["f.yaml:1: fleet.pools.0.labels: 'a b' is no label name: letters, digits and _ only, no digit first"]),
         # endpoints
-        ('web: ["*:9400"]', ["f.yaml:1: *:9400 lets other machines change things: give it a token, or serve: metrics, or say that this is meant: open: true"]),
-        ('web: [9400,\n"*:9400"]', ["f.yaml:2: *:9400 is listened on twice (first at f.yaml:1)", "f.yaml:2: *:9400 lets other machines change things: give it a token, or serve: metrics, or say that this is meant: open: true"]),
+        ('web: ["*:9400"]', ["f.yaml:1: *:9400 lets other machines change things: give it a token, or serve: metrics, or allow it by open: true"]),
+        ('web: [9400,\n"*:9400"]', ["f.yaml:2: *:9400 is listened on twice (first at f.yaml:1)", "f.yaml:2: *:9400 lets other machines change things: give it a token, or serve: metrics, or allow it by open: true"]),
         ("web: [/a]\nworkloads: {listen: [/a]}", ["f.yaml:2: /a is listened on twice (first at f.yaml:1)"]),
         ("web: [{listen: 9400, mode: 660}]", ["f.yaml:1: mode: is for UNIX sockets, and 127.0.0.1:9400 is none"]),
         ("web: [{listen: 9400, pool: dg}]", ["f.yaml:1: no pool 'dg'; did you mean 'dgx'?"]),
         ("web: [{listen: 9400, identity: xpu}]", ["f.yaml:1: no identity 'xpu'; did you mean 'xpumd'? A file of your own is named by its path."]),
-        ("workloads: {listen: ['*:9998']}", ["f.yaml:1: *:9998 lets other machines run workloads: listen on loopback or a UNIX socket, or say that this is meant: open: true"]),
+        ("workloads: {listen: ['*:9998']}", ["f.yaml:1: *:9998 lets other machines run workloads: listen on loopback or a UNIX socket, or allow it by open: true"]),
         ("workloads: {listen: [{listen: /a, node: dgx-1}]}", ["f.yaml:1: no node 'dgx-1'; did you mean 'dgx-0'?"]),
         ("workloads: {listen: [{listen: /a, allow: [fault]}]}", ["f.yaml:1: workloads.listen.0.allow.0: must be one of workloads, faults, clock, not 'fault'; did you mean faults?"]),
         # base workloads
@@ -127,7 +127,7 @@ def test_nodes_that_would_be_the_same_series() -> None:
     own = "name: own\nlabels: [{name: gpu, value: '{index}'}]\nfamilies: [{name: x, type: gauge, help: h, format: go, quantity: power_watts}]"
     text = "fleet: {pools: [{name: a, nodes: 2, identity: own.yaml}]}\nweb: [9400]"
     assert problems(text, {"own.yaml": own}) == [
-        "f.yaml:1: own shows nothing that tells its 2 nodes apart: their series would be the same on /metrics; "
+        "f.yaml:1: own has no label that distinguishes its 2 nodes: their series would be the same on /metrics; "
         "give it a label with {node}"
     ]
     assert problems(text.replace("nodes: 2", "nodes: 1"), {"own.yaml": own}) == []
@@ -137,8 +137,8 @@ def test_devices_that_would_be_the_same_series() -> None:
     """An identity that shows no device cannot show two of a node."""
     own = "name: own\nlabels: [{name: host, value: '{node}'}]\nfamilies: [{name: x, type: gauge, help: h, format: go, quantity: power_watts}]"
     assert problems(pool(identity="own.yaml"), {"own.yaml": own}) == [
-        "f.yaml:1: devices 0 and 1 of a node of pool a would have the same series: own shows nothing that tells them "
-        "apart (labels: host)"
+        "f.yaml:1: devices 0 and 1 of a node of pool a would have the same series: own has no label that "
+        "distinguishes them (labels: host)"
     ]
 
 

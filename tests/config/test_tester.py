@@ -113,7 +113,7 @@ def test_a_file_of_plans(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("plans: [{queue: a}]\nreports: [a.txt]", "here say -report FILE"),
+        ("plans: [{queue: a}]\nreports: [a.txt]", "are given here by -report FILE"),
         ("plans: []", "there are none"),
         ("plan: x", "unknown key"),
         ("[", "plans.yaml:2: is not YAML"),

@@ -11,7 +11,7 @@ from fakedev.spec.metrics_of_work import ASKABLE, COUNTED, metric_word
 from fakedev.spec.value_functions import FORMS
 from fakedev.wire.bare_workload import parse_bare_workload
 from fakedev.wire.errors import CODES
-from fakedev.wire.fleet_verbs import FUNCTIONS, KINDS, WORKLOAD_GRAMMAR, WORKLOAD_VERBS
+from fakedev.wire.fleet_verbs import WORKLOAD_GRAMMAR, WORKLOAD_VERBS
 from fakedev.wire.framing import MAX_BYTES
 from fakedev.wire.json_lines import parse_json_line
 from fakedev.wire.strict_json import MAX_LEVELS
@@ -44,12 +44,14 @@ def test_every_verb_has_an_example(verb):
 
 def test_every_value_function_and_kind():
     """The grammar's help and the document have those of the rules."""
-    assert tuple(form.usage for form in FORMS.values()) == FUNCTIONS
-    assert set(KINDS) == set(WORK_KINDS)
+    run = WORKLOAD_GRAMMAR.find("run")
+    assert " ".join(run.notes).split()[9:] == [form.usage for form in FORMS.values()]
+    summaries = {argument.name: argument.summary for argument in run.options}
+    assert all(kind in summaries["kind"] for kind in WORK_KINDS)
     for name in FORMS:
         assert f"              {name}(" in TEXT
     kinds = COMMANDS[COMMANDS.index("\n   kind ") : COMMANDS.index("\n   node ")]
-    assert [kind for kind in KINDS if kind not in kinds] == []
+    assert [kind for kind in WORK_KINDS if kind not in kinds] == []
 
 
 def test_every_metric():

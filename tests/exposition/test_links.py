@@ -150,8 +150,8 @@ class TestConfiguration:
         ("pool", "problem"),
         [
             ("topology: star", "fleet.pools.0.topology: must be one of switches, mesh, ring, none, not 'star'"),
-            ("topology: ring, device: l40s", "topology: the device type 'l40s-48gb' has no links that are told apart"),
-            ("topology: switches, device: v100", "topology: the device type 'v100-sxm2-16gb' says nothing of switches"),
+            ("topology: ring, device: l40s", "topology: the device type 'l40s-48gb' has no individual links"),
+            ("topology: switches, device: v100", "topology: the device type 'v100-sxm2-16gb' has no switches"),
         ],
     )
     def test_problems(self, pool: str, problem: str) -> None:

@@ -7,7 +7,7 @@ import warnings
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from fakedev.sim.faults.kinds import KINDS, Scope
+from fakedev.spec.fault_kinds import KINDS, Scope
 from tests.support.application import MemoryApplication, application
 from tests.support.identities import TITLES, loaded
 

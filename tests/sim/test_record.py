@@ -25,10 +25,10 @@ from fakedev.sim.events import (
     event_from_fields,
     event_to_fields,
 )
-from fakedev.sim.faults.fields import fault_from_fields
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.record import Replay, event_line, head_line, read_record
 from fakedev.spec.errors import Refused
+from fakedev.spec.fault_fields import fault_from_fields
 from fakedev.spec.record_head import RecordHead
 from tests.sim.faults.test_invariants import fault_fields
 from tests.spec.test_workload_fields import workload_specs

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.events import ClearFault, Reload, Stamped
 from fakedev.sim.faults import faults
-from fakedev.sim.faults.kinds import KINDS
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.record import Replay, event_line, head_line, read_record
 from fakedev.sim.workloads import intake
 from fakedev.spec.device_types import DeviceType
 from fakedev.spec.errors import Refused
 from fakedev.spec.fault import FaultSpec
+from fakedev.spec.fault_kinds import KINDS
 from fakedev.spec.fleet import FleetSpec, NodeSpec, PoolSpec, WorkloadSpec
 from fakedev.spec.record_head import RecordHead
 from tests.support.board_checks import changed

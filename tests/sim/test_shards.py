@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.events import Event, InjectFault, Reload, StartWorkload
-from fakedev.sim.faults.fields import fault_from_fields
-from fakedev.sim.faults.kinds import KINDS
 from fakedev.sim.fleet import Fleet
 from fakedev.spec.errors import Refused
 from fakedev.spec.fault import FaultSpec
+from fakedev.spec.fault_fields import fault_from_fields
+from fakedev.spec.fault_kinds import KINDS
 from fakedev.spec.fleet import ChurnKind, ChurnSpec, FleetSpec, PoolSpec, WorkloadSpec
 from fakedev.spec.record_head import RecordHead
 from fakedev.spec.shards import Shard, parse_shard, shard_number, shard_of_host

@@ -13,7 +13,7 @@ from fakedev.spec.errors import FieldError
 from fakedev.spec.fleet import FOREVER, Activity, MetricUse, WorkloadSpec
 from fakedev.spec.metrics_of_work import ASKABLE, WITHOUT_SHARES
 from fakedev.spec.value_functions import Function
-from fakedev.spec.workload_fields import FIELDS, fields_of_workload, workload_from_fields
+from fakedev.spec.workload_fields import WORKLOAD_FIELDS, fields_of_workload, workload_from_fields
 
 NO_SIZE = "is no size: give bytes, or a number with kB, MB, GB, KiB, MiB, GiB or TiB"
 NO_SIZE_HERE = "must be a number, in the unit that it is shown in"
@@ -34,7 +34,7 @@ class TestTaken:
 
     def test_everything(self) -> None:
         """All fields at once."""
-        assert set(FIELDS) == {
+        assert set(WORKLOAD_FIELDS) == {
             "name", "devices", "profile", "repeat", "seconds-of", "kind", "node", "pod", "namespace", "container",
             "limits", "run-time-limit", "ttl", "metrics", "measured-frequency", "measured-capability",
             "faults",
@@ -342,12 +342,12 @@ JSON: Any = st.recursive(
 )
 
 
-@given(st.dictionaries(st.sampled_from(FIELDS), JSON))
+@given(st.dictionaries(st.sampled_from(list(WORKLOAD_FIELDS)), JSON))
 def test_any_json_is_a_workload_or_a_fault(fields: dict[str, object]) -> None:
     """Nothing but FieldError comes out, however wild the values."""
     try:
         spec = workload_from_fields(GOOD | fields)
     except FieldError as error:
-        assert error.field in FIELDS
+        assert error.field in WORKLOAD_FIELDS
     else:
         assert workload_from_fields(fields_of_workload(spec)) == spec

@@ -6,8 +6,8 @@ from typing import Any
 
 from fakedev.sim.door import fault_id_of
 from fakedev.sim.events import ClearFault, InjectFault
-from fakedev.sim.faults.fields import fault_from_fields
 from fakedev.sim.fleet import Fleet
+from fakedev.spec.fault_fields import fault_from_fields
 from fakedev.spec.fleet import PoolSpec
 from tests.support.calibration import catalog_type
 from tests.support.fleets import advance, make_fleet, pool_of, start

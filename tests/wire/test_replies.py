@@ -92,7 +92,7 @@ def test_help_has_every_verb_and_every_argument():
     lines = WORKLOAD_GRAMMAR.help_lines()
     assert [line.split()[0] for line in lines] == [verb.name for verb in WORKLOAD_VERBS]
     for verb in WORKLOAD_VERBS:
-        text = "\n".join(WORKLOAD_GRAMMAR.help_lines(verb.name))
+        text = " ".join(" ".join(WORKLOAD_GRAMMAR.help_lines(verb.name)).split())
         assert verb.summary in text
         for argument in verb.arguments:
             assert argument.summary in text

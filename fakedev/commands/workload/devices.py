@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NoReturn
 
-from fakedev.spec.workload_fields import FIELDS
+from fakedev.spec.workload_fields import WORKLOAD_FIELDS
 
 
 def indexed_names(names: str, max_index: int, environ: Mapping[str, str]) -> list[str]:
@@ -96,7 +96,7 @@ def fields_from_json(text: str) -> tuple[dict[str, object], list[str]]:
         document = {"schedule": document}
     if not isinstance(document, dict):
         raise ValueError("is not a JSON object with Name, Repeat and Profile, nor a list of activities")
-    fields, unknown = _folded(document, (*FIELDS, "schedule"))
+    fields, unknown = _folded(document, (*WORKLOAD_FIELDS, "schedule"))
     if "schedule" in fields:
         # A schedule of utilization may be the whole file.
         fields.setdefault("profile", fields.pop("schedule"))

@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from fakedev.commands.go_flags import FlagError, FlagSet, Values, parse_number
+from fakedev.commands.go_flags import Flag, FlagError, FlagSet, Values, parse_number
 from fakedev.commands.workload.devices import fields_from_json, indexed_names, matched_names
 from fakedev.commands.workload.exchange import run_message
 from fakedev.config.peer_address import Address, parse_address
 from fakedev.spec.errors import FieldError
+from fakedev.spec.fields import Field
 from fakedev.spec.fleet import WorkloadSpec
 from fakedev.spec.units import parse_duration
-from fakedev.spec.workload_fields import workload_from_fields
+from fakedev.spec.workload_fields import WORKLOAD_FIELDS, workload_from_fields
 
 #: A metric, and a number or what must be a size.
 Limit = tuple[str, float | str]
@@ -84,7 +85,7 @@ def parse_seconds(text: str) -> float:
     return seconds
 
 
-def _once(uses: Sequence[tuple[str, str]]) -> dict[str, str]:
+def _once(uses: tuple[tuple[str, str], ...]) -> dict[str, str]:
     """What is asked of metrics, each once."""
     metrics: dict[str, str] = {}
     for metric, profile in uses:
@@ -113,13 +114,13 @@ class WorkloadOptions:
         self._read = read
         flags = FlagSet("fakedev-workload", "put a load on simulated devices until it ends, or this program does")
         self.flags = flags
-        self._name = flags.text("name", "Workload", "what the workload is called", "NAME")
-        self._repeat = flags.unsigned("repeat", 1, "how often the activities run; 0 for ever")
+        self._name = flags.text("name", "Workload", WORKLOAD_FIELDS["name"].help, "NAME")
+        self._repeat = flags.unsigned("repeat", 1, WORKLOAD_FIELDS["repeat"].help)
         self._activity = flags.text(
             "activity",
             "98:1:0",
-            "load and fluctuation in percent, and seconds; 0 seconds, in the last one: until stopped",
-            "LOAD:FLUCTUATION:SECONDS,...",
+            WORKLOAD_FIELDS["profile"].help,
+            WORKLOAD_FIELDS["profile"].shown,
         )
         self._devices = flags.text(
             "devices", "/dev/dri/card*", "files of the devices; their base names are the devices", "PATTERN"
@@ -139,30 +140,26 @@ class WorkloadOptions:
             parse_address,
         )
         self._json = flags.text("json", "", "JSON file with name, repeat, profile; it wins over the options", "FILE")
-        self._seconds_of = flags.text(
-            "seconds-of", "time", "what the activity's seconds are: time, or work at the highest clock", "time|work"
-        )
-        self._kind = flags.text(
-            "kind", "compute", "of work: compute, tensor, memory, transfer, exchange, encode, decode, render", "KIND"
-        )
+        self._texts = {name: self._text(WORKLOAD_FIELDS[name]) for name in ("seconds-of", "kind")}
         self._uses = flags.each(
-            "use", "what it asks of a metric beside the load: memory=40GiB, fabric-tx=30%:0:60,60%:0:60",
+            "use", f"{WORKLOAD_FIELDS['metrics'].help}: memory=40GiB, fabric-tx=30%:0:60,60%:0:60",
             "METRIC=VALUE:FLUCTUATION:SECONDS,...", parse_use,
         )  # fmt: skip
-        self._measured_frequency = flags.number(
-            "measured-frequency", 0.0, "highest clock, in MHz, of the device that it was measured on; 0: do not scale"
-        )
-        self._measured_capability = flags.number(
-            "measured-capability", 0.0, "capability of the device that it was measured on; 0: do not scale"
-        )
-        self._where = {
-            name: flags.text(name, "", f"the workload's {name}{where} (default ${_VARIABLES[name]})", "NAME")
-            for name, where in (("node", ", for device names"), ("pod", ""), ("namespace", ""), ("container", ""))
+        self._measured = {
+            name: flags.number(name, 0.0, WORKLOAD_FIELDS[name].help)
+            for name in ("measured-frequency", "measured-capability")
         }
-        self._limits = flags.each("limit", "end with 1 when the metric crosses the value", "METRIC=VALUE", parse_limit)
+        self._where = {
+            name: flags.text(name, "", f"{WORKLOAD_FIELDS[name].help} (default ${variable})", "NAME")
+            for name, variable in _VARIABLES.items()
+        }
+        self._limits = flags.each("limit", WORKLOAD_FIELDS["limits"].help, "METRIC=VALUE", parse_limit)
         self._run_time = flags.value(
-            "runtime-limit", 0.0, "end with 1 after this time (5m, or seconds); 0: none", "DURATION", parse_seconds
+            "runtime-limit", 0.0, WORKLOAD_FIELDS["run-time-limit"].help, "DURATION", parse_seconds
         )
+
+    def _text(self, field: Field) -> Flag[str]:
+        return self.flags.text(field.name, str(field.default), field.help, field.shown)
 
     def order(self, values: Values) -> Order:
         """The workload that was asked for, checked as the server checks it, and where to take it.
@@ -199,13 +196,11 @@ class WorkloadOptions:
             "name": values[self._name],
             "repeat": values[self._repeat],
             "profile": values[self._activity],
-            "seconds-of": values[self._seconds_of],
-            "kind": values[self._kind],
             "limits": dict(limits),
             "run-time-limit": values[self._run_time],
-            "measured-frequency": values[self._measured_frequency],
-            "measured-capability": values[self._measured_capability],
             "metrics": _once(values[self._uses]),
+            **{name: values[flag] for name, flag in self._texts.items()},
+            **{name: values[flag] for name, flag in self._measured.items()},
         }
         for name, flag in self._where.items():
             fields[name] = values[flag] if values.given(flag) else self._environ.get(_VARIABLES[name], "")

@@ -1,4 +1,4 @@
-"""Whether an identity and the devices that it shows fit each other."""
+"""Checks that an identity and the devices that it shows fit each other."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 from fakedev.config.models import LoadedIdentity
 from fakedev.config.names import COMPUTED_FACTS
 from fakedev.config.schema.nodes import Place, Report
-from fakedev.config.schema.schema import nearest_name
+from fakedev.config.schema.schema import did_you_mean
 from fakedev.exposition.identity import Identity, LabelSpec
 from fakedev.exposition.labels import Template
 from fakedev.sim.devices.relations import Relations
@@ -20,7 +20,7 @@ from fakedev.spec.fleet import NodeSpec, PoolSpec
 from fakedev.spec.quantities import FACT_ALIASES, FILE_ALIASES, KNOWN_QUANTITIES
 from fakedev.spec.tallies import tally_of
 
-#: Facts that differ from node to node, unless somebody sets them.
+#: Facts that differ from node to node unless they are set.
 _OF_A_NODE: Final = ("node", "uuid", "serial")
 
 #: Levels of rows that devices have.
@@ -30,7 +30,7 @@ _OF_INSTANCES: Final = ("part", "unit", "repeated", "xid")
 
 
 def check_identity(loaded: LoadedIdentity, pool: PoolSpec, place: Place, report: Report) -> None:
-    """Reports what of an identity the devices of a pool cannot fill, and rows that would be the same."""
+    """Reports labels and quantities that a pool's devices lack, and rows that would be the same series."""
     _check_facts(loaded, pool, place, report)
     _check_quantities(loaded, pool, place, report)
     _check_unique(loaded.identity, pool, place, report)
@@ -51,18 +51,18 @@ def check_unique_nodes(identity: Identity, pools: Sequence[PoolSpec], place: Pla
         return
     report.problem(
         place,
-        f"{identity.title} shows nothing that tells its {nodes} nodes apart: their series would be the same on "
+        f"{identity.title} has no label that distinguishes its {nodes} nodes: their series would be the same on "
         "/metrics; give it a label with {node}",
     )
 
 
 def facts_shown(labels: Iterable[LabelSpec]) -> frozenset[str]:
-    """The facts in the templates of labels, under all their names."""
+    """The facts in the templates of labels, with their aliases."""
     return frozenset(_with_aliases({fact for label in labels for fact in _facts_of(label)}))
 
 
 def note_unused_labels(labels: Mapping[str, Place], identities: Iterable[Identity], names: str, report: Report) -> None:
-    """Notes labels that somebody gave and no identity shows."""
+    """Notes labels that are given and that no identity shows."""
     shown: set[str] = set()
     for identity in identities:
         shown |= facts_shown(_all_labels(identity))
@@ -88,8 +88,7 @@ def _check_facts(loaded: LoadedIdentity, pool: PoolSpec, place: Place, report: R
 
 
 def _lacks_label(fact: str, pool: PoolSpec, known: set[str]) -> str:
-    nearest = nearest_name(fact, known)
-    hint = f"did you mean {nearest!r}?" if nearest else "give it in DeviceLabels, or leave the mapping out"
+    hint = did_you_mean(fact, known) or "give it in DeviceLabels, or leave the mapping out"
     return f"DeviceLabelMap.{fact}: no device of pool {pool.name} has the label {fact!r}; {hint}"
 
 
@@ -108,13 +107,12 @@ def _check_quantities(loaded: LoadedIdentity, pool: PoolSpec, place: Place, repo
     for family, quantity in dict.fromkeys(missing):
         at = loaded.quantity_places.get(quantity, place)
         if loaded.strict:
-            nearest = nearest_name(quantity, has)
-            hint = f"did you mean {nearest!r}?" if nearest else f"it has {', '.join(sorted(has))}"
+            hint = did_you_mean(quantity, has) or f"it has {', '.join(sorted(has))}"
             owner = f"{pool.device_type.name} of pool {pool.name}"
             report.problem(at, f"MetricMap: {owner} has no {quantity!r}; {hint}")
         elif quantity not in KNOWN_QUANTITIES and tally_of(quantity) is None:
-            nearest = nearest_name(quantity, {*has, *KNOWN_QUANTITIES, *FILE_ALIASES})
-            hint = f"; did you mean {nearest!r}?" if nearest else ": not computed, and in no range of a device type"
+            hint = did_you_mean(quantity, {*has, *KNOWN_QUANTITIES, *FILE_ALIASES}, "; ")
+            hint = hint or ": not computed, and in no range of a device type"
             report.problem(at, f"{family}: unknown quantity {quantity!r}{hint}")
 
 
@@ -137,7 +135,7 @@ def _check_unique(identity: Identity, pool: PoolSpec, place: Place, report: Repo
                 report.problem(
                     place,
                     f"devices {same[0]} and {same[1]} of a node of pool {pool.name} would have the same series: "
-                    f"{identity.title} shows nothing that tells them apart (labels: {names})",
+                    f"{identity.title} has no label that distinguishes them (labels: {names})",
                 )
                 return
 
@@ -157,7 +155,7 @@ def _check_unique_parts(identity: Identity, pool: PoolSpec, place: Place, report
                 report.problem(
                     place,
                     f"{family.name}: parts of a device of pool {pool.name} would have the same series: "
-                    f"{identity.title} shows nothing that tells them apart; give it a label with {{part}}",
+                    f"{identity.title} has no label that distinguishes them; give it a label with {{part}}",
                 )
                 return
 
@@ -188,7 +186,7 @@ def _distinct_nodes(pool: PoolSpec) -> list[NodeSpec]:
 
 
 def _sources(pool: PoolSpec) -> list[Mapping[str, str]]:
-    """What is said of all devices of a pool's nodes alike."""
+    """The facts that all devices of a pool share."""
     return [pool.device_type.facts, pool.facts, *(device.facts for device in pool.devices.values())]
 
 
@@ -205,7 +203,7 @@ def _facts_of(label: LabelSpec) -> tuple[str, ...]:
 
 
 def _is_good(label: LabelSpec) -> bool:
-    """Whether the template can be parsed; one that cannot has been reported."""
+    """Whether the template can be parsed; a bad one has been reported."""
     try:
         Template.parse(label.value)
     except ValueError:

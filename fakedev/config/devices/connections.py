@@ -1,7 +1,4 @@
-"""The ``connections`` of a device type's file to the specification that the simulation uses.
-
-The keys of ``connections``: how a board is connected to its host and to other boards.
-"""
+"""How a board is connected to its host and to other boards: the keys of ``connections``, and the specification."""
 
 from __future__ import annotations
 
@@ -14,76 +11,6 @@ from fakedev.config.schema.nodes import Place, Report
 from fakedev.config.schema.schema import Key, Section, Values
 from fakedev.config.schema.types import Choice, Integer, ListOf, MapOf, Text
 from fakedev.spec.device_types import GIGATRANSFERS_PER_SECOND, Connections, DeviceType, Layout, Links, Pcie, Server
-
-
-def read_connections(section: Values | None, report: Report) -> Connections:
-    """The connections that a section gives; what cannot be is reported."""
-    if section is None:
-        return Connections()
-    pcie = _pcie(section["pcie"], report) if section.given("pcie") else None
-    links = _links(section["links"], report) if section.given("links") else None
-    server = _server(section["server"], report) if section.given("server") else Server()
-    return Connections(pcie, links, server)
-
-
-def with_topology(device_type: DeviceType, values: Values, report: Report) -> DeviceType:
-    """The device type with the links of a pool, where that says where they lead; what cannot be is reported."""
-    if values["topology"] is None:
-        return device_type
-    layout, links, place = Layout(values["topology"]), device_type.connections.links, values.place_of("topology")
-    if links is None:
-        report.problem(place, f"topology: the device type {device_type.name!r} has no links that are told apart")
-        return device_type
-    if layout is Layout.SWITCHES and not links.switches:
-        report.problem(place, f"topology: the device type {device_type.name!r} says nothing of switches")
-        return device_type
-    switches = links.switches if layout is Layout.SWITCHES else 0
-    links = replace(links, layout=layout, switches=switches, peers=())
-    return replace(device_type, connections=replace(device_type.connections, links=links))
-
-
-def _pcie(values: Values, report: Report) -> Pcie:
-    generation, width, idle = (values[key] or 0 for key in ("generation", "width", "idle-generation"))
-    if idle > generation:
-        place = values.place_of("idle-generation")
-        report.problem(place, f"pcie: idle-generation {idle} is over generation {generation}")
-    return Pcie(generation, width, idle)
-
-
-def _links(values: Values, report: Report) -> Links:
-    count, layout, switches = values["count"] or 0, Layout(values["layout"]), values["switches"]
-    if (layout is Layout.SWITCHES) != bool(switches):
-        place = values.place_of("switches" if switches else "layout")
-        report.problem(place, "links: switches are given where the layout is switches, and only there")
-    peers = tuple(tuple(row) for row in values["peers"])
-    _check_peers(peers, count, values.place_of("peers"), report)
-    return Links(count, layout, switches, peers)
-
-
-def _check_peers(peers: Sequence[Sequence[int]], count: int, place: Place, report: Report) -> None:
-    """Both ends of a link must know of it."""
-    for device, row in enumerate(peers):
-        if len(row) != count or not all(0 <= peer < len(peers) and peer != device for peer in row):
-            report.problem(place, f"peers: device {device} needs {count} others of 0 to {len(peers) - 1}")
-            return
-    for device, row in enumerate(peers):
-        for peer in set(row):
-            if row.count(peer) != peers[peer].count(device):
-                report.problem(place, f"peers: {device} has another number of links to {peer} than {peer} to {device}")
-                return
-
-
-def _server(values: Values, report: Report) -> Server:
-    addresses = values["pci-addresses"]
-    if len(set(addresses)) < len(addresses):
-        report.problem(values.place_of("pci-addresses"), "server: two devices have the same PCI address")
-    cpus = {}
-    for text, shown in values["cpus"].items():
-        if not text.isdecimal():
-            report.problem(values.place_of("cpus"), f"server: cpus: {text[:40]!r} is no number of a NUMA node")
-            continue
-        cpus[int(text)] = shown
-    return Server(values["name"], tuple(addresses), tuple(values["numa-nodes"]), cpus)
 
 #: Links of one board, and switches of one node.
 MAX_LINKS: Final = 64
@@ -109,7 +36,7 @@ LINKS = Section(
         Key("count", Integer(1, MAX_LINKS), "Links of a board.", required=True),
         Key(
             "layout", Choice(tuple(layout.value for layout in Layout)),
-            "Where they lead: to switches, to all other devices of the node, to the next and the last, or out of it.",
+            "Where they go: to switches, to all other devices of the node, to the next and the last, or out of it.",
             default="none",
         ),
         Key("switches", Integer(0, MAX_LINKS), "Switches of a node.", default=0),
@@ -119,7 +46,6 @@ LINKS = Section(
             "For each device the devices at the other ends of its links, in their order; in place of the layout on "
             "nodes of as many devices.",
             default=(),
-            default_words="none",
         ),
     ),
     doc="The links to other boards.",
@@ -128,7 +54,7 @@ LINKS = Section(
 SERVER = Section(
     "device type.connections.server",
     (
-        Key("name", Text(), "What it is called: for readers.", default=""),
+        Key("name", Text(), "Its name: for readers only.", default=""),
         Key(
             "pci-addresses", ListOf(Text("PCI address", pci_address)), "The PCI addresses of its devices.", default=(),
             default_words="from seed, node and index",
@@ -139,15 +65,85 @@ SERVER = Section(
             default_words="not known",
         ),
     ),
-    doc="The server that the board usually comes in; it holds for nodes of at most as many devices.",
+    doc="The server that usually holds the board; used for nodes with at most as many devices.",
 )  # fmt: skip
 
 CONNECTIONS = Section(
     "device type.connections",
     (
         Key("pcie", PCIE, "The PCIe link.", default=None, default_words="not shown"),
-        Key("links", LINKS, "The links to other boards.", default=None, default_words="none that are told apart"),
-        Key("server", SERVER, "The server that the board usually comes in.", default=None, default_words="not known"),
+        Key("links", LINKS, "The links to other boards.", default=None, default_words="no individual links"),
+        Key("server", SERVER, "The server that usually holds the board.", default=None, default_words="not known"),
     ),
     doc="How the board is connected.",
 )
+
+
+def read_connections(section: Values | None, report: Report) -> Connections:
+    """The connections that a section describes; problems are reported."""
+    if section is None:
+        return Connections()
+    pcie = _pcie(section["pcie"], report) if section.given("pcie") else None
+    links = _links(section["links"], report) if section.given("links") else None
+    server = _server(section["server"], report) if section.given("server") else Server()
+    return Connections(pcie, links, server)
+
+
+def with_topology(device_type: DeviceType, values: Values, report: Report) -> DeviceType:
+    """The device type with the topology of a pool, if that has one; problems are reported."""
+    if values["topology"] is None:
+        return device_type
+    layout, links, place = Layout(values["topology"]), device_type.connections.links, values.place_of("topology")
+    if links is None:
+        report.problem(place, f"topology: the device type {device_type.name!r} has no individual links")
+        return device_type
+    if layout is Layout.SWITCHES and not links.switches:
+        report.problem(place, f"topology: the device type {device_type.name!r} has no switches")
+        return device_type
+    switches = links.switches if layout is Layout.SWITCHES else 0
+    links = replace(links, layout=layout, switches=switches, peers=())
+    return replace(device_type, connections=replace(device_type.connections, links=links))
+
+
+def _pcie(values: Values, report: Report) -> Pcie:
+    generation, width, idle = (values[key] or 0 for key in ("generation", "width", "idle-generation"))
+    if idle > generation:
+        place = values.place_of("idle-generation")
+        report.problem(place, f"pcie: idle-generation {idle} is over generation {generation}")
+    return Pcie(generation, width, idle)
+
+
+def _links(values: Values, report: Report) -> Links:
+    count, layout, switches = values["count"] or 0, Layout(values["layout"]), values["switches"]
+    if (layout is Layout.SWITCHES) != bool(switches):
+        place = values.place_of("switches" if switches else "layout")
+        report.problem(place, "links: switches are given where the layout is switches, and only there")
+    peers = tuple(tuple(row) for row in values["peers"])
+    _check_peers(peers, count, values.place_of("peers"), report)
+    return Links(count, layout, switches, peers)
+
+
+def _check_peers(peers: Sequence[Sequence[int]], count: int, place: Place, report: Report) -> None:
+    """Reports links that only one end lists."""
+    for device, row in enumerate(peers):
+        if len(row) != count or not all(0 <= peer < len(peers) and peer != device for peer in row):
+            report.problem(place, f"peers: device {device} needs {count} others of 0 to {len(peers) - 1}")
+            return
+    for device, row in enumerate(peers):
+        for peer in set(row):
+            if row.count(peer) != peers[peer].count(device):
+                report.problem(place, f"peers: {device} has another number of links to {peer} than {peer} to {device}")
+                return
+
+
+def _server(values: Values, report: Report) -> Server:
+    addresses = values["pci-addresses"]
+    if len(set(addresses)) < len(addresses):
+        report.problem(values.place_of("pci-addresses"), "server: two devices have the same PCI address")
+    cpus = {}
+    for text, shown in values["cpus"].items():
+        if not text.isdecimal():
+            report.problem(values.place_of("cpus"), f"server: cpus: {text[:40]!r} is no number of a NUMA node")
+            continue
+        cpus[int(text)] = shown
+    return Server(values["name"], tuple(addresses), tuple(values["numa-nodes"]), cpus)

@@ -1,12 +1,8 @@
-"""A device type's YAML to the DeviceType that the fleet reads.
-
-The ``limits`` of a device type's file: over which values of a device workloads are ended.
-"""
+"""A device type's YAML to the device type that the fleet reads."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
 from dataclasses import replace
 from typing import Final
 
@@ -16,7 +12,7 @@ from fakedev.config.devices.keys import DEVICE_TYPE
 from fakedev.config.devices.mig import read_mig
 from fakedev.config.models import LoadedDevice
 from fakedev.config.schema.nodes import Node, Place, Report, Table
-from fakedev.config.schema.schema import INVALID, Values, nearest_name
+from fakedev.config.schema.schema import INVALID, Values, did_you_mean
 from fakedev.sim.devices.relations import Relations
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.parts.tiles import tiles_of
@@ -24,40 +20,9 @@ from fakedev.spec.device_types import DeviceType, Range
 from fakedev.spec.fleet import NodeSpec, PoolSpec
 from fakedev.spec.quantities import DIRECT_QUANTITIES, FILE_ALIASES, KNOWN_QUANTITIES, quantity_in_file, quantity_name
 
-
-def read_limits(values: Values, device: DeviceType, report: Report) -> dict[str, float]:
-    """The limits that a device type gives, by quantity.
-
-    Problems: limits of what the type has not, limits given twice.
-
-    :param device: the type without its limits.
-    """
-    table = values.nodes.get("limits")
-    if not isinstance(table, Table):
-        return {}
-    known = Relations(Roster([PoolSpec("pool", (NodeSpec("node"),), device, 1)]), 0.0, 0).quantities
-    limits: dict[str, float] = {}
-    for key, node in table.entries:
-        limit = values["limits"].get(key.text)
-        name = quantity_name(key.text.replace("-", "_"))
-        if limit is None:
-            continue
-        if name not in known:
-            report.problem(key.place, f"limits: {device.name or 'it'} has no {key.text!r}{_hint(name, known)}")
-        elif name in limits:
-            report.problem(node.place, f"limits: {name} is there twice: remove one")
-        else:
-            limits[name] = limit
-    return limits
-
-
-def _hint(name: str, known: Collection[str]) -> str:
-    nearest = nearest_name(name, known)
-    return f"; did you mean {nearest!r}?" if nearest else ""
-
 _QUANTITY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
-#: Stands for a range that was reported, so that nothing else is said of the quantity.
+#: Replaces a range that was reported, so that the quantity has no further problems.
 _UNKNOWN: Final = Range(0.0, 0.0)
 
 
@@ -88,7 +53,7 @@ def load_device(node: Node, report: Report) -> LoadedDevice | None:
         connections=read_connections(values["connections"] if values.given("connections") else None, report),
         tiles=tiles_of(values["tiles"], memory["total"]),
     )
-    device = replace(device, limits=read_limits(values, device, report))
+    device = replace(device, limits=_read_limits(values, device, report))
     return LoadedDevice(device, values.place, mig=read_mig(values, report))
 
 
@@ -137,9 +102,9 @@ def _range_name(text: str, place: Place, report: Report) -> str:
     if not _QUANTITY.fullmatch(name):
         raise ValueError(f"{text[:60]!r} is no name of a quantity: letters, digits and _ only, no digit first")
     if name not in KNOWN_QUANTITIES:
-        nearest = nearest_name(name, (*DIRECT_QUANTITIES, *FILE_ALIASES))
-        if nearest:
-            report.note(place, f"ranges: {name!r} is taken as a quantity of your own; did you mean {nearest!r}?")
+        hint = did_you_mean(name, (*DIRECT_QUANTITIES, *FILE_ALIASES), "; ")
+        if hint:
+            report.note(place, f"ranges: {name!r} is taken as a quantity of your own{hint}")
     return name
 
 
@@ -153,3 +118,30 @@ def _check_memory(memory: Values, ranges: dict[str, Range], place: Place, report
             place,
             f"ranges: memory_used_bytes goes to {used.high:.0f}, and total less reserved is {total - reserved:.0f}",
         )
+
+
+def _read_limits(values: Values, device: DeviceType, report: Report) -> dict[str, float]:
+    """The limits of a device type, by quantity.
+
+    Problems: limits of quantities that the type lacks, limits given twice.
+
+    :param device: the type without its limits.
+    """
+    table = values.nodes.get("limits")
+    if not isinstance(table, Table):
+        return {}
+    known = Relations(Roster([PoolSpec("pool", (NodeSpec("node"),), device, 1)]), 0.0, 0).quantities
+    limits: dict[str, float] = {}
+    for key, node in table.entries:
+        limit = values["limits"].get(key.text)
+        name = quantity_name(key.text.replace("-", "_"))
+        if limit is None:
+            continue
+        if name not in known:
+            hint = did_you_mean(name, known, "; ")
+            report.problem(key.place, f"limits: {device.name or 'it'} has no {key.text!r}{hint}")
+        elif name in limits:
+            report.problem(node.place, f"limits: {name} is there twice: remove one")
+        else:
+            limits[name] = limit
+    return limits

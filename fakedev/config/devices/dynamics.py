@@ -1,7 +1,4 @@
-"""The ``dynamics`` of a device type's file, or of a pool, to the specification that the simulation uses.
-
-The keys of ``dynamics``: the coefficients of a board's relations.
-"""
+"""The coefficients of a board's relations: the keys of ``dynamics``, and the specification."""
 
 from __future__ import annotations
 
@@ -18,20 +15,106 @@ from fakedev.sim.boards.tick import Boards
 from fakedev.spec.device_types import SWITCHES, WORK_KINDS, Dynamics, Range, WorkKind
 from fakedev.spec.quantities import MEMORY_TRAFFIC
 
-#: Coefficients that divide something: they must be more than nothing.
+#: Coefficients that are divisors: they must be above 0.
 _POSITIVE: Final = ("power_limit_watts", "clock_power_exponent", "clock_step_mhz", "power_exponent")
 #: Keys that are no coefficients.
 _OTHERS: Final = ("kinds", "without")
-#: Factors and exponents: whatever is over this is a slip, and would not be finite for long.
+#: Factors and exponents: larger ones are mistakes, and results would overflow.
 _MODERATE: Final = ("clock_power_exponent", "power", "power_exponent")
 _MOST: Final = 100.0
 _SHARES: Final = (
     "usage", "plain", "tensor", "copy", "encoder", "decoder", "render", "memory", "read", "transfer", "fabric",
     "clock_sensitivity", "clocked_power_share", "hang_power_share",
 )  # fmt: skip
-#: Temperatures that must not be over the next one.
+#: Temperatures in ascending order.
 _ASCENDING: Final = ("resume-celsius", "slowdown-celsius", "hardware-slowdown-celsius", "shutdown-celsius")
 _TEMPERATURES: Final = ("temperature_celsius", "memory_temperature_celsius")
+_WORK: Final = {
+    "usage": "The usage that the board reports.",
+    "plain": "Share of the ranges of engines, memory bandwidth and links that it uses.",
+    "tensor": "Further share of the tensor pipes.",
+    "copy": "Further share of the copy engines.",
+    "encoder": "Further share of the media encoders.",
+    "decoder": "Further share of the media decoders.",
+    "render": "Further share of the 3D engines.",
+    "memory": "Further share of the memory bandwidth.",
+    "read": "Share of its memory traffic that reads.",
+    "transfer": "Further share of the PCIe link, each way.",
+    "fabric": "Further share of the links to other boards, each way.",
+    "power": "Dynamic power, as a share of that of plain full load.",
+    "power_exponent": "Power is proportional to load to this power.",
+    "clock_sensitivity": "Share of a throttled clock's loss by which the work and its traffic become slower.",
+}
+#: Field to its meaning and its unit.
+_DYNAMICS: Final = {
+    "power_limit_watts": ("The power cap: the board lowers its clocks to stay within it.", "watts"),
+    "power_limit_seconds": ("Time constant with which the power cap lowers clocks; lags may be 0.", "seconds"),
+    "clocked_power_share": ("Share of the dynamic power that raised clocks use without work.", ""),
+    "clock_power_exponent": ("The power of work is proportional to the clock to this power; 1 or more.", ""),
+    "hang_power_share": ("Power of a board that hangs, as a share of plain full load.", ""),
+    "clock_step_mhz": ("Throttled clocks are a whole number of these.", "MHz"),
+    "clock_fall_seconds": ("From the highest clock to idle when work ends.", "seconds"),
+    "thermal_seconds": ("Time constant of the temperature.", "seconds"),
+    "memory_thermal_seconds": ("Time constant of the memory temperature.", "seconds"),
+    "fan_seconds": ("Time constant of the fan.", "seconds"),
+    "inlet_celsius": ("The inlet temperature at which the ranges hold.", "degrees Celsius"),
+    "slowdown_celsius": ("From here up heat lowers the clock.", "degrees Celsius"),
+    "resume_celsius": ("Below this the clock rises again.", "degrees Celsius"),
+    "hardware_slowdown_celsius": ("From here up the clock is halved at once.", "degrees Celsius"),
+    "shutdown_celsius": ("From here up the board shuts down.", "degrees Celsius"),
+    "pcie_bytes_per_second": ("Capacity of the PCIe link, each way.", "bytes per second"),
+    "fabric_bytes_per_second": ("Capacity of all links to other boards, each way.", "bytes per second"),
+    "memory_bytes_per_second": ("Bandwidth of the memory, reads and writes together.", "bytes per second"),
+    "idle_performance_state": ("NVIDIA's performance state without work: 0, the fastest, to 15.", ""),
+    "spread": ("The largest difference between boards of the type, as a share.", ""),
+}
+_TYPES: Final = {"idle_performance_state": Integer(0, 15), "spread": Number(0, 0.5)}
+_DEFAULT_WORDS: Final = {
+    "inlet_celsius": "extrapolated from the ranges of power and temperature to 0 W",
+    "idle_performance_state": "no performance state",
+}
+
+
+def _key(field: str) -> str:
+    return field.replace("_", "-")
+
+
+def _coefficient(name: str, doc: str, unit: str) -> Key:
+    """A coefficient of the dynamics: its default is that of the specification."""
+    default = next(field.default for field in fields(Dynamics) if field.name == name)
+    if default is MISSING:
+        return Key(_key(name), Number(), doc, required=True, unit=unit)
+    if default == math.inf:
+        return Key(_key(name), Number(), doc, default_words="never", unit=unit)
+    words = _DEFAULT_WORDS.get(name, "")
+    return Key(_key(name), _TYPES.get(name, Number()), doc, default=default, default_words=words, unit=unit)
+
+
+WORK = Section(
+    "device type.dynamics.work",
+    tuple(Key(_key(field.name), Number(), _WORK[field.name], default=field.default) for field in fields(WorkKind)),
+    doc="The effect of a full load of one kind of work; shares of 1.",
+)
+
+DYNAMICS = Section(
+    "device type.dynamics",
+    (
+        *(_coefficient(name, *words) for name, words in _DYNAMICS.items()),
+        Key(
+            "work",
+            MapOf(WORK, words="mapping of kinds of work to shares"),
+            "Kinds of work that differ from the built-in ones, or are added.",
+            default={},
+        ),
+        Key(
+            "without",
+            ListOf(Choice(tuple(SWITCHES)), words="list of relations"),
+            "Relations that the board lacks.",
+            default=(),
+        ),
+    ),
+    doc="How clocks, power and heat act on each other. Without it all quantities follow the load directly.",
+)
 
 
 def read_dynamics(section: Values | None, ranges: Mapping[str, Range], report: Report) -> Dynamics | None:
@@ -116,92 +199,3 @@ def _check(name: str, number: float | None, values: Values, report: Report) -> N
         report.problem(values.place_of(_key(name)), f"dynamics: {_key(name)} {number:g} is over {_MOST:g}")
     elif number < 0 and name != "inlet_celsius":
         report.problem(values.place_of(_key(name)), f"dynamics: {_key(name)} must not be below 0, as {number:g} is")
-
-
-def _key(field: str) -> str:
-    return field.replace("_", "-")
-
-_WORK: Final = {
-    "usage": "How busy the board says it is.",
-    "plain": "How much of what the ranges say of engines, memory bandwidth and links goes with it.",
-    "tensor": "Share of the tensor pipes beyond that.",
-    "copy": "Share of the copy engines beyond that.",
-    "encoder": "Share of the media encoders beyond that.",
-    "decoder": "Share of the media decoders beyond that.",
-    "render": "Share of the 3D engines beyond that.",
-    "memory": "Share of the memory bandwidth beyond that.",
-    "read": "Share of its memory traffic that reads.",
-    "transfer": "Share of the PCIe link, each way, beyond that.",
-    "fabric": "Share of the links to other boards, each way, beyond that.",
-    "power": "Dynamic power, by that of plain full load.",
-    "power_exponent": "Power goes with load to this power.",
-    "clock_sensitivity": "Share of a throttled clock's loss by which the work, and its traffic, gets slower.",
-}
-#: Field to what it means, and its unit.
-_DYNAMICS: Final = {
-    "power_limit_watts": ("The power cap: clocks are taken away to stay within it.", "watts"),
-    "power_limit_seconds": ("Time constant with which the power cap takes clock away; lags may be 0.", "seconds"),
-    "clocked_power_share": ("Share of the dynamic power that raised clocks draw without work.", ""),
-    "clock_power_exponent": ("The power of work goes with the clock to this power; 1 or more.", ""),
-    "hang_power_share": ("What a board that hangs draws, as a share of plain full load.", ""),
-    "clock_step_mhz": ("Throttled clocks are a whole number of these.", "MHz"),
-    "clock_fall_seconds": ("From the highest clock to idle when work ends.", "seconds"),
-    "thermal_seconds": ("Time constant of the temperature.", "seconds"),
-    "memory_thermal_seconds": ("Time constant of the memory temperature.", "seconds"),
-    "fan_seconds": ("Time constant of the fan.", "seconds"),
-    "inlet_celsius": ("The inlet temperature at which the ranges hold.", "degrees Celsius"),
-    "slowdown_celsius": ("From here up heat takes clock away.", "degrees Celsius"),
-    "resume_celsius": ("Under this it comes back.", "degrees Celsius"),
-    "hardware_slowdown_celsius": ("From here up half of the clock is gone at once.", "degrees Celsius"),
-    "shutdown_celsius": ("From here up the board goes away.", "degrees Celsius"),
-    "pcie_bytes_per_second": ("What the PCIe link can carry, each way.", "bytes per second"),
-    "fabric_bytes_per_second": ("What all links to other boards can carry, each way.", "bytes per second"),
-    "memory_bytes_per_second": ("What the memory can carry, reads and writes together.", "bytes per second"),
-    "idle_performance_state": ("NVIDIA's performance state without work: 0, the fastest, to 15.", ""),
-    "spread": ("How far boards of the type differ at most, as a share.", ""),
-}
-_TYPES: Final = {"idle_performance_state": Integer(0, 15), "spread": Number(0, 0.5)}
-_DEFAULT_WORDS: Final = {
-    "inlet_celsius": "where the ranges of power and temperature lead to at 0 W",
-    "idle_performance_state": "no performance state",
-}
-
-
-def _coefficient(name: str, doc: str, unit: str) -> Key:
-    """A coefficient of the dynamics: its default is that of the specification."""
-    default = next(field.default for field in fields(Dynamics) if field.name == name)
-    if default is MISSING:
-        return Key(_key(name), Number(), doc, required=True, unit=unit)
-    if default == math.inf:
-        return Key(_key(name), Number(), doc, default_words="never", unit=unit)
-    words = _DEFAULT_WORDS.get(name, "")
-    return Key(_key(name), _TYPES.get(name, Number()), doc, default=default, default_words=words, unit=unit)
-
-
-WORK = Section(
-    "device type.dynamics.work",
-    tuple(Key(_key(field.name), Number(), _WORK[field.name], default=field.default) for field in fields(WorkKind)),
-    doc="What a full load of one kind of work does; shares of 1.",
-)
-
-DYNAMICS = Section(
-    "device type.dynamics",
-    (
-        *(_coefficient(name, *words) for name, words in _DYNAMICS.items()),
-        Key(
-            "work",
-            MapOf(WORK, words="mapping of kinds of work to shares"),
-            "Kinds of work that differ from the built-in ones, or are added.",
-            default={},
-            default_words="none",
-        ),
-        Key(
-            "without",
-            ListOf(Choice(tuple(SWITCHES)), words="list of relations"),
-            "Relations that the board has not.",
-            default=(),
-            default_words="none",
-        ),
-    ),
-    doc="How clocks, power and heat act on each other. A type without it follows the load directly.",
-)

@@ -34,7 +34,7 @@ class Amount(Type):
 
 @dataclass(frozen=True)
 class Anything(Type):
-    """A value that is for readers of the file only."""
+    """A value for readers of the file only."""
 
     words: str = "anything"
 
@@ -55,13 +55,12 @@ DEVICE_TYPE = Section(
     "device type",
     (
         Key("name", Text(), "Name of the type.", required=True),
-        Key("aliases", ListOf(Text()), "Other names for it, in the catalog.", default=(), default_words="none"),
+        Key("aliases", ListOf(Text()), "Other names for it, in the catalog.", default=()),
         Key(
             "facts",
             _TEXTS,
             "Texts for labels: product_name, vendor, pci_device_id, driver_version and others.",
             default={},
-            default_words="none",
         ),
         Key(
             "memory",
@@ -73,24 +72,18 @@ DEVICE_TYPE = Section(
                         Size(),
                         "Memory of the board.",
                         default=0.0,
-                        default_words="0",
-                        unit="bytes, kB, MB, GB, KiB, MiB, GiB",
                     ),
                     Key(
                         "reserved",
                         Size(),
-                        "What driver and firmware hold.",
+                        "Memory that driver and firmware use.",
                         default=0.0,
-                        default_words="0",
-                        unit="bytes, kB, MB, GB, KiB, MiB, GiB",
                     ),
                     Key(
                         "page",
                         Size(),
-                        "Used memory is a whole number of these.",
+                        "The granularity of used memory.",
                         default=1.0,
-                        default_words="1",
-                        unit="bytes, kB, MB, GB, KiB, MiB, GiB",
                     ),
                 ),
                 doc="The board's memory.",
@@ -106,33 +99,32 @@ DEVICE_TYPE = Section(
             "Quantity to its values at load 0 and at load 100; those of bytes may be sizes (19818MiB).",
             required=True,
         ),
-        Key("dynamics", DYNAMICS, "How clocks, power and heat act on each other.", default=None, default_words="none"),
+        Key("dynamics", DYNAMICS, "How clocks, power and heat act on each other.", default=None),
         Key("connections", CONNECTIONS, "How the board is connected.", default=None, default_words="not known"),
-        Key("tiles", Integer(1, 16), "Of how many tiles it is made.", default=1),
+        Key("tiles", Integer(1, 16), "The number of its tiles.", default=1),
         Key("mig", MIG, "How it can be divided into instances.", default=None, default_words="not at all"),
         Key(
             "limits",
             MapOf(Amount(), words="mapping of quantities to numbers"),
-            "Quantity to the value over which a workload of the device is ended: the one that grew most.",
+            "Quantity to the value above which a workload of the device is ended: the one that grew most.",
             default={},
-            default_words="none; where workloads say how much memory they need, all that the board has",
+            default_words="none; where workloads give the memory that they need, all that the board has",
         ),
         Key(
             "capability",
             Number(),
-            "How much work it does at its highest clock, beside other types: TFLOPS, for instance.",
+            "How much work it does at its highest clock, relative to other types: TFLOPS, for instance.",
             default=0.0,
-            default_words="not said",
+            default_words="not given",
         ),
         Key("counts-errors", Boolean(), "Whether it has error counters.", default=True),
         Key(
             "lacks",
             ListOf(Choice((*ERROR_COUNTERS, "xid"))),
-            "Error counters, or codes (xid), that it has not.",
+            "Error counters, or codes (xid), that it lacks.",
             default=(),
-            default_words="none",
         ),
-        Key("sources", Anything(), "Where the values come from: for readers only.", default_words="none"),
+        Key("sources", Anything(), "Where the values come from: for readers only."),
     ),
     doc="A model of device.",
 )

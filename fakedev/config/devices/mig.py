@@ -1,7 +1,4 @@
-"""The ``mig`` of a device type's file, and that of a pool and its devices: instances of GPUs.
-
-The keys of how boards can be divided, and of how they are: NVIDIA's MIG.
-"""
+"""NVIDIA's MIG: the keys of how boards can be divided into instances, and the instances of pools and devices."""
 
 from __future__ import annotations
 
@@ -10,17 +7,48 @@ from typing import Final
 
 from fakedev.config.models import LoadedDevice
 from fakedev.config.schema.nodes import Place, Report
-from fakedev.config.schema.schema import Key, Section, Values, nearest_name
+from fakedev.config.schema.schema import Key, Section, Values, did_you_mean
 from fakedev.config.schema.types import Integer, ListOf, Size, Text
 from fakedev.sim.parts.mig import Mig, MigProfile, instances
 from fakedev.spec.part import PartSpec
 
-#: What a profile cannot be without; of those that lack it that was reported.
+#: Keys that a profile needs; missing ones were reported.
 _NEEDED: Final = ("name", "slices", "memory-slices", "memory", "begins")
+
+MIG_PROFILE = Section(
+    "device type.mig.profiles",
+    (
+        Key("name", Text(), "Its name, as 1g.10gb.", required=True),
+        Key("slices", Integer(1, 64), "Compute slices of an instance.", required=True),
+        Key("memory-slices", Integer(1, 64), "Memory slices of an instance, a power of 2.", required=True),
+        Key("memory", Size(), "Memory of an instance.", required=True),
+        Key(
+            "begins",
+            ListOf(Integer(0, 63), 1, words="list of numbers"),
+            "Memory slices at which an instance may begin, the first choice first.",
+            required=True,
+        ),
+        Key("most", Integer(1, 64), "Instances of it on a board, at most.", default=64, default_words="as fit"),
+    ),
+    doc="A kind of instance.",
+)
+
+MIG = Section(
+    "device type.mig",
+    (
+        Key("slices", Integer(1, 64), "Compute slices of the board.", required=True),
+        Key("memory-slices", Integer(1, 64), "Memory slices of the board, a power of 2.", required=True),
+        Key("profiles", ListOf(MIG_PROFILE, 1, words="list of profiles"), "The kinds of instances.", required=True),
+    ),
+    doc="How a board can be divided into instances (MIG).",
+)
+
+#: Of a pool, and of one device of its nodes.
+INSTANCES = ListOf(Text("profile"), words="list of profiles, as [3g.40gb, 1g.10gb]")
 
 
 def read_mig(values: Values, report: Report) -> Mig | None:
-    """How boards of a type can be divided; None when they cannot, or when it is wrong, which was reported."""
+    """How boards of a type can be divided; None when they cannot, or when there are problems, which were reported."""
     if not values.given("mig") or values["mig"] is None:
         return None
     section: Values = values["mig"]
@@ -47,7 +75,7 @@ def read_mig(values: Values, report: Report) -> Mig | None:
 
 
 def _wrong(profile: MigProfile, slices: int, memory_slices: int) -> str:
-    """What is wrong with a profile of a board with so many slices; empty for nothing."""
+    """Why a profile does not fit a board with this many slices; empty when it fits."""
     if profile.memory_slices & (profile.memory_slices - 1):
         return f"memory-slices: {profile.memory_slices} is no power of 2"
     if profile.slices > slices or profile.memory_slices > memory_slices:
@@ -76,8 +104,7 @@ def divided(
         profile = device.mig.profile(each)
         if profile is None:
             known = [known.name for known in device.mig.profiles]
-            nearest = nearest_name(each, known)
-            hint = f"; did you mean {nearest!r}?" if nearest else f": it has {', '.join(known)}"
+            hint = did_you_mean(each, known, "; ") or f": it has {', '.join(known)}"
             report.problem(place, f"mig: {name} has no profile {each[:60]!r}{hint}")
         else:
             profiles.append(profile)
@@ -88,36 +115,3 @@ def divided(
     except ValueError as error:
         report.problem(places[0], f"mig: {', '.join(names)} do not fit on {name}: {error}")
         return ()
-
-_BYTES = "bytes, kB, MB, GB, KiB, MiB, GiB"
-
-MIG_PROFILE = Section(
-    "device type.mig.profiles",
-    (
-        Key("name", Text(), "Its name, as 1g.10gb.", required=True),
-        Key("slices", Integer(1, 64), "Compute slices of an instance.", required=True),
-        Key("memory-slices", Integer(1, 64), "Memory slices of an instance, a power of 2.", required=True),
-        Key("memory", Size(), "Memory of an instance.", required=True, unit=_BYTES),
-        Key(
-            "begins",
-            ListOf(Integer(0, 63), 1, words="list of numbers"),
-            "Memory slices at which an instance may begin, the first choice first.",
-            required=True,
-        ),
-        Key("most", Integer(1, 64), "Instances of it on a board, at most.", default=64, default_words="as fit"),
-    ),
-    doc="A kind of instance.",
-)
-
-MIG = Section(
-    "device type.mig",
-    (
-        Key("slices", Integer(1, 64), "Compute slices of the board.", required=True),
-        Key("memory-slices", Integer(1, 64), "Memory slices of the board, a power of 2.", required=True),
-        Key("profiles", ListOf(MIG_PROFILE, 1, words="list of profiles"), "The kinds of instances.", required=True),
-    ),
-    doc="How a board can be divided into instances (MIG).",
-)
-
-#: Of a pool, and of one device of its nodes.
-INSTANCES = ListOf(Text("profile"), words="list of profiles, as [3g.40gb, 1g.10gb]")

@@ -1,4 +1,4 @@
-"""Identities and devices that somebody names, or that a captured page tells."""
+"""Identities and devices by name, or recognized from a captured page."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from fakedev.config.schema.nodes import Place, Report
 from fakedev.exposition.captured import CapturedPage
 from fakedev.exposition.identity import Identity
 
-#: The device of a page that does not tell which it shows.
+#: The device of a page from which none can be recognized.
 DEFAULT_DEVICE: Final = "h100-sxm5-80gb"
-#: Facts of a device type by which a page tells it.
+#: Facts of a device type by which it is recognized.
 _TELLING: Final = ("product_name", "card_model", "pci_device_id")
-#: An identity is likely if it has so much of what the likeliest has.
+#: An identity is likely if it has at least this share of the families that the likeliest has.
 _LIKELY: Final = 0.8
 
 
 def named_identity(name: str, catalog: Catalog, report: Report) -> Identity:
     """An identity of the catalog or of a file.
 
-    :raises ConfigurationError: when there is none, or it is wrong.
+    :raises ConfigurationError: when it does not exist or has problems.
     """
     loaded = catalog.identity(name, Place("identity"))
     report.raise_if_any()
@@ -42,7 +42,7 @@ def likely_identities(families: Collection[str], catalog: Catalog, report: Repor
 
 
 def told_device(values: Collection[str], catalog: Catalog) -> str:
-    """The device type of the catalog that one of a page's label values tells."""
+    """The device type of the catalog that one of a page's label values names."""
     for name in catalog.device_names():
         loaded = catalog.device(name, Place("device"))
         if loaded and any(loaded.type.facts.get(fact) in values for fact in _TELLING):
@@ -51,9 +51,9 @@ def told_device(values: Collection[str], catalog: Catalog) -> str:
 
 
 def told_instances(page: CapturedPage, device: str, catalog: Catalog) -> tuple[str, ...]:
-    """The profiles of the instances of the first board that a page tells of as divided; empty for none.
+    """The profiles of the instances of the first divided board on a page; empty for none.
 
-    :param device: the type of its boards; profiles that it has not are left out.
+    :param device: the type of its boards; profiles that it does not have are left out.
     """
     loaded = catalog.device(device, Place("device"))
     known = [each.name for each in loaded.mig.profiles] if loaded and loaded.mig else []

@@ -13,7 +13,7 @@ from typing import Final
 
 from fakedev.config.identities.keys import COUNTER_FIELDS
 from fakedev.config.schema.nodes import Node, Place, Report
-from fakedev.config.schema.schema import INVALID, Values, nearest_name
+from fakedev.config.schema.schema import INVALID, Values, did_you_mean
 
 _KINDS: Final = ("gauge", "counter", "label")
 #: How much of a file's text a problem shows.
@@ -26,7 +26,7 @@ class FieldTable:
 
     :param fields: what each shows, by its name and its other name.
     :param others: names of fields that there are, and that cannot be shown.
-    :param level: of entities that have a row, of fields that say nothing else.
+    :param level: of the entities that have a row, for fields that give none.
     """
 
     fields: Mapping[str, Values]
@@ -61,7 +61,7 @@ class Counter:
 
 
 def read_counters(text: str, first: Place, table: FieldTable, report: Report) -> list[Counter]:
-    """The counters of a file's text; what is wrong with a row is reported, with its line.
+    """The counters of a file's text; problems are reported with their line.
 
     :param first: the place of the text's first line.
     """
@@ -108,5 +108,4 @@ def _counter(place: Place, row: list[str], table: FieldTable, report: Report) ->
 def _unknown(name: str, table: FieldTable) -> str:
     if name in table.others:
         return f"{name}: the simulated state has nothing that this field shows: take the row out, or begin it with #"
-    nearest = nearest_name(name, {*table.fields, *table.others})
-    return f"no field {name[:_SHOWN]!r}" + (f"; did you mean {nearest!r}?" if nearest else "")
+    return f"no field {name[:_SHOWN]!r}" + did_you_mean(name, {*table.fields, *table.others}, "; ")

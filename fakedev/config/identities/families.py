@@ -1,7 +1,4 @@
-"""Which families an identity has: those that are written, those of its counters, those of another; in which order.
-
-Families, rows and labels of an identity's file, as the exposition reads them.
-"""
+"""Families, rows and labels of an identity: those that are written, those of its counters, and their order."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from typing import Final, Protocol
 from fakedev.config.identities.counters import FieldTable, read_counters
 from fakedev.config.models import LoadedIdentity, Making
 from fakedev.config.schema.nodes import Place, Report
-from fakedev.config.schema.schema import Values, nearest_name
+from fakedev.config.schema.schema import Values, did_you_mean
 from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, NumberFormat, RowSpec
 from fakedev.exposition.labels import Template
 from fakedev.sim.links.levels import LINK_QUANTITIES
@@ -32,6 +29,25 @@ LEVELS: Final = (
 )  # fmt: skip
 #: The links of one number of all devices.
 _NUMBERED: Final = re.compile(r"link/\d{1,2}")
+#: GO formats that keep the decimals of a family.
+_AS_GO: Final = {
+    NumberFormat.INT: NumberFormat.GO_WHOLE,
+    NumberFormat.FIXED6: NumberFormat.GO_FIXED6,
+    **{each: each for each in (NumberFormat.GO_WHOLE, NumberFormat.GO_FIXED2, NumberFormat.GO_FIXED6)},
+}
+
+
+class Library(Protocol):
+    """The parts of identities; None when there is none or it has problems, which were reported."""
+
+    def identity(self, name: str, place: Place) -> LoadedIdentity | None:
+        """Another identity by its name."""
+
+    def text(self, path: str, place: Place, what: str) -> tuple[str, str] | None:
+        """The text of a file, and its name in problems."""
+
+    def field_table(self, name: str, place: Place) -> FieldTable | None:
+        """The fields that counters may name."""
 
 
 def checked_metric(name: str) -> str:
@@ -70,7 +86,7 @@ def check_rows(family: FamilySpec, identity: Identity, place: Place, report: Rep
 
 
 def read_family(values: Values, quantities: dict[str, Place], report: Report) -> FamilySpec:
-    """A family; what is wrong with it is reported.
+    """A family; problems are reported.
 
     :param quantities: gathers the quantities that it names, with their places.
     """
@@ -96,7 +112,7 @@ def read_row(
     """A row, or the one row of a family in its short form.
 
     :param quantities: gathers the quantities that it names, with their places.
-    :param usual_level: its level when it says nothing else.
+    :param usual_level: its level when none is written.
     """
     quantity = quantity_in_file(values["quantity"] or "")
     fact = values["fact"]
@@ -130,8 +146,7 @@ def _check_linked(row: RowSpec, place: Place, report: Report) -> None:
     known = LINK_QUANTITIES.get(row.state_level, ())
     for name in row.named if known else ():
         if name not in known:
-            nearest = nearest_name(name, known)
-            hint = f"did you mean {nearest!r}?" if nearest else f"there is {', '.join(known)}"
+            hint = did_you_mean(name, known) or f"there is {', '.join(known)}"
             report.problem(place, f"the level {row.level} has no quantity {name!r}; {hint}")
 
 
@@ -162,7 +177,7 @@ def read_labels(entries: Iterable[Values], where: str, report: Report) -> tuple[
 
 
 def reported(check: object, text: str, place: Place, report: Report) -> None:
-    """Reports what a check says of a text that was given."""
+    """Reports the ValueError of a check of a text; an empty text is not checked."""
     if text and callable(check):
         try:
             check(text)
@@ -170,28 +185,8 @@ def reported(check: object, text: str, place: Place, report: Report) -> None:
             report.problem(place, str(error))
 
 
-class Library(Protocol):
-    """What identities are made of; None when there is none or it is wrong, which was reported."""
-
-    def identity(self, name: str, place: Place) -> LoadedIdentity | None:
-        """Another identity by its name."""
-
-    def text(self, path: str, place: Place, what: str) -> tuple[str, str] | None:
-        """The text of a file, and its name for people."""
-
-    def field_table(self, name: str, place: Place) -> FieldTable | None:
-        """The fields that counters may name."""
-
-
-_AS_GO: Final = {
-    NumberFormat.INT: NumberFormat.GO_WHOLE,
-    NumberFormat.FIXED6: NumberFormat.GO_FIXED6,
-    **{each: each for each in (NumberFormat.GO_WHOLE, NumberFormat.GO_FIXED2, NumberFormat.GO_FIXED6)},
-}
-
-
 def making_of(values: Values, base: Making) -> Making:
-    """How the families are made: as the base does, but for what is written."""
+    """How the families are built: as those of the base, with the values that are written."""
     written = {name: values[name] for name in ("order", "fields") if values.given(name)}
     if values.given("windows"):
         written["windows"] = {**base.windows, **values["windows"]}
@@ -234,7 +229,7 @@ def shown_by_counters(values: Values, making: Making, library: Library, report: 
     table = library.field_table(making.fields, values.place_of("fields"))
     if "\n" in given:
         # The first row is on the line after the bar.
-        text, place = given, replace(place, line=place.line + 1)
+        text, place = given, place._replace(line=place.line + 1)
     else:
         found = library.text(given, place, "the counters file")
         if found is None:
@@ -277,12 +272,11 @@ def arranged(
     library: Library,
     report: Report,
 ) -> tuple[FamilySpec, ...]:
-    """Families with what is added, without what is left out, in their order and with their numbers and names."""
+    """Families, with ``also`` and without those of ``without``, in their order, with number formats and prefix."""
     by_name = {family.name: family for family in families}
     for name, node in zip(values["without"], values.items_of("without"), strict=False):
         if name not in by_name:
-            nearest = nearest_name(name, by_name)
-            hint = f"; did you mean {nearest!r}?" if nearest else ""
+            hint = did_you_mean(name, by_name, "; ")
             report.problem(node.place, f"without: there is no family {name!r}{hint}")
     by_name |= {family.name: family for family in also}
     kept = [family for name, family in by_name.items() if name not in values["without"]]
@@ -301,8 +295,8 @@ def arranged(
 
 
 def _numbers(given: NumberFormat, wanted: NumberFormat) -> NumberFormat:
-    """How numbers are written that a family writes in one way and an identity in another.
+    """The number format of a family in an identity that has one of its own.
 
-    What has its decimals already, as from the identity that another is based on, keeps them.
+    Decimals that the base's families already have stay.
     """
     return _AS_GO.get(given, wanted) if wanted is NumberFormat.GO else wanted

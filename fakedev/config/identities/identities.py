@@ -1,7 +1,4 @@
-"""An identity's YAML to the Identity that the exposition reads.
-
-Headers that an identity's file gives: they go out as they are, so they must be headers.
-"""
+"""An identity's YAML to the identity that the exposition reads."""
 
 from __future__ import annotations
 
@@ -25,34 +22,16 @@ from fakedev.config.identities.keys import IDENTITY
 from fakedev.config.identities.windows import with_windows
 from fakedev.config.models import LoadedIdentity, Making, Quirk
 from fakedev.config.schema.nodes import Node, Place, Report, Table
-from fakedev.config.schema.schema import INVALID, Values, nearest_name
+from fakedev.config.schema.schema import INVALID, Values, did_you_mean
 from fakedev.exposition.identity import Identity, LabelSpec, Layout, SharedDevices
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,79}")
 _VALUE: Final = re.compile(r"[ -~]{0,400}")
-#: What the server says itself.
+#: Headers that the server sends.
 _OURS: Final = frozenset((
     "connection", "content-encoding", "content-length", "content-type", "date", "server", "transfer-encoding", "vary",
     "x-fakedev-tick",
 ))  # fmt: skip
-
-
-def read_headers(values: Values, key: str, report: Report) -> tuple[tuple[str, str], ...]:
-    """The headers of a mapping, (name, value) each; those that cannot be are reported."""
-    headers: dict[str, str] = values[key]
-    place = values.place_of(key)
-    for name, value in headers.items():
-        if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
-            report.problem(place, f"{key}: {name[:80]}: {value[:80]!r} is no header")
-        elif name.lower() in _OURS:
-            report.problem(place, f"{key}: {name} is the server's own and cannot be given")
-    return tuple(headers.items())
-
-
-def check_content_type(text: str, place: Place, report: Report) -> None:
-    """Reports what is no Content-Type."""
-    if not re.fullmatch(r"[ -~]+/[ -~]+", text):
-        report.problem(place, f"content-type: {text[:80]!r} is no Content-Type, as text/plain; version=0.0.4")
 
 
 def load_identity(node: Node, report: Report, library: Library) -> LoadedIdentity | None:
@@ -92,9 +71,9 @@ def load_identity(node: Node, report: Report, library: Library) -> LoadedIdentit
         openmetrics=values["openmetrics"],
         shared_devices=SharedDevices(values["shared-devices"]),
         hold_seconds=values["hold"],
-        headers=read_headers(values, "headers", report),
+        headers=_read_headers(values, "headers", report),
         health=values["health"],
-        health_headers=read_headers(values, "health-headers", report),
+        health_headers=_read_headers(values, "health-headers", report),
         landing=values["landing"],
         not_covered=values["not-covered"],
     )
@@ -124,7 +103,7 @@ def load_identity(node: Node, report: Report, library: Library) -> LoadedIdentit
     if identity.leading_labels > len(identity.labels):
         place = values.place_of("leading-labels")
         report.problem(place, f"leading-labels: there are only {len(identity.labels)} labels")
-    check_content_type(identity.content_type, values.place_of("content-type"), report)
+    _check_content_type(identity.content_type, values.place_of("content-type"), report)
     counting = with_windows(identity, making, values.place, report)
     return LoadedIdentity(
         counting, values.place, quantity_places=quantities, making=making, counter_labels=labels_of_counters,
@@ -137,8 +116,7 @@ def _labels_of_levels(values: Values, report: Report) -> tuple[tuple[str, tuple[
     found = []
     for level, labels in values["labels-of-levels"].items():
         if level not in LEVELS:
-            nearest = nearest_name(level, LEVELS)
-            hint = f"did you mean {nearest!r}?" if nearest else f"there is {', '.join(LEVELS)}"
+            hint = did_you_mean(level, LEVELS) or f"there is {', '.join(LEVELS)}"
             report.problem(values.place_of("labels-of-levels"), f"labels-of-levels: no level {level!r}; {hint}")
         found.append((level, read_labels(labels, f"labels-of-levels: {level}", report)))
     return tuple(found)
@@ -159,15 +137,32 @@ def _quirks(values: Values, base: LoadedIdentity | None, report: Report) -> tupl
 
 def _no_quirk(name: str, known: Sequence[Quirk]) -> str:
     names = [quirk.name for quirk in known]
-    nearest = nearest_name(name, names)
-    hint = f"did you mean {nearest!r}?" if nearest else f"there is {', '.join(names) or 'none'}"
+    hint = did_you_mean(name, names) or f"there is {', '.join(names) or 'none'}"
     return f"quirks: no quirk {name!r} is known of this identity; {hint}"
 
 
 def _based_on(base: Identity, own: Identity, values: Values) -> Identity:
-    """An identity with what was written of its own, and the rest of another."""
+    """The base with the attributes that are written."""
     attributes = {name: name.replace("-", "_") for name in values.nodes} | (
         {"hold": "hold_seconds"} if values.given("hold") else {}
     )
     written = {each: getattr(own, each) for each in attributes.values() if hasattr(own, each)}
     return replace(base, **({"version": ""} | written))
+
+
+def _read_headers(values: Values, key: str, report: Report) -> tuple[tuple[str, str], ...]:
+    """The headers of a mapping, (name, value) each; those that cannot be are reported."""
+    headers: dict[str, str] = values[key]
+    place = values.place_of(key)
+    for name, value in headers.items():
+        if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
+            report.problem(place, f"{key}: {name[:80]}: {value[:80]!r} is no header")
+        elif name.lower() in _OURS:
+            report.problem(place, f"{key}: {name} is the server's own and cannot be given")
+    return tuple(headers.items())
+
+
+def _check_content_type(text: str, place: Place, report: Report) -> None:
+    """Reports a text that is not a Content-Type."""
+    if not re.fullmatch(r"[ -~]+/[ -~]+", text):
+        report.problem(place, f"content-type: {text[:80]!r} is no Content-Type, as text/plain; version=0.0.4")

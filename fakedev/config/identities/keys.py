@@ -15,49 +15,45 @@ LABEL = Section(
         Key("name", Text(), "Name of the label.", required=True),
         Key("value", Text(), "Its value: text with {fact}, {fact|upper}, {fact|lower}.", required=True),
         Key("optional", Boolean(), "Left out when it has no value.", default=False),
-        Key("texts", MapOf(Text()), "Texts shown in the place of values.", default={}, default_words="none"),
+        Key("texts", MapOf(Text()), "Texts shown in the place of values.", default={}),
         Key("otherwise", Text(), "Shown for a value that texts have not.", default="", default_words="nothing"),
-        Key("leading", Boolean(), "Of a row: it stays in front when the others are sorted.", default=False),
+        Key("leading", Boolean(), "Of a row: it stays in front when the labels are sorted.", default=False),
     ),
     doc="A label of a row.",
 )
 _LABELS: Final = ListOf(LABEL, words="list of labels")
 _QUANTITY_DOC = "The quantity it shows."
 _REQUIRES: Final = Key(
-    "requires", Text(), "Another quantity that an entity must have to be shown.", default="", default_words="none"
+    "requires", Text(), "Another quantity that an entity must have to be shown.", default=""
 )
 _PLUS: Final = Key(
     "plus", ListOf(Text()), "Quantities that are added to it; an entity must have them too.", default=(),
-    default_words="none",
 )  # fmt: skip
 _PER: Final = Key(
-    "per", Text(), "A quantity that it is divided by; an entity must have it too.", default="", default_words="none"
+    "per", Text(), "A quantity that it is divided by; an entity must have it too.", default=""
 )
 _WHERE: Final = Key(
     "where", ListOf(Text()), "Quantities of which one must not be 0, or there is no row.", default=(),
-    default_words="none",
 )  # fmt: skip
 _UNLESS: Final = Key(
     "unless", ListOf(Text()), "Quantities that must all be 0 or absent, or there is no row.", default=(),
-    default_words="none",
 )  # fmt: skip
 _UNIT: Final = Key("unit", Choice(tuple(UNITS)), "Unit in which it is shown.", default="same")
 _CONSTANT: Final = Key(
-    "constant", Number(), "What it shows in place of a quantity: of things that never change.", default_words="none"
+    "constant", Number(), "What it shows in place of a quantity: of things that never change."
 )
 _FACT: Final = Key(
     "fact",
     Text(),
     "In place of a quantity a text with {facts} in it that is a number, decimal or 0x...; no row where it is none.",
     default="",
-    default_words="none",
 )
 _BITS: Final = Key(
     "bits",
     Integer(0, 2**31 - 1),
     "Of a quantity that is a mask: it shows 1 where any of these bits is set, else 0.",
     default=0,
-    default_words="the quantity itself",
+    default_words="its value",
 )
 
 _WITHIN: Final = Key(
@@ -76,7 +72,7 @@ ROW = Section(
         *_SHOWN,
         Key("level", Text(), "The level of entities that have a row.", default="device"),
         *_CONDITIONS,
-        Key("labels", _LABELS, "Labels of this row, after the identity's.", default=(), default_words="none"),
+        Key("labels", _LABELS, "Labels of this row, after the identity's.", default=()),
     ),
     doc="A row of a family for each entity.",
 )
@@ -94,7 +90,7 @@ FAMILY = Section(
         Key("level", Text(), "The level of entities that have that row.", default="device"),
         *_SHOWN,
         *_CONDITIONS,
-        Key("labels", _LABELS, "Labels of that row, after the identity's.", default=(), default_words="none"),
+        Key("labels", _LABELS, "Labels of that row, after the identity's.", default=()),
         Key(
             "rows",
             ListOf(ROW, 1, words="list of rows"),
@@ -110,35 +106,29 @@ QUIRK = Section(
     "identity.known-quirks",
     (
         Key("name", Text(), "Its name, as labels.empty.", required=True),
-        Key("issue", Text(), "Where somebody told of it: OWNER/REPOSITORY#NUMBER.", required=True),
-        Key("doc", Text(), "What is seen of it.", required=True),
-        Key(
-            "labels",
-            _LABELS,
-            "Labels of every row that take the place of those of the same names.",
-            default=(),
-            default_words="none",
-        ),
+        Key("issue", Text(), "Where it was reported: OWNER/REPOSITORY#NUMBER.", required=True),
+        Key("doc", Text(), "Its effect on the page.", required=True),
+        Key("labels", _LABELS, "Labels of every row that take the place of those of the same names.", default=()),
         Key(
             "rename-labels", MapOf(Text(), words="mapping of names to names"), "Labels that have other names.",
-            default={}, default_words="none",
+            default={},
         ),
-        Key("without-labels", ListOf(Text()), "Labels that are not there.", default=(), default_words="none"),
+        Key("without-labels", ListOf(Text()), "Labels that are not there.", default=()),
     ),
-    doc="A fault of an exporter that its users know, to be shown when asked for.",
+    doc="A known fault of an exporter, shown on request.",
 )  # fmt: skip
 
 FIELD = Section(
     "counter fields.fields",
     (
         Key("number", Integer(1, 9999), "The field's number, by which families may be ordered.", required=True),
-        Key("alias", Text(), "Another name that a counters file may use.", default="", default_words="none"),
-        Key("label", Text(), "Its text, as of a label, where it can be one.", default="", default_words="none"),
+        Key("alias", Text(), "Another name that a counters file may use.", default=""),
+        Key("label", Text(), "Its text, as of a label, where it can be one.", default=""),
         Key("level", Text(), "The level of entities that have a row.", default="", default_words="that of all fields"),
-        Key("quantity", Text(), _QUANTITY_DOC, default="", default_words="none"),
+        Key("quantity", Text(), _QUANTITY_DOC, default=""),
         *_SHOWN,
         *_CONDITIONS,
-        Key("labels", _LABELS, "Labels of its row, after the identity's.", default=(), default_words="none"),
+        Key("labels", _LABELS, "Labels of its row, after the identity's.", default=()),
         Key("rows", ListOf(ROW, 1, words="list of rows"), "Its rows, in place of quantity.", default=()),
         Key("format", Choice(tuple(kind.value for kind in NumberFormat)), "How numbers are written.", default="int"),
     ),
@@ -149,8 +139,8 @@ COUNTER_FIELDS = Section(
     "counter fields",
     (
         Key("fields", MapOf(FIELD, words="mapping of field names"), "Fields by name.", required=True),
-        Key("level", Text(), "The level of entities of fields that say nothing else.", default="device"),
-        Key("not-simulated", ListOf(Text()), "Names of the other fields that there are.", default=()),
+        Key("level", Text(), "The level of entities for fields that give none.", default="device"),
+        Key("not-simulated", ListOf(Text()), "Names of the vendor's other fields.", default=()),
     ),
     doc="The fields that a counters file may name.",
 )
@@ -159,16 +149,10 @@ IDENTITY = Section(
     "identity",
     (
         Key("name", Text(), "Name of the exporter.", required=True),
-        Key(
-            "based-on",
-            Text(),
-            "Another identity: what is not written here is as it is there.",
-            default="",
-            default_words="none",
-        ),
-        Key("version", Text(), "Its version.", default="", default_words="none"),
-        Key("aliases", ListOf(Text()), "Other names for it, in the catalog.", default=(), default_words="none"),
-        Key("default", Boolean(), "Whether its name without a version means this one, in the catalog.", default=False),
+        Key("based-on", Text(), "Another identity, from which all that is not written here is taken.", default=""),
+        Key("version", Text(), "Its version.", default=""),
+        Key("aliases", ListOf(Text()), "Other names for it, in the catalog.", default=()),
+        Key("default", Boolean(), "Its name without a version stands for this version, in the catalog.", default=False),
         Key("content-type", Text(), "Content-Type of its pages.", default="text/plain; version=0.0.4; charset=utf-8"),
         Key("openmetrics", Boolean(), "Whether it negotiates OpenMetrics.", default=False),
         Key(
@@ -178,12 +162,12 @@ IDENTITY = Section(
             default="families",
         ),
         Key("sort-labels", Boolean(), "Whether labels are in alphabetical order.", default=False),
-        Key("leading-labels", Integer(0, 100), "How many labels stay in front when the others are sorted.", default=0),
+        Key("leading-labels", Integer(0, 100), "How many labels stay in front when the labels are sorted.", default=0),
         Key("timestamps", Boolean(), "Whether lines end with a time in milliseconds.", default=False),
         Key(
             "shared-devices",
             Choice(tuple(shared.value for shared in SharedDevices)),
-            "Which pods the rows of a shared device show: the first on it, each in rows of its own, or nobody.",
+            "Which pods the rows of a shared device show: the first on it, each in rows of its own, or none.",
             default="first",
         ),
         Key(
@@ -195,22 +179,22 @@ IDENTITY = Section(
         ),
         Key(
             "windows", MapOf(Duration(0.001, 86400.0)),
-            "Over how much time the exporter counts, by the names that rows name.", default={}, default_words="none",
+            "The windows of time over which the exporter counts, by the names that rows use.", default={},
         ),
         Key(
-            "sample-every", Duration(0.001, 86400.0), "How often the exporter looks at what it counts samples of.",
-            default=30.0, default_words="30s",
+            "sample-every", Duration(0.001, 86400.0), "How often the exporter takes the samples that it counts.",
+            default=30.0,
         ),
-        Key("quirks", ListOf(Text()), "Known quirks that it shows.", default=(), default_words="none"),
+        Key("quirks", ListOf(Text()), "Known quirks that it shows.", default=()),
         Key("known-quirks", ListOf(QUIRK), "Quirks that can be named.", default=(), default_words="those of based-on"),
-        Key("headers", MapOf(Text()), "Headers that it sends with every answer.", default={}, default_words="none"),
-        Key("health", Text(), "What /health answers.", default="", default_words="fakedev's own"),
-        Key("health-headers", MapOf(Text()), "Further headers of that.", default={}, default_words="none"),
+        Key("headers", MapOf(Text()), "Headers that it sends with every response.", default={}),
+        Key("health", Text(), "The body of /health.", default="", default_words="fakedev's own"),
+        Key("health-headers", MapOf(Text()), "Further headers of that.", default={}),
         Key("landing", Text(), "Title of its page at /.", default="", default_words="it has none"),
-        Key("labels", _LABELS, "Labels of every row.", default=(), default_words="none"),
+        Key("labels", _LABELS, "Labels of every row.", default=()),
         Key(
             "labels-of-levels", MapOf(_LABELS, words="mapping of levels to lists of labels"),
-            "In their place, labels of the rows of some levels.", default={}, default_words="none",
+            "In their place, labels of the rows of some levels.", default={},
         ),
         Key(
             "families",
@@ -224,7 +208,6 @@ IDENTITY = Section(
             Text(longest=65536),
             "In place of families: the path of a counters file as dcgm-exporter reads them, or its rows themselves.",
             default="",
-            default_words="none",
         ),
         Key("fields", Text(), "Which fields the rows of counters may name.", default="dcgm"),
         Key(
@@ -237,28 +220,18 @@ IDENTITY = Section(
             "numbers",
             Choice(tuple(kind.value for kind in NumberFormat)),
             "How all numbers are written.",
-            default_words="as each family says",
+            default_words="that of each family",
         ),
-        Key("prefix", Text(), "Before the name of each family.", default="", default_words="none"),
-        Key(
-            "without", ListOf(Text()), "Families that are left out of those of based-on, or of counters.", default=(),
-            default_words="none",
-        ),
+        Key("prefix", Text(), "Before the name of each family.", default=""),
+        Key("without", ListOf(Text()), "Families that are left out of those of based-on, or of counters.", default=()),
         Key(
             "also",
             ListOf(FAMILY, words="list of families"),
             "Families beside those of based-on, or of counters; one of the same name takes its place.",
             default=(),
-            default_words="none",
         ),
-        Key(
-            "not-covered",
-            ListOf(Text()),
-            "What the exporter has and this identity has not, in words.",
-            default=(),
-            default_words="none",
-        ),
-        Key("sources", Anything(), "Where it comes from: for readers only.", default_words="none"),
+        Key("not-covered", ListOf(Text()), "What the exporter has and this identity lacks, in words.", default=()),
+        Key("sources", Anything(), "Where it comes from: for readers only."),
     ),
     doc="What one version of an exporter prints.",
 )

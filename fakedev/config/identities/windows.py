@@ -8,7 +8,7 @@ from dataclasses import replace
 from fakedev.config.configuration import WebEndpoint
 from fakedev.config.models import Making
 from fakedev.config.schema.nodes import Place, Report
-from fakedev.config.schema.schema import nearest_name
+from fakedev.config.schema.schema import did_you_mean
 from fakedev.exposition.identity import FamilySpec, Identity, LabelSpec, RowSpec
 from fakedev.spec.tallies import CLOCK_SAMPLES, MAX_SAMPLES, XIDS, Tally, is_sampled, is_tally, tallies_of
 
@@ -55,8 +55,7 @@ def _problem(row: RowSpec, windows: Mapping[str, float]) -> str:
     if row.within and not counted:
         return f"within: nothing in this row is counted over a window; {XIDS} and clock_..._samples can be"
     if row.within and row.within not in windows:
-        nearest = nearest_name(row.within, windows)
-        hint = f"did you mean {nearest!r}?" if nearest else f"there is {', '.join(windows) or 'none'}"
+        hint = did_you_mean(row.within, windows) or f"there is {', '.join(windows) or 'none'}"
         return f"within: no window {row.within!r} in windows; {hint}"
     if not row.within and any(name in CLOCK_SAMPLES for name in counted):
         return "clock_..._samples are counted over a window: give within: the name of one of windows"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fakedev.config.devices.dynamics import DYNAMICS
 from fakedev.config.devices.mig import INSTANCES
-from fakedev.config.identities.attribution import ATTRIBUTION
 from fakedev.config.names import (
     COLDEST_INLET,
     HOTTEST_INLET,
@@ -18,7 +17,7 @@ from fakedev.config.names import (
     pool_name,
     uuid_text,
 )
-from fakedev.config.pools.churn_keys import CHURN
+from fakedev.config.pools.churn import CHURN
 from fakedev.config.schema.schema import Key, Section
 from fakedev.config.schema.types import Choice, Duration, Integer, ListOf, MapOf, Number, OneOf, Text
 from fakedev.config.work_profiles import SCHEDULE
@@ -35,7 +34,7 @@ DEVICE = Section(
     "fleet.pools.devices",
     (
         Key(
-            "index", Integer(0, MAX_DEVICES_PER_NODE - 1), "Which device of each node is meant, from 0.", required=True
+            "index", Integer(0, MAX_DEVICES_PER_NODE - 1), "Number of the device on each node, from 0.", required=True
         ),
         Key(
             "uuid",
@@ -48,7 +47,7 @@ DEVICE = Section(
         Key("file", Text(), "Its device file, by which workloads name it.", default_words="card and the index"),
         Key("inlet", _CELSIUS, "Inlet temperature.", default_words="the node's", unit=_DEGREES),
         Key("mig", INSTANCES, "Its instances; none for an undivided GPU.", default=None, default_words="the pool's"),
-        Key("profile", _PROFILE, "What it does: a profile by name, or a schedule.", default_words="the pool's"),
+        Key("profile", _PROFILE, "Its work: a profile by name, or a schedule.", default_words="the pool's"),
         Key("labels", _LABELS, "Facts of this device, for the identity's labels.", default={}),
     ),
     doc="One device of every node of the pool.",
@@ -93,7 +92,7 @@ POOL = Section(
         Key(
             "topology",
             Choice(tuple(layout.value for layout in Layout)),
-            "In place of the device type's: where the links between the devices of a node lead (doc/topology.md).",
+            "In place of the device type's: where the links between the devices of a node go (doc/topology.md).",
             default_words="the device type's",
         ),
         Key("inlet", _CELSIUS, "Inlet temperature of the devices.", default_words="the device type's", unit=_DEGREES),
@@ -102,22 +101,15 @@ POOL = Section(
             INSTANCES,
             "The instances that each GPU is divided into, by their profiles (doc/parts.md).",
             default=(),
-            default_words="none",
         ),
         Key(
             "profile",
             OneOf((ListOf(_PROFILE, 1, words="list of profiles"), _PROFILE)),
-            "What the devices do: a profile by name (doc/simulation.md), a schedule of utilization, or several of "
-            "them, dealt round.",
+            "The work of the devices: a profile by name (doc/simulation.md), a schedule of utilization, or several of "
+            "them, in turn.",
             default_words="nothing",
         ),
-        Key(
-            "churn",
-            CHURN,
-            "Workloads that come to each node by themselves, and go again.",
-            default=None,
-            default_words="none",
-        ),
+        Key("churn", CHURN, "Workloads that start and end on each node at random.", default=None),
         Key(
             "devices-per-node",
             Integer(1, MAX_DEVICES_PER_NODE),
@@ -127,18 +119,23 @@ POOL = Section(
         Key(
             "devices",
             OneOf((ListOf(DEVICE, words="list of devices"), Text("path of the original's device list"))),
-            "What single devices of each node have for themselves; or the path of the original's device list.",
+            "Settings of single devices of each node; or the path of the original's device list.",
             default=(),
-            default_words="none",
         ),
         Key(
             "identity",
             Text(),
-            "The exporter to look like: a name of the catalog (name or name@version), the path of a YAML file, "
+            "The exporter whose pages it has: a name of the catalog (name or name@version), the path of a YAML file, "
             "or of the original's JSON.",
             default="dcgm",
         ),
-        ATTRIBUTION,
+        Key(
+            "attribution",
+            Choice(("as-vendor", "honest")),
+            "The owner of a device that several pods share. as-vendor: as the exporter shows it; honest: none, "
+            "since its numbers belong to no single pod.",
+            default="as-vendor",
+        ),
         Key("labels", _LABELS, "Facts of all devices of the pool, for the identity's labels.", default={}),
     ),
     doc="Nodes with the same devices.",
@@ -150,23 +147,15 @@ FLEET = Section(
         Key(
             "seed",
             Integer(0, 2**63 - 1),
-            "Where all randomness comes from: the same seed, the same history.",
+            "The seed of all randomness: the same seed gives the same history.",
             default=1,
         ),
-        Key(
-            "tick",
-            Duration(0.001, 3600),
-            "Simulated time of one tick.",
-            default=1.0,
-            default_words="1s",
-            unit="ms, s, m, h or d",
-        ),
+        Key("tick", Duration(0.001, 3600), "Simulated time of one tick.", default=1.0, default_words="1s"),
         Key(
             "speed",
             Number(0, 10_000),
-            "Simulated seconds per real second; 0: the clock stands and is moved by command.",
+            "Simulated seconds per real second; 0: the clock stops and is moved by command.",
             default=1.0,
-            default_words="1",
         ),
         Key(
             "epoch",

@@ -1,7 +1,4 @@
-"""Lists of nodes in CSV files: what each node is called, which devices it has, and what is said of it.
-
-The nodes of a pool: counted, named, or from a CSV file.
-"""
+"""The nodes of a pool: counted, named, or from a CSV file with their devices and labels."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from fakedev.config.catalog import Catalog
 from fakedev.config.names import MAX_DEVICES_PER_NODE, MAX_NODES, fact_name, inlet_celsius, node_name
 from fakedev.config.schema.documents import is_clean
 from fakedev.config.schema.nodes import Place, Report
-from fakedev.config.schema.schema import Values, nearest_name
+from fakedev.config.schema.schema import Values, did_you_mean
 from fakedev.spec.fleet import NodeSpec
 
 #: The columns that a list may have; beside them those of labels.
@@ -87,8 +84,7 @@ def _wrong_columns(columns: list[str]) -> Iterator[str]:
             except ValueError as error:
                 yield f"column {column!r}: {error}"
         elif column not in COLUMNS:
-            near = nearest_name(column, COLUMNS)
-            hint = f"did you mean {near!r}?" if near else f"there are {', '.join(COLUMNS)}"
+            hint = did_you_mean(column, COLUMNS) or f"there are {', '.join(COLUMNS)}"
             yield f"unknown column {column[:60]!r}: {hint}; for labels {_LABEL}NAME"
 
 
@@ -155,7 +151,7 @@ class Names:
 
 
 class PoolNodes:
-    """Builds the nodes of all pools; what is wrong is reported."""
+    """Builds the nodes of all pools; problems are reported."""
 
     def __init__(self, catalog: Catalog, report: Report) -> None:
         self._catalog = catalog

@@ -3,43 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from fakedev.config.catalog import Catalog
 from fakedev.config.devices.connections import with_topology
 from fakedev.config.devices.dynamics import read_dynamics
 from fakedev.config.devices.mig import divided
-from fakedev.config.identities.attribution import attributed
-from fakedev.config.models import LoadedDevice, LoadedDeviceList, LoadedIdentity
+from fakedev.config.models import LoadedDevice, LoadedDeviceList, LoadedIdentity, LoadedPool
 from fakedev.config.pools.churn import read_churn
 from fakedev.config.pools.node_lists import ListedNode, Names, PoolNodes
 from fakedev.config.schema.nodes import Place, Report, Table
 from fakedev.config.schema.schema import Values
+from fakedev.exposition.identity import SharedDevices
 from fakedev.sim.entities.roster import device_files
 from fakedev.spec.device_types import DeviceType
 from fakedev.spec.fleet import DeviceSpec, PoolSpec
 
 #: Devices a fleet may have.
 MAX_DEVICES: Final = 1_000_000
-#: Facts of single devices: said of many alike they would make these the same.
+#: Facts of single devices, by which identities distinguish them.
 _SINGLE: Final = ("uuid", "serial", "pci_address", "device_file", "addr", "file")
 _DEVICES_PER_NODE: Final = 8
 
 
-@dataclass(frozen=True)
-class LoadedPool:
-    """A pool with what it was made from."""
-
-    spec: PoolSpec
-    values: Values
-    device: LoadedDevice
-    identity: LoadedIdentity
-    devices: LoadedDeviceList | None
-
-
 class Pools:
-    """Builds the pools; what is wrong is reported."""
+    """Builds the pools; problems are reported."""
 
     def __init__(self, catalog: Catalog, report: Report) -> None:
         self._catalog = catalog
@@ -49,14 +38,14 @@ class Pools:
         self._devices = 0
 
     def load(self, pools: Iterable[Values]) -> list[LoadedPool]:
-        """All pools that could be built; one whose nodes have different devices is several of the same name."""
+        """All pools that could be built; one whose nodes have different devices becomes several of the same name."""
         return [pool for values in pools for pool in self._pool(values)]
 
     def _pool(self, values: Values) -> list[LoadedPool]:
         identity = self._catalog.identity(values["identity"], values.place_of("identity"))
         listed = self._device_list(values)
         if identity is not None:
-            identity = replace(identity, identity=attributed(identity.identity, values["attribution"]))
+            identity = _attributed(identity, values["attribution"])
         usual = self._device_count(values, listed)
         nodes = self._nodes.load(values)
         counts = [node.count or usual for node in nodes]
@@ -102,7 +91,7 @@ class Pools:
     def _type(
         self, word: str, kinds: Mapping[tuple[str, int], Sequence[ListedNode]], values: Values
     ) -> LoadedDevice | None:
-        """The device type that a list of nodes calls so; empty: the pool's."""
+        """The device type with a name in a list of nodes; empty: the pool's."""
         if not word:
             return self._catalog.device(values["device"], values.place_of("device"))
         return self._catalog.device(word, next(nodes[0].place for (each, _), nodes in kinds.items() if each == word))
@@ -110,7 +99,7 @@ class Pools:
     def _with_instances(
         self, values: Values, devices: dict[int, DeviceSpec], device: LoadedDevice
     ) -> dict[int, DeviceSpec]:
-        """The devices of a pool with the instances of those that say which they have."""
+        """The devices of a pool, with instances where these are given."""
         for each in values["devices"] if not isinstance(values["devices"], str) else ():
             if each["index"] in devices and each["mig"] is not None:
                 parts = divided(each["mig"], _places(each, "mig"), device, self._report)
@@ -124,7 +113,7 @@ class Pools:
         return replace(device_type, dynamics=read_dynamics(values["dynamics"], device_type.ranges, self._report))
 
     def _check_inlets(self, pool: PoolSpec, values: Values) -> None:
-        """Nothing follows from the inlet temperature of devices that have no dynamics."""
+        """Reports inlet temperatures of devices without dynamics, which they do not affect."""
         if pool.device_type.dynamics is not None or values.given("dynamics"):
             return
         given = [values.place_of("inlet")] if pool.inlet_celsius is not None else []
@@ -132,11 +121,11 @@ class Pools:
         given += [values.place_of("nodes")] if any(node.inlet_celsius is not None for node in pool.nodes) else []
         for place in given:
             self._report.problem(
-                place, f"inlet: the device type {values['device']!r} has no dynamics, so nothing follows from it"
+                place, f"inlet: the device type {values['device']!r} has no dynamics, so it has no effect"
             )
 
     def _check_files(self, pool: PoolSpec, place: Place) -> None:
-        """A device whose file is also another's could not be named, not even by its index."""
+        """Reports devices with the same file: neither could be named, not even by its index."""
         first: dict[str, int] = {}
         for index, file in enumerate(device_files(pool)):
             if first.setdefault(file, index) != index:
@@ -145,7 +134,7 @@ class Pools:
                 )
 
     def _check_nodes(self, nodes: Sequence[ListedNode], counts: Sequence[int]) -> None:
-        """A list of nodes says nothing of all devices of a node that only one can have."""
+        """Reports labels of single devices in a list of nodes with several devices."""
         for node, count in zip(nodes, counts, strict=True):
             for label in _SINGLE if count > 1 else ():
                 if label in node.spec.facts:
@@ -196,11 +185,18 @@ class Pools:
         return devices
 
     def _fits(self, devices: int, place: Place) -> bool:
-        """Whether the fleet may have so many devices more; reported once when not."""
+        """Whether the fleet may have this many devices more; the first excess is reported."""
         before, self._devices = self._devices, self._devices + devices
         if before <= MAX_DEVICES < self._devices:
             self._report.problem(place, f"the fleet has {self._devices} devices so far: at most {MAX_DEVICES}")
         return self._devices <= MAX_DEVICES
+
+
+def _attributed(identity: LoadedIdentity, attribution: str) -> LoadedIdentity:
+    """An identity that shows shared devices as ``attribution`` demands."""
+    if attribution == "as-vendor":
+        return identity
+    return replace(identity, identity=replace(identity.identity, shared_devices=SharedDevices.NO_DEVICES))
 
 
 def _places(values: Values, key: str) -> list[Place]:

@@ -1,6 +1,6 @@
-"""A file's text to its node tree: which language it is, and what no text may hold.
+"""A file's text, YAML or JSON, to its node tree.
 
-``${NAME}`` and ``${NAME:-default}`` in values; ``$$`` is one dollar.
+Values may have ``${NAME}`` and ``${NAME:-default}`` in them; ``$$`` is a dollar.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from typing import Final
 
 from fakedev.config.schema.files import Files
 from fakedev.config.schema.json_reader import parse_json
-from fakedev.config.schema.nodes import Expand, Growth, Node, Place, Report, SyntaxProblem
+from fakedev.config.schema.nodes import Expand, Node, NodeBuilder, Place, Report, SyntaxProblem
 from fakedev.config.schema.yaml_reader import parse_yaml
 
-#: What neither language allows; found here so that both say the same.
+#: Characters that neither language allows; found here so that both give the same problem.
 _FORBIDDEN: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufeff\ufffe\uffff]")
+_MARK: Final = re.compile(r"\$\$|\$\{([^}]*)\}?")
+_NAME: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(:-(.*))?", re.DOTALL)
 
 
 def read_document(text: str, file: str, report: Report, expand: Expand | None = None) -> Node | None:
@@ -33,7 +35,7 @@ def read_document(text: str, file: str, report: Report, expand: Expand | None = 
 
 
 def is_clean(text: str, file: str, report: Report) -> bool:
-    """Whether a text holds only what a text file may; what it should not is reported."""
+    """Whether a text has only characters that a text file may hold; others are reported."""
     forbidden = _FORBIDDEN.search(text)
     if forbidden is None:
         return True
@@ -49,14 +51,14 @@ def is_json(text: str, file: str) -> bool:
 
 def _parsed(text: str, file: str, report: Report, expand: Expand | None) -> Node:
     if not is_json(text, file):
-        return parse_yaml(text, Growth(file, report, expand))
+        return parse_yaml(text, NodeBuilder(file, report, expand))
     try:
         return _json_reported(text, file, report, expand)
     except SyntaxProblem as problem:
         if file.lower().endswith(".json"):
             raise
         try:
-            return parse_yaml(text, Growth(file, report, expand))  # {in: flow style}
+            return parse_yaml(text, NodeBuilder(file, report, expand))  # {in: flow style}
         except SyntaxProblem:
             raise problem from None
 
@@ -64,12 +66,9 @@ def _parsed(text: str, file: str, report: Report, expand: Expand | None) -> Node
 def _json_reported(text: str, file: str, report: Report, expand: Expand | None) -> Node:
     """JSON's tree; its small problems count only if the whole is JSON."""
     own = Report()
-    node = parse_json(text, Growth(file, own, expand, json=True))
+    node = parse_json(text, NodeBuilder(file, own, expand, json=True))
     report.extend(own)
     return node
-
-_MARK: Final = re.compile(r"\$\$|\$\{([^}]*)\}?")
-_NAME: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(:-(.*))?", re.DOTALL)
 
 
 class Variables:

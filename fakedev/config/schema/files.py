@@ -1,18 +1,20 @@
-"""The only way in which the configuration reads: files, environment, the catalog.
+"""All that the configuration reads: files, environment variables, the catalog.
 
-What was read is remembered, so that a record of a run can hold it and serve it again.
+Everything read is remembered, so that the record of a run can hold it and serve it again.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import cache
 from importlib import resources
 from typing import Final
 
 #: A larger file is refused.
 MAX_BYTES: Final = 4 * 2**20
 _CATALOG: Final = "catalog:"
+_DEMO: Final = "demo:demo.yaml"
 
 
 class Unreadable(Exception):
@@ -26,9 +28,11 @@ class Unreadable(Exception):
 class Files:
     """Reads files and environment variables, or serves recorded ones.
 
+    ``texts`` and ``variables`` hold what was read.
+
     :param recorded: ``texts`` of an earlier run: only these are served, nothing is read.
     :param environ: the environment variables (or ``variables`` of an earlier run).
-    :param made: texts of files that are not on the disk, by their absolute paths: what options stand for.
+    :param made: texts of files that are not on the disk, by absolute path: the drop-ins' options as files.
     """
 
     def __init__(
@@ -48,28 +52,38 @@ class Files:
 
         :raises Unreadable: when there is none, or it is no text.
         """
-        if self._recorded is not None:
-            if path not in self._recorded:
-                raise Unreadable("is not in the record")
+        if self._recorded is None:
+            text = self._made[path] if path in self._made else _decoded(_bytes(path))
+        elif path in self._recorded:
             text = self._recorded[path]
         else:
-            text = self._made[path] if path in self._made else _decoded(_bytes(path))
+            raise Unreadable("is not in the record")
         self.texts[path] = text
         return text
 
+    @property
+    def has_own_catalog(self) -> bool:
+        """Whether the catalog is the package's own, which does not change while a program runs; else a record's."""
+        return self._recorded is None
+
+    @property
+    def catalog_files(self) -> tuple[tuple[str, str], ...]:
+        """Folder and name of each file of the catalog that was read, in order."""
+        names = [name.removeprefix(_CATALOG).split("/") for name in self.texts if name.startswith(_CATALOG)]
+        return tuple((folder, file) for folder, file in names)
+
     def catalog_names(self, folder: str) -> tuple[str, ...]:
         """File names (``h100-sxm5-80gb.yaml``) in a folder of the catalog, sorted."""
+        if self._recorded is None:
+            return _package_names(folder)
         prefix = f"{_CATALOG}{folder}/"
-        if self._recorded is not None:
-            return tuple(sorted(name.removeprefix(prefix) for name in self._recorded if name.startswith(prefix)))
-        entries = resources.files("fakedev.catalog").joinpath(folder).iterdir()
-        return tuple(sorted(entry.name for entry in entries if entry.name.endswith(".yaml")))
+        return tuple(sorted(name.removeprefix(prefix) for name in self._recorded if name.startswith(prefix)))
 
     def peek_catalog(self, folder: str, name: str) -> str:
-        """The text of a file of the catalog, for looking something up in it: not remembered."""
-        if self._recorded is not None:
-            return self._recorded[f"{_CATALOG}{folder}/{name}"]
-        return resources.files("fakedev.catalog").joinpath(folder, name).read_text(encoding="utf-8")
+        """The text of a file of the catalog, for a search in it: not remembered."""
+        if self._recorded is None:
+            return _package_text("fakedev.catalog", f"{folder}/{name}")
+        return self._recorded[f"{_CATALOG}{folder}/{name}"]
 
     def read_catalog(self, folder: str, name: str) -> str:
         """The text of a file of the catalog, remembered."""
@@ -78,15 +92,11 @@ class Files:
         return text
 
     def read_demo(self) -> str:
-        """The configuration that is used when none is given, remembered."""
-        key = "demo:demo.yaml"
-        if self._recorded is not None:
-            if key not in self._recorded:
-                raise Unreadable("is not in the record")
-            text = self._recorded[key]
-        else:
-            text = resources.files("fakedev.config").joinpath("demo.yaml").read_text(encoding="utf-8")
-        self.texts[key] = text
+        """The built-in configuration, remembered."""
+        if self._recorded is not None and _DEMO not in self._recorded:
+            raise Unreadable("is not in the record")
+        text = _package_text("fakedev.config", "demo.yaml") if self._recorded is None else self._recorded[_DEMO]
+        self.texts[_DEMO] = text
         return text
 
     def variable(self, name: str) -> str | None:
@@ -101,6 +111,17 @@ class Files:
         found = {name: self._environ[name] for name in sorted(self._environ) if name.startswith(prefix)}
         self.variables.update(found)
         return found
+
+
+@cache
+def _package_names(folder: str) -> tuple[str, ...]:
+    entries = resources.files("fakedev.catalog").joinpath(folder).iterdir()
+    return tuple(sorted(entry.name for entry in entries if entry.name.endswith(".yaml")))
+
+
+@cache
+def _package_text(package: str, name: str) -> str:
+    return resources.files(package).joinpath(*name.split("/")).read_text(encoding="utf-8")
 
 
 def _bytes(path: str) -> bytes:

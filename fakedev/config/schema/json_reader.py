@@ -7,7 +7,7 @@ import math
 import re
 from typing import Final
 
-from fakedev.config.schema.nodes import Growth, Node, Scalar, SyntaxProblem
+from fakedev.config.schema.nodes import Node, NodeBuilder, Scalar, SyntaxProblem
 
 _BLANK: Final = re.compile(r"[ \t\r\n]*")
 _STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
@@ -15,12 +15,12 @@ _NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _WORD: Final = re.compile(r"[A-Za-z0-9_+.-]+")
 
 
-def parse_json(text: str, growth: Growth) -> Node:
+def parse_json(text: str, builder: NodeBuilder) -> Node:
     """The one JSON value of a text.
 
     :raises SyntaxProblem: at the first thing that is no JSON.
     """
-    reader = _Reader(text, growth)
+    reader = _Reader(text, builder)
     node = reader.value(1)
     reader.end()
     return node
@@ -29,9 +29,9 @@ def parse_json(text: str, growth: Growth) -> Node:
 class _Reader:
     """Reads one text from left to right; ``_at`` is always behind blanks."""
 
-    def __init__(self, text: str, growth: Growth) -> None:
+    def __init__(self, text: str, builder: NodeBuilder) -> None:
         self._text = text
-        self._growth = growth
+        self._builder = builder
         self._at = 0
         self._line = 1
         self._skip(0)
@@ -45,7 +45,7 @@ class _Reader:
             return self._array(level)
         if start == '"':
             line = self._line
-            return self._growth.scalar(self._string(), line, quoted=True)
+            return self._builder.scalar(self._string(), line, quoted=True)
         return self._literal()
 
     def end(self) -> None:
@@ -55,28 +55,28 @@ class _Reader:
 
     def _object(self, level: int) -> Node:
         line = self._line
-        self._growth.entered(level, line)
+        self._builder.check_level(level, line)
         self._skip(1)
         entries: list[tuple[Scalar, Node]] = []
         while not self._closes("}", bool(entries)):
             if self._peek() != '"':
                 raise self._fault('expected a name in double quotes, as "Name": ...')
             key_line = self._line
-            key = self._growth.key(self._string(), key_line)
+            key = self._builder.key(self._string(), key_line)
             if self._peek() != ":":
                 raise self._fault(f"expected a colon after the name {key.text!r}")
             self._skip(1)
             entries.append((key, self.value(level + 1)))
-        return self._growth.table(entries, line)
+        return self._builder.table(entries, line)
 
     def _array(self, level: int) -> Node:
         line = self._line
-        self._growth.entered(level, line)
+        self._builder.check_level(level, line)
         self._skip(1)
         items: list[Node] = []
         while not self._closes("]", bool(items)):
             items.append(self.value(level + 1))
-        return self._growth.listing(items, line)
+        return self._builder.listing(items, line)
 
     def _closes(self, bracket: str, more: bool) -> bool:
         """Whether the bracket closes here; else a comma has been read if one was due."""
@@ -117,7 +117,7 @@ class _Reader:
                 raise self._fault(f"{_short(word)} is too large for a number")
         line = self._line
         self._skip(len(word))
-        return self._growth.scalar(word, line, quoted=False)
+        return self._builder.scalar(word, line, quoted=False)
 
     def _peek(self) -> str:
         if self._at >= len(self._text):

@@ -1,9 +1,7 @@
-"""Text to a tree of nodes that know their places: YAML by its events, JSON by a reader of its own.
+"""Nodes of a parsed file with their places, and the report of what is wrong with them.
 
-No scalar is interpreted here: what ``98:1:0``, ``on`` or ``2024-01-01`` is decides the schema that
-expects it, from the text as it was written.
-
-What is wrong with a configuration, and where: gathered, then told all at once.
+YAML and JSON become the same tree. No scalar is interpreted here: the schema that expects a value decides what
+``98:1:0``, ``on`` or ``2024-01-01`` is, from the text as it was written.
 """
 
 from __future__ import annotations
@@ -11,12 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
+
+#: Levels of nesting that a document may have.
+DEEPEST: Final = 64
+#: Values that a document may have; an alias counts each time that it is used.
+MAX_VALUES: Final = 200_000
+
+_NO_TEXT: Final = re.compile("[\0\ud800-\udfff]")
+_NULLS: Final = frozenset(("", "~", "null", "Null", "NULL"))
 
 
-@dataclass(frozen=True, order=True)
-class Place:
-    """A line of a file; line 0 stands for the whole (a missing file, an option)."""
+class Place(NamedTuple):
+    """A line of a file; line 0 stands for all of it (a missing file, an option)."""
 
     file: str
     line: int = 0
@@ -25,13 +30,13 @@ class Place:
         return f"{self.file}:{self.line}" if self.line else self.file
 
 
-#: The place of what nobody wrote.
+#: The place of a default.
 DEFAULT: Final = Place("default")
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong, and what would be right."""
+    """A mistake, and how to correct it."""
 
     file: str
     line: int
@@ -50,7 +55,7 @@ class ConfigurationError(Exception):
 
 
 class Report:
-    """Collects problems (which forbid the configuration) and notes (which do not)."""
+    """Collects problems, which forbid the configuration, and notes, which do not."""
 
     def __init__(self) -> None:
         self._problems: dict[Problem, None] = {}
@@ -58,27 +63,27 @@ class Report:
         self._files: dict[str, None] = {}
 
     def problem(self, place: Place, text: str) -> None:
-        """Something is wrong at a place; the same said twice is kept once."""
+        """Adds a problem; an equal one is kept once."""
         self._files.setdefault(place.file)
         self._problems.setdefault(Problem(place.file, place.line, text))
 
     def note(self, place: Place, text: str) -> None:
-        """Something at a place is worth knowing."""
+        """Adds a note."""
         self._notes.setdefault(f"{place}: {text}")
 
     def extend(self, other: Report) -> None:
-        """Takes over what another report has."""
+        """Adds all problems and notes of another report."""
         for problem in other.sorted_problems():
             self.problem(Place(problem.file, problem.line), problem.text)
         self._notes.update(other._notes)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """All notes, in the order they were made."""
+        """All notes, in the order in which they were added."""
         return tuple(self._notes)
 
     def sorted_problems(self) -> tuple[Problem, ...]:
-        """All problems: file by file as they were met, and by line in a file."""
+        """All problems: files in the order of their first problem, then by line."""
         order = {file: number for number, file in enumerate(self._files)}
         return tuple(sorted(self._problems, key=lambda problem: (order[problem.file], problem.line)))
 
@@ -89,22 +94,14 @@ class Report:
         if self._problems:
             raise ConfigurationError(self.sorted_problems())
 
-#: Levels of nesting a document may have.
-DEEPEST: Final = 64
-#: Values a document may have, aliases counted as often as they are used.
-MAX_VALUES: Final = 200_000
 
-_NO_TEXT: Final = re.compile("[\0\ud800-\udfff]")
-_NULLS: Final = frozenset(("", "~", "null", "Null", "NULL"))
-
-
-@dataclass(frozen=True)
-class Scalar:
+class Scalar(NamedTuple):
     """A value as it was written.
 
-    :param quoted: it was in quotes: a text, whatever it looks like.
+    :param quoted: it was in quotes, so it is a text.
     :param json: it is from JSON, where a text must be in quotes.
-    :param origin: where it comes from when not from its place: ``environment SEED``.
+    :param origin: where it comes from if not from its place: ``environment SEED``.
+    :param is_null: it stands for no value.
     """
 
     place: Place
@@ -112,37 +109,37 @@ class Scalar:
     quoted: bool = False
     json: bool = False
     origin: str = ""
-    weight: int = 1
-    depth: int = 0
+    is_null: bool = False
 
-    @property
-    def is_null(self) -> bool:
-        """Whether it says that there is no value."""
-        if self.quoted:
-            return False
-        return not self.text if self.origin else self.text in _NULLS
+
+def scalar_of(place: Place, text: str, quoted: bool = False, json: bool = False, origin: str = "") -> Scalar:
+    """A value; without quotes some texts are null, and with an origin an empty text is."""
+    is_null = not quoted and (not text if origin else text in _NULLS)
+    return Scalar(place, text, quoted, json, origin, is_null)
 
 
 @dataclass(frozen=True)
 class Listing:
-    """A list."""
+    """A list.
+
+    :param weight: how many values it holds, itself counted.
+    :param depth: its levels.
+    """
 
     place: Place
     items: tuple[Node, ...]
     weight: int = 1
     depth: int = 1
-    origin: str = ""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A mapping, in the order written."""
+    """A mapping, in the order written; weight and depth as of a list."""
 
     place: Place
     entries: tuple[tuple[Scalar, Node], ...]
     weight: int = 1
     depth: int = 1
-    origin: str = ""
 
     def get(self, key: str) -> Node | None:
         """The value of a key."""
@@ -151,55 +148,56 @@ class Table:
 
 Node = Scalar | Listing | Table
 
-#: Fills variables into the text of a value: text and quoted -> text, origin. Raises ValueError.
+#: Puts variables into the text of a value: text -> text, origin. Raises ValueError.
 Expand = Callable[[str], tuple[str, str]]
 
 
 class SyntaxProblem(Exception):
-    """Text that is no document; nothing after it can be read."""
+    """Text that is not a document; the rest of it cannot be read."""
 
     def __init__(self, line: int, text: str) -> None:
         super().__init__(text)
         self.line = line
 
 
-class Growth:
-    """Builds nodes and holds them to the limits.
+class NodeBuilder:
+    """Builds the nodes of one document and enforces the limits.
 
-    :param expand: None: texts are taken as they are.
-    :param lines: False: all of it is one place without lines (an option, a default).
+    :param expand: None: texts are left as they are.
+    :param lines: False: all nodes have one place, without a line (an option, a default).
     """
 
     def __init__(
         self, file: str, report: Report, expand: Expand | None = None, *, json: bool = False, lines: bool = True
     ) -> None:
-        self.file = file
         self._report = report
         self._expand = expand
         self._json = json
         self._lines = lines
         self._written = 0
+        self._place = Place(file)
 
     def place(self, line: int) -> Place:
         """A line of this document."""
-        return Place(self.file, line if self._lines else 0)
+        if self._lines and self._place.line != line:
+            self._place = Place(self._place.file, line)
+        return self._place
 
-    def entered(self, level: int, line: int) -> None:
-        """A list or mapping begins, ``level`` deep.
-
-        :raises SyntaxProblem: when that is too deep.
+    def check_level(self, level: int, line: int) -> None:
+        """
+        :raises SyntaxProblem: when a list or mapping is too deep.
         """
         if level > DEEPEST:
             raise SyntaxProblem(line, f"is nested deeper than {DEEPEST} levels")
 
     def key(self, text: str, line: int) -> Scalar:
         """A key: no variables in it."""
-        self._counted(1, line)
-        return Scalar(self.place(line), text, quoted=True, json=self._json)
+        self._count(line)
+        return Scalar(self.place(line), text, True, self._json)
 
     def scalar(self, text: str, line: int, *, quoted: bool) -> Scalar:
-        """A value, its variables filled in."""
-        self._counted(1, line)
+        """A value, with its variables replaced."""
+        self._count(line)
         place = self.place(line)
         origin = ""
         if self._expand is not None and "$" in text:
@@ -210,17 +208,16 @@ class Growth:
             else:
                 # A number in quotes is a text, but a variable in quotes may hold a number.
                 quoted = quoted and not origin
-        if _NO_TEXT.search(text):
-            self._report.problem(place, "has a NUL character or half a surrogate pair in a text")
-            text = ""
-        return Scalar(place, text, quoted, self._json and not origin, origin)
+        if not text.isascii() or "\0" in text:
+            text = self._checked(text, place)
+        return scalar_of(place, text, quoted, self._json and not origin, origin)
 
     def listing(self, items: list[Node], line: int) -> Listing:
         """A list."""
         return Listing(self.place(line), tuple(items), self._weight(items, line), _depth(items))
 
     def table(self, entries: list[tuple[Scalar, Node]], line: int) -> Table:
-        """A mapping; keys given twice are problems."""
+        """A mapping; keys that are given twice are problems."""
         first: dict[str, Scalar] = {}
         kept = []
         for key, value in entries:
@@ -233,21 +230,35 @@ class Growth:
         values = [value for _, value in kept]
         return Table(self.place(line), tuple(kept), self._weight(values, line), _depth(values))
 
-    def _counted(self, more: int, line: int) -> None:
-        self._written += more
-        self._check(self._written, line)
+    def _checked(self, text: str, place: Place) -> str:
+        if not _NO_TEXT.search(text):
+            return text
+        self._report.problem(place, "has a NUL character or half a surrogate pair in a text")
+        return ""
+
+    def _count(self, line: int) -> None:
+        self._written += 1
+        if self._written > MAX_VALUES:
+            raise _too_many(line)
 
     def _weight(self, children: list[Node], line: int) -> int:
-        weight = 1 + sum(child.weight for child in children)
-        self._check(weight, line)
-        self._counted(1, line)
+        weight = 1
+        for child in children:
+            weight += 1 if isinstance(child, Scalar) else child.weight
+        if weight > MAX_VALUES:
+            raise _too_many(line)
+        self._count(line)
         return weight
 
-    @staticmethod
-    def _check(weight: int, line: int) -> None:
-        if weight > MAX_VALUES:
-            raise SyntaxProblem(line, f"has more than {MAX_VALUES} values (aliases count as often as they are used)")
+
+def depth_of(node: Node) -> int:
+    """The levels of lists and mappings of a node; 0 for a scalar."""
+    return 0 if isinstance(node, Scalar) else node.depth
 
 
 def _depth(children: list[Node]) -> int:
-    return 1 + max((child.depth for child in children), default=0)
+    return 1 + max(map(depth_of, children), default=0)
+
+
+def _too_many(line: int) -> SyntaxProblem:
+    return SyntaxProblem(line, f"has more than {MAX_VALUES} values (aliases count as often as they are used)")

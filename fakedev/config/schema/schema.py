@@ -1,9 +1,7 @@
-"""A small declarative schema: sections of keys, each with type, default and a sentence.
+"""A small declarative schema: sections of keys, each with a type, a default and a sentence; and what they read.
 
-The same definitions read a document, describe themselves as JSON Schema, and fill the reference
-table of the documentation.
-
-What a section of the configuration says, key by key, and where it says so.
+The same definitions read a document, describe themselves as JSON Schema, and fill the reference table of the
+documentation.
 """
 
 from __future__ import annotations
@@ -12,45 +10,46 @@ import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from functools import cache, cached_property
+from typing import Any, ClassVar, Final
 
-from fakedev.config.schema.nodes import DEFAULT, Growth, Listing, Node, Place, Report, Scalar, Table
+from fakedev.config.schema.nodes import DEFAULT, Listing, Node, NodeBuilder, Place, Report, Scalar, Table
 from fakedev.config.schema.yaml_reader import parse_yaml
 
 
 @dataclass(frozen=True)
 class Values(Mapping[str, Any]):
-    """The values of a section: all its keys are there, with their defaults where nothing was said.
+    """The values of a section: all its keys, with defaults for those that are not written.
 
     :param place: where the section is.
-    :param said: key to value.
-    :param nodes: what was written, for the keys that were.
+    :param values_by_key: the values.
+    :param nodes: the nodes of the keys that are written.
     """
 
     section: Section = field(repr=False)
     place: Place
-    said: Mapping[str, Any]
+    values_by_key: Mapping[str, Any]
     nodes: Mapping[str, Node] = field(default_factory=dict)
 
     def __getitem__(self, key: str) -> Any:
-        return self.said[key]
+        return self.values_by_key[key]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.said)
+        return iter(self.values_by_key)
 
     def __len__(self) -> int:
-        return len(self.said)
+        return len(self.values_by_key)
 
     def given(self, key: str) -> bool:
-        """Whether the key was written, rightly or wrongly."""
+        """Whether the key is written, with a right value or a wrong one."""
         return key in self.nodes
 
     def place_of(self, key: str) -> Place:
-        """Where the key's value is; where the section is when it was not written."""
+        """Where the key's value is; the section's place when it is not written."""
         return self.nodes[key].place if key in self.nodes else self.place
 
     def origin_of(self, key: str) -> str:
-        """Where the value comes from, in words."""
+        """Where the value comes from: ``default``, a place, or ``environment NAME``."""
         if key not in self.nodes:
             return "default"
         node = self.nodes[key]
@@ -64,7 +63,7 @@ class Values(Mapping[str, Any]):
 
 
 def plain(value: object) -> object:
-    """A value as plain lists and mappings, without what nothing was said of."""
+    """A value as plain lists and mappings, without keys that have no value."""
     if isinstance(value, Mapping):
         return {key: plain(each) for key, each in value.items() if each is not None}
     if isinstance(value, tuple):
@@ -73,9 +72,9 @@ def plain(value: object) -> object:
 
 
 def was_read(value: object, node: Node | None = None) -> bool:
-    """Whether all that was written is in a value: what could not be read was reported, and left out.
+    """Whether a value holds all that was written: what could not be read was reported and left out.
 
-    :param node: what was written; a section knows that itself.
+    :param node: what was written; None for a section, which has its nodes.
     """
     if isinstance(value, tuple):
         items = getattr(node, "items", ())
@@ -88,7 +87,7 @@ def was_read(value: object, node: Node | None = None) -> bool:
 
 
 class _Invalid:
-    """The value of something that could not be read: the problem has been reported."""
+    """The value of a node that could not be read; the problem has been reported."""
 
     def __repr__(self) -> str:
         return "INVALID"
@@ -98,10 +97,12 @@ INVALID: Final = _Invalid()
 
 
 class Type(ABC):
-    """What a value may be."""
+    """The type of a value."""
 
-    #: For people: ``whole number``.
+    #: How messages and the documentation call it: ``whole number``.
     words = ""
+    #: The units in which it may be written, for the documentation.
+    units: ClassVar[str] = ""
 
     @property
     def described(self) -> str:
@@ -129,10 +130,12 @@ class Type(ABC):
 class Key:
     """A key of a section.
 
-    :param default: the value when nothing is written; what is shown is ``default_words`` when given.
-    :param default_yaml: the default as it would be written, for lists of sections.
-    :param unit: of the number, for the documentation.
     :param doc: one or two sentences: what it is for.
+    :param default: the value when the key is not written.
+    :param default_words: how the documentation shows the default; empty: as it would be written.
+    :param default_yaml: the default as it would be written, for lists of sections.
+    :param unit: of the number, for the documentation; empty: that of the type.
+    :param secret: never printed.
     """
 
     name: str
@@ -145,16 +148,40 @@ class Key:
     default_yaml: str = ""
     secret: bool = False
 
+    @cached_property
+    def has_plain_default(self) -> bool:
+        """Whether ``default`` is the value when the key is not written, and that is allowed."""
+        if self.required or self.default_yaml:
+            return False
+        return not isinstance(self.type, Section) or any(key.required for key in self.type.keys)
+
+    @property
+    def shown_unit(self) -> str:
+        """The unit, or those of the type."""
+        return self.unit or self.type.units
+
+    def default_at(self, place: Place) -> Any:
+        """The value when the key is not written; a section whose keys all have defaults has those."""
+        if self.default_yaml:
+            return self.type.read(self.default_node, self.name, Report())
+        if isinstance(self.type, Section) and not any(each.required for each in (self, *self.type.keys)):
+            return self.type.empty(place)
+        return self.default
+
+    @property
+    def default_node(self) -> Node:
+        """The default as if the user had written it."""
+        return _parsed(self.default_yaml)
+
 
 @dataclass(frozen=True)
 class Section(Type):
     """A mapping with known keys.
 
-    :param title: how the documentation calls it.
-    :param shorthand: the key that a value alone stands for.
-    :param any_case: keys match whatever their case, and unknown ones are noted only (the
-        original's JSON).
-    :param mark: the key that tells it from other mappings that may stand in its place.
+    :param title: its title in the documentation.
+    :param shorthand: the key that gets a value which stands in place of the section.
+    :param any_case: keys match in any letter case, and unknown ones are only noted (the original's JSON).
+    :param mark: the key that distinguishes it from other mappings in the same place.
     """
 
     title: str
@@ -167,7 +194,7 @@ class Section(Type):
 
     def takes(self, node: Node) -> bool:
         if isinstance(node, Table):
-            # Nearly so written, it is meant.
+            # A misspelled mark counts too, so that its problem is reported.
             near = [key.text for key, _ in node.entries if difflib.get_close_matches(self.mark, [key.text], 1, 0.8)]
             return not self.mark or bool(near)
         return bool(self.shorthand) and isinstance(node, Scalar) and not node.is_null
@@ -181,12 +208,17 @@ class Section(Type):
             report.problem(node.place, f"{named(where)}must be a mapping of {self._known()}, not {kind_of(node)}")
             return INVALID
         nodes = self._nodes(node, where, report)
-        values = {key.name: self._value(key, nodes.get(key.name), node.place, where, report) for key in self.keys}
+        values = {
+            key.name: key.default
+            if key.name not in nodes and key.has_plain_default
+            else self._value(key, nodes.get(key.name), node.place, where, report)
+            for key in self.keys
+        }
         return Values(self, node.place, values, nodes)
 
     def empty(self, place: Place) -> Values:
         """The section with all its defaults."""
-        return Values(self, place, {key.name: default_of(key, place) for key in self.keys})
+        return Values(self, place, {key.name: key.default_at(place) for key in self.keys})
 
     def key(self, name: str) -> Key:
         """A key by its name."""
@@ -196,7 +228,7 @@ class Section(Type):
         properties = {}
         for key in self.keys:
             described = dict(key.type.schema())
-            described["description"] = key.doc + (f" Unit: {key.unit}." if key.unit else "")
+            described["description"] = key.doc + (f" Unit: {key.shown_unit}." if key.shown_unit else "")
             if isinstance(key.default, str | int | float | bool):
                 described["default"] = key.default
             properties[key.name] = described
@@ -213,12 +245,15 @@ class Section(Type):
         for key in self.keys:
             yield from key.type.sections()
 
+    @cached_property
+    def _names(self) -> Mapping[str, str]:
+        return {key.name.casefold() if self.any_case else key.name: key.name for key in self.keys}
+
     def _nodes(self, table: Table, where: str, report: Report) -> dict[str, Node]:
-        """What was written, by the names the keys have here."""
-        names = {_folded(key.name, self.any_case): key.name for key in self.keys}
+        """The nodes of what is written, by the names of the keys."""
         nodes: dict[str, Node] = {}
         for written, node in table.entries:
-            name = names.get(_folded(written.text, self.any_case))
+            name = self._names.get(written.text.casefold() if self.any_case else written.text)
             if name is None:
                 self._unknown(written, where, report)
             elif name in nodes:
@@ -229,8 +264,7 @@ class Section(Type):
 
     def _unknown(self, written: Scalar, where: str, report: Report) -> None:
         names = [key.name for key in self.keys]
-        nearest = nearest_name(written.text, names)
-        hint = f"did you mean {nearest!r}?" if nearest else f"known here: {self._known()}"
+        hint = did_you_mean(written.text, names) or f"known here: {self._known()}"
         if self.any_case:
             report.note(written.place, f"{named(where)}unknown key {written.text!r} is not used; {hint}")
         else:
@@ -239,38 +273,35 @@ class Section(Type):
     def _value(self, key: Key, node: Node | None, place: Place, where: str, report: Report) -> Any:
         if node is not None:
             value = key.type.read(node, joined(where, key.name), report)
-            return default_of(key, place) if value is INVALID else value
+            return key.default_at(place) if value is INVALID else value
         if key.required:
             report.problem(place, f"{named(where)}{key.name!r} is missing: {key.doc}")
-        return default_of(key, place)
+        return key.default_at(place)
 
     def _known(self) -> str:
         return ", ".join(key.name for key in self.keys)
 
 
-def default_of(key: Key, place: Place) -> Any:
-    """A key's value when nothing is written; sections have their own defaults, where all of them can be left out."""
-    if key.default_yaml:
-        return key.type.read(default_node(key), key.name, Report())
-    if isinstance(key.type, Section) and not any(each.required for each in (key, *key.type.keys)):
-        return key.type.empty(place)
-    return key.default
+@cache
+def _parsed(default_yaml: str) -> Node:
+    return parse_yaml(default_yaml, NodeBuilder(DEFAULT.file, Report(), lines=False))
 
 
-def default_node(key: Key) -> Node:
-    """A key's default, as if somebody had written it."""
-    return parse_yaml(key.default_yaml, Growth(DEFAULT.file, Report(), lines=False))
+def did_you_mean(name: str, names: Iterable[str], before: str = "") -> str:
+    """``did you mean 'power'?`` after ``before``, for the nearest known name; empty when none is near."""
+    nearest = nearest_name(name, names)
+    return f"{before}did you mean {nearest!r}?" if nearest else ""
 
 
 def nearest_name(name: str, names: Iterable[str]) -> str:
-    """The known name that somebody probably meant; empty when none is near."""
+    """The known name that is nearest to one; empty when none is near."""
     folded = {known.casefold(): known for known in names}
     near = difflib.get_close_matches(name.casefold()[:100], folded, 1)
     return folded[near[0]] if near else ""
 
 
 def joined(where: str, name: str) -> str:
-    """A dotted path, one step further."""
+    """A dotted path with one more step."""
     return f"{where}.{name}" if where else name
 
 
@@ -286,14 +317,10 @@ def kind_of(node: Node) -> str:
 
 
 def shortened(text: str) -> str:
-    """A text of a user, short enough for a message."""
+    """A user's text, short enough for a message."""
     return text if len(text) <= 60 else text[:60] + "..."
 
 
 def named(where: str) -> str:
     """A dotted path as the beginning of a message."""
     return f"{where}: " if where else ""
-
-
-def _folded(name: str, any_case: bool) -> str:
-    return name.casefold() if any_case else name

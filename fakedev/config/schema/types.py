@@ -1,7 +1,4 @@
-"""The types of single values. Each reads the text as it was written.
-
-The types that hold other types: lists, mappings, one of several.
-"""
+"""The types of values: scalars, which read the text as it was written; lists, mappings, and one of several types."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from fakedev.config.schema.nodes import Listing, Node, Report, Scalar, Table
 from fakedev.config.schema.schema import INVALID, Section, Type, joined, kind_of, named, nearest_name, shortened
@@ -18,11 +15,14 @@ from fakedev.spec.units import format_duration, parse_duration, parse_size
 
 _INTEGER: Final = re.compile(r"[-+]?[0-9]{1,30}")
 _NUMBER: Final = re.compile(r"[-+]?([0-9]{1,400}(\.[0-9]{0,400})?|\.[0-9]{1,400})([eE][-+]?[0-9]{1,10})?")
+#: Units of durations and sizes, for the documentation.
+DURATION_UNITS: Final = "ms, s, m, h or d"
+SIZE_UNITS: Final = "bytes, kB, MB, GB, KiB, MiB, GiB"
 _VARIABLE: Final = {"type": "string", "pattern": r"\$\{"}
 
 
 class _ScalarType(Type):
-    """Reads the text of a scalar; subclasses say what of it is right."""
+    """Reads the text of a scalar, which subclasses check."""
 
     def takes(self, node: Node) -> bool:
         return isinstance(node, Scalar)
@@ -38,7 +38,7 @@ class _ScalarType(Type):
 
     @abstractmethod
     def parse(self, node: Scalar) -> Any:
-        """The value of a scalar. Raises ValueError: what is wrong, what would be right."""
+        """The value of a scalar. Raises ValueError with the mistake and a remedy."""
 
 
 @dataclass(frozen=True)
@@ -146,10 +146,11 @@ class Duration(_ScalarType):
     most: float = 1e10
     none: bool = False
     words: str = "duration"
+    units: ClassVar[str] = DURATION_UNITS
 
     @property
     def described(self) -> str:
-        """The words with their bounds, when somebody may come near them."""
+        """The words with their bounds."""
         if self.none:
             return f"{self.words} or none"
         return f"{self.words}, {format_duration(self.least)} to {format_duration(self.most)}"
@@ -171,6 +172,7 @@ class Size(_ScalarType):
     """A size in bytes."""
 
     words: str = "size"
+    units: ClassVar[str] = SIZE_UNITS
 
     def parse(self, node: Scalar) -> Any:
         return float(parse_size(node.text))
@@ -237,7 +239,7 @@ def _bounded(schema: dict[str, Any], least: float | None, most: float | None) ->
 
 
 def _or_variable(schema: dict[str, Any]) -> dict[str, Any]:
-    """The type itself, or a text with a variable that will stand for it."""
+    """The type, or a text with a variable in its place."""
     return {"anyOf": [schema, dict(_VARIABLE)]}
 
 
@@ -261,7 +263,8 @@ class ListOf(Type):
             return INVALID
         if len(node.items) < self.least:
             report.problem(node.place, f"{named(where)}needs at least {self.least} in its list")
-        values = [self.item.read(item, joined(where, str(number)), report) for number, item in enumerate(node.items)]
+        prefix = joined(where, "")
+        values = [self.item.read(item, f"{prefix}{number}", report) for number, item in enumerate(node.items)]
         return tuple(value for value in values if value is not INVALID) if INVALID in values else tuple(values)
 
     def schema(self) -> dict[str, Any]:
@@ -296,6 +299,7 @@ class MapOf(Type):
             report.problem(node.place, f"{named(where)}must be a {self.words}, not {kind_of(node)}")
             return INVALID
         result = {}
+        prefix = joined(where, "")
         for key, child in node.entries:
             if self.check is not None:
                 try:
@@ -303,7 +307,7 @@ class MapOf(Type):
                 except ValueError as error:
                     report.problem(key.place, f"{named(where)}{error}")
                     continue
-            value = self.value.read(child, joined(where, key.text), report)
+            value = self.value.read(child, prefix + key.text, report)
             if value is not INVALID:
                 result[key.text] = value
         return result
@@ -317,7 +321,7 @@ class MapOf(Type):
 
 @dataclass(frozen=True)
 class OneOf(Type):
-    """One of several types, told apart by their shape."""
+    """One of several types, which differ in shape."""
 
     types: tuple[Type, ...]
     words: str = ""

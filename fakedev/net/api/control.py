@@ -1,7 +1,4 @@
-"""/api/v1/clock: look at the simulated clock, move it on.
-
-/api/v1/journal: what happened last, and why.
-"""
+"""/api/v1/clock: the simulated clock. /api/v1/journal: the last events with their reasons."""
 
 from __future__ import annotations
 
@@ -16,12 +13,11 @@ from fakedev.net.http.response import HttpError, Response, json_response
 from fakedev.sim.fleet import Fleet
 from fakedev.spec.errors import Refused
 from fakedev.spec.units import parse_duration
+from fakedev.spec.web_paths import JOURNAL
 
 
 class Clock(ApiResource):
-    """The simulated clock: look at it, move it on."""
-
-    isLeaf = True
+    """The simulated clock: shows it, moves it on."""
 
     def __init__(self, fleet: Fleet, ticker: Ticker) -> None:
         super().__init__()
@@ -29,11 +25,11 @@ class Clock(ApiResource):
         self._ticker = ticker
 
     def get(self, request: GuardedRequest) -> Response:
-        """Where the clock stands."""
+        """The time of the clock."""
         return json_response(describe_clock(self._fleet, self._ticker.speed))
 
     def post(self, request: GuardedRequest, body: bytes) -> Deferred[Response]:
-        """``{"advance": "15m"}``: answered when the clock has got there."""
+        """``{"advance": "15m"}``: answered when the clock has reached that time."""
         fields = json_body(body)
         advance = fields.get("advance")
         if len(fields) != 1 or isinstance(advance, bool) or not isinstance(advance, str | int | float):
@@ -53,17 +49,16 @@ class Clock(ApiResource):
 
 
 class JournalApi(ApiResource):
-    """What happened last."""
+    """The last events."""
 
-    isLeaf = True
-    query = ("kind", "devices", "node", "limit", "offset")
+    query = JOURNAL.query
 
     def __init__(self, fleet: Fleet) -> None:
         super().__init__()
         self._fleet = fleet
 
     def get(self, request: GuardedRequest) -> Response:
-        """What happened, newest first; ``kind``, ``devices``, ``node``, ``limit`` and ``offset`` choose some."""
+        """The events, newest first; ``kind``, ``devices``, ``node``, ``limit`` and ``offset`` choose some."""
         kinds, devices = _words(request, b"kind"), _words(request, b"devices")
         node = argument(request, "node")
         try:
@@ -75,6 +70,6 @@ class JournalApi(ApiResource):
 
 
 def _words(request: GuardedRequest, name: bytes) -> list[str]:
-    """The words of a query, given with commas or one by one."""
+    """The words of an argument, separated by commas or in several arguments."""
     texts = b",".join(request.args.get(name, [])).decode("utf-8", "replace")
     return [word.strip() for word in texts.split(",") if word.strip()]

@@ -1,75 +1,47 @@
-"""/api/v1/devices: every device with all its quantities.
-
-The last ticks of a device, and of the whole fleet, for charts.
-"""
+"""/api/v1/devices and /api/v1/history: devices with their parts and links, and the last ticks for charts."""
 
 from __future__ import annotations
 
 import re
-
-from twisted.web.resource import Resource
+from functools import partial
+from typing import Any
 
 from fakedev.net.api.nodes import describe_links
 from fakedev.net.fleet.describe import describe_device, describe_part, describe_parts, describe_state
 from fakedev.net.fleet.faults import describe_explanations, describe_link_explanations
-from fakedev.net.http.api import ApiResource, Missing, argument, as_http_error, missing, missing_node, numbered, page_of
+from fakedev.net.http.api import (
+    ApiCollection,
+    ApiPage,
+    ApiResource,
+    Missing,
+    argument,
+    as_http_error,
+    missing,
+    missing_node,
+    numbered,
+    page_of,
+)
 from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.response import Response, json_response
 from fakedev.sim.charts import History
 from fakedev.sim.entities.roster import RosterNode
 from fakedev.sim.entities.selectors import no_node
 from fakedev.sim.fleet import Fleet
+from fakedev.spec.web_paths import DEVICES
 
 
-class FleetHistory(ApiResource):
-    """/api/v1/history: sums over the fleet."""
-
-    isLeaf = True
-
-    def __init__(self, history: History) -> None:
-        super().__init__()
-        self._history = history
-
-    def get(self, request: GuardedRequest) -> Response:
-        """Mean usage, power of all, highest temperature of each of the last ticks."""
-        return json_response({**self._history.times(), "quantities": self._history.of_fleet()})
-
-
-class DeviceHistory(ApiResource):
-    """/api/v1/devices/NODE/INDEX/history.
-
-    :param position: the device's place in arrays.
-    """
-
-    isLeaf = True
-
-    def __init__(self, history: History, position: int, name: str) -> None:
-        super().__init__()
-        self._history = history
-        self._position = position
-        self._name = name
-
-    def get(self, request: GuardedRequest) -> Response:
-        """What the device showed in each of the last ticks."""
-        times, quantities = self._history.times(), self._history.of_device(self._position)
-        return json_response({"device": self._name, **times, "quantities": quantities})
-
-
-class Devices(ApiResource):
+class Devices(ApiCollection):
     """The devices with all their quantities; ``node``, ``limit`` and ``offset`` choose some."""
 
-    query = ("node", "limit", "offset")
+    query = DEVICES.query
 
     def __init__(self, fleet: Fleet, history: History) -> None:
         super().__init__()
         self._fleet = fleet
         self._history = history
 
-    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
-        """The devices of a node, one of them below it."""
-        if not path and not request.postpath:
-            return self
-        name = path.decode("utf-8", "replace")
+    def item(self, name: str) -> ApiResource:
+        """The devices of a node, each below it."""
         node = self._fleet.roster.node(name)
         return missing_node(self._fleet.roster, name) if node is None else NodeDevices(self._fleet, self._history, node)
 
@@ -100,18 +72,18 @@ class NodeDevices(ApiResource):
         self._history = history
         self._node = node
 
-    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
+    def find_child(self, name: bytes, request: GuardedRequest) -> ApiResource:
         """The device of that index."""
-        index = _number_below(path, len(self._node.devices))
-        return self._missing(path) if index is None else DeviceItem(self._fleet, self._history, self._node, index)
+        index = _number_below(name, len(self._node.devices))
+        return self._missing(name) if index is None else DeviceItem(self._fleet, self._history, self._node, index)
 
     def refusal(self, request: GuardedRequest) -> Response:
-        """Nothing is here by itself."""
+        """The node without an index is no device."""
         return self._missing(b"").refusal(request)
 
-    def _missing(self, path: bytes) -> Missing:
-        name = self._node.name
-        return missing("device", name.encode() + b"/" + path, numbered(name, len(self._node.devices), "it has none"))
+    def _missing(self, index: bytes) -> Missing:
+        node = self._node.name
+        return missing("device", node.encode() + b"/" + index, numbered(node, len(self._node.devices), "it has none"))
 
 
 class DeviceItem(ApiResource):
@@ -119,24 +91,25 @@ class DeviceItem(ApiResource):
 
     def __init__(self, fleet: Fleet, history: History, node: RosterNode, index: int) -> None:
         super().__init__()
-        self.putChild(b"link", Links(fleet, node, index))
-        self.putChild(b"parts", Parts(fleet, node, index))
-        self.putChild(b"history", DeviceHistory(history, node.first + index, f"{node.name}/{index}"))
+        self.put_child("link", DeviceLinks(fleet, node, index))
+        self.put_child("parts", ApiPage(partial(_parts, fleet, node, index)))
+        past = partial(_device_history, history, node.first + index, f"{node.name}/{index}")
+        self.put_child("history", ApiPage(past))
         self._of = fleet, node, index
 
-    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
+    def find_child(self, name: bytes, request: GuardedRequest) -> ApiResource:
         """The part of that number."""
         fleet, node, index = self._of
         parts = fleet.roster.parts.of(node.first + index)
-        number = _number_below(path, len(parts))
+        number = _number_below(name, len(parts))
         if number is not None:
-            return PartItem(fleet, node, parts[number])
-        name = f"{node.name}/{index}"
-        there = f"{numbered(name, len(parts), f'{name} is not divided')}; also there are history, link and parts"
-        return missing("part", name.encode() + b"/" + path, there)
+            return ApiPage(partial(_part, fleet, node, parts[number]))
+        device = f"{node.name}/{index}"
+        there = f"{numbered(device, len(parts), f'{device} is not divided')}; also there are history, link and parts"
+        return missing("part", device.encode() + b"/" + name, there)
 
     def get(self, request: GuardedRequest) -> Response:
-        """The device with all its quantities, and why the most important are what they are."""
+        """The device with all its quantities, and the reasons for the most important."""
         fleet, node, index = self._of
         explained = describe_explanations(fleet, node.first + index)["explanations"]
         device = describe_device(fleet, node, index, fleet.facts(node)[index])
@@ -144,74 +117,55 @@ class DeviceItem(ApiResource):
         return json_response({**device, **state, "links": links, "explained": explained})
 
 
-class Parts(ApiResource):
-    """The parts of one device."""
-
-    isLeaf = True
-
-    def __init__(self, fleet: Fleet, node: RosterNode, index: int) -> None:
-        super().__init__()
-        self._of = fleet, node, index
-
-    def get(self, request: GuardedRequest) -> Response:
-        """Each with its names, what is the matter with it, its work, and the most important of its quantities."""
-        return json_response({"tick": self._of[0].state.tick, "parts": describe_parts(*self._of)})
-
-
-class PartItem(ApiResource):
-    """One part of a device."""
-
-    def __init__(self, fleet: Fleet, node: RosterNode, unit: int) -> None:
-        super().__init__()
-        self._of = fleet, node, unit
-
-    def get(self, request: GuardedRequest) -> Response:
-        """The part with all its quantities, and why the most important are what they are."""
-        fleet, node, unit = self._of
-        explained = describe_explanations(fleet, unit)["explanations"]
-        facts = dict(fleet.part_facts(node))[unit]
-        return json_response({**describe_part(fleet, unit, facts), "explained": explained})
-
-
-class Links(ApiResource):
+class DeviceLinks(ApiCollection):
     """The links of one device."""
 
     def __init__(self, fleet: Fleet, node: RosterNode, index: int) -> None:
         super().__init__()
         self._of = fleet, node, index
 
-    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
+    def item(self, name: str) -> ApiResource:
         """The link of that number."""
         fleet, node, index = self._of
-        if not path and not request.postpath:
-            return self
         count = len(fleet.roster.links.of(node.first + index))
-        number = _number_below(path, count)
+        number = _number_below(name.encode(), count)
         if number is not None:
-            return LinkItem(fleet, node, index, number)
-        name = f"{node.name}/{index}"
-        return missing("link", f"{name}/link/".encode() + path, numbered(name, count, f"{name} has none"))
+            return ApiPage(partial(_link, fleet, node, index, number))
+        device = f"{node.name}/{index}"
+        return missing("link", f"{device}/link/{name}", numbered(device, count, f"{device} has none"))
 
     def get(self, request: GuardedRequest) -> Response:
         """Each with its other end, state, traffic and errors."""
         return json_response({"links": describe_links(*self._of)})
 
 
-class LinkItem(ApiResource):
-    """One link of a device."""
-
-    def __init__(self, fleet: Fleet, node: RosterNode, index: int, number: int) -> None:
-        super().__init__()
-        self._of = fleet, node, index
-        self._number = number
-
-    def get(self, request: GuardedRequest) -> Response:
-        """The link with what it shows, and why."""
-        fleet, node, index = self._of
-        explained = describe_link_explanations(fleet, node.first + index, self._number)["explanations"]
-        return json_response({**describe_links(fleet, node, index)[self._number], "explained": explained})
+def fleet_history(history: History) -> dict[str, Any]:
+    """Mean usage, total power and highest temperature of the fleet in each of the last ticks."""
+    return {**history.times(), "quantities": history.of_fleet()}
 
 
-def _number_below(path: bytes, count: int) -> int | None:
-    """The number that a piece of a path is; None for what is none, and for those from ``count`` on."""
-    return int(path) if re.fullmatch(rb"[0-9]{1,6}", path) and int(path) < count else None
+def _device_history(history: History, device: int, name: str) -> dict[str, Any]:
+    """The quantities of a device in each of the last ticks."""
+    return {"device": name, **history.times(), "quantities": history.of_device(device)}
+
+
+def _parts(fleet: Fleet, node: RosterNode, index: int) -> dict[str, Any]:
+    """The parts of a device with names, health, workloads, and the most important of their quantities."""
+    return {"tick": fleet.state.tick, "parts": describe_parts(fleet, node, index)}
+
+
+def _part(fleet: Fleet, node: RosterNode, unit: int) -> dict[str, Any]:
+    """A part with all its quantities, and the reasons for the most important."""
+    explained = describe_explanations(fleet, unit)["explanations"]
+    return {**describe_part(fleet, unit, dict(fleet.part_facts(node))[unit]), "explained": explained}
+
+
+def _link(fleet: Fleet, node: RosterNode, index: int, number: int) -> dict[str, Any]:
+    """A link with its quantities, and their reasons."""
+    explained = describe_link_explanations(fleet, node.first + index, number)["explanations"]
+    return {**describe_links(fleet, node, index)[number], "explained": explained}
+
+
+def _number_below(name: bytes, count: int) -> int | None:
+    """The number in a part of a path; None when it is no number, or not below ``count``."""
+    return int(name) if re.fullmatch(rb"[0-9]{1,6}", name) and int(name) < count else None

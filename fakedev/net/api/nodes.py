@@ -1,29 +1,26 @@
-"""/api/v1/nodes and /api/v1/identities: who there is, and how they are shown.
-
-How the devices of a node are connected, as plain values for the API.
-"""
+"""/api/v1/nodes and /api/v1/identities: the nodes with their topology, and the identities that pages show."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
-from twisted.web.resource import Resource
-
 from fakedev.net.fleet.describe import describe_node
-from fakedev.net.http.api import ApiResource, argument, counted, missing_node, page_of
+from fakedev.net.http.api import ApiCollection, ApiPage, ApiResource, argument, missing_node, page_of, unknown_pool
 from fakedev.net.http.request import GuardedRequest
-from fakedev.net.http.response import HttpError, Response, json_response
+from fakedev.net.http.response import Response, json_response
 from fakedev.net.web.page_cache import Pages
 from fakedev.sim.entities.roster import RosterNode
 from fakedev.sim.entities.state import Level
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.links.facts import link_facts, switch_facts
+from fakedev.spec.web_paths import NODES
 
-#: Links of a node that are told with it; those of one device are always told with that.
+#: Most links in the topology of a node; the page of a device always has its links.
 _MAX_LINKS: Final = 1024
 _STATES: Final = {0: "off", 2: "active", 3: "error"}
-#: What is told of a device's PCIe link, of links, and of switches: name to quantity.
+#: The quantities of a device's PCIe link, of links, and of switches, by their names in the API.
 _PCIE: Final = {
     "generation": "pcie_link_generation", "generation-max": "pcie_link_generation_max", "width": "pcie_link_width",
     "width-max": "pcie_link_width_max",
@@ -39,9 +36,9 @@ def describe_topology(fleet: Fleet, node: RosterNode) -> dict[str, Any]:
     """The devices of a node, their links with the other ends, and the switches."""
     layout = fleet.roster.links
     facts = fleet.facts(node)
-    has_links = sum(len(layout.of(device)) for device in node.devices)
-    tells_links = has_links <= _MAX_LINKS
-    every = _links(fleet, node, facts) if tells_links else []
+    link_count = sum(len(layout.of(device)) for device in node.devices)
+    lists_links = link_count <= _MAX_LINKS
+    every = _links(fleet, node, facts) if lists_links else []
     level = fleet.state.levels["device"]
     devices = []
     for device, own in zip(node.devices, facts, strict=True):
@@ -53,13 +50,13 @@ def describe_topology(fleet: Fleet, node: RosterNode) -> dict[str, Any]:
             "cpu-affinity": own.get("cpu_affinity"),
             "pcie": _numbers(level, device, _PCIE) or None,
             "links-up": _numbers(level, device, {"up": "links_up"}).get("up"),
-            **({"links": [each for at, each in every if at in layout.of(device)]} if tells_links else {}),
+            **({"links": [each for at, each in every if at in layout.of(device)]} if lists_links else {}),
         })  # fmt: skip
     links = node.pool.device_type.connections.links
     return {
         "server": node.pool.device_type.connections.server.name or None,
         "layout": links.layout.value if links else None,
-        "link-count": has_links,
+        "link-count": link_count,
         "devices": devices,
         "switches": [
             {"switch": f"{node.name}/switch/{own['switch']}", **_numbers(fleet.state.levels["switch"], place, _SWITCH)}
@@ -91,7 +88,7 @@ def _links(fleet: Fleet, node: RosterNode, facts: Sequence[Mapping[str, str]]) -
 
 
 def _other_end(node: RosterNode, own: Mapping[str, str]) -> str | None:
-    """The name of what a link leads to; None for what is not simulated."""
+    """The name of the other end of a link; None when that is not simulated."""
     if "switch" in own:
         return f"{node.name}/switch/{own['switch']}/port/{own['port']}"
     if "peer_link" in own:
@@ -100,7 +97,7 @@ def _other_end(node: RosterNode, own: Mapping[str, str]) -> str | None:
 
 
 def _numbers(level: Level, place: int, quantities: Mapping[str, str]) -> dict[str, float]:
-    """What an entity has of some quantities, by their names here."""
+    """The values of some quantities that an entity has, by their names in the API."""
     return {
         name: level.arrays[quantity][place].item()
         for name, quantity in quantities.items()
@@ -108,78 +105,52 @@ def _numbers(level: Level, place: int, quantities: Mapping[str, str]) -> dict[st
     }
 
 
-class Nodes(ApiResource):
+class Nodes(ApiCollection):
     """The nodes; ``pool``, ``limit`` and ``offset`` choose some."""
 
-    query = ("pool", "limit", "offset")
+    query = NODES.query
 
     def __init__(self, fleet: Fleet, pages: Pages) -> None:
         super().__init__()
         self._fleet = fleet
         self._pages = pages
 
-    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
+    def item(self, name: str) -> ApiResource:
         """A node by name."""
-        if not path and not request.postpath:
-            return self
-        name, roster = path.decode("utf-8", "replace"), self._fleet.roster
+        roster = self._fleet.roster
         node = roster.node(name)
-        return missing_node(roster, name) if node is None else NodeItem(self._fleet, node, self._title(node))
+        return missing_node(roster, name) if node is None else ApiPage(partial(self._described, node))
 
     def get(self, request: GuardedRequest) -> Response:
         """The nodes in the order of the configuration."""
         pool = argument(request, "pool")
-        pools = list(dict.fromkeys(each.name for each in self._fleet.roster.pools))
-        if pool and pool not in pools:
-            raise HttpError(404, f"no pool {pool[:100]!r}: {counted(pools)}", "unknown-name", "pool")
+        error = unknown_pool(self._fleet.roster, pool, "unknown-name", "pool")
+        if error is not None:
+            raise error
         nodes = [node for node in self._fleet.roster.shown if pool in ("", node.pool.name)]
         shown = [describe_node(nodes[place], self._title(nodes[place])) for place in page_of(request, len(nodes))]
         return json_response({"nodes": shown, "total": len(nodes)})
+
+    def _described(self, node: RosterNode) -> dict[str, Any]:
+        return {**describe_node(node, self._title(node)), "topology": describe_topology(self._fleet, node)}
 
     def _title(self, node: RosterNode) -> str:
         return self._pages.identities[node.pool.name].title
 
 
-class NodeItem(ApiResource):
-    """One node."""
-
-    isLeaf = True
-
-    def __init__(self, fleet: Fleet, node: RosterNode, title: str) -> None:
-        super().__init__()
-        self._fleet = fleet
-        self._node = node
-        self._title = title
-
-    def get(self, request: GuardedRequest) -> Response:
-        """The node, and how its devices are connected."""
-        topology = describe_topology(self._fleet, self._node)
-        return json_response({**describe_node(self._node, self._title), "topology": topology})
-
-
-class Identities(ApiResource):
-    """The identities that the fleet shows, and what they lack."""
-
-    isLeaf = True
-
-    def __init__(self, fleet: Fleet, pages: Pages) -> None:
-        super().__init__()
-        self._fleet = fleet
-        self._pages = pages
-
-    def get(self, request: GuardedRequest) -> Response:
-        """Each identity with its families, those that no device fills, and what it does not cover."""
-        quantities = self._fleet.quantity_names()
-        unique = {identity.title: identity for identity in self._pages.identities.values()}
-        shown = [
-            {
-                "identity": title,
-                "content-type": identity.content_type,
-                "families": [family.name for family in identity.families],
-                "absent": identity.absent_families(quantities),
-                "conditional": identity.conditional_families(),
-                "not-covered": list(identity.not_covered),
-            }
-            for title, identity in unique.items()
-        ]
-        return json_response({"identities": shown})
+def describe_identities(fleet: Fleet, pages: Pages) -> dict[str, Any]:
+    """The identities that the fleet shows: their families, those that no device has, and what they do not cover."""
+    quantities = fleet.quantity_names()
+    unique = {identity.title: identity for identity in pages.identities.values()}
+    shown = [
+        {
+            "identity": title,
+            "content-type": identity.content_type,
+            "families": [family.name for family in identity.families],
+            "absent": identity.absent_families(quantities),
+            "conditional": identity.conditional_families(),
+            "not-covered": list(identity.not_covered),
+        }
+        for title, identity in unique.items()
+    ]
+    return {"identities": shown}

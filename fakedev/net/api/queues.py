@@ -2,41 +2,38 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from twisted.web.resource import Resource
-
-from fakedev.net.http.api import ApiResource, counted, missing, page_of
+from fakedev.net.http.api import ApiCollection, ApiPage, ApiResource, counted, missing, page_of
 from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.response import Response, json_response
 from fakedev.net.queues.figures import QueueFigures
 from fakedev.net.queues.port import describe_queue
 from fakedev.spec.histogram import Histogram
+from fakedev.spec.web_paths import QUEUES
 from fakedev.workqueue.spec import BrokerSpec
 from fakedev.workqueue.statistics import ENDS
 
 
-class Queues(ApiResource):
+class Queues(ApiCollection):
     """The queues; ``limit`` and ``offset`` choose some.
 
     :param figures: None when the configuration has no queues.
     """
 
-    query = ("limit", "offset")
+    query = QUEUES.query
 
     def __init__(self, figures: QueueFigures | None) -> None:
         super().__init__()
         self._figures = figures
 
-    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
+    def item(self, name: str) -> ApiResource:
         """A queue by name."""
-        if not path and not request.postpath:
-            return self
-        name = path.decode("utf-8", "replace")
         names = self._figures.broker.queue_names if self._figures else ()
         if self._figures is None or name not in names:
-            return missing("queue", path, counted(names) if names else "the configuration has no queues")
-        return QueueItem(self._figures, name)
+            return missing("queue", name, counted(names) if names else "the configuration has no queues")
+        return ApiPage(partial(_described, self._figures, name))
 
     def get(self, request: GuardedRequest) -> Response:
         """The queues in the order of the configuration."""
@@ -46,23 +43,8 @@ class Queues(ApiResource):
         return json_response({"queues": shown, "total": len(names)})
 
 
-class QueueItem(ApiResource):
-    """One queue."""
-
-    isLeaf = True
-
-    def __init__(self, figures: QueueFigures, name: str) -> None:
-        super().__init__()
-        self._figures = figures
-        self._name = name
-
-    def get(self, request: GuardedRequest) -> Response:
-        """The queue."""
-        return json_response(_described(self._figures, self._name))
-
-
 def _described(figures: QueueFigures, name: str) -> dict[str, Any]:
-    """A queue: what the ports tell of it, its rates and maxima with what these cover, its histograms by outcome."""
+    """A queue: its values as on the ports, its rates and maxima with their time spans, its histograms by outcome."""
     seconds, snapshot, counted = figures.of(name)
     spec = figures.spec
     return {
@@ -83,12 +65,12 @@ def _described(figures: QueueFigures, name: str) -> dict[str, Any]:
 
 
 def _covered_seconds(spec: BrokerSpec) -> float | None:
-    """How far back the maxima look; None when that is up to the scrapes."""
+    """The time span of the maxima; None when it depends on the scrapes."""
     return {"window": spec.window_seconds, "interval": spec.interval_seconds, "since-scrape": None}[spec.maxima]
 
 
 def _histogram(histogram: Histogram) -> dict[str, Any]:
-    """Buckets as pairs of upper bound and how many values are not above it; the last bound, infinity, is null."""
+    """Buckets as pairs of an upper bound and the number of values up to it; the last bound, infinity, is null."""
     buckets = histogram.cumulative()
     return {
         "count": buckets[-1][1],

@@ -1,41 +1,41 @@
-"""/api/v1/tester: the load of this service's tester."""
+"""/api/v1/tester: the load of this service's tester, with its plans."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
-from twisted.web.resource import Resource
-
-from fakedev.net.http.api import ApiResource, counted, json_body, missing
+from fakedev.net.http.api import ApiPage, ApiResource, counted, json_body, missing, shown
 from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.response import HttpError, Response, json_response
 from fakedev.net.tester.driver import PlanDriver
 from fakedev.net.tester.pages import shown_names
 from fakedev.net.tester.service import LoadTester, UnknownPlan
+from fakedev.spec.web_paths import LOAD, LOAD_PLAN
 from fakedev.tester.plan import ClosedLoad
 from fakedev.tester.report_values import statistics_values
 from fakedev.tester.timeline import Step
 
-#: The highest rate that can be asked for.
+#: The highest rate that can be set.
 MAX_PER_SECOND: Final = 100_000
 _SHARES: Final = (0.5, 0.99)
 _COLUMNS: Final = ("seconds", "started", "successes", "failures", "outstanding", "p50", "p99")
 
 
 class LoadCollection(ApiResource):
-    """All plans: look at them, change them."""
+    """All plans: shows them, changes them."""
 
-    query = ("limit", "offset")
+    query = LOAD.query
 
     def __init__(self, tester: LoadTester) -> None:
         super().__init__()
         self._tester = tester
 
-    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
+    def find_child(self, name: bytes, request: GuardedRequest) -> ApiResource:
         """One plan."""
         drivers = self._tester.drivers
-        driver = drivers.get(path.decode("utf-8", "replace"))
-        return missing("plan", path, counted(list(drivers))) if driver is None else LoadPlan(self._tester, driver)
+        driver = drivers.get(name.decode("utf-8", "replace"))
+        return missing("plan", name, counted(list(drivers))) if driver is None else LoadPlan(self._tester, driver)
 
     def get(self, request: GuardedRequest) -> Response:
         """All plans, and the statistics of all together."""
@@ -47,7 +47,7 @@ class LoadCollection(ApiResource):
         })  # fmt: skip
 
     def post(self, request: GuardedRequest, body: bytes) -> Response:
-        """``{"reset": true}``, ``{"parallel": 8}``, ``{"rate": 20}``; ``plan`` says whose number."""
+        """``{"reset": true}``, ``{"parallel": 8}``, ``{"rate": 20}``; ``plan`` names the plan to change."""
         wanted = _wanted(json_body(body))
         try:
             return json_response(self._changed(**wanted))
@@ -56,7 +56,7 @@ class LoadCollection(ApiResource):
 
     def _changed(self, reset: bool, parallel: int | None, rate: float | None, plan: str) -> dict[str, Any]:
         tester = self._tester
-        # Nothing is reset when there is no such plan.
+        # Both raise UnknownPlan before anything changes.
         if parallel is not None:
             tester.parallel(plan)
         if rate is not None:
@@ -72,15 +72,15 @@ class LoadCollection(ApiResource):
 
 
 def _wanted(fields: dict[str, Any]) -> dict[str, Any]:
-    """What a body asks for.
+    """The changes in a body.
 
     :raises HttpError: naming the field at fault.
     """
     wanted = {"reset": False, "parallel": None, "rate": None, "plan": ""} | fields
     for name in fields:
         if name not in ("reset", "parallel", "rate", "plan"):
-            text = f"{name[:100]}: there are reset, parallel, rate and plan"
-            raise HttpError(400, text, "bad-argument", name[:100])
+            text = f"{shown(name)}: there are reset, parallel, rate and plan"
+            raise HttpError(400, text, "bad-argument", shown(name))
     if not isinstance(wanted["reset"], bool):
         raise HttpError(400, "reset must be true or false", "bad-argument", "reset")
     if not isinstance(wanted["plan"], str):
@@ -96,38 +96,31 @@ def _wanted(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 class LoadPlan(ApiResource):
-    """One plan; its course is below it."""
+    """One plan; its timeline is below it."""
 
-    query = ("limit", "offset")
+    query = LOAD_PLAN.query
 
     def __init__(self, tester: LoadTester, driver: PlanDriver) -> None:
         super().__init__()
-        self.putChild(b"timeline", LoadTimeline(tester, driver.plan.name))
+        self.put_child("timeline", ApiPage(partial(_timeline, tester, driver.plan.name)))
         self._tester = tester
         self._driver = driver
 
     def get(self, request: GuardedRequest) -> Response:
-        """What it does, and its statistics."""
+        """The plan, and its statistics."""
         statistics = self._tester.statistics(self._driver.plan.name)
         values = statistics_values(statistics, self._tester.now, self._driver.waiting, shown_names(request))
         return json_response({**_described(self._driver), "statistics": values})
 
 
-class LoadTimeline(ApiResource):
-    """What happened when, for charts."""
+def _timeline(tester: LoadTester, plan: str) -> dict[str, Any]:
+    """The load over time, for charts: a row for each step since the last reset.
 
-    isLeaf = True
-
-    def __init__(self, tester: LoadTester, plan: str) -> None:
-        super().__init__()
-        self._tester = tester
-        self._plan = plan
-
-    def get(self, request: GuardedRequest) -> Response:
-        """A row for each step since the last reset, 240 at most: the steps get longer as the run does."""
-        timeline, now = self._tester.statistics(self._plan).timeline, self._tester.now
-        rows = [_step(seconds, step) for seconds, step in timeline.steps(now)]
-        return json_response({"step-seconds": timeline.step_seconds, "columns": _COLUMNS, "rows": rows})
+    There are 240 rows at most: the steps get longer as the run does.
+    """
+    timeline, now = tester.statistics(plan).timeline, tester.now
+    rows = [_step(seconds, step) for seconds, step in timeline.steps(now)]
+    return {"step-seconds": timeline.step_seconds, "columns": _COLUMNS, "rows": rows}
 
 
 def _step(seconds: float, step: Step) -> list[float | None]:

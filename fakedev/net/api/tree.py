@@ -1,33 +1,67 @@
-"""The API's tree, /api/v1: collections and their items, each in a module of its own.
-
-/api/v1/stream: the fleet live, as server-sent events.
-"""
+"""The API's tree, /api/v1: collections and their items, each in a module of its own; and the live stream."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
-from twisted.web.resource import Resource
-
 from fakedev.net.api.control import Clock, JournalApi
-from fakedev.net.api.devices import Devices, FleetHistory
-from fakedev.net.api.nodes import Identities, Nodes
+from fakedev.net.api.devices import Devices, fleet_history
+from fakedev.net.api.nodes import Nodes, describe_identities
 from fakedev.net.api.queues import Queues
 from fakedev.net.api.tester import LoadCollection
-from fakedev.net.api.workloads import FaultKinds, FaultsApi, Workloads
+from fakedev.net.api.workloads import FaultsApi, Workloads, fault_kinds
 from fakedev.net.fleet.faults import FaultHub
-from fakedev.net.http.api import ApiResource, Missing, counted, missing
+from fakedev.net.http.api import ApiPage, ApiResource, Missing, counted, missing
 from fakedev.net.http.request import GuardedRequest
-from fakedev.net.http.resource import Folder
+from fakedev.net.http.resource import Folder, GuardedResource, make_tree
 from fakedev.net.http.response import HttpError, Response
 from fakedev.net.web.live import CONTENT_TYPE, LiveView
 from fakedev.net.web.program import Program
+from fakedev.spec import web_paths
+
+_NO_PLANS: Final = "no load is put on queues: the configuration has no tester"
+
+
+def add_api(root: GuardedResource, program: Program) -> None:
+    """Add the API to a tree."""
+    fleet, pages, history, tester = program.fleet, program.pages, program.history, program.tester
+    resources: dict[web_paths.WebPath, ApiResource] = {
+        web_paths.WORKLOADS: Workloads(program.hub),
+        web_paths.FAULTS: FaultsApi(FaultHub(fleet)),
+        web_paths.FAULT_KINDS: ApiPage(fault_kinds),
+        web_paths.DEVICES: Devices(fleet, history),
+        web_paths.NODES: Nodes(fleet, pages),
+        web_paths.IDENTITIES: ApiPage(partial(describe_identities, fleet, pages)),
+        web_paths.JOURNAL: JournalApi(fleet),
+        web_paths.CLOCK: Clock(fleet, program.ticker),
+        web_paths.QUEUES: Queues(program.queues),
+        web_paths.HISTORY: ApiPage(partial(fleet_history, history)),
+        web_paths.STREAM: Stream(program.live),
+        web_paths.LOAD: Missing(_NO_PLANS, "tester") if tester is None else LoadCollection(tester),
+    }
+    root.put_child("api", Folder(errors_as_json=True, v1=Version()))
+    make_tree({path.fixed: resource for path, resource in resources.items()}, root)
+
+
+class Version(ApiResource):
+    """/api/v1: the resources by name."""
+
+    def find_child(self, name: bytes, request: GuardedRequest) -> Missing:
+        """404 with the names of the resources."""
+        return missing("resource", name, self._there())
+
+    def refusal(self, request: GuardedRequest) -> Response:
+        """The version itself is no resource."""
+        return self.error(404, f"name a resource: {self._there()}")
+
+    def _there(self) -> str:
+        names = sorted(name.decode() for name in self.children)
+        return counted(names, len(names))
 
 
 class Stream(ApiResource):
-    """Server-sent events: who there is, then a frame for each tick."""
-
-    isLeaf = True
+    """/api/v1/stream: the nodes and devices, then a frame for each tick."""
 
     def __init__(self, live: LiveView) -> None:
         super().__init__()
@@ -41,48 +75,7 @@ class Stream(ApiResource):
             super().handle(request)
 
     def get(self, request: GuardedRequest) -> Response:
-        """What HEAD tells, and whoever comes when it is full."""
+        """The answer to HEAD, and to GET when there are too many viewers."""
         if request.method == b"GET":
             raise HttpError(503, "too many viewers", "full", headers=(("Retry-After", "10"),))
         return Response(200, b"", CONTENT_TYPE)
-
-_NO_PLANS: Final = "no load is put on queues: the configuration has no tester"
-
-
-class Version(ApiResource):
-    """All that there is, by name."""
-
-    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
-        """What is not there."""
-        return missing("resource", path, self._there)
-
-    def refusal(self, request: GuardedRequest) -> Response:
-        """Nothing is here by itself."""
-        return self.error(404, f"name a resource: {self._there}")
-
-    @property
-    def _there(self) -> str:
-        names = sorted(name.decode() for name in self.children)
-        return counted(names, len(names))
-
-
-def make_api(program: Program) -> Folder:
-    """The tree under /api."""
-    fleet, pages, history = program.fleet, program.pages, program.history
-    version = Version()
-    for name, resource in {
-        "workloads": Workloads(program.hub),
-        "faults": FaultsApi(FaultHub(fleet)),
-        "fault-kinds": FaultKinds(),
-        "devices": Devices(fleet, history),
-        "nodes": Nodes(fleet, pages),
-        "identities": Identities(fleet, pages),
-        "journal": JournalApi(fleet),
-        "clock": Clock(fleet, program.ticker),
-        "queues": Queues(program.queues),
-        "history": FleetHistory(history),
-        "stream": Stream(program.live),
-        "tester": Missing(_NO_PLANS, "tester") if program.tester is None else LoadCollection(program.tester),
-    }.items():
-        version.putChild(name.encode(), resource)
-    return Folder(errors_as_json=True, v1=version)

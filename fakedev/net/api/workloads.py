@@ -1,39 +1,33 @@
-"""/api/v1/workloads: list them, start one, look at one, stop it.
-
-/api/v1/faults: list them, inject one, look at one, clear it; /api/v1/fault-kinds: what there is to inject.
-"""
+"""/api/v1/workloads, /api/v1/faults and /api/v1/fault-kinds: the orders to a fleet: list, start, show and stop them."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from twisted.web.resource import Resource
-
 from fakedev.net.fleet.describe import describe_workloads
 from fakedev.net.fleet.faults import FaultHub, describe_fault
 from fakedev.net.fleet.workloads import WorkloadHub
-from fakedev.net.http.api import ApiResource, as_http_error, json_body, page_of
+from fakedev.net.http.api import ApiCollection, ApiResource, as_http_error, json_body, page_of
 from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.response import HttpError, Response, json_response
-from fakedev.sim.faults.kinds import KINDS, FaultKind
 from fakedev.spec.errors import Refused
+from fakedev.spec.fault_kinds import KINDS, FaultKind
+from fakedev.spec.web_paths import FAULT, FAULTS, WORKLOAD, WORKLOADS
 from fakedev.spec.workload_fields import workload_from_fields
 
 
-class Workloads(ApiResource):
-    """The workloads: list them, start one (which lives until it is stopped, ended or its ttl is over)."""
+class Workloads(ApiCollection):
+    """The workloads: lists them, starts one (which lives until it is stopped, ends, or its ttl is over)."""
 
-    query = ("limit", "offset")
+    query = WORKLOADS.query
 
     def __init__(self, hub: WorkloadHub) -> None:
         super().__init__()
         self._hub = hub
 
-    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
+    def item(self, name: str) -> ApiResource:
         """A workload, by id or name."""
-        if not path and not request.postpath:
-            return self
-        return WorkloadItem(self._hub, path.decode("utf-8", "replace"))
+        return WorkloadItem(self._hub, name)
 
     def get(self, request: GuardedRequest) -> Response:
         """All workloads, oldest first; ``limit`` and ``offset`` choose some."""
@@ -45,20 +39,18 @@ class Workloads(ApiResource):
     def post(self, request: GuardedRequest, body: bytes) -> Response:
         """Start the workload that the body describes."""
         fleet = self._hub.fleet
-        # As on the line ports: null is the same as a field that is not given.
+        # As on the line ports, null is the same as a missing field.
         fields = {name: value for name, value in json_body(body).items() if value is not None}
         try:
             workload_id = self._hub.start(workload_from_fields(fields))
         except Refused as refusal:
             raise as_http_error(refusal) from None
         (described,) = describe_workloads(fleet, [fleet.workloads.by_id[workload_id]])
-        return json_response(described, 201, [("Location", f"/api/v1/workloads/{workload_id}")])
+        return json_response(described, 201, [("Location", WORKLOAD.at(ID=workload_id))])
 
 
 class WorkloadItem(ApiResource):
-    """One workload: look at it, stop it."""
-
-    isLeaf = True
+    """One workload: shows it, stops it."""
 
     def __init__(self, hub: WorkloadHub, word: str) -> None:
         super().__init__()
@@ -74,27 +66,25 @@ class WorkloadItem(ApiResource):
         return json_response(describe_workloads(self._hub.fleet, [workloads.by_id[found[0]]])[0])
 
     def delete(self, request: GuardedRequest) -> Response:
-        """Stop it, or all of that name."""
+        """Stop the workload of that id, or all of that name."""
         try:
             return json_response({"stopped": self._hub.stop(self._word)})
         except Refused as refusal:
             raise as_http_error(refusal, is_item=True) from None
 
 
-class FaultsApi(ApiResource):
-    """The faults: list them, inject one."""
+class FaultsApi(ApiCollection):
+    """The faults: lists them, injects one, clears all."""
 
-    query = ("limit", "offset")
+    query = FAULTS.query
 
     def __init__(self, hub: FaultHub) -> None:
         super().__init__()
         self._hub = hub
 
-    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
+    def item(self, name: str) -> ApiResource:
         """A fault, by id."""
-        if not path and not request.postpath:
-            return self
-        return FaultItem(self._hub, path.decode("utf-8", "replace"))
+        return FaultItem(self._hub, name)
 
     def get(self, request: GuardedRequest) -> Response:
         """All faults, oldest first; ``limit`` and ``offset`` choose some."""
@@ -110,7 +100,7 @@ class FaultsApi(ApiResource):
         except Refused as refusal:
             raise as_http_error(refusal) from None
         described = describe_fault(self._hub.fleet, self._hub.find(fault_id))
-        return json_response(described, 201, [("Location", f"/api/v1/faults/{fault_id}")])
+        return json_response(described, 201, [("Location", FAULT.at(ID=fault_id))])
 
     def delete(self, request: GuardedRequest) -> Response:
         """Clear all faults."""
@@ -118,9 +108,7 @@ class FaultsApi(ApiResource):
 
 
 class FaultItem(ApiResource):
-    """One fault: look at it, clear it."""
-
-    isLeaf = True
+    """One fault: shows it, clears it."""
 
     def __init__(self, hub: FaultHub, fault_id: str) -> None:
         super().__init__()
@@ -143,14 +131,9 @@ class FaultItem(ApiResource):
             raise as_http_error(refusal, is_item=True) from None
 
 
-class FaultKinds(ApiResource):
-    """The kinds of faults, as doc/faults.md lists them."""
-
-    isLeaf = True
-
-    def get(self, request: GuardedRequest) -> Response:
-        """Each kind with what it takes."""
-        return json_response({"kinds": [_described(kind) for kind in KINDS.values()]})
+def fault_kinds() -> dict[str, Any]:
+    """The kinds of faults with their parameters, as in doc/faults.md."""
+    return {"kinds": [_described(kind) for kind in KINDS.values()]}
 
 
 def _described(kind: FaultKind) -> dict[str, Any]:

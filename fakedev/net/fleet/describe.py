@@ -13,6 +13,7 @@ from fakedev.sim.entities.state import Level
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.workloads.churn import origin_of
 from fakedev.sim.workloads.workload import Workload
+from fakedev.spec.web_paths import NODE_METRICS
 from fakedev.spec.workload_fields import fields_of_workload
 
 #: Workloads in the description of a device or part; ``more-workloads`` counts the rest.
@@ -128,7 +129,7 @@ def describe_node(node: RosterNode, identity_title: str) -> dict[str, Any]:
         "device-type": node.pool.device_type.name,
         "devices": node.pool.devices_per_node,
         "identity": identity_title,
-        "metrics": f"/nodes/{node.name}/metrics",
+        "metrics": NODE_METRICS.at(NODE=node.name),
     }
 
 

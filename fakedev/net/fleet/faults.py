@@ -11,9 +11,9 @@ from fakedev.sim.door import fault_id_of
 from fakedev.sim.events import ClearFault, InjectFault
 from fakedev.sim.explanation import Explanation, explain, explain_link
 from fakedev.sim.faults.fault import Fault
-from fakedev.sim.faults.fields import fault_from_fields, fields_of_fault
 from fakedev.sim.fleet import Fleet
 from fakedev.spec.errors import Refused
+from fakedev.spec.fault_fields import fault_from_fields, fields_of_fault
 
 #: Device words in the description of a fault; ``more-devices`` counts the rest.
 _MAX_WORDS: Final = 100

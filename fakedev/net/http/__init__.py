@@ -1,1 +1,1 @@
-"""HTTP: the guard that every port has, requests, responses, bodies."""
+"""HTTP as every port has it: connections, requests, resources, responses, and their limits."""

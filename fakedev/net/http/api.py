@@ -1,51 +1,30 @@
-"""What all resources of the API share: bodies, queries, errors.
-
-What is asked for after the ``?`` of an address.
-"""
+"""What resources share that programs use: arguments after the ``?``, JSON bodies, and errors that say what exists."""
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final
 
 import orjson
-from twisted.web.resource import Resource
 
 from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.resource import GuardedResource
-from fakedev.net.http.response import HttpError, Response
+from fakedev.net.http.response import HttpError, Response, json_response
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.selectors import no_node
 from fakedev.spec.errors import Refused
 
-_LONGEST_SHOWN: Final = 100
-
-
-def argument(request: GuardedRequest, name: str) -> str:
-    """An argument of the query, the first of several; empty when it is not there."""
-    return request.args.get(name.encode(), [b""])[0].decode("utf-8", "replace")
-
-
-def unknown_key(request: GuardedRequest, known: Sequence[str]) -> HttpError | None:
-    """What is wrong with a query that has another key than those that are known; None: nothing is."""
-    for key in request.args:
-        name = key.decode("utf-8", "replace")[:_LONGEST_SHOWN]
-        if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f"did you mean {near[0]}? " if near else ""
-            text = f"{hint}there are {', '.join(known)}" if known else "nothing can be chosen here"
-            return HttpError(400, f"unknown key {name!r} in the query: {text}", "bad-argument", name)
-    return None
-
+#: Characters of a name from the peer that an error repeats.
+_MAX_SHOWN: Final = 100
 #: Items of a collection in one answer: about 20 ms of work for devices.
 _MAX_ITEMS: Final = 500
 _STATUS: Final = {"unknown-name": 404, "busy": 503, "full": 503}
 
 
 class ApiResource(GuardedResource):
-    """A resource of the API: its errors are JSON, and say what is not there.
+    """A resource of the API: its errors are JSON, and a path or query key that does not exist is refused.
 
     :cvar query: the keys that GET takes after the ``?``; other methods take none.
     """
@@ -53,14 +32,10 @@ class ApiResource(GuardedResource):
     errors_as_json = True
     query: ClassVar[tuple[str, ...]] = ()
 
-    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
-        """What is found below when no child was put there: that there is none."""
-        return Missing(_nothing_at(request))
-
     def refusal(self, request: GuardedRequest) -> Response | None:
-        """Also refused: a query with keys that nobody would look at."""
-        if self.isLeaf and request.postpath:
-            return self.error(404, _nothing_at(request))
+        """Also refused: a longer path, and a query with other keys."""
+        if request.postpath:
+            return self.error(404, f"nothing is at {shown(request.path)}")
         refused = super().refusal(request)
         if refused is not None:
             return refused
@@ -68,13 +43,38 @@ class ApiResource(GuardedResource):
         return None if unknown is None else self.error(unknown.status, str(unknown), unknown.code, unknown.where)
 
 
-class Missing(ApiResource):
-    """404 that says what is not there, here and below.
+class ApiPage(ApiResource):
+    """A resource of the API that only shows a value.
 
-    :param where: the piece of the path at fault; empty for what could not be named either.
+    :param make: makes the value at each request.
     """
 
-    isLeaf = True
+    def __init__(self, make: Callable[[], dict[str, Any]]) -> None:
+        super().__init__()
+        self._make = make
+
+    def get(self, request: GuardedRequest) -> Response:
+        """The value."""
+        return json_response(self._make())
+
+
+class ApiCollection(ApiResource):
+    """A resource of the API whose children are its items; its path may end with a slash."""
+
+    def find_child(self, name: bytes, request: GuardedRequest) -> GuardedResource:
+        """The item of that name, or the collection itself."""
+        return self if not name and not request.postpath else self.item(name.decode("utf-8", "replace"))
+
+    def item(self, name: str) -> GuardedResource:
+        """The resource of one item; a Missing where there is none."""
+        raise NotImplementedError
+
+
+class Missing(ApiResource):
+    """404 with a reason, here and below.
+
+    :param where: the part of the path at fault, in the error; empty for none.
+    """
 
     def __init__(self, text: str, where: str = "") -> None:
         super().__init__()
@@ -82,45 +82,55 @@ class Missing(ApiResource):
         self._where = where
 
     def refusal(self, request: GuardedRequest) -> Response:
-        """What is not there."""
+        """The reason."""
         return self.error(404, self._text, "unknown-name" if self._where else "", self._where)
 
 
-def missing(noun: str, word: bytes | str, there: str) -> Missing:
-    """404 for a name that is unknown.
+def missing(noun: str, name: bytes | str, there: str) -> Missing:
+    """404 for an unknown name from the path.
 
-    :param word: the name, from the path.
-    :param there: what there is instead.
+    :param there: what exists instead.
     """
-    name = word.decode("utf-8", "replace") if isinstance(word, bytes) else word
-    return Missing(f"no {noun} {name[:_LONGEST_SHOWN]!r}: {there}", noun)
+    return Missing(f"no {noun} {shown(name)!r}: {there}", noun)
 
 
 def missing_node(roster: Roster, name: str) -> Missing:
-    """404 for a node that is unknown."""
-    return Missing(no_node(name[:_LONGEST_SHOWN], roster, "node").text, "node")
+    """404 for an unknown node."""
+    return Missing(no_node(shown(name), roster, "node").text, "node")
+
+
+def unknown_pool(roster: Roster, name: str, code: str = "", where: str = "") -> HttpError | None:
+    """The error for a pool in a query that does not exist; None for one that does, and for an empty name."""
+    pools = list(dict.fromkeys(each.name for each in roster.pools))
+    if not name or name in pools:
+        return None
+    return HttpError(404, f"no pool {shown(name)!r}: {counted(pools)}", code, where)
+
+
+def shown(name: bytes | str) -> str:
+    """A name from the peer as errors repeat it: its beginning."""
+    return (name.decode("utf-8", "replace") if isinstance(name, bytes) else name)[:_MAX_SHOWN]
 
 
 def counted(names: Sequence[str], most: int = 8) -> str:
-    """Some names, of many the first and how many more there are."""
+    """The first of some names, and the number of the others."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return f"there {'is' if len(names) == 1 else 'are'} {', '.join(names[:most])}{more}"
 
 
 def numbered(owner: str, count: int, none: str) -> str:
-    """What an owner has of things that are numbered from 0.
+    """The number and range of an owner's things, which are numbered from 0.
 
-    :param none: what is said when it has none.
+    :param none: the text when it has none.
     """
     return f"{owner} has {count}: {'0' if count == 1 else f'0 to {count - 1}'}" if count else none
 
 
-def _nothing_at(request: GuardedRequest) -> str:
-    return f"nothing is at {request.path.decode('utf-8', 'replace')[:_LONGEST_SHOWN]}"
-
-
 def as_http_error(refusal: Refused, is_item: bool = False) -> HttpError:
-    """A refusal of the rules as an answer; a name that is unknown is 404 where the path is that name."""
+    """A refusal by the simulation as an answer.
+
+    :param is_item: the path itself names what the refusal is about, so an unknown name is 404.
+    """
     status = _STATUS.get(refusal.code, 400)
     if status == 404 and not is_item:
         status = 400
@@ -128,7 +138,7 @@ def as_http_error(refusal: Refused, is_item: bool = False) -> HttpError:
 
 
 def json_body(body: bytes) -> dict[str, Any]:
-    """The object that a body holds.
+    """The JSON object in a body.
 
     :raises HttpError: when it is none.
     """
@@ -141,6 +151,34 @@ def json_body(body: bytes) -> dict[str, Any]:
     return value
 
 
+def argument(request: GuardedRequest, name: str) -> str:
+    """An argument of the query, the first of several; empty when it is missing."""
+    return request.args.get(name.encode(), [b""])[0].decode("utf-8", "replace")
+
+
+def unknown_key(request: GuardedRequest, known: Sequence[str]) -> HttpError | None:
+    """The error for the first key of the query that is not ``known``; None when all are."""
+    for key in request.args:
+        name = shown(key)
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            text = f"{hint}there are {', '.join(known)}" if known else "nothing can be chosen here"
+            return HttpError(400, f"unknown key {name!r} in the query: {text}", "bad-argument", name)
+    return None
+
+
+def page_of(request: GuardedRequest, count: int, most: int = _MAX_ITEMS) -> range:
+    """The items of a collection of ``count`` that ``limit`` and ``offset`` in the query ask for.
+
+    :param most: the limit of items in one answer.
+    :raises HttpError: when one is not a whole number in its range.
+    """
+    limit = _whole(request, "limit", most, most)
+    offset = _whole(request, "offset", 0, 10**9 - 1)
+    return range(min(offset, count), min(offset + limit, count))
+
+
 def _whole(request: GuardedRequest, name: str, default: int, most: int) -> int:
     """A whole number of the query."""
     text = argument(request, name)
@@ -149,13 +187,3 @@ def _whole(request: GuardedRequest, name: str, default: int, most: int) -> int:
     if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) > most:
         raise HttpError(400, f"{name} must be a whole number from 0 to {most}", "bad-argument", name)
     return int(text)
-
-
-def page_of(request: GuardedRequest, count: int, most: int = _MAX_ITEMS) -> range:
-    """Which items of a collection of ``count`` a query with limit and offset asks for.
-
-    :param most: items in one answer.
-    """
-    limit = _whole(request, "limit", most, most)
-    offset = _whole(request, "offset", 0, 10**9 - 1)
-    return range(min(offset, count), min(offset + limit, count))

@@ -1,8 +1,8 @@
 """The guard of changes: who may POST and DELETE. Pure rules, no Twisted.
 
-A web page that somebody has open in a browser must not be able to change a simulation: neither directly (its Origin is
-not our Host) nor by a name that it lets point here (our Host is then that name). Programs such as curl send no Origin
-and reach us by address, so they need nothing. With a token, everybody needs it.
+A foreign web page in a user's browser must not change a simulation: neither directly (its Origin is then not our Host)
+nor by a DNS name that points to this machine (our Host is then that name). Programs such as curl send no Origin and
+connect by address, so they need nothing. A token, where one is set, is needed by all.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _DEFAULT_PORTS: Final = {"http": "80", "https": "443"}
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a change is refused, and the status that says it."""
+    """The reason why a change is refused, and the status of the answer."""
 
     status: int
     reason: str
@@ -28,7 +28,7 @@ class Refusal:
 class ChangeGuard:
     """Decides on changes for one endpoint.
 
-    :param names: host names by which this endpoint may be called, beside loopback names and IP addresses.
+    :param names: allowed names in the Host header, beside loopback names and IP addresses.
     :param token: when set, every change must carry ``Authorization: Bearer TOKEN``.
     """
 
@@ -39,9 +39,9 @@ class ChangeGuard:
     def refusal(
         self, host: bytes | None, origin: bytes | None, authorization: bytes | None, unix_socket: bool = False
     ) -> Refusal | None:
-        """Why the change that came with these headers is refused, or None when it is welcome.
+        """The refusal of a change with these headers, or None when it is allowed.
 
-        :param unix_socket: it came over a UNIX socket, where a Host means nothing.
+        :param unix_socket: the request came over a UNIX socket, where a Host means nothing.
         """
         called = (host or b"").decode("latin-1").strip().lower()
         if not unix_socket and called and not self._is_ours(split_host(called)[0]):
@@ -63,7 +63,7 @@ class ChangeGuard:
 
 
 def split_host(host: str) -> tuple[str, str]:
-    """Name and port (empty when there is none) of a Host header; an IPv6 address without its brackets."""
+    """Name and port (empty for none) of a Host header; an IPv6 address without its brackets."""
     if host.startswith("["):
         name, _, rest = host[1:].partition("]")
         return name, rest.removeprefix(":")
@@ -80,7 +80,7 @@ def _is_address(name: str) -> bool:
 
 
 def _same_host(origin: str, host: str) -> bool:
-    """Whether ``origin`` (SCHEME://HOST:PORT, or ``null``) is ``host``; the scheme's own port may be left out."""
+    """Whether ``origin`` (SCHEME://HOST:PORT, or ``null``) is ``host``; the default port may be missing."""
     try:
         parts = urlsplit(origin)
         default = _DEFAULT_PORTS[parts.scheme]

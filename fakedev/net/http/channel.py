@@ -1,71 +1,80 @@
-"""One HTTP connection: the guard that every port of ours has.
+"""One HTTP connection, as every port has it: reads requests within the limits, and sends their answers.
 
-Against twisted.web's own channel: a head is read as a whole (faster, and a bad one gets its status), bodies are
-refused before they are read, and a peer that does not read what it asked for is dropped.
+Against twisted.web's channel: a head is parsed as a whole (faster, and a bad head gets its status), bodies are refused
+before they are read, and a peer that does not read its answer is dropped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final, Protocol, cast
 
 from twisted.internet.interfaces import IHalfCloseableProtocol, ISSLTransport, ITCPTransport
+from twisted.internet.protocol import Protocol as TwistedProtocol
+from twisted.internet.protocol import connectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
-from twisted.web.http import HTTPChannel
 from zope.interface import implementer
 
-from fakedev.net.http.deadlines import Deadlines
-from fakedev.net.http.head import BadRequest
-from fakedev.net.http.incoming import Incoming
-from fakedev.net.http.request import GuardedRequest
+from fakedev.net.http.limits import BadRequest, HttpLimits
+from fakedev.net.http.parser import Incoming
+from fakedev.net.http.request import GuardedRequest, RequestSite
 from fakedev.net.http.response import PIECE, Response
-from fakedev.net.http.sending import Outgoing
+from fakedev.net.http.sending import Connection, Deadlines, InFlightBodies, Outgoing
 
-if TYPE_CHECKING:
-    from fakedev.net.http.site import GuardedSite
-
-#: How long is read on after a refusal, so that the refusal is not lost with what the peer still sends.
+#: How long the channel reads on after a refusal: closing at once could destroy the answer on its way to the peer.
 _LINGER_SECONDS: Final = 2.0
+
+
+class ChannelSite(RequestSite, Protocol):
+    """What a channel uses of its site; see GuardedSite."""
+
+    limits: HttpLimits
+    held: InFlightBodies
+    channels: set[GuardedChannel]
+
+    def refusal(self, status: int, reason: str) -> Sequence[bytes]: ...
 
 
 class _State(Enum):
     HEAD = auto()  # waiting for a request, or for the rest of its head
     BODY = auto()  # waiting for the rest of a body
     BUSY = auto()  # a request is being answered
-    CLOSING = auto()  # what still comes is thrown away
+    CLOSING = auto()  # further input is dropped
 
 
 @implementer(IHalfCloseableProtocol)
-class GuardedChannel(HTTPChannel):
-    """One connection: reads requests one after the other, within the limits, and sends their answers."""
+class GuardedChannel(TwistedProtocol):
+    """One connection: reads requests one after the other, within the limits, and sends their answers.
 
-    site: GuardedSite
-    transport: Any
+    :ivar persistent: whether the connection stays open after the answer.
+    """
+
     log = Logger()
 
-    def __init__(self, site: GuardedSite) -> None:
-        super().__init__()
+    def __init__(self, site: ChannelSite) -> None:
+        self.persistent = True
         self.site = site
-        self.factory = site
         self._limits = site.limits
         self._state = _State.HEAD
+        self._request: GuardedRequest | None = None
         self._advancing = False
         self._linger = False
         self._deadlines = Deadlines(site.reactor, self._input_is_late, self._output_is_late)
 
-    # What the transport says
+    # Called by the transport
 
     def connectionMade(self) -> None:
         """A peer has connected."""
         if ITCPTransport.providedBy(self.transport):
             self.transport.setTcpNoDelay(True)
-        self._incoming = Incoming(self.transport, self._deadlines, self._limits)
+        self._connection = connection = cast(Connection, self.transport)
+        self._incoming = Incoming(connection, self._deadlines, self._limits)
         self._outgoing = Outgoing(
-            self.transport, self.site.held, self._deadlines, self._limits.stall_seconds, self._output_taken,
+            connection, self.site.held, self._deadlines, self._limits.stall_seconds, self._output_taken,
             self._output_is_late,
-        )
+        )  # fmt: skip
         self.site.channels.add(self)
         if len(self.site.channels) > self._limits.max_connections:
             self._refuse(503, "too many connections")
@@ -76,7 +85,7 @@ class GuardedChannel(HTTPChannel):
         """The peer has sent ``data``."""
         if self._state is _State.CLOSING:
             if self._incoming.discard(data):
-                self.transport.loseConnection()
+                self._connection.loseConnection()
             return
         incoming = self._incoming
         incoming.pending = incoming.pending + data if incoming.pending else data
@@ -86,46 +95,46 @@ class GuardedChannel(HTTPChannel):
             self._advance()
 
     def readConnectionLost(self) -> None:
-        """The peer sends nothing more, but may still read: what is complete is answered."""
+        """The peer sends nothing more, but may still read: answer the complete requests."""
         self._incoming.has_ended = True
         if self._state is _State.CLOSING:
-            self.transport.loseConnection()
+            self._connection.loseConnection()
         else:
             self._advance()
 
     def writeConnectionLost(self) -> None:
-        """Our side was closed for writing, as we asked."""
+        """Do nothing: we closed our side for writing."""
 
-    def connectionLost(self, reason: Failure) -> None:  # type: ignore[override]
-        """The connection is gone."""
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """The connection is closed."""
         self.site.channels.discard(self)
         self._outgoing.forget()
         self._state = _State.CLOSING
         self._incoming.forget()
         self._deadlines.stop()
-        for request in self.requests:
-            request.connectionLost(reason)
-        self.requests = []
+        request, self._request = self._request, None
+        if request is not None:
+            request.connection_lost(reason)
 
-    # What requests say
+    # Called by the request
 
-    def send(self, request: GuardedRequest, head: bytes, pieces: Sequence[bytes]) -> None:
-        """Send an answer: all at once when it is one piece, else piece by piece as the peer reads."""
+    def send(self, head: bytes, pieces: Sequence[bytes]) -> None:
+        """Send the answer: all at once when it is one piece, else piece by piece as the peer reads."""
         if len(pieces) <= 1:
             self._outgoing.write((head, *pieces))
-            request.sent()
+            self._answered()
         else:
             self._outgoing.write_pieces((head,), pieces)
 
     def begin_endless(self, head: bytes) -> Outgoing:
-        """Begin an answer that goes on until the peer or the program ends it; what sends the rest of it."""
+        """Begin an answer that only the peer or the program ends; return the sender of the rest."""
         self.persistent = False
         self._outgoing.begin_endless(head)
         return self._outgoing
 
-    def requestDone(self, request: GuardedRequest) -> None:
-        """``request`` is answered: go on with the next, or close."""
-        del self.requests[0]
+    def request_done(self) -> None:
+        """The request is answered: go on with the next, or close."""
+        self._request = None
         if self._state is _State.CLOSING:
             return
         if not self.persistent:
@@ -136,41 +145,22 @@ class GuardedChannel(HTTPChannel):
         if not self._advancing and (self._incoming.pending or self._incoming.is_paused or self._incoming.has_ended):
             self._advance()
 
-    def write(self, data: bytes) -> None:
-        """Write a part of an answer."""
-        self._outgoing.write((data,))
-
-    def writeSequence(self, iovec: Sequence[bytes]) -> None:
-        """Write parts of an answer."""
-        self._outgoing.write(iovec)
-
-    def registerProducer(self, producer: Any, streaming: bool) -> None:
-        """A plain twisted.web resource wants to produce by itself."""
-        self._outgoing.give_way(producer, streaming)
-
-    def unregisterProducer(self) -> None:
-        """The resource has produced all."""
-        if self._outgoing.come_back() and self._state is not _State.CLOSING:
-            self._outgoing.watch()
-
-    def loseConnection(self) -> None:
-        """Close the connection when what was written is gone."""
-        self._close(False)
-
     def abort(self) -> None:
-        """End the connection at once."""
+        """Close the connection at once."""
         self._deadlines.stop()
         self._state = _State.CLOSING
         self._incoming.forget()
         self._outgoing.forget()
         self._outgoing.stop_watching()
-        self.transport.abortConnection()
+        self._connection.abortConnection()
+
+    # Called by the site
 
     def shut_down(self) -> None:
         """Close as soon as the request being answered, if any, has its answer."""
         if self._outgoing.is_endless and self._state is _State.BUSY:
             self._outgoing.is_endless = False
-            self.requests[0].sent()
+            self._answered()
         elif self._state is _State.BUSY:
             self.persistent = False
         elif self._state is not _State.CLOSING:
@@ -207,8 +197,7 @@ class GuardedChannel(HTTPChannel):
         head = self._incoming.take_head()
         if head is None:
             return False
-        request = GuardedRequest(self, head)
-        self.requests.append(request)
+        self._request = request = GuardedRequest(self, self.site, self._connection, head)
         self.persistent = not head.close
         if not head.has_body:
             self._state = _State.BUSY
@@ -221,7 +210,7 @@ class GuardedChannel(HTTPChannel):
         self._incoming.begin_body(head)
         self._state = _State.BODY
         if head.expects_continue and not self._incoming.pending:
-            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self._connection.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         return True
 
     def _read_body(self) -> bool:
@@ -230,11 +219,12 @@ class GuardedChannel(HTTPChannel):
         if body is None:
             return False
         self._state = _State.BUSY
-        self.requests[0].received(body)
+        if self._request is not None:
+            self._request.received(body)
         return True
 
     def _throttle(self) -> None:
-        """Read only so far ahead of what can be used."""
+        """Read only a bounded number of bytes ahead."""
         if self._state is not _State.CLOSING:
             is_busy = self._state is _State.BUSY or (self._state is _State.HEAD and self._outgoing.unsent > PIECE)
             self._incoming.throttle(is_busy)
@@ -243,14 +233,14 @@ class GuardedChannel(HTTPChannel):
 
     def _refuse(self, status: int, reason: str) -> None:
         """Answer what is being read with an error, and close."""
-        if self.requests:
-            self._refuse_request(self.requests[0], self.requests[0].error(status, reason))
+        if self._request is not None:
+            self._refuse_request(self._request, self._request.error(status, reason))
             return
-        self.transport.writeSequence(self.site.refusal(status, reason))
+        self._connection.writeSequence(self.site.refusal(status, reason))
         self._close(True)
 
     def _refuse_request(self, request: GuardedRequest, response: Response) -> None:
-        """Answer a request whose body is not read (on), and close."""
+        """Answer a request without reading its body, and close."""
         self._state = _State.BUSY
         self._incoming.forget()
         self._deadlines.input_arrived()
@@ -259,7 +249,7 @@ class GuardedChannel(HTTPChannel):
         request.respond(response)
 
     def _close(self, linger: bool) -> None:
-        """Close when what was written is gone.
+        """Close when all is sent.
 
         :param linger: the peer may still be sending; read on for a moment, since closing now could destroy our answer.
         """
@@ -269,30 +259,35 @@ class GuardedChannel(HTTPChannel):
         self._incoming.forget()
         self._outgoing.stop_watching()
         self._deadlines.output_in(self._limits.stall_seconds)
-        half_close = getattr(self.transport, "loseWriteConnection", None)
+        half_close = getattr(self._connection, "loseWriteConnection", None)
         linger = linger and half_close is not None and not self._incoming.has_ended
-        if linger and not ISSLTransport.providedBy(self.transport):
+        if half_close is not None and linger and not ISSLTransport.providedBy(self._connection):
             self._incoming.throttle(False)
             self._deadlines.input_in(_LINGER_SECONDS)
             half_close()
         else:
-            self.transport.loseConnection()
+            self._connection.loseConnection()
 
-    # What takes too long, and what is over
+    # Called by Outgoing and by the deadlines
 
     def _output_taken(self, is_end: bool) -> None:
         if is_end:
-            self.requests[0].sent()
+            self._answered()
         if self._state is _State.HEAD and (self._incoming.pending or self._incoming.has_ended):
             self._advance()
 
+    def _answered(self) -> None:
+        """The transport has the last byte of the answer."""
+        if self._request is not None:
+            self._request.sent()
+
     def _output_is_late(self) -> None:
-        self.log.debug("A peer does not read its answer, or too slowly beside others: dropped")
+        self.log.debug("A peer does not read its answer, or reads too slowly: dropped")
         self.abort()
 
     def _input_is_late(self) -> None:
         if self._state is _State.CLOSING:
-            self.transport.loseConnection()
+            self._connection.loseConnection()
         elif self._incoming.is_under_way:
             self._refuse(408, "the request was not complete in time")
         else:

@@ -1,4 +1,4 @@
-"""What a client wants to read, by its Accept headers: content codings and exposition formats. Pure functions."""
+"""Content negotiation by the Accept headers: content codings and exposition formats. Pure functions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HARMLESS_ESCAPINGS: Final = frozenset({"allow-utf-8", "underscores", "values"})
 
 @dataclass(frozen=True)
 class Exposition:
-    """A text format for metrics, and the Content-Type to send it with."""
+    """A text format for metrics, with its Content-Type."""
 
     openmetrics: bool
     content_type: str
@@ -26,7 +26,7 @@ OPENMETRICS: Final = Exposition(True, "application/openmetrics-text; version=1.0
 
 
 class _Wish(NamedTuple):
-    """How much a format is wanted: how well the range fits, its quality, its place (the first is the highest)."""
+    """How much a client wants a format: fit of the media range, quality, order (the first is the highest)."""
 
     fit: int
     quality: float
@@ -39,7 +39,7 @@ _UNWANTED: Final = _Wish(-1, 0.0, -1_000_000, "")
 
 @lru_cache(maxsize=256)
 def accepts_gzip(accept_encoding: bytes | None) -> bool:
-    """Whether the client wants gzip: by name or ``*`` with a quality above 0, and not below that of identity."""
+    """Whether the client wants gzip: by name or ``*``, with a quality above 0 and not below that of identity."""
     if not accept_encoding:
         return False
     qualities: dict[str, float] = {}
@@ -51,9 +51,9 @@ def accepts_gzip(accept_encoding: bytes | None) -> bool:
 
 @lru_cache(maxsize=256)
 def choose_exposition(accept: bytes | None) -> Exposition:
-    """The format to answer with: OpenMetrics only when it is named, and wanted at least as much as text.
+    """The format of the answer: OpenMetrics only when it is named, and wanted at least as much as text.
 
-    At the same quality the one named first wins. A client that accepts neither gets text: that is of more use than 406.
+    At the same quality the first in the header wins. A client that accepts neither gets text and not 406.
     """
     if not accept:
         return TEXT
@@ -79,7 +79,7 @@ def _fit(media: str, version: str | None) -> int:
 
 
 def _items(header: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """The elements of a list header in lower case, each with its parameters."""
+    """The elements of a list header with their parameters, in lower case."""
     for element in header.split(","):
         name, *rest = element.split(";")
         name = name.strip().lower()
@@ -89,7 +89,7 @@ def _items(header: str) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def _quality(parameters: dict[str, str]) -> float:
-    """The q of an element; one that cannot be read counts as 0, as not wanted."""
+    """The q of an element; a malformed q counts as 0: not wanted."""
     text = parameters.get("q", "1")
     if not text.replace(".", "", 1).isdecimal():
         return 0.0
@@ -97,7 +97,7 @@ def _quality(parameters: dict[str, str]) -> float:
 
 
 def _escaped(exposition: Exposition, escaping: str) -> Exposition:
-    """``exposition`` with the escaping that was asked for, where it changes none of our names."""
+    """``exposition`` with the requested escaping, where that changes none of our names."""
     if escaping not in _HARMLESS_ESCAPINGS:
         return exposition
     return Exposition(exposition.openmetrics, f"{exposition.content_type}; escaping={escaping}")

@@ -1,75 +1,98 @@
-"""A request as resources see it: twisted.web's, made cheap.
+"""A request as resources see it.
 
-twisted.web's own Request makes two Headers objects, asks the kernel for addresses and parses cookies and forms for
-each request. Here these are made when somebody asks for them, and a Response is sent in one write. Plain twisted.web
-resources work with it all the same.
+twisted.web's Request makes two Headers objects, asks the kernel for addresses and parses cookies and forms for each
+request. GuardedRequest reads such things when a resource asks for them, and sends a Response in one write.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from functools import cached_property
-from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import Protocol
 from urllib.parse import parse_qs, unquote_to_bytes
 
 from twisted.internet.address import UNIXAddress
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
-from twisted.web.http import datetimeToString
-from twisted.web.http_headers import Headers
-from twisted.web.resource import IResource, getChildForRequest
-from twisted.web.server import Request
 
 from fakedev.net.http.change_guard import ChangeGuard, Refusal
-from fakedev.net.http.head import Head
 from fakedev.net.http.negotiation import accepts_gzip
-from fakedev.net.http.response import Body, HttpError, Response, error_response
-
-if TYPE_CHECKING:
-    from fakedev.net.http.channel import GuardedChannel
-    from fakedev.net.http.sending import Outgoing
-    from fakedev.net.http.statistics import PageStatistics
+from fakedev.net.http.parser import Head
+from fakedev.net.http.response import Body, CommonHeaders, DeferToThread, HttpError, Response, error_response
+from fakedev.net.http.sending import Connection, Outgoing
+from fakedev.net.http.statistics import PageStatistics
 
 
-class GuardedRequest(Request):
+class RequestResource(Protocol):
+    """What a request uses of a resource; see GuardedResource."""
+
+    errors_as_json: bool
+    statistics: PageStatistics | None
+
+    def child(self, name: bytes, request: GuardedRequest, /) -> RequestResource | None: ...
+    def refusal(self, request: GuardedRequest, /) -> Response | None: ...
+    def handle(self, request: GuardedRequest, /) -> None: ...
+
+
+class RequestSite(Protocol):
+    """What a request uses of its site; see GuardedSite."""
+
+    reactor: IReactorTime
+    changes: ChangeGuard
+    codes: Counter[int]
+    common_headers: CommonHeaders
+    defer_to_thread: DeferToThread
+
+    @property
+    def resource(self) -> RequestResource: ...
+
+
+class RequestChannel(Protocol):
+    """What a request uses of its connection; see GuardedChannel."""
+
+    persistent: bool
+
+    def send(self, head: bytes, pieces: Sequence[bytes]) -> None: ...
+    def begin_endless(self, head: bytes) -> Outgoing: ...
+    def request_done(self) -> None: ...
+    def abort(self) -> None: ...
+
+
+class GuardedRequest:
     """One request.
 
     :ivar head: the parsed head; ``header(name)`` reads a field of it.
+    :ivar path: the path as it was sent, without the query.
+    :ivar postpath: the parts of the path below the resource.
     :ivar body: the whole body of a POST.
     """
 
-    channel: Any
-    site: Any
-    transport: Any
     body: bytes = b""
     log = Logger()
-    _parsePOSTFormSubmission = False
-    _statistics: PageStatistics | None = None
+    _code = 0
     _counted = False
+    _has_begun = False  # to be answered
+    _is_gone = False  # the connection
+    _resource: RequestResource | None = None
+    _statistics: PageStatistics | None = None
 
-    def __init__(self, channel: GuardedChannel, head: Head) -> None:
-        # Request.__init__ is not called: what it would make is made below when it is asked for.
-        self.channel = channel
-        self.site = channel.site
-        self.transport = channel.transport
+    def __init__(self, channel: RequestChannel, site: RequestSite, connection: Connection, head: Head) -> None:
+        self.site = site
         self.head = head
         self.method = head.method
-        self.uri = head.target
-        self.clientproto = head.version
         self.path, _, self._query = head.target.partition(b"?")
-        self.queued = False
-        self.notifications: list[Deferred[None]] = []
-        self._began = channel.site.reactor.seconds()
+        self.postpath: list[bytes] = []
+        self._channel: RequestChannel | None = channel
+        self._connection = connection
+        self._waiting: list[Deferred[None]] = []
+        self._began = site.reactor.seconds()
 
     def header(self, name: bytes) -> bytes | None:
         """The header ``name`` (in lower case); repeated ones joined by commas."""
         return self.head.headers.get(name)
-
-    @property
-    def over_unix_socket(self) -> bool:
-        """Whether the peer came by a UNIX socket."""
-        return isinstance(self.host, UNIXAddress)
 
     @cached_property
     def args(self) -> dict[bytes, list[bytes]]:
@@ -78,79 +101,26 @@ class GuardedRequest(Request):
         found = parse_qs(self._query.decode("latin-1"), keep_blank_values=True, encoding="latin-1")
         return {name.encode("latin-1"): [each.encode("latin-1") for each in values] for name, values in found.items()}
 
-    @cached_property
-    def client(self) -> Any:
-        """The address of the peer."""
-        return self.transport.getPeer()
-
-    @cached_property
-    def host(self) -> Any:
-        """The address the peer came to."""
-        return self.transport.getHost()
-
-    @cached_property
-    def content(self) -> BytesIO:
-        """The body as a file, for resources of twisted.web."""
-        return BytesIO(self.body)
-
-    @cached_property
-    def cookies(self) -> list[bytes]:
-        """Cookies to set."""
-        return []
-
-    @cached_property
-    def requestHeaders(self) -> Headers:
-        """The headers in twisted.web's form."""
-        return Headers({name: [value] for name, value in self.head.headers.items()})
-
-    @cached_property
-    def responseHeaders(self) -> Headers:
-        """Headers of an answer that is not a Response."""
-        date = datetimeToString(self.site.reactor.seconds())
-        headers = Headers({b"Server": [self.site.server_name], b"Date": [date]})
-        if self.head.close:
-            headers.setRawHeaders(b"Connection", [b"close"])
-        return headers
+    @property
+    def host(self) -> object:
+        """The address that the peer connected to."""
+        return self._connection.getHost()
 
     def refusal_of_change(self) -> Refusal | None:
-        """Why this request may not change anything, or None."""
-        guard: ChangeGuard = self.site.changes
-        return guard.refusal(
-            self.header(b"host"), self.header(b"origin"), self.header(b"authorization"), self.over_unix_socket
+        """The reason why this request may not change anything, or None."""
+        header, over_unix_socket = self.header, isinstance(self.host, UNIXAddress)
+        return self.site.changes.refusal(
+            header(b"host"), header(b"origin"), header(b"authorization"), over_unix_socket
         )
 
-    def early_refusal(self) -> Response | None:
-        """Why this request is refused before its body is read, or None."""
-        try:
-            self._locate()
-        except Exception:
-            return self._internal_error(Failure())
-        refusal = getattr(self._resource, "refusal", None)
-        if refusal is not None:
-            answer: Response | None = refusal(self)
-            return answer
-        return None if self.method == b"POST" else self.error(400, f"{self.method.decode()} takes no body")
-
-    def received(self, body: bytes) -> None:
-        """All of the request is here: answer it."""
-        self.body = body
-        try:
-            self._locate()
-            handle = getattr(self._resource, "handle", None)
-            if handle is None:
-                self.render(self._resource)
-            else:
-                handle(self)
-        except Exception:
-            self._cannot_send(Failure())
-
-    def error(self, status: int, message: str) -> Response:
-        """An error in the form of the resource, or as text when there is none of ours."""
-        return error_response(HttpError(status, message), getattr(self._resource, "errors_as_json", False))
+    def notify_finish(self) -> Deferred[None]:
+        """A Deferred that fires when the whole answer was sent, and fails when the peer left before."""
+        self._waiting.append(Deferred())
+        return self._waiting[-1]
 
     def respond(self, response: Response) -> None:
-        """Send ``response``; a peer that has left is not answered, and that is no error."""
-        if self._disconnected or self.startedWriting:
+        """Send ``response``; a peer that has left gets no answer, and that is no error."""
+        if self._is_gone or self._has_begun:
             return
         try:
             body = response.body
@@ -164,90 +134,114 @@ class GuardedRequest(Request):
                 compressed.addCallback(lambda done: self._send(response, done, True))
                 compressed.addErrback(self._cannot_send)
         except Exception:
-            self._cannot_send(Failure())
+            self._cannot_send()
 
     def respond_endlessly(self, content_type: str) -> Outgoing | None:
-        """Begin an answer without an end, which is never by gzip.
+        """Begin an answer without end, never compressed.
 
-        :returns: what sends the rest of it; None when the peer has left.
+        :returns: the sender of the rest; None when the peer has left.
         """
-        channel: GuardedChannel | None = self.channel
-        if channel is None or self._disconnected:
+        channel = self._channel
+        if channel is None or self._is_gone:
             return None
-        fields = f"Content-Type: {content_type}\r\nCache-Control: no-store\r\nX-Accel-Buffering: no\r\n"
-        self.code = 200
-        self.startedWriting = 1
-        status = self.clientproto + b" 200 OK\r\n" + fields.encode()
-        return channel.begin_endless(status + self.site.stamp() + b"Connection: close\r\n\r\n")
+        fields = f" 200 OK\r\nContent-Type: {content_type}\r\nCache-Control: no-store\r\nX-Accel-Buffering: no\r\n"
+        self._code = 200
+        self._has_begun = True
+        lines = self.site.common_headers.lines()
+        return channel.begin_endless(self.head.version + fields.encode() + lines + b"Connection: close\r\n\r\n")
 
     def hang_up(self) -> None:
-        """Close the connection without an answer, counted as nginx does."""
-        channel, self.channel = self.channel, None
-        self._disconnected = True
+        """Close the connection without an answer; counted as 444, as nginx does."""
+        channel, self._channel = self._channel, None
+        self._is_gone = True
         self._count(444)
         if channel is not None:
             channel.abort()
 
+    # Called by the channel
+
+    def early_refusal(self) -> Response | None:
+        """The refusal of this request before its body is read, or None."""
+        try:
+            resource = self._locate()
+        except Exception:
+            return self._internal_error()
+        return resource.refusal(self)
+
+    def received(self, body: bytes) -> None:
+        """Answer the request, which is complete."""
+        self.body = body
+        try:
+            self._locate().handle(self)
+        except Exception:
+            self._cannot_send()
+
+    def error(self, status: int, message: str) -> Response:
+        """An error in the form that the resource uses; as text when no resource is known."""
+        return error_response(HttpError(status, message), getattr(self._resource, "errors_as_json", False))
+
     def sent(self) -> None:
-        """The channel has handed the last byte to the transport."""
-        self.finished = 1
-        self._count(self.code)
-        channel, self.channel = self.channel, None
-        if self.notifications:
+        """The transport has the last byte of the answer."""
+        self._count(self._code)
+        channel, self._channel = self._channel, None
+        if self._waiting:
             self._notify(None)
         if channel is not None:
-            channel.requestDone(self)
+            channel.request_done()
 
-    def connectionLost(self, reason: Failure) -> None:
-        """The peer has left before it had all of its answer."""
-        self._disconnected = True
-        self.channel = None
+    def connection_lost(self, reason: Failure) -> None:
+        """The peer left before it had the whole answer."""
+        self._is_gone = True
+        self._channel = None
         self._count(499)
         self._notify(reason)
 
-    _resource: IResource | None = None
-
-    def _locate(self) -> None:
-        """Find the resource that the path names."""
+    def _locate(self) -> RequestResource:
+        """Find the resource of the path; what is left of the path stays in ``postpath``."""
         if self._resource is not None:
-            return
-        self.prepath: list[bytes] = []
-        self.sitepath: list[bytes] = []
-        self.postpath = [unquote_to_bytes(part) for part in self.path[1:].split(b"/")]
-        resource = self._resource = getChildForRequest(self.site.resource, self)
-        statistics = getattr(resource, "statistics", None)
+            return self._resource
+        resource = self.site.resource
+        self.postpath = postpath = [unquote_to_bytes(part) for part in self.path[1:].split(b"/")]
+        while postpath:
+            part = postpath.pop(0)
+            child = resource.child(part, self)
+            if child is None:
+                postpath.insert(0, part)
+                break
+            resource = child
+        self._resource = resource
+        statistics = resource.statistics
         if statistics is not None:
             self._statistics = statistics
             statistics.begun()
+        return resource
 
     def _send(self, response: Response, body: Body, gzip: bool) -> None:
-        channel = self.channel
-        if channel is None or self._disconnected:
+        channel = self._channel
+        if channel is None or self._is_gone:
             return
         end = b"\r\n" if channel.persistent else b"Connection: close\r\n\r\n"
-        head = b"".join((self.clientproto, response.block(body, gzip), self.site.stamp(), end))
+        block = response.block(body, gzip)
+        head = b"".join((self.head.version, block, self.site.common_headers.lines(), end))
         without_body = self.method == b"HEAD" or response.status in (204, 304)
-        self.code = response.status
-        self.startedWriting = 1
-        channel.send(self, head, () if without_body else body.pieces)
+        self._code = response.status
+        self._has_begun = True
+        channel.send(head, () if without_body else body.pieces)
 
-    def _cannot_send(self, failure: Failure) -> None:
-        """Answer with 500 or, when an answer has begun, end the connection: the peer must see that it is not whole."""
+    def _cannot_send(self, failure: Failure | None = None) -> None:
+        """Answer with 500 or, when an answer has begun, close the connection: the peer must see that it is not whole.
+
+        :param failure: the reason; None: the exception being handled.
+        """
         response = self._internal_error(failure)
-        if not self.startedWriting:
+        if not self._has_begun:
             self._send(response, response.body, False)
-        elif self.channel is not None:
-            self.channel.abort()
+        elif self._channel is not None:
+            self._channel.abort()
 
-    def _internal_error(self, failure: Failure) -> Response:
+    def _internal_error(self, failure: Failure | None = None) -> Response:
         self.log.failure("A request could not be answered", failure)
         return self.error(500, "internal error")
-
-    def _cleanup(self) -> None:
-        # A plain twisted.web resource has finished its answer.
-        if self.producer:
-            self.unregisterProducer()
-        self.sent()
 
     def _count(self, code: int) -> None:
         if self._counted:
@@ -259,6 +253,9 @@ class GuardedRequest(Request):
             statistics.ended(code, max(0.0, self.site.reactor.seconds() - self._began))
 
     def _notify(self, reason: Failure | None) -> None:
-        waiting, self.notifications = self.notifications, []
+        waiting, self._waiting = self._waiting, []
         for deferred in waiting:
-            deferred.callback(reason)
+            if reason is None:
+                deferred.callback(None)
+            else:
+                deferred.errback(reason)

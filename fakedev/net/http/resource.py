@@ -1,15 +1,13 @@
-"""The base of every web resource here: only what a resource implements is allowed, and failure is a status."""
+"""The base of every web resource: only implemented methods are allowed, and a failure is a status."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, ClassVar
 
 from twisted.internet.defer import Deferred, fail
 from twisted.logger import Logger
 from twisted.python.failure import Failure
-from twisted.web.resource import Resource
-from twisted.web.server import NOT_DONE_YET
 
 from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.response import HttpError, Response, error_response
@@ -20,20 +18,20 @@ Answer = Response | Deferred[Response] | Coroutine[Any, Any, Response]
 _CHANGES = (b"POST", b"DELETE")
 
 
-class GuardedResource(Resource):
+class GuardedResource:
     """A resource that answers the methods its class implements, and refuses everything else.
 
-    A subclass implements any of ``get(request)``, ``post(request, body)``, ``delete(request)``; each gives a Response,
-    or a coroutine or Deferred of one (its own: the result is used up), or raises HttpError. HEAD is answered as GET
-    without the body, so ``get`` must change nothing. Children are added by ``putChild`` or found by ``getChild``; a
-    resource that implements nothing, and every path below that nobody claims, is 404.
+    A subclass implements any of ``get(request)``, ``post(request, body)``, ``delete(request)``. Each returns a
+    Response, or a coroutine or Deferred of one (not shared: its result is used up), or raises HttpError. HEAD is
+    answered as GET without the body, so ``get`` must change nothing. Children are added by ``put_child``, or found by
+    ``find_child``. A resource that implements nothing, and every path without a resource, is 404.
 
     :ivar allow_head: whether HEAD is allowed where GET is.
     :ivar errors_as_json: whether errors are the API's JSON objects instead of a line of text.
-    :ivar statistics: where requests to this resource are counted, if anywhere.
+    :ivar statistics: the counts of requests to this resource, if they are counted.
+    :ivar children: by name.
     """
 
-    isLeaf = False
     allow_head: bool = True
     errors_as_json: bool = False
     statistics: PageStatistics | None = None
@@ -48,31 +46,42 @@ class GuardedResource(Resource):
             method for method in (b"GET", b"POST", b"DELETE") if callable(getattr(cls, method.decode().lower(), None))
         )
 
-    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
-        """What is found below when no child was put there: nothing."""
-        return NotFound(self.errors_as_json)
+    def __init__(self) -> None:
+        self.children: dict[bytes, GuardedResource] = {}
+
+    def put_child(self, name: str, child: GuardedResource) -> None:
+        """Add a child."""
+        self.children[name.encode()] = child
+
+    def child(self, name: bytes, request: GuardedRequest) -> GuardedResource | None:
+        """The child of that name, an added or a found one; None when there is none."""
+        return self.children.get(name) or self.find_child(name, request)
+
+    def find_child(self, name: bytes, request: GuardedRequest) -> GuardedResource | None:
+        """Find a child that was not added; None when there is none."""
+        return None
 
     def handle(self, request: GuardedRequest) -> None:
-        """Answer ``request``, whatever happens."""
+        """Answer ``request``, also when the resource fails."""
         answer: object
         try:
             answer = self.refusal(request) or self._answer(request)
-        except Exception:
-            answer = self._failed(Failure())
+        except Exception as error:
+            answer = self._failed(error)
         if type(answer) is Response:
             request.respond(answer)
         else:
             self._wait(answer, request)
 
     def refusal(self, request: GuardedRequest) -> Response | None:
-        """Why ``request`` is refused, decided by its head alone; None when it is welcome."""
+        """The refusal of ``request``, decided by its head alone; None when it is allowed."""
         method = request.method
         if method == b"GET" and b"GET" in self._implemented and not request.postpath and not request.head.has_body:
             return None
         if request.postpath or not self._implemented:
             return self.error(404, "nothing is here")
-        if method not in self._allowed():
-            allowed = b", ".join(self._allowed()).decode()
+        if method not in self.allowed_methods():
+            allowed = b", ".join(self.allowed_methods()).decode()
             return self.error(405, f"only {allowed} here", headers=(("Allow", allowed),))
         if method in _CHANGES:
             refusal = request.refusal_of_change()
@@ -89,19 +98,14 @@ class GuardedResource(Resource):
         """An error in the form that this resource uses."""
         return error_response(HttpError(status, message, code, where, headers), self.errors_as_json)
 
-    def render(self, request: GuardedRequest) -> int:
-        """As ``handle``, for callers that know twisted.web's Resource only."""
-        self.handle(request)
-        return NOT_DONE_YET
-
-    def _allowed(self) -> tuple[bytes, ...]:
-        """The methods that are allowed, in the order in which Allow names them."""
+    def allowed_methods(self) -> tuple[bytes, ...]:
+        """The methods that are allowed, in the order of the Allow header."""
         methods = (b"GET", b"HEAD", b"POST", b"DELETE")
         head = b"GET" in self._implemented and self.allow_head
         return tuple(method for method in methods if method in self._implemented or (method == b"HEAD" and head))
 
     def _answer(self, request: GuardedRequest) -> Answer:
-        # Looked up by name, because the base class has none of them: what is not there is not allowed.
+        # By name, because the base class has none of the methods: a missing method is not allowed.
         if request.method == b"POST":
             post: Callable[[GuardedRequest, bytes], Answer] = getattr(self, "post")  # noqa: B009
             return post(request, request.body)
@@ -110,36 +114,48 @@ class GuardedResource(Resource):
         return act(request)
 
     def _wait(self, answer: object, request: GuardedRequest) -> None:
-        """Answer later. Whoever left in the meantime is not answered."""
+        """Answer later."""
+        later: Deferred[Response]
         if isinstance(answer, Coroutine):
-            answer = Deferred.fromCoroutine(answer)
-        elif not isinstance(answer, Deferred):
-            answer = fail(TypeError(f"a resource answered with {type(answer).__name__}, not with a Response"))
-        answer.addErrback(self._failed)
-        answer.addCallback(request.respond)
+            later = Deferred.fromCoroutine(answer)
+        elif isinstance(answer, Deferred):
+            later = answer
+        else:
+            later = fail(TypeError(f"a resource answered with {type(answer).__name__}, not with a Response"))
+        later.addErrback(self._failed_later)
+        later.addCallback(request.respond)
 
-    def _failed(self, failure: Failure) -> Response:
-        if isinstance(failure.value, HttpError):
-            return error_response(failure.value, self.errors_as_json)
+    def _failed_later(self, failure: Failure) -> Response:
+        return self._failed(failure.value, failure)
+
+    def _failed(self, error: BaseException | None, failure: Failure | None = None) -> Response:
+        if isinstance(error, HttpError):
+            return error_response(error, self.errors_as_json)
         self.log.failure("A web resource failed", failure)
         return self.error(500, "internal error")
 
 
 class Folder(GuardedResource):
-    """A resource that only has children: 404 by itself."""
+    """A resource that only has children: itself is 404."""
 
-    def __init__(self, errors_as_json: bool = False, **children: Resource) -> None:
+    def __init__(self, errors_as_json: bool = False, **children: GuardedResource) -> None:
         super().__init__()
         self.errors_as_json = errors_as_json
         for name, child in children.items():
-            self.putChild(name.encode(), child)
+            self.put_child(name, child)
 
 
-class NotFound(GuardedResource):
-    """404, here and below."""
+def make_tree(resources: Mapping[str, GuardedResource], root: GuardedResource | None = None) -> GuardedResource:
+    """Put resources at their paths, with folders on the way.
 
-    isLeaf = True
-
-    def __init__(self, errors_as_json: bool = False) -> None:
-        super().__init__()
-        self.errors_as_json = errors_as_json
+    :param resources: by paths that begin with a slash; of two paths, the longer after the shorter.
+    :param root: the root of the tree; a new folder when None.
+    """
+    root = root or Folder()
+    for path, resource in resources.items():
+        *folders, name = path[1:].split("/")
+        parent = root
+        for folder in folders:
+            parent = parent.children.setdefault(folder.encode(), Folder())
+        parent.put_child(name, resource)
+    return root

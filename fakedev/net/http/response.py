@@ -1,28 +1,45 @@
-"""What a resource answers with.
-
-The body of a response: bytes made once, and shared by all who read them, plain and by gzip.
-"""
+"""What a resource answers with: a status, headers, and a body whose bytes all its readers share, plain and by gzip."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from email.utils import formatdate
 from typing import Final
 from zlib import DEFLATED, MAX_WBITS
 
 import orjson
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure
 from twisted.web.http import RESPONSES
 
 try:
-    from isal.isal_zlib import compressobj
+    from isal.isal_zlib import compressobj  # type: ignore[import-not-found, unused-ignore]
 except ImportError:
     from zlib import compressobj
 
-#: The most that is handed to a transport at once. A peer that does not read holds no more than this.
+from fakedev import __version__
+
+PLAIN: Final = "text/plain; charset=utf-8"
+JSON: Final = "application/json"
+#: The most bytes that a transport is given at once. A peer that does not read holds no more than this.
 PIECE: Final = 64 * 1024
-#: Bodies up to this size are compressed at once, larger ones in a thread.
+#: Bodies up to this size are compressed in the reactor, larger ones in a thread.
 COMPRESSED_AT_ONCE: Final = 64 * 1024
+#: The API's error codes for the statuses of errors without a code.
+_CODES: Final = {
+    400: "bad-request",
+    401: "unauthorized",
+    403: "forbidden",
+    404: "not-found",
+    405: "method-not-allowed",
+    408: "timeout",
+    409: "conflict",
+    413: "too-long",
+    500: "internal",
+    501: "not-implemented",
+    503: "busy",
+}
 
 DeferToThread = Callable[[Callable[[], "list[bytes]"]], "Deferred[list[bytes]]"]
 
@@ -30,8 +47,8 @@ DeferToThread = Callable[[Callable[[], "list[bytes]"]], "Deferred[list[bytes]]"]
 class Body:
     """Immutable bytes in pieces of at most 64 KiB.
 
-    Many requests may send one Body at the same time, each at its own speed, without copies. Keep it as long as it is
-    valid (a page: for its tick), then its gzip is also made only once.
+    Many requests may send one Body at the same time, each at its speed, without copies. Keep it as long as it is valid
+    (a page: for its tick), then it is also compressed only once.
     """
 
     __slots__ = ("_compressed", "_waiting", "length", "pieces")
@@ -43,9 +60,9 @@ class Body:
         self._waiting: list[Deferred[Body]] | None = None
 
     def compressed(self, defer_to_thread: DeferToThread) -> Body | Deferred[Body]:
-        """This body by gzip: at once when it is small or was made before, else as soon as a thread has made it.
+        """This body by gzip: at once when it is small or was compressed before, else when a thread has compressed it.
 
-        All who ask while it is being made get the same one. The bytes depend on this body alone.
+        All callers until then get the same Body. The bytes depend on this body alone.
         """
         if self._compressed is not None:
             return self._compressed
@@ -80,7 +97,7 @@ class Body:
 def _gzip(chunks: Iterable[bytes]) -> list[bytes]:
     """``chunks`` by gzip: the fastest level, no time and no name in the header.
 
-    ISA-L, where it is installed, needs a fifth of zlib's time.
+    ISA-L, where it is installed, takes a fifth of zlib's time.
     """
     compressor = compressobj(1, DEFLATED, MAX_WBITS | 16)
     parts = [compressor.compress(chunk) for chunk in chunks]
@@ -89,7 +106,7 @@ def _gzip(chunks: Iterable[bytes]) -> list[bytes]:
 
 
 def _regrouped(chunks: tuple[bytes, ...]) -> tuple[bytes, ...]:
-    """The same bytes in pieces of at most PIECE, not many more than needed."""
+    """The same bytes in pieces of at most PIECE, and not many more pieces than needed."""
     for chunk in chunks:
         if type(chunk) is not bytes:
             raise TypeError(f"a body is made of bytes, not of {type(chunk).__name__}")
@@ -113,29 +130,11 @@ def _regrouped(chunks: tuple[bytes, ...]) -> tuple[bytes, ...]:
         pieces.append(bytes(gathered))
     return tuple(pieces)
 
-PLAIN: Final = "text/plain; charset=utf-8"
-JSON: Final = "application/json"
-
-#: Error codes of the API for statuses that the guard itself answers with.
-_CODES: Final = {
-    400: "bad-request",
-    401: "unauthorized",
-    403: "forbidden",
-    404: "not-found",
-    405: "method-not-allowed",
-    408: "timeout",
-    409: "conflict",
-    413: "too-long",
-    500: "internal",
-    501: "not-implemented",
-    503: "busy",
-}
-
 
 class Response:
-    """A status, a body and headers; Content-Length and the like are added when it is sent.
+    """A status, a body and headers; sending adds Content-Length and the like.
 
-    A Response is not changed after it was made, so one may be kept and given to many requests.
+    A Response never changes, so one may be kept and sent to many requests.
     """
 
     __slots__ = ("_blocks", "body", "content_type", "headers", "status")
@@ -156,7 +155,7 @@ class Response:
     def block(self, body: Body, gzip: bool) -> bytes:
         """Status and headers, after the version and without the blank line.
 
-        :param body: what is sent: ``self.body``, or that by gzip.
+        :param body: the body to send: ``self.body``, or that by gzip.
         """
         block = self._blocks.get(gzip)
         if block is None:
@@ -165,7 +164,7 @@ class Response:
 
     def _make_block(self, length: int, gzip: bool) -> bytes:
         fields = list(self.headers)
-        # Prometheus refuses a page without a Content-Type, also one that happens to be empty.
+        # Prometheus refuses a page without a Content-Type, also an empty page.
         if self.body.length or self.status == 200:
             fields.append(("Content-Type", self.content_type))
             fields.append(("Vary", "Accept-Encoding"))
@@ -181,11 +180,29 @@ class Response:
         return b" %d %b\r\n%b" % (self.status, reason, lines.encode())
 
 
+class CommonHeaders:
+    """The header lines that every answer has: the name of this program, and the date."""
+
+    def __init__(self, reactor: IReactorTime) -> None:
+        self._reactor = reactor
+        self._second = -1
+        self._lines = b""
+
+    def lines(self) -> bytes:
+        """The lines, made once a second."""
+        second = int(self._reactor.seconds())
+        if second != self._second:
+            self._second = second
+            server = f"fakedev/{__version__} (simulated)".encode()
+            self._lines = b"Server: %b\r\nDate: %b\r\n" % (server, formatdate(second, usegmt=True).encode())
+        return self._lines
+
+
 class HttpError(Exception):
     """Raised by a resource to answer with an error.
 
-    :param code: the API's word for it; from the status when empty.
-    :param where: which part of the request is wrong.
+    :param code: the API's error code; by the status when empty.
+    :param where: the part of the request that is wrong.
     """
 
     def __init__(
@@ -200,13 +217,13 @@ class HttpError(Exception):
 
 
 def json_response(value: object, status: int = 200, headers: Iterable[tuple[str, str]] = ()) -> Response:
-    """``value`` as JSON, with a line end so that a terminal stays in order."""
+    """``value`` as JSON with a line end, for terminals."""
     body = orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS)
     return Response(status, body, JSON, headers)
 
 
 def error_response(error: HttpError, as_json: bool) -> Response:
-    """``error`` for programs (the API's JSON) or for people (one line of text)."""
+    """``error`` as the API's JSON, or as one line of text."""
     if as_json:
         code = error.code or _CODES.get(error.status, "error")
         content = {"error": {"code": code, "message": error.message, "where": error.where}}

@@ -1,32 +1,117 @@
-"""What one HTTP connection sends: at most 64 KiB at a time are handed to the transport, the next when these are gone.
+"""What one HTTP connection sends, and the deadlines of both its directions.
 
-So the peer sets the pace, and one that does not read holds no more than that. The transport says when it is empty to
-its pull producer, which this is while there is anything to be taken.
+The transport is given at most 64 KiB at a time, and the next piece when it has sent these. So the peer sets the pace,
+and a peer that does not read holds no more than that. The transport reports to its pull producer that it is empty;
+Outgoing is that producer while anything is unsent.
 
-Answers that are on their way to peers, piece by piece: what slow peers keep in memory is bounded.
+InFlightBodies bounds the memory of all bodies that slow peers are still reading.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final, Protocol
 
-from twisted.internet.interfaces import IPullProducer
+from twisted.internet.interfaces import IDelayedCall, IPullProducer, IReactorTime
 from zope.interface import implementer
 
-from fakedev.net.http.deadlines import Deadlines
 from fakedev.net.system.timing import no_op
 
-#: What all answers on their way may hold together.
+#: Bytes that all bodies in flight may hold together.
 MAX_BYTES: Final = 256 * 1024 * 1024
-#: Or so many times the size of the newest of them, where that is more: pages of as many ticks.
+#: Or this many times the size of the newest body, where that is more: pages of as many ticks.
 MAX_TIMES: Final = 8
+
+
+class Connection(Protocol):
+    """The transport of a connection, over TCP, UNIX sockets or TLS; see Twisted's ITransport and IConsumer."""
+
+    def write(self, data: bytes, /) -> None: ...
+    def writeSequence(self, iovec: Iterable[bytes], /) -> None: ...
+    def registerProducer(self, producer: IPullProducer, streaming: bool, /) -> None: ...
+    def unregisterProducer(self) -> None: ...
+    def pauseProducing(self) -> None: ...
+    def resumeProducing(self) -> None: ...
+    def loseConnection(self) -> None: ...
+    def abortConnection(self) -> None: ...
+    def getHost(self) -> object: ...
+
+
+class Deadlines:
+    """Two deadlines of a connection with one timer: for expected input, and for output that the peer should read.
+
+    The timer is only moved to earlier times; when it fires too early it is set again. So each request costs a
+    comparison, not a timer.
+    """
+
+    def __init__(
+        self, reactor: IReactorTime, input_is_late: Callable[[], None], output_is_late: Callable[[], None]
+    ) -> None:
+        self._reactor = reactor
+        self._input_is_late = input_is_late
+        self._output_is_late = output_is_late
+        self._input_by: float | None = None
+        self._output_by: float | None = None
+        self._timer: IDelayedCall | None = None
+        self._timer_at = 0.0
+
+    @property
+    def awaits_output(self) -> bool:
+        """Whether the peer has something to read."""
+        return self._output_by is not None
+
+    def input_in(self, seconds: float) -> None:
+        """The expected input must arrive within ``seconds``."""
+        self._input_by = self._reactor.seconds() + seconds
+        self._set_timer(self._input_by)
+
+    def output_in(self, seconds: float) -> None:
+        """The peer must read something within ``seconds``."""
+        self._output_by = self._reactor.seconds() + seconds
+        self._set_timer(self._output_by)
+
+    def input_arrived(self) -> None:
+        """No input is expected."""
+        self._input_by = None
+
+    def output_left(self) -> None:
+        """The peer has nothing to read."""
+        self._output_by = None
+
+    def stop(self) -> None:
+        """Drop both deadlines, and the references to the connection."""
+        self._input_by = self._output_by = None
+        self._input_is_late = self._output_is_late = no_op
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _set_timer(self, when: float) -> None:
+        if self._timer is None:
+            self._timer_at = when
+            self._timer = self._reactor.callLater(max(0.0, when - self._reactor.seconds()), self._run_out)
+        elif when < self._timer_at:
+            self._timer_at = when
+            self._timer.reset(max(0.0, when - self._reactor.seconds()))
+
+    def _run_out(self) -> None:
+        self._timer = None
+        now = self._reactor.seconds()
+        if self._output_by is not None and now >= self._output_by:
+            self._output_by = None
+            self._output_is_late()
+        elif self._input_by is not None and now >= self._input_by:
+            self._input_by = None
+            self._input_is_late()
+        following = [when for when in (self._input_by, self._output_by) if when is not None]
+        if following:
+            self._set_timer(min(following))
 
 
 @dataclass
 class _Answer:
-    """One body, whoever reads it."""
+    """One body with its readers."""
 
     pieces: Sequence[bytes]
     length: int
@@ -34,12 +119,12 @@ class _Answer:
 
 
 class InFlightBodies:
-    """The bodies that are being sent, each counted once however many peers read it.
+    """The bodies that are being sent, each counted once for all peers that read it.
 
-    A page of a tick that is over is kept by nobody but its readers. When peers that hardly read come tick after tick,
-    each holds another page; those of the oldest are dropped before it is too much.
+    Only its readers keep the page of an earlier tick. When peers that hardly read connect tick after tick, each holds
+    another page; the readers of the oldest pages are dropped before these take too much memory.
 
-    :param max_bytes: what all may hold, or MAX_TIMES the newest.
+    :param max_bytes: the limit of all bodies together, unless MAX_TIMES the newest is more.
     """
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
@@ -50,13 +135,13 @@ class InFlightBodies:
 
     @property
     def held_bytes(self) -> int:
-        """What they hold now."""
+        """The size of all bodies in flight."""
         return self._bytes
 
     def add(self, reader: object, pieces: Sequence[bytes], drop: Callable[[], None]) -> None:
         """A peer begins to read a body.
 
-        :param drop: ends that; the reader is forgotten already when it is called.
+        :param drop: ends that; called after the reader was removed.
         """
         newest = id(pieces)
         answer = self._answers.get(newest)
@@ -73,7 +158,7 @@ class InFlightBodies:
                     drop_it()
 
     def remove(self, reader: object) -> None:
-        """A peer has read its body, or is gone; nothing to do if it was forgotten already."""
+        """A peer has read its body, or has left; a peer that was removed before is ignored."""
         key = self._read_by.pop(reader, None)
         if key is None:
             return
@@ -88,21 +173,21 @@ class InFlightBodies:
 class Outgoing:
     """The sending side of a connection.
 
-    :param held: the answers on their way, of all connections.
-    :param taken: is called when the peer has taken everything; whether that was the end of an answer in pieces.
-    :param drop: ends the connection, whose peer holds pieces too long.
-    :ivar is_endless: an answer is being sent that goes on until somebody leaves.
+    :param held: the bodies in flight of all connections.
+    :param taken: called when the peer has read everything; its argument: whether an answer in pieces ended with that.
+    :param drop: closes the connection of a peer that holds a body too long.
+    :ivar is_endless: an answer is being sent that ends only when the peer or the program ends it.
     :ivar unsent: bytes given to the transport since it was last empty.
     """
 
     __slots__ = (
-        "_deadlines", "_drop", "_has_given_way", "_held", "_pieces", "_registering", "_stall_seconds", "_taken",
-        "_transport", "_watching", "is_endless", "unsent",
+        "_deadlines", "_drop", "_held", "_is_watching", "_pieces", "_registering", "_stall_seconds", "_taken",
+        "_transport", "is_endless", "unsent",
     )  # fmt: skip
 
     def __init__(
         self,
-        transport: Any,
+        transport: Connection,
         held: InFlightBodies,
         deadlines: Deadlines,
         stall_seconds: float,
@@ -116,91 +201,64 @@ class Outgoing:
         self._taken = taken
         self._drop = drop
         self._pieces: Iterator[bytes] | None = None
-        self._watching = False  # registered as the transport's producer
+        self._is_watching = False  # registered as the transport's producer
         self._registering = False
-        self._has_given_way = False
         self.is_endless = False
         self.unsent = 0
 
     def write(self, parts: Sequence[bytes]) -> None:
-        """Hand some bytes to the transport, and ask it to say when it has taken them."""
+        """Give some bytes to the transport, and watch for the moment when it has sent them."""
         self._transport.writeSequence(parts)
-        if not self._has_given_way:
-            self.watch(sum(map(len, parts)))
+        self.unsent += sum(map(len, parts))
+        if not self._deadlines.awaits_output:
+            self._deadlines.output_in(self._stall_seconds)
+        if not self._is_watching:
+            self._is_watching = self._registering = True
+            # A transport asks for more at once; only a later question means that it is empty.
+            self._transport.registerProducer(self, False)
+            self._registering = False
 
     def write_pieces(self, head: Sequence[bytes], pieces: Sequence[bytes]) -> None:
-        """Send the head and the first of several pieces, and the others as the peer reads."""
+        """Send the head and the first of several pieces, and the other pieces as the peer reads."""
         self._pieces = iter(pieces[1:])
         self._held.add(self, pieces, self._drop)
         self.write((*head, pieces[0]))
 
-    # Answers without an end
-
     def begin_endless(self, head: bytes) -> None:
-        """Begin an answer that goes on, by :meth:`send_more`."""
+        """Begin an answer that :meth:`send_more` continues."""
         self.is_endless = True
         self.write((head,))
 
     @property
     def takes_more(self) -> bool:
-        """Whether the peer has taken all that it was sent of an endless answer."""
+        """Whether the peer has read all that was sent so far of an endless answer."""
         return self.is_endless and self.unsent == 0
 
     def send_more(self, pieces: Sequence[bytes]) -> None:
-        """Send more of an endless answer, when the peer takes it: piece by piece, as of other answers."""
+        """Continue an endless answer when the peer takes more: in pieces, as other answers."""
         if len(pieces) > 1:
             self.write_pieces((), pieces)
         else:
             self.write(pieces)
 
-    # Producers of others
-
-    def give_way(self, producer: Any, streaming: bool) -> None:
-        """Somebody else produces, and the transport regulates it."""
-        self.stop_watching()
-        self._has_given_way = True
-        self._transport.registerProducer(producer, streaming)
-
-    def come_back(self) -> bool:
-        """Whether somebody else has produced, who has no more."""
-        has_given_way, self._has_given_way = self._has_given_way, False
-        if has_given_way:
-            self._transport.unregisterProducer()
-        return has_given_way
-
-    # The end
-
     def forget(self) -> None:
-        """Send no further pieces, and nothing more of an endless answer; nothing here points back at the connection."""
+        """Send no further pieces, and drop the references to the connection."""
         self.is_endless = False
         self._pieces = None
         self._held.remove(self)
         self._taken = self._drop = no_op
 
     def stop_watching(self) -> None:
-        """It is nothing to us any more when the transport is empty."""
+        """Stop waiting for the transport to be empty."""
         self.unsent = 0
         self._deadlines.output_left()
-        if self._watching:
-            self._watching = False
+        if self._is_watching:
+            self._is_watching = False
             self._transport.unregisterProducer()
 
-    def watch(self, length: int = 0) -> None:
-        """Ask the transport to say when it has taken what it was given, so many bytes just now."""
-        self.unsent += length
-        if not self._deadlines.awaits_output:
-            self._deadlines.output_in(self._stall_seconds)
-        if not self._watching:
-            self._watching = self._registering = True
-            # A transport asks for more at once; only what it asks later means that it is empty.
-            self._transport.registerProducer(self, False)
-            self._registering = False
-
-    # What the transport says
-
     def resumeProducing(self) -> None:
-        """The transport has taken all that it was given."""
-        if self._registering or not self._watching:
+        """The transport has sent all that it was given."""
+        if self._registering or not self._is_watching:
             return
         self.unsent = 0
         pieces = self._pieces
@@ -217,4 +275,4 @@ class Outgoing:
         self._taken(pieces is not None and not self.is_endless)
 
     def stopProducing(self) -> None:
-        """Nothing to do: the channel is told that the connection is lost."""
+        """Do nothing: connectionLost of the channel follows."""

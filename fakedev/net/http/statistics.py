@@ -1,4 +1,4 @@
-"""Counts of requests, kept as plain numbers so that counting one costs next to nothing."""
+"""Counts of requests, as plain numbers: counting a request must cost next to nothing."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from fakedev.spec.histogram import REQUEST_BUCKETS, Histogram
 
 
 class PageStatistics:
-    """How one page, or one group of resources, was asked for.
+    """The requests to one page, or to one group of resources.
 
-    :ivar codes: answers by status. 499 stands for a client that left or was dropped before it had its answer.
+    :ivar codes: answers by status; 499: the client left or was dropped before it had its answer.
+    :ivar in_flight: requests that are not answered yet.
     """
 
     __slots__ = ("codes", "durations", "in_flight")
@@ -19,7 +20,7 @@ class PageStatistics:
         self.durations = Histogram(REQUEST_BUCKETS)
 
     def begun(self) -> None:
-        """A request has come."""
+        """A request arrived."""
         self.in_flight += 1
 
     def ended(self, code: int, seconds: float) -> None:
@@ -36,5 +37,5 @@ class ScrapeStatistics:
         self.pages: dict[str, PageStatistics] = {}
 
     def page(self, name: str) -> PageStatistics:
-        """The statistics of the page called ``name``: ask once, and give it to the resource."""
+        """The statistics of the page ``name``, made at the first call."""
         return self.pages.setdefault(name, PageStatistics())

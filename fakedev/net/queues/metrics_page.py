@@ -35,8 +35,6 @@ _BOUNDS: Final = tuple(floatToGoString(bound) for bound in (*JOB_BUCKETS, math.i
 class QueueMetricsPage(GuardedResource):
     """/queues/metrics of the service, /metrics of ``fakedev-frontend``."""
 
-    isLeaf = True
-
     def __init__(self, figures: QueueFigures, statistics: PageStatistics) -> None:
         super().__init__()
         self._figures = figures

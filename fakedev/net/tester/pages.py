@@ -14,6 +14,7 @@ from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.resource import Folder, GuardedResource
 from fakedev.net.http.response import HttpError, Response, json_response
 from fakedev.net.tester.service import LoadTester, UnknownPlan
+from fakedev.spec.web_paths import LOAD
 from fakedev.tester.report_html import node_spread_html, page, statistics_html, tallies_html
 from fakedev.tester.report_text import nodes_text, pods_text, statistics_text
 from fakedev.tester.report_values import node_values, statistics_values, tally_values, totals
@@ -24,7 +25,7 @@ _HTML: Final = "text/html; charset=utf-8"
 #: Nodes, devices and pods in one answer: what can be written in about 20 ms.
 _MAX_SHOWN: Final = 100
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,9}")
-_WAY: Final = "POST to /api/v1/tester: "
+_WAY: Final = f"POST to {LOAD.template}: "
 
 
 class Form(Enum):
@@ -40,8 +41,6 @@ class LoadPage(GuardedResource, ABC):
 
     :param changes: whether GET may change something here, as on the port of the original.
     """
-
-    isLeaf = True
 
     def __init__(self, tester: LoadTester, changes: bool) -> None:
         super().__init__()

@@ -1,1 +1,1 @@
-"""The web tree: metrics pages, health, our own metrics, the web page and its stream."""
+"""The web tree: metrics pages, health, metrics of fakedev itself, the web page and its stream."""

@@ -1,6 +1,7 @@
-"""The tree of a vendor's exporter: what it has beside its metrics, in its words.
+"""The tree of a vendor's exporter: its metrics, and its other pages in its words.
 
-Nodes that look like hosts, for agents that know only host and port: a name or an address says which is meant.
+Agents that know only a host and a port find the exporter of a node by the node's address, see NodeAddresses, or by the
+Host header, see HostMetricsPage.
 """
 
 from __future__ import annotations
@@ -10,57 +11,67 @@ from html import escape
 from ipaddress import IPv4Address, IPv4Network
 from typing import Final
 
-from twisted.web.resource import Resource
+from twisted.internet import address
 
 from fakedev.exposition.identity import Identity
 from fakedev.net.http.request import GuardedRequest
-from fakedev.net.http.resource import Folder, GuardedResource
-from fakedev.net.http.response import HttpError, Response
-from fakedev.net.http.statistics import PageStatistics, ScrapeStatistics
-from fakedev.net.web.metrics_page import MetricsPage
+from fakedev.net.http.resource import GuardedResource, make_tree
+from fakedev.net.http.response import PLAIN, Response
+from fakedev.net.http.statistics import ScrapeStatistics
+from fakedev.net.web.metrics_page import HostMetricsPage, MetricsPage
 from fakedev.net.web.page_cache import CachedPage, Pages
 from fakedev.net.web.probes import Health, HealthPage
 from fakedev.net.web.selection import Selection
+from fakedev.spec.web_paths import HEALTH, METRICS, START
+
+_HTML: Final = "text/html; charset=utf-8"
 
 
-class HostMetricsPage(MetricsPage):
-    """The page of the node that the Host header names, by its whole name or up to the first dot; else of all nodes.
+def make_vendor_root(
+    pages: Pages,
+    scrapes: ScrapeStatistics,
+    health: Health,
+    selection: Selection,
+    *,
+    per_node: IPv4Network | None = None,
+) -> GuardedResource:
+    """The tree of a vendor's exporter: /metrics; /health and / in its words, where all identities have the same.
 
-    :param selection: the nodes that are shown, and how.
+    :param per_node: the network in which each node has an address with an exporter.
     """
+    identity = _common([selection.identity] if selection.identity else pages.identities.values())
+    statistics = scrapes.page(METRICS.template)
 
-    def __init__(self, pages: Pages, statistics: PageStatistics, selection: Selection) -> None:
-        super().__init__(pages.fleet_page(selection), statistics)
-        self._pages = pages
-        self._selection = selection
+    def exporter(metrics: MetricsPage) -> GuardedResource:
+        tree: dict[str, GuardedResource] = {METRICS.fixed: metrics, HEALTH.fixed: HealthPage(health)}
+        if identity is not None and identity.health:
+            tree[HEALTH.fixed] = VendorHealth(identity, health)
+        if identity is not None and identity.landing:
+            tree[START.fixed] = Landing(identity)
+        return make_tree(tree)
 
-    def page(self, request: GuardedRequest) -> CachedPage:
-        """The page that is asked for.
-
-        :raises HttpError: 404 for that of a node of another shard.
-        """
-        host = (request.header(b"host") or b"").decode("latin-1").partition(":")[0]
-        roster = self._pages.fleet.roster
-        named = (roster.whole or roster).host(host)
-        if named is None or not self._selection.has(named):
-            return super().page(request)
-        node = roster.node(named.name)
-        if node is None:
-            raise HttpError(404, "nothing is here")
-        return self._pages.node_page(node, self._selection)
+    if per_node is None:
+        return exporter(HostMetricsPage(pages, statistics, selection))
+    return NodeAddresses(pages, per_node, lambda page: exporter(MetricsPage(page, statistics)), selection)
 
 
-class AddressedNodes(GuardedResource):
+def _common(identities: Collection[Identity]) -> Identity | None:
+    """One of the identities, where all have the same pages beside their metrics."""
+    texts = {each: (each.health, each.headers, each.health_headers, each.landing) for each in identities}
+    return next(iter(texts)) if len(set(texts.values())) == 1 else None
+
+
+class NodeAddresses(GuardedResource):
     """The exporters of nodes that each have an address: the first of a network is the first node's, and so on.
 
-    :param exporter: the tree of a node's exporter, of its page.
+    :param exporter: makes the tree of a node's exporter from its page.
     """
 
     def __init__(
         self,
         pages: Pages,
         network: IPv4Network,
-        exporter: Callable[[CachedPage], Resource],
+        exporter: Callable[[CachedPage], GuardedResource],
         selection: Selection,
     ) -> None:
         super().__init__()
@@ -72,23 +83,19 @@ class AddressedNodes(GuardedResource):
         self._nodes = [roster.node(node.name) for node in (roster.whole or roster).nodes if selection.has(node)]
         self._selection = selection
 
-    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
-        """What the exporter of the node has there to which the connection was made; nothing at any other address."""
-        place = int(IPv4Address(request.host.host)) - self._first
-        node = self._nodes[place] if 0 <= place < len(self._nodes) else None
+    def find_child(self, name: bytes, request: GuardedRequest) -> GuardedResource | None:
+        """The child of that name of the node's exporter at the address of the connection; none at other addresses."""
+        if not isinstance(request.host, address.IPv4Address):
+            return None
+        position = int(IPv4Address(request.host.host)) - self._first
+        node = self._nodes[position] if 0 <= position < len(self._nodes) else None
         if node is None:
-            return super().getChild(path, request)
-        page = self._pages.node_page(node, self._selection)
-        return self._exporter(page).getChildWithDefault(path, request)
-
-_PLAIN: Final = "text/plain; charset=utf-8"
-_HTML: Final = "text/html; charset=utf-8"
+            return None
+        return self._exporter(self._pages.node_page(node, self._selection)).child(name, request)
 
 
 class VendorHealth(GuardedResource):
-    """/health as an exporter answers it: a word, or 503 with the reason."""
-
-    isLeaf = True
+    """/health as an exporter answers it: its word, or 503 with the reason."""
 
     def __init__(self, identity: Identity, health: Health) -> None:
         super().__init__()
@@ -97,16 +104,14 @@ class VendorHealth(GuardedResource):
         self._health = health
 
     def get(self, request: GuardedRequest) -> Response:
-        """The word while the service is well."""
+        """The word while the simulation runs."""
         reason = self._health()
         status, text = (200, self._word) if reason is None else (503, reason)
-        return Response(status, text.encode(), _PLAIN, self._headers)
+        return Response(status, text.encode(), PLAIN, self._headers)
 
 
 class Landing(GuardedResource):
-    """/ of an exporter: its name, and the way to its metrics."""
-
-    isLeaf = True
+    """/ of an exporter: its name, and a link to its metrics."""
 
     def __init__(self, identity: Identity) -> None:
         super().__init__()
@@ -120,37 +125,3 @@ class Landing(GuardedResource):
     def get(self, request: GuardedRequest) -> Response:
         """The page."""
         return self._response
-
-
-def make_vendor_root(
-    pages: Pages,
-    scrapes: ScrapeStatistics,
-    health: Health,
-    selection: Selection,
-    *,
-    per_node: IPv4Network | None = None,
-) -> Resource:
-    """The tree of a vendor's exporter: /metrics; /health and / in its words, where all identities have the same.
-
-    :param per_node: each node has one of its addresses, with its own exporter.
-    """
-    identity = _common([selection.identity] if selection.identity else pages.identities.values())
-    statistics = scrapes.page("/metrics")
-
-    def exporter(metrics: MetricsPage) -> Resource:
-        if identity is None:
-            return Folder(metrics=metrics, health=HealthPage(health))
-        root = Folder(metrics=metrics, health=VendorHealth(identity, health) if identity.health else HealthPage(health))
-        if identity.landing:
-            root.putChild(b"", Landing(identity))
-        return root
-
-    if per_node is None:
-        return exporter(HostMetricsPage(pages, statistics, selection))
-    return AddressedNodes(pages, per_node, lambda page: exporter(MetricsPage(page, statistics)), selection)
-
-
-def _common(identities: Collection[Identity]) -> Identity | None:
-    """One of the identities, where all say the same of what is beside the metrics."""
-    said = {each: (each.health, each.headers, each.health_headers, each.landing) for each in identities}
-    return next(iter(said)) if len(set(said.values())) == 1 else None

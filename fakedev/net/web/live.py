@@ -1,6 +1,6 @@
-"""What all viewers of the web page see live: one frame for all of them, sent to each as fast as it reads.
+"""The live view of the web page: one frame for all viewers, sent to each as fast as it reads.
 
-The frames of the live view: small arrays in the order of the devices, not an object for each.
+Frames hold small arrays in the order of the devices, not an object for each device.
 """
 
 from __future__ import annotations
@@ -29,119 +29,24 @@ from fakedev.sim.entities.state import Level
 from fakedev.sim.fleet import Fleet
 from fakedev.spec.fleet import PoolSpec
 
-#: Queues, and plans of load, that a frame tells of.
+#: Queues, and plans of load, in a frame.
 MAX_ROWS: Final = 100
-
-
-class FrameSource:
-    """Makes frames of what is there now.
-
-    :param queues: None when there are none.
-    :param tester: None when there are no plans.
-    :ivar fleet: the fleet.
-    """
-
-    def __init__(self, fleet: Fleet, ticker: Ticker, queues: QueueFigures | None, tester: LoadTester | None) -> None:
-        self.fleet = fleet
-        self._ticker = ticker
-        self._queues = queues
-        self._tester = tester
-
-    def frame(self) -> dict[str, Any]:
-        """What doc/http.md says of the event ``tick``."""
-        fleet, state = self.fleet, self.fleet.state
-        level = shown_level(fleet)
-        frame = {
-            "tick": state.tick,
-            "seconds": state.seconds,
-            "due-seconds": state.wall_seconds,
-            "speed": self._ticker.speed,
-            "trouble": self._ticker.trouble(),
-            "fleet": [None if math.isnan(value) else round(value, 4) for value in summary(level)],
-            "workloads": len(fleet.workloads.by_id),
-            "usage": rounded(level, "usage_ratio", 100.0),
-            "temperature": rounded(level, "temperature_celsius"),
-            "power": rounded(level, "power_watts"),
-            "health": health(level),
-        }
-        if self._queues is not None:
-            frame["queues"] = [_queue(self._queues, name) for name in self._queues.broker.queue_names[:MAX_ROWS]]
-        if self._tester is not None:
-            frame["load"] = [_plan(self._tester, name) for name in list(self._tester.drivers)[:MAX_ROWS]]
-        return frame
-
-
-def fleet_outline(fleet: Fleet, version: str) -> dict[str, Any]:
-    """What doc/http.md says of the event ``fleet``: who there is, in the order of the arrays of frames."""
-    places = {id(pool): place for place, pool in enumerate(fleet.roster.pools)}
-    divided = divided_into(fleet.roster)
-    return {
-        "version": version,
-        "simulated": True,
-        "tick-seconds": fleet.spec.tick_seconds,
-        "health": HEALTH,
-        "pools": [
-            [pool.name, pool.device_type.name, pool.devices_per_node, _limit(fleet, pool)]
-            for pool in fleet.roster.pools
-        ],
-        "nodes": [[node.name, places[id(node.pool)]] for node in fleet.roster.shown],
-        **({"divided": divided} if divided.any() else {}),
-    }
-
-
-def divided_into(roster: Roster) -> NDArray[np.int64]:
-    """Into how many instances each device that is shown is divided, 0 for those that are whole: shape (devices,)."""
-    parts = roster.parts
-    count = np.bincount(parts.owners[~parts.is_tile], minlength=parts.device_count)
-    return count[roster.shown_devices]
-
-
-def _limit(fleet: Fleet, pool: PoolSpec) -> float | None:
-    """The power limit of the first device of a pool; None where its type has none, or it has no node here."""
-    level = fleet.state.levels["device"]
-    first = next((node.first for node in fleet.roster.shown if node.pool is pool), None)
-    if first is None or not level.has("power_limit_watts", first):
-        return None
-    return level.arrays["power_limit_watts"][first].item()
-
-
-def shown_level(fleet: Fleet) -> Level:
-    """What the devices of the nodes that are shown show; a shard may simulate others beside them."""
-    level = fleet.state.levels["device"]
-    if len(fleet.roster.shown) == len(fleet.roster.nodes):
-        return level
-    devices = fleet.roster.shown_devices
-    arrays, present = ({name: each[devices] for name, each in of.items()} for of in (level.arrays, level.present))
-    return Level(len(devices), arrays, present)
-
-
-def _queue(figures: QueueFigures, name: str) -> list[Any]:
-    seconds, now, counted = figures.of(name)
-    rates = counted.arrivals_per_second(seconds), counted.services_per_second(seconds)
-    return [name, now.waiting, now.running, now.workers_idle, now.workers_busy, *(round(rate, 3) for rate in rates)]
-
-
-def _plan(tester: LoadTester, name: str) -> list[Any]:
-    driver, statistics = tester.drivers[name], tester.statistics(name)
-    rate = round(statistics.rate_now(tester.now), 3)
-    return [name, driver.parallel, statistics.outstanding, rate, statistics.successes, statistics.failed]
-
-#: Viewers at once; further ones are told that it is full.
+#: Viewers at once; further ones are answered 503.
 MAX_VIEWERS: Final = 64
-#: How often it is looked whether there is something new: at most so often is a frame made.
-_BEAT_SECONDS: Final = 0.25
-#: A frame is made at the latest after so long, although the clock stands.
-_STILL_SECONDS: Final = 1.0
-#: In place of the number of its last frame: a viewer whose fleet is no longer the one there is.
-_OUTDATED: Final = -2
 CONTENT_TYPE: Final = "text/event-stream"
+#: How often the view looks for a new tick: frames are made at most as often.
+_BEAT_SECONDS: Final = 0.25
+#: The longest time between two frames, also when the clock stands.
+_STILL_SECONDS: Final = 1.0
+#: The number of the last frame of viewers that have the outline of an old fleet.
+_OUTDATED: Final = -2
 
 
 class LiveView(Service):
-    """Tells viewers of the fleet, its queues and its load as it goes.
+    """Sends the fleet, its queues and its load to viewers as they change.
 
-    A frame is made at most once a tick and once in 0.25 s, and only while somebody looks. A viewer that has not taken
-    the last frame is given none until it has, and then the newest.
+    A frame is made at most once a tick and once in 0.25 s, and only for viewers that are there. A viewer that has not
+    read the last frame gets no more until it has, and then the newest.
 
     :param source: makes the frames.
     :ivar frames: frames made since the start.
@@ -150,10 +55,10 @@ class LiveView(Service):
     log = Logger()
 
     def __init__(self, source: FrameSource, clock: IReactorTime) -> None:
-        self.setName("live")
+        self.setName("live")  # type: ignore[no-untyped-call, unused-ignore]
         self._source = source
         self._clock = clock
-        self._viewers: dict[Outgoing, int] = {}  # to the number of the frame that it has
+        self._viewers: dict[Outgoing, int] = {}  # with the number of the last frame that each has
         self._loop = LoopingCall(self._beat)
         self._loop.clock = clock
         self._frame = Body()
@@ -162,29 +67,28 @@ class LiveView(Service):
 
     @property
     def is_full(self) -> bool:
-        """Whether there are as many viewers as there may be."""
+        """Whether there are MAX_VIEWERS."""
         return len(self._viewers) >= MAX_VIEWERS
 
     def stopService(self) -> None:
-        """No more frames; the viewers go with the connections."""
-        super().stopService()
+        """Make no more frames; the viewers go when the port closes their connections."""
+        super().stopService()  # type: ignore[no-untyped-call, unused-ignore]
         self._stop()
 
     def add(self, request: GuardedRequest) -> None:
-        """Let a viewer see the fleet from now on until it leaves."""
+        """Send the fleet to a viewer until it leaves."""
         viewer = request.respond_endlessly(CONTENT_TYPE)
         if viewer is None:
             return
-        gone = request.notifyFinish()
-        gone.addBoth(lambda _: self._remove(viewer))
+        request.notify_finish().addBoth(lambda _: self._remove(viewer))
         self._viewers[viewer] = -1
         viewer.send_more(self._outline().pieces)
         if not self._loop.running:
-            started: Any = self._loop.start(_BEAT_SECONDS, now=False)
-            started.addErrback(lambda failure: self.log.failure("the live view stopped", failure))
+            stopped = self._loop.start(_BEAT_SECONDS, now=False)
+            stopped.addErrback(lambda failure: self.log.failure("the live view stopped", failure))
 
     def renew(self) -> None:
-        """The fleet has other devices: before the next frame viewers are told who there is now."""
+        """The fleet has other devices: send the new outline before the next frame."""
         self._shown = None
         self._viewers = dict.fromkeys(self._viewers, _OUTDATED)
 
@@ -199,7 +103,7 @@ class LiveView(Service):
         self._frame, self._shown = Body(), None
 
     def _beat(self) -> None:
-        """Make a frame if there is something new, and send it to all who take more."""
+        """Make a frame if there is something new, and send it to all viewers that take more."""
         try:
             self._make()
         except Exception:
@@ -221,6 +125,101 @@ class LiveView(Service):
         self._frame = _event("tick", self._source.frame())
         self._shown = tick, now
         self.frames += 1
+
+
+class FrameSource:
+    """Makes frames of the present state.
+
+    :param queues: None for none.
+    :param tester: None when there are no plans of load.
+    :ivar fleet: the fleet.
+    """
+
+    def __init__(self, fleet: Fleet, ticker: Ticker, queues: QueueFigures | None, tester: LoadTester | None) -> None:
+        self.fleet = fleet
+        self._ticker = ticker
+        self._queues = queues
+        self._tester = tester
+
+    def frame(self) -> dict[str, Any]:
+        """The values of the event ``tick``, see doc/http.md."""
+        fleet, state = self.fleet, self.fleet.state
+        level = shown_level(fleet)
+        frame: dict[str, Any] = {
+            "tick": state.tick,
+            "seconds": state.seconds,
+            "due-seconds": state.wall_seconds,
+            "speed": self._ticker.speed,
+            "trouble": self._ticker.trouble(),
+            "fleet": [None if math.isnan(value) else round(value, 4) for value in summary(level)],
+            "workloads": len(fleet.workloads.by_id),
+            "usage": rounded(level, "usage_ratio", 100.0),
+            "temperature": rounded(level, "temperature_celsius"),
+            "power": rounded(level, "power_watts"),
+            "health": health(level),
+        }
+        if self._queues is not None:
+            frame["queues"] = [_queue(self._queues, name) for name in self._queues.broker.queue_names[:MAX_ROWS]]
+        if self._tester is not None:
+            frame["load"] = [_plan(self._tester, name) for name in list(self._tester.drivers)[:MAX_ROWS]]
+        return frame
+
+
+def fleet_outline(fleet: Fleet, version: str) -> dict[str, Any]:
+    """The values of the event ``fleet``, see doc/http.md: nodes and devices in the order of the arrays of frames."""
+    places = {id(pool): place for place, pool in enumerate(fleet.roster.pools)}
+    divided = divided_into(fleet.roster)
+    return {
+        "version": version,
+        "simulated": True,
+        "tick-seconds": fleet.spec.tick_seconds,
+        "health": HEALTH,
+        "pools": [
+            [pool.name, pool.device_type.name, pool.devices_per_node, _limit(fleet, pool)]
+            for pool in fleet.roster.pools
+        ],
+        "nodes": [[node.name, places[id(node.pool)]] for node in fleet.roster.shown],
+        **({"divided": divided} if divided.any() else {}),
+    }
+
+
+def divided_into(roster: Roster) -> NDArray[np.int64]:
+    """The number of instances of each shown device, 0 for a whole device: shape (devices,)."""
+    parts = roster.parts
+    count = np.bincount(parts.owners[~parts.is_tile], minlength=parts.device_count)
+    return count[roster.shown_devices]
+
+
+def _limit(fleet: Fleet, pool: PoolSpec) -> float | None:
+    """The power limit of the first device of a pool; None where its type has none, or the pool has no node here."""
+    level = fleet.state.levels["device"]
+    first = next((node.first for node in fleet.roster.shown if node.pool is pool), None)
+    if first is None or not level.has("power_limit_watts", first):
+        return None
+    return float(level.arrays["power_limit_watts"][first])
+
+
+def shown_level(fleet: Fleet) -> Level:
+    """The state of the devices of shown nodes; a shard may simulate others as well."""
+    level = fleet.state.levels["device"]
+    if len(fleet.roster.shown) == len(fleet.roster.nodes):
+        return level
+    devices = fleet.roster.shown_devices
+    arrays = {name: each[devices] for name, each in level.arrays.items()}
+    present = {name: each[devices] for name, each in level.present.items()}
+    return Level(len(devices), arrays, present)
+
+
+def _queue(figures: QueueFigures, name: str) -> list[Any]:
+    seconds, now, counted = figures.of(name)
+    rates = counted.arrivals_per_second(seconds), counted.services_per_second(seconds)
+    return [name, now.waiting, now.running, now.workers_idle, now.workers_busy, *(round(rate, 3) for rate in rates)]
+
+
+def _plan(tester: LoadTester, name: str) -> list[Any]:
+    driver, statistics = tester.drivers[name], tester.statistics(name)
+    rate = round(statistics.rate_now(tester.now), 3)
+    return [name, driver.parallel, statistics.outstanding, rate, statistics.successes, statistics.failed]
 
 
 def _event(name: str, values: dict[str, Any]) -> Body:

@@ -1,10 +1,9 @@
-"""A page of metrics at an address, with what faults make of it."""
+"""Pages of metrics as resources, with what faults make of them."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from twisted.internet.defer import maybeDeferred
 from twisted.internet.task import deferLater
 
 from fakedev.net.http.negotiation import choose_exposition
@@ -12,17 +11,17 @@ from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.resource import Answer, GuardedResource
 from fakedev.net.http.response import Body, HttpError, Response
 from fakedev.net.http.statistics import PageStatistics
-from fakedev.net.web.page_cache import CachedPage
+from fakedev.net.web.page_cache import CachedPage, Pages
+from fakedev.net.web.selection import Selection
+from fakedev.sim.entities.roster import Roster, RosterNode
 from fakedev.sim.faults.pages import PageTrouble
 
-#: What a page says it is that says the wrong thing.
+#: The Content-Type of a page with the fault wrong-type.
 _HTML: Final = "text/html; charset=utf-8"
 
 
 class MetricsPage(GuardedResource):
     """A page of metrics."""
-
-    isLeaf = True
 
     def __init__(self, page: CachedPage, statistics: PageStatistics, allow_head: bool = True) -> None:
         super().__init__()
@@ -31,7 +30,7 @@ class MetricsPage(GuardedResource):
         self.allow_head = allow_head
 
     def page(self, request: GuardedRequest) -> CachedPage:
-        """The page that is asked for."""
+        """The page for a request."""
         return self._page
 
     def get(self, request: GuardedRequest) -> Answer:
@@ -43,6 +42,41 @@ class MetricsPage(GuardedResource):
         return page.response() if trouble is None else _troubled(page, trouble, request)
 
 
+class HostMetricsPage(MetricsPage):
+    """The page of the node that the Host header names, by its whole name or up to the first dot; else of all nodes.
+
+    :param selection: the nodes that are shown, and how.
+    """
+
+    def __init__(self, pages: Pages, statistics: PageStatistics, selection: Selection) -> None:
+        super().__init__(pages.fleet_page(selection), statistics)
+        self._pages = pages
+        self._selection = selection
+        #: The node of the last Host header: most scrapers always send the same.
+        self._last: tuple[bytes | None, Roster | None, RosterNode | None] = (None, None, None)
+
+    def page(self, request: GuardedRequest) -> CachedPage:
+        """The page for the Host header.
+
+        :raises HttpError: 404 for the page of a node of another shard.
+        """
+        host, roster = request.head.headers.get(b"host"), self._pages.fleet.roster
+        last_host, last_roster, node = self._last
+        if host != last_host or roster is not last_roster:
+            node = self._find_node(host, roster)
+            self._last = host, roster, node
+        return self._page if node is None else self._pages.node_page(node, self._selection)
+
+    def _find_node(self, host: bytes | None, roster: Roster) -> RosterNode | None:
+        named = (roster.whole or roster).host((host or b"").decode("latin-1").partition(":")[0])
+        if named is None or not self._selection.has(named):
+            return None
+        node = roster.node(named.name)
+        if node is None:
+            raise HttpError(404, "nothing is here")
+        return node
+
+
 async def _troubled(page: CachedPage, trouble: PageTrouble, request: GuardedRequest) -> Response:
     """The page as a faulty exporter sends it."""
     if trouble.is_closed:
@@ -52,7 +86,8 @@ async def _troubled(page: CachedPage, trouble: PageTrouble, request: GuardedRequ
         await deferLater(request.site.reactor, trouble.late_seconds)
     if trouble.status:
         raise HttpError(trouble.status, "the exporter has failed")
-    response = await maybeDeferred(page.response)
+    found = page.response()
+    response = found if isinstance(found, Response) else await found
     body = response.body
     if trouble.share < 1.0:
         body = Body(*_cut(body, int(body.length * trouble.share)))

@@ -1,7 +1,4 @@
-"""Our own metrics page, /-/metrics: what this program does, apart from what it simulates.
-
-The groups of our own metrics: each reads plain numbers that its subject keeps, and yields metric families.
-"""
+"""The metrics of fakedev itself, /-/metrics, in groups: each reads plain numbers and yields metric families."""
 
 from __future__ import annotations
 
@@ -30,7 +27,7 @@ class Group(Protocol):
     """A group of metric families."""
 
     def collect(self) -> Iterable[Metric]:
-        """The families, as they are now."""
+        """The families with their present values."""
 
 
 class TickerStatistics(Protocol):
@@ -40,7 +37,7 @@ class TickerStatistics(Protocol):
     :ivar missed: ticks dropped because the clock was too far behind.
     :ivar failures: ticks that raised.
     :ivar lag_seconds: how late the last tick began.
-    :ivar durations: how long ticks took; its bounds should be TICK_BUCKETS.
+    :ivar durations: how long ticks took, by TICK_BUCKETS.
     """
 
     ticks: int
@@ -52,11 +49,11 @@ class TickerStatistics(Protocol):
 
 @dataclass
 class ReloadStatistics:
-    """How the configuration was loaded last.
+    """The last load of the configuration.
 
-    :ivar succeeded_at: seconds since the Unix epoch.
-    :ivar sha256: of the text of the configuration's file that is in use, in hexadecimal digits.
-    :ivar good, failed: how many reloads were.
+    :ivar succeeded_at: the time of the last successful load, in seconds since the Unix epoch.
+    :ivar sha256: the SHA-256 of the file in use, in hexadecimal digits.
+    :ivar good, failed: the numbers of reloads.
     """
 
     successful: bool = True
@@ -66,33 +63,31 @@ class ReloadStatistics:
     failed: int = 0
 
 
-class BuildMetrics:
-    """Which program this is."""
+@dataclass
+class BuildMetrics(Group):
+    """The version of fakedev."""
 
-    def __init__(self, version: str) -> None:
-        self._version = version
+    version: str
 
     def collect(self) -> Iterable[Metric]:
-        """See Group."""
         family = GaugeMetricFamily("fakedev_build_info", "The version of fakedev, always 1.", labels=["version"])
-        family.add_metric([self._version], 1)
+        family.add_metric([self.version], 1)
         yield family
 
 
-class TickMetrics:
+@dataclass
+class TickMetrics(Group):
     """The simulated clock.
 
-    :param tick: the number of the tick that is shown now.
+    :param tick: returns the number of the tick that pages show.
     """
 
-    def __init__(self, ticker: TickerStatistics, tick: Callable[[], int]) -> None:
-        self._ticker = ticker
-        self._tick = tick
+    ticker: TickerStatistics
+    tick: Callable[[], int]
 
     def collect(self) -> Iterable[Metric]:
-        """See Group."""
-        ticker = self._ticker
-        yield GaugeMetricFamily("fakedev_tick", "The number of the tick that is shown.", self._tick())
+        ticker = self.ticker
+        yield GaugeMetricFamily("fakedev_tick", "The number of the tick that is shown.", self.tick())
         yield CounterMetricFamily("fakedev_ticks", "Ticks done since the start.", ticker.ticks)
         yield CounterMetricFamily(
             "fakedev_ticks_missed", "Ticks dropped because the clock was too far behind.", ticker.missed
@@ -104,14 +99,13 @@ class TickMetrics:
         yield durations
 
 
-class ScrapeMetrics:
+@dataclass
+class ScrapeMetrics(Group):
     """Requests to our pages."""
 
-    def __init__(self, scrapes: ScrapeStatistics) -> None:
-        self._scrapes = scrapes
+    scrapes: ScrapeStatistics
 
     def collect(self) -> Iterable[Metric]:
-        """See Group."""
         total = CounterMetricFamily(
             "fakedev_scrapes",
             "Requests answered; 499: the client left first; 444: closed by a fault.",
@@ -121,7 +115,7 @@ class ScrapeMetrics:
         durations = HistogramMetricFamily(
             "fakedev_scrape_duration_seconds", "From the request to the last byte written.", labels=["page"]
         )
-        for page, statistics in sorted(self._scrapes.pages.items()):
+        for page, statistics in sorted(self.scrapes.pages.items()):
             for code, count in sorted(statistics.codes.items()):
                 total.add_metric([page, str(code)], count)
             in_flight.add_metric([page], statistics.in_flight)
@@ -129,86 +123,86 @@ class ScrapeMetrics:
         yield from (total, in_flight, durations)
 
 
-class WorkloadMetrics:
+@dataclass
+class WorkloadMetrics(Group):
     """Workloads and their connections.
 
-    :param by_state: how many workloads are in each state.
-    :param connections: how many connections the workload ports have.
+    :param by_state: returns the numbers of workloads by state.
+    :param connections: returns the number of connections of the workload ports.
     """
 
-    def __init__(self, by_state: Callable[[], Mapping[str, int]], connections: Callable[[], int]) -> None:
-        self._by_state = by_state
-        self._connections = connections
+    by_state: Callable[[], Mapping[str, int]]
+    connections: Callable[[], int]
 
     def collect(self) -> Iterable[Metric]:
-        """See Group."""
         states = GaugeMetricFamily("fakedev_workloads", "Workloads by state.", labels=["state"])
-        for state, count in sorted(self._by_state().items()):
+        for state, count in sorted(self.by_state().items()):
             states.add_metric([state], count)
         yield states
         yield GaugeMetricFamily(
-            "fakedev_workload_connections", "Connections on the workload ports.", self._connections()
+            "fakedev_workload_connections", "Connections on the workload ports.", self.connections()
         )
 
 
-class FaultMetrics:
-    """Faults that were injected and are not over.
+@dataclass
+class FaultMetrics(Group):
+    """Faults that wait or last.
 
-    :param by_kind: how many there are of each kind.
+    :param by_kind: returns the numbers of faults by kind.
     """
 
-    def __init__(self, by_kind: Callable[[], Mapping[str, int]]) -> None:
-        self._by_kind = by_kind
+    by_kind: Callable[[], Mapping[str, int]]
 
     def collect(self) -> Iterable[Metric]:
-        """See Group."""
         kinds = GaugeMetricFamily("fakedev_faults", "Faults that wait or last, by kind.", labels=["kind"])
-        for kind, count in sorted(self._by_kind().items()):
+        for kind, count in sorted(self.by_kind().items()):
             kinds.add_metric([kind], count)
         yield kinds
 
 
-class ReloadMetrics:
+@dataclass
+class ReloadMetrics(Group):
     """The configuration in use."""
 
-    def __init__(self, reload: ReloadStatistics) -> None:
-        self._reload = reload
+    reload: ReloadStatistics
 
     def collect(self) -> Iterable[Metric]:
-        """See Group."""
         yield GaugeMetricFamily(
             "fakedev_config_last_reload_successful",
             "Whether the configuration was good when it was read last.",
-            int(self._reload.successful),
+            int(self.reload.successful),
         )
         yield GaugeMetricFamily(
             "fakedev_config_last_reload_success_timestamp_seconds",
             "When a good configuration was read last.",
-            self._reload.succeeded_at,
+            self.reload.succeeded_at,
         )
         info = GaugeMetricFamily(
             "fakedev_config_info", "The configuration in use, always 1: the SHA-256 of its file.", labels=["sha256"]
         )
-        info.add_metric([self._reload.sha256], 1)
+        info.add_metric([self.reload.sha256], 1)
         reloads = CounterMetricFamily("fakedev_config_reloads", "Reloads that were asked for.", labels=["result"])
-        reloads.add_metric(["good"], self._reload.good)
-        reloads.add_metric(["failed"], self._reload.failed)
+        reloads.add_metric(["good"], self.reload.good)
+        reloads.add_metric(["failed"], self.reload.failed)
         yield from (info, reloads)
 
 
 def add_histogram(family: HistogramMetricFamily, labels: list[str], histogram: Histogram) -> None:
     """Add a histogram to a family."""
-    buckets = [(floatToGoString(bound), count) for bound, count in histogram.cumulative()]
+    buckets = [
+        (floatToGoString(bound), count)  # type: ignore[no-untyped-call, unused-ignore]
+        for bound, count in histogram.cumulative()
+    ]
     family.add_metric(labels, buckets, histogram.total_seconds)
 
 
 class OwnMetrics:
     """The metrics of one application object.
 
-    Build, process and Python are always there. A group that fails is left out, logged once, and reported as
-    ``fakedev_collector_success 0``; the rest of the page stays.
+    The groups build, process and python always exist. A group that fails is missing from the page, logged once, and
+    reported as ``fakedev_collector_success 0``; the rest of the page stays.
 
-    :param groups: by the name under which each is reported.
+    :param groups: by name.
     """
 
     def __init__(self, groups: Mapping[str, Group] | None = None, clock: Callable[[], float] = perf_counter) -> None:
@@ -226,7 +220,7 @@ class OwnMetrics:
         self._groups.groups[name] = group
 
     def render(self, accept: bytes | None) -> tuple[str, bytes]:
-        """Content-Type and text of the page, in the format that the Accept header asks for."""
+        """Content-Type and text of the page, in the format of the Accept header."""
         exposition = choose_exposition(accept)
         generate = generate_openmetrics if exposition.openmetrics else generate_latest
         return exposition.content_type, generate(self._registry)
@@ -246,7 +240,7 @@ class OwnMetricsResource(GuardedResource):
 
 
 class _Groups(Collector):
-    """All groups as one collector, so that one that fails costs only itself."""
+    """All groups as one collector, in which a failure of one group costs only that group."""
 
     log = Logger()
 
@@ -256,7 +250,7 @@ class _Groups(Collector):
         self._failing: set[str] = set()
 
     def collect(self) -> Iterable[Metric]:
-        """The families of all groups, and how each group fared."""
+        """The families of all groups, and the success and duration of each group."""
         success = GaugeMetricFamily("fakedev_collector_success", "Whether the group is here.", labels=["group"])
         duration = GaugeMetricFamily("fakedev_collector_duration_seconds", "How long it took.", labels=["group"])
         for name, group in self.groups.items():
@@ -272,7 +266,7 @@ class _Groups(Collector):
             families = list(group.collect())
             for family in families:
                 for sample in family.samples:
-                    float(sample.value)  # what cannot be printed must fail here, where it costs one group only
+                    float(sample.value)  # a value that cannot be printed must fail here, where it costs one group only
         except Exception:
             if name not in self._failing:
                 self._failing.add(name)

@@ -1,4 +1,4 @@
-"""The pages of a fleet: each rendered at most once a tick, only when asked, shared by all who ask."""
+"""The pages of a fleet: each rendered at most once a tick, only on demand, and shared by all requests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from twisted.internet.defer import Deferred, fail
 from twisted.internet.interfaces import IReactorTime
-from twisted.python.failure import Failure
 
 from fakedev.exposition.held_states import HeldStates
 from fakedev.exposition.identity import Identity, without_parts
@@ -23,45 +22,45 @@ from fakedev.sim.entities.state import State
 from fakedev.sim.faults.pages import PageTrouble
 from fakedev.sim.fleet import Fleet
 
-#: The tick that a page shows, for those who compare pages.
+#: The header with the tick that a page shows, for programs that compare pages.
 TICK_HEADER: Final = "X-Fakedev-Tick"
-#: How long a page may be worked on in one reactor turn, about: small pages are done in the first.
+#: About how long one reactor turn may work on a page: small pages are done in the first turn.
 _TURN_SECONDS: Final = 0.004
-#: Pages that are freed in a reactor turn.
+#: Pages freed in a reactor turn.
 _FREED_AT_ONCE: Final = 100
 
 
 class LatestPages:
-    """The pages that were made of the last tick. Those of ticks before are let go: nobody is sent them any more."""
+    """The pages of the last tick. Responses of earlier ticks are dropped: no request gets them any more."""
 
     def __init__(self) -> None:
         self._tick = -1
         self._pages: list[CachedPage] = []
 
     def add(self, page: CachedPage, tick: int) -> None:
-        """A page of a tick was made."""
+        """A page of a tick was rendered."""
         if tick > self._tick:
             for each in self._pages:
-                each.let_go(tick)
+                each.drop_before(tick)
             self._tick, self._pages = tick, []
         self._pages.append(page)
 
 
-def _well() -> PageTrouble | None:
-    """Nothing is wrong."""
+def _no_trouble() -> PageTrouble | None:
+    """No fault."""
     return None
 
 
 class CachedPage:
-    """What an address shows, of one tick, as a Response.
+    """One page as a Response, of one tick.
 
-    :param state: what there is to be shown now.
-    :param parts: pages one after the other: several where pools have several identities.
+    :param state: returns the present state.
+    :param parts: the parts of the page: several where pools have several identities.
     :param openmetrics: the parts are OpenMetrics.
-    :param latest: is told of each page that is made.
-    :param states: what there is to be shown by each part, where they do not all show the same.
+    :param latest: gets each page that is rendered.
+    :param states: the states of the parts, where they do not all show the same.
     :ivar as_openmetrics: the same page as OpenMetrics, where all its identities negotiate that.
-    :ivar trouble: tells what is wrong now with the exporter whose page it is.
+    :ivar trouble: returns the present faults of the page's exporter, or None.
     """
 
     def __init__(
@@ -86,7 +85,7 @@ class CachedPage:
         self._is_making = False
         self._is_over = False
         self.as_openmetrics: CachedPage | None = None
-        self.trouble: Callable[[], PageTrouble | None] = _well
+        self.trouble: Callable[[], PageTrouble | None] = _no_trouble
 
     def response(self) -> Response | Deferred[Response]:
         """The page at the present tick; a large one a little later."""
@@ -98,18 +97,18 @@ class CachedPage:
         self._make()
         return self._response if self._response is not None and self._tick == tick else waiter
 
-    def let_go(self, tick: int) -> None:
-        """Keep no page of a tick before this one."""
+    def drop_before(self, tick: int) -> None:
+        """Drop the response of a tick before this one."""
         if self._tick < tick:
             self._response = None
 
     @property
     def is_awaited(self) -> bool:
-        """Whether somebody waits for it."""
+        """Whether a request waits for it."""
         return bool(self._waiting)
 
     def hand_over(self, successor: CachedPage | None) -> None:
-        """Make nothing more: whoever waits is given the page of the successor; without one, that there is no page."""
+        """Render no more: waiting requests get the page of the successor; without one, 404."""
         self._is_over = True
         waiting, self._waiting = self._waiting, []
         for _, waiter in waiting:
@@ -120,7 +119,7 @@ class CachedPage:
                 waiter.callback(answer)
 
     def _make(self) -> None:
-        """Begin to make the page, if somebody waits for it and that is not under way."""
+        """Begin to render the page, if a request waits for it and that has not begun."""
         if self._waiting and not self._is_making:
             self._is_making = True
             # Not two large pages at once.
@@ -128,7 +127,7 @@ class CachedPage:
             self._work(self._pieces(), [])
 
     def _pieces(self) -> Generator[bytes, None, State]:
-        """The page's pieces, some of them empty; all show the state that is returned."""
+        """The pieces of the page, some of them empty; all show the state that is returned."""
         while not all(part.compile() for part in self._parts):
             yield b""
         states = [state() for state in self._states]
@@ -137,10 +136,10 @@ class CachedPage:
         return max(states, key=lambda state: state.tick)
 
     def _work(self, pieces: Generator[bytes, None, State], made: list[bytes]) -> None:
-        """Some milliseconds of work a reactor turn, then tell all who wait."""
+        """Work some milliseconds in each reactor turn, then answer all waiting requests."""
         if self._is_over:
             return
-        outcome: Response | Failure
+        outcome: Response | Exception
         seconds = self._clock.seconds
         until = seconds() + _TURN_SECONDS
         try:
@@ -148,17 +147,20 @@ class CachedPage:
                 made.append(next(pieces))
         except StopIteration as done:
             outcome = self._made(made, done.value)
-        except Exception:
-            outcome = Failure()
+        except Exception as error:
+            outcome = error
         else:
             self._clock.callLater(0, self._work, pieces, made)
             return
         self._is_making = False
-        # Whoever asked after a tick had passed in the making is owed the page of that tick.
-        served = [waiter for tick, waiter in self._waiting if isinstance(outcome, Failure) or tick <= self._tick]
+        # A tick may have passed meanwhile: requests that arrived after it get the page of that tick.
+        served = [waiter for tick, waiter in self._waiting if isinstance(outcome, Exception) or tick <= self._tick]
         self._waiting = [(tick, waiter) for tick, waiter in self._waiting if waiter not in served]
         for waiter in served:
-            waiter.callback(outcome)
+            if isinstance(outcome, Response):
+                waiter.callback(outcome)
+            else:
+                waiter.errback(outcome)
         self._make()
 
     def _made(self, pieces: Sequence[bytes], state: State) -> Response:
@@ -171,20 +173,21 @@ class CachedPage:
 
 
 class Pages:
-    """Every page that can be asked for, made when it first is.
+    """All pages of a fleet, each made at its first request.
 
     :param identities: the identity of each pool, by its name.
-    :ivar fleet: what they show.
+    :ivar fleet: the fleet that they show.
     """
 
     def __init__(self, fleet: Fleet, identities: Mapping[str, Identity], clock: IReactorTime) -> None:
         self.fleet = fleet
         self.identities = identities
         self._clock = clock
-        self._faces: dict[Identity, LabelCache[RosterNode]] = {}
-        #: Those of before the last reload.
-        self._former: dict[Identity, LabelCache[RosterNode]] = {}
-        #: By all that a page is of; an identity by its number, since it is large. What it is of is kept beside it.
+        self._labels: dict[Identity, LabelCache[RosterNode]] = {}
+        #: The caches of before the last reload.
+        self._previous_labels: dict[Identity, LabelCache[RosterNode]] = {}
+        #: By node, pool, identity and hold time; the identity by its id, since it is large. The node's name and the
+        #: selection are kept beside the page, so the id stays valid.
         self._kept: dict[tuple[str, str | None, int, float | None], tuple[CachedPage, str, Selection]] = {}
         self._workloads: CachedPage | None = None
         self._latest = LatestPages()
@@ -193,22 +196,22 @@ class Pages:
             self._held.every(each.hold_seconds)
 
     def keep(self) -> None:
-        """A tick was done: pages that hold their numbers may have new ones."""
+        """A tick was done: update the held states of pages that hold their values."""
         self._held.keep()
 
     def fleet_page(self, selection: Selection = EVERYTHING) -> CachedPage:
-        """All nodes that are selected, on one page."""
+        """All selected nodes on one page."""
         return self._page(None, selection)
 
     def node_page(self, node: RosterNode, selection: Selection = EVERYTHING) -> CachedPage:
         """One node, as its own exporter prints it.
 
-        :param selection: how it is shown.
+        :param selection: how the page shows it.
         """
         return self._page(node, selection)
 
     def workload_page(self) -> CachedPage:
-        """The running workloads: our own page, the same in both formats but for its last line."""
+        """The page of the running workloads, which is the same in both formats but for its last line."""
         if self._workloads is None:
             source, text, openmetrics = workload_pages(self.fleet)
             self._workloads = self._cached(source.state, [text], openmetrics=False)
@@ -216,9 +219,9 @@ class Pages:
         return self._workloads
 
     def follow(self, identities: Mapping[str, Identity]) -> None:
-        """The fleet has other nodes, or shows them otherwise: make all pages anew."""
+        """The fleet has other nodes, or other identities: make new pages."""
         before, self._kept, self.identities = self._kept, {}, identities
-        self._former, self._faces = self._faces, {}
+        self._previous_labels, self._labels = self._labels, {}
         self._held.renew()
         for each in identities.values():
             self._held.every(each.hold_seconds)
@@ -237,7 +240,7 @@ class Pages:
         self._free(list(before.values()))
 
     def _free(self, pages: list[tuple[CachedPage, str, Selection]]) -> None:
-        """Let go of pages that nobody asks for any more, some a reactor turn: thousands take milliseconds."""
+        """Free old pages, some in each reactor turn: thousands take milliseconds."""
         del pages[-_FREED_AT_ONCE:]
         if pages:
             self._clock.callLater(0, self._free, pages)
@@ -250,27 +253,27 @@ class Pages:
         key = (name, None if name else selection.pool, id(selection.identity), selection.hold_seconds)
         if key not in self._kept:
             nodes = [node] if node is not None else [each for each in self.fleet.roster.shown if selection.has(each)]
-            self._kept[key] = self._made(nodes, selection), name, selection
+            self._kept[key] = self._new_page(nodes, selection), name, selection
         return self._kept[key][0]
 
-    def _face(self, identity: Identity) -> LabelCache[RosterNode]:
-        if identity not in self._faces:
+    def _labels_of(self, identity: Identity) -> LabelCache[RosterNode]:
+        if identity not in self._labels:
             shown = identity if self.fleet.roster.parts.count else without_parts(identity)
             source = DeviceSource(self.fleet, identity.shared_devices)
-            self._faces[identity] = LabelCache(shown, source, self._former.pop(identity, None))
-        return self._faces[identity]
+            self._labels[identity] = LabelCache(shown, source, self._previous_labels.pop(identity, None))
+        return self._labels[identity]
 
-    def _made(self, nodes: Sequence[RosterNode], selection: Selection) -> CachedPage:
+    def _new_page(self, nodes: Sequence[RosterNode], selection: Selection) -> CachedPage:
         identity, hold = selection.identity, selection.hold_seconds
         groups = [(identity, list(nodes))] if identity else by_identity(nodes, self.identities)
         if not groups:  # a shard without nodes of that pool: an empty page
             pools = self.fleet.roster.pools
             groups = [(self.identities[selection.pool or pools[0].name], [])]
-        faces = [(self._face(shown), group) for shown, group in groups]
+        labels = [(self._labels_of(shown), group) for shown, group in groups]
         states = [self._held.every(shown.hold_seconds if hold is None else hold) for shown, _ in groups]
 
         def page(openmetrics: bool) -> CachedPage:
-            parts = [Page(face, group, openmetrics) for face, group in faces]
+            parts = [Page(cache, group, openmetrics) for cache, group in labels]
             return CachedPage(states[0], self._clock, parts, openmetrics, self._latest, states)
 
         names = frozenset(node.name for node in nodes)

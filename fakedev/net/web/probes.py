@@ -1,7 +1,4 @@
-"""/health and its aliases: whether the service is well.
-
-Pages around a reload: /-/reload, and what an address answers that listens before its configuration is in use.
-"""
+"""Pages for supervisors: /health and its aliases, /-/reload, and 503 at addresses that a reload has just added."""
 
 from __future__ import annotations
 
@@ -9,40 +6,35 @@ from collections.abc import Callable
 from typing import Any
 
 from twisted.internet.defer import Deferred
-from twisted.web.resource import Resource
 
 from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.resource import GuardedResource
 from fakedev.net.http.response import HttpError, Response, json_response
 
-#: Why the service is not well; None when it is.
+#: The reason why the service is not healthy; None when it is.
 Health = Callable[[], str | None]
+#: Reads the configuration again; fires with values to report, or fails with ReloadFailed.
+AskReload = Callable[[], Deferred[dict[str, Any]]]
 
 
 class HealthPage(GuardedResource):
     """/health and its aliases: 200, or 503 with the reason."""
-
-    isLeaf = True
 
     def __init__(self, health: Health) -> None:
         super().__init__()
         self._health = health
 
     def get(self, request: GuardedRequest) -> Response:
-        """How the service is."""
+        """The health of the service."""
         reason = self._health()
         if reason is None:
             return json_response({"status": "healthy"})
         return json_response({"status": "unhealthy", "reason": reason}, 503)
 
-#: Reads the configuration again; fires with what to tell, or fails with ReloadFailed.
-AskReload = Callable[[], Deferred[dict[str, Any]]]
-
-
 class ReloadFailed(Exception):
-    """The configuration stays as it was; the text says why, a line for each reason.
+    """The old configuration stays in use; the text has a line for each reason.
 
-    :ivar is_ours: the configuration may be good: it cannot be taken now.
+    :ivar is_ours: the new configuration may be valid, but fakedev cannot use it now.
     """
 
     def __init__(self, text: str, is_ours: bool = False) -> None:
@@ -53,14 +45,12 @@ class ReloadFailed(Exception):
 class Reload(GuardedResource):
     """/-/reload: POST reads the configuration again."""
 
-    isLeaf = True
-
     def __init__(self, ask: AskReload) -> None:
         super().__init__()
         self._ask = ask
 
     async def post(self, request: GuardedRequest, body: bytes) -> Response:
-        """200 when the configuration is in use; 400 with the reasons when it cannot be, and the old one stays."""
+        """200 when the new configuration is in use; 400 with the reasons when the old one stays."""
         if body:
             raise HttpError(400, "no body belongs here: the configuration is read from where it was read at the start")
         try:
@@ -70,10 +60,10 @@ class Reload(GuardedResource):
 
 
 class NotYet(GuardedResource):
-    """All pages of an address that a reload has added, until its configuration is in use."""
+    """All paths of an address that a reload has added, until its configuration is in use."""
 
-    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
-        """It is the same at every path."""
+    def find_child(self, path: bytes, request: GuardedRequest) -> GuardedResource | None:
+        """The same at every path."""
         return self
 
     def get(self, request: GuardedRequest) -> Response:

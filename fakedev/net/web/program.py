@@ -1,4 +1,4 @@
-"""The parts of the running program that its web tree shows and changes."""
+"""The parts of the running program that the web tree shows and changes."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from fakedev.sim.fleet import Fleet
 
 @dataclass(frozen=True)
 class Program:
-    """What a program is put together from, as far as the web has to do with it.
+    """The parts of a program that the web tree needs.
 
-    :param own_metrics: of fakedev itself.
-    :param ready: why no more should be asked of the program, because of its simulation or for another reason.
+    :param own_metrics: the metrics of fakedev itself.
+    :param ready: the reason why the program takes no new work, if any; also when the simulation fails.
     :param history: the last ticks of all devices.
-    :param live: what viewers of the web page see.
-    :param files: the web page.
+    :param live: the live view of the web page.
+    :param files: the files of the web page.
     :param reload: reads the configuration again.
-    :param queues: the work queues; None when there are none.
-    :param tester: puts load on queues; None when there are no plans.
+    :param queues: the work queues; None for none.
+    :param tester: the load on queues; None when there are no plans.
     """
 
     hub: WorkloadHub
@@ -47,10 +47,10 @@ class Program:
 
     @property
     def fleet(self) -> Fleet:
-        """What is simulated."""
+        """The simulated fleet."""
         return self.hub.fleet
 
     @property
     def health(self) -> Health:
-        """Why the simulation is not well."""
+        """The reason why the simulation is not healthy, if any."""
         return self.ticker.trouble

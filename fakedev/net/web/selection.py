@@ -1,4 +1,4 @@
-"""What the pages of an address show: of which nodes, as whose exporter prints them, and how long their numbers hold."""
+"""Which nodes the pages of an address show, in which identity, and how long their values hold."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from fakedev.sim.entities.roster import RosterNode
 class Selection:
     """Which nodes pages show, and how.
 
-    :param pool: the only pool that is shown; None: all.
-    :param identity: how all devices are shown; None: as their pools' identities say.
-    :param hold_seconds: pages show the last state at a multiple of so many seconds; None: as their identities say.
+    :param pool: the only pool shown; None: all pools.
+    :param identity: the identity of all devices; None: the identities of their pools.
+    :param hold_seconds: pages show the state at the last multiple of these seconds; None: as the identities hold it.
     """
 
     pool: str | None = None
@@ -23,9 +23,9 @@ class Selection:
     hold_seconds: float | None = None
 
     def has(self, node: RosterNode) -> bool:
-        """Whether a node is shown."""
+        """Whether pages show a node."""
         return self.pool in (None, node.pool.name)
 
 
-#: All nodes, as their pools' identities say.
+#: All nodes, in the identities of their pools.
 EVERYTHING: Final = Selection()

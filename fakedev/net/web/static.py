@@ -1,4 +1,4 @@
-"""The files of the web page, served as they are, with an ETag, and nothing foreign allowed beside them."""
+"""The files of the web page, with an ETag and a policy that forbids all foreign content."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TYPES: Final = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-#: Only what this server itself sends may be loaded, asked, framed or run; no script stands in a page.
+#: Browsers may load, request and run only what this server sends; no inline scripts, no frames.
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -29,20 +29,18 @@ _SAFE: Final = (
 
 
 class StaticFile(GuardedResource):
-    """A file that is asked for again only when it has changed."""
-
-    isLeaf = True
+    """A file that browsers download again only when it has changed."""
 
     def __init__(self, content: bytes, content_type: str) -> None:
         super().__init__()
         self._tag = f'W/"{hashlib.sha256(content).hexdigest()[:20]}"'
-        # Browsers keep it, and ask each time whether it is still the same: a new version is seen at once.
+        # Browsers keep the file and revalidate it each time, so they show a new version at once.
         headers = (("ETag", self._tag), ("Cache-Control", "no-cache"), *_SAFE)
         self._whole = Response(200, content, content_type, headers)
         self._unchanged = Response(304, b"", content_type, headers)
 
     def get(self, request: GuardedRequest) -> Response:
-        """The file, or that it has not changed."""
+        """The file, or 304 when it has not changed."""
         known = (request.header(b"if-none-match") or b"").decode("latin-1")
         is_known = known.strip() == "*" or self._tag in (tag.strip() for tag in known.split(","))
         return self._unchanged if is_known else self._whole
@@ -60,9 +58,13 @@ class PageFiles:
         }
 
     def start(self) -> StaticFile:
-        """What is shown at ``/``."""
+        """The page at ``/``."""
         return StaticFile(*self._files["index.html"])
 
     def folder(self) -> Folder:
         """/page: the other files, by name."""
-        return Folder(**{name: StaticFile(*file) for name, file in self._files.items() if name != "index.html"})
+        folder = Folder()
+        for name, file in self._files.items():
+            if name != "index.html":
+                folder.put_child(name, StaticFile(*file))
+        return folder

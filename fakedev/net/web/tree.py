@@ -1,31 +1,84 @@
-"""The web tree: what is found at which path, for the service and for the drop-ins."""
+"""The web tree: the resource at each path of :mod:`fakedev.spec.web_paths`, for the service and for the drop-ins."""
 
 from __future__ import annotations
 
 from html import escape
 
-from twisted.web.resource import Resource
-
 from fakedev import __version__
 from fakedev.exposition.discovery import chosen_nodes, targets_of
-from fakedev.net.api.tree import make_api
-from fakedev.net.http.api import argument, counted, unknown_key
+from fakedev.net.api.tree import add_api
+from fakedev.net.http.api import argument, unknown_key, unknown_pool
 from fakedev.net.http.request import GuardedRequest
-from fakedev.net.http.resource import Folder, GuardedResource
+from fakedev.net.http.resource import Folder, GuardedResource, make_tree
 from fakedev.net.http.response import HttpError, Response, json_response
 from fakedev.net.http.statistics import PageStatistics, ScrapeStatistics
 from fakedev.net.queues.figures import QueueFigures
 from fakedev.net.queues.metrics_page import QueueMetricsPage
 from fakedev.net.tester.pages import make_tester_folder
-from fakedev.net.web.exporter_tree import HostMetricsPage
-from fakedev.net.web.metrics_page import MetricsPage
+from fakedev.net.web.metrics_page import HostMetricsPage, MetricsPage
 from fakedev.net.web.own_metrics import OwnMetricsResource
 from fakedev.net.web.page_cache import CachedPage, Pages
 from fakedev.net.web.probes import HealthPage, Reload
 from fakedev.net.web.program import Program
 from fakedev.net.web.selection import Selection
 from fakedev.sim.fleet import Fleet
+from fakedev.spec import web_paths
 from fakedev.spec.shards import parse_shard
+
+
+def make_root(program: Program, selection: Selection, *, is_full: bool = True) -> GuardedResource:
+    """The tree of one address.
+
+    :param selection: the nodes that /metrics and the nodes' pages show there, and how.
+    :param is_full: with the paths that change the simulation, and those that show fakedev itself.
+    """
+    pages, scrapes, queues = program.pages, program.scrapes, program.queues
+
+    def scraped(path: web_paths.WebPath) -> PageStatistics:
+        return scrapes.page(path.template)
+
+    health, ready = HealthPage(program.health), HealthPage(program.ready)
+    tree: dict[web_paths.WebPath, GuardedResource] = {
+        web_paths.START: program.files.start() if is_full else LinksPage(program.fleet, queues is not None),
+        web_paths.METRICS: HostMetricsPage(pages, scraped(web_paths.METRICS), selection),
+        web_paths.NODE_METRICS: NodePages(pages, scraped(web_paths.NODE_METRICS), selection),
+        web_paths.DISCOVERY: Discovery(program.fleet, selection.pool),
+        **dict.fromkeys((web_paths.HEALTH, *web_paths.HEALTH_ALIASES), health),
+        **dict.fromkeys(web_paths.READY, ready),
+    }
+    if queues is not None:
+        tree[web_paths.QUEUE_METRICS] = QueueMetricsPage(queues, scraped(web_paths.QUEUE_METRICS))
+    if is_full:
+        tree[web_paths.OWN_METRICS] = OwnMetricsResource(program.own_metrics)
+        tree[web_paths.RELOAD] = Reload(program.reload)
+        tree[web_paths.WORKLOAD_METRICS] = MetricsPage(pages.workload_page(), scraped(web_paths.WORKLOAD_METRICS))
+    root = make_tree({path.fixed: resource for path, resource in tree.items()})
+    if is_full:
+        add_api(root, program)
+        root.put_child("page", program.files.folder())
+        if program.tester is not None:
+            root.put_child("tester", make_tester_folder(program.tester))
+    return root
+
+
+def add_page(root: GuardedResource, path: str, page: CachedPage, scrapes: ScrapeStatistics) -> None:
+    """Add a page at a path of the configuration.
+
+    :param path: begins with a slash; no other page is there or below it.
+    """
+    make_tree({path: MetricsPage(page, scrapes.page(path))}, root)
+
+
+def make_exporter_root(pages: Pages, scrapes: ScrapeStatistics) -> GuardedResource:
+    """The tree of ``fakedev-exporter``: /metrics by GET, and nothing else, as the original's."""
+    path = web_paths.METRICS.template
+    return make_tree({path: MetricsPage(pages.fleet_page(), scrapes.page(path), allow_head=False)})
+
+
+def make_frontend_root(queues: QueueFigures, scrapes: ScrapeStatistics) -> GuardedResource:
+    """The tree of ``fakedev-frontend``: /metrics and nothing else, as the original's."""
+    path = web_paths.METRICS.template
+    return make_tree({path: QueueMetricsPage(queues, scrapes.page(path))})
 
 
 class NodePages(GuardedResource):
@@ -37,19 +90,16 @@ class NodePages(GuardedResource):
         self._statistics = statistics
         self._selection = selection
 
-    def getChild(self, path: bytes, request: GuardedRequest) -> Resource:
-        """A node by name."""
-        node = self._pages.fleet.roster.node(path.decode("utf-8", "replace"))
+    def find_child(self, name: bytes, request: GuardedRequest) -> GuardedResource | None:
+        """A node."""
+        node = self._pages.fleet.roster.node(name.decode("utf-8", "replace"))
         if node is None or not self._selection.has(node):
-            return super().getChild(path, request)
-        page = self._pages.node_page(node, self._selection)
-        return Folder(metrics=MetricsPage(page, self._statistics))
+            return None
+        return Folder(metrics=MetricsPage(self._pages.node_page(node, self._selection), self._statistics))
 
 
 class Discovery(GuardedResource):
-    """/sd: HTTP service discovery, a target per node."""
-
-    isLeaf = True
+    """/sd: HTTP service discovery, a target for each node."""
 
     def __init__(self, fleet: Fleet, pool: str | None) -> None:
         super().__init__()
@@ -57,42 +107,29 @@ class Discovery(GuardedResource):
         self._pool = pool
 
     def get(self, request: GuardedRequest) -> Response:
-        """All targets, or those of ``?pool=`` and ``?shard=``; they are reached where this request came to."""
+        """All targets, or those of ``?pool=`` and ``?shard=``; their address is the Host of this request."""
         host = (request.header(b"host") or b"localhost").decode("latin-1")
-        unknown = unknown_key(request, ("pool", "shard"))
-        if unknown is not None:
-            raise unknown
         pool, shard = argument(request, "pool"), argument(request, "shard")
-        pools = list(dict.fromkeys(each.name for each in self._fleet.roster.pools))
-        if pool and pool not in pools:
-            raise HttpError(404, f"no pool {pool[:100]!r}: {counted(pools)}")
+        roster = self._fleet.roster
+        error = unknown_key(request, web_paths.DISCOVERY.query) or unknown_pool(roster, pool)
+        if error is not None:
+            raise error
         hidden = self._fleet.troubles.hidden()
         try:
-            nodes = chosen_nodes(self._fleet.roster, self._pool or pool, parse_shard(shard) if shard else None)
-        except ValueError as error:
-            raise HttpError(400, f"shard: {error}") from None
+            nodes = chosen_nodes(roster, self._pool or pool, parse_shard(shard) if shard else None)
+        except ValueError as refusal:
+            raise HttpError(400, f"shard: {refusal}") from None
         return json_response(targets_of([node for node in nodes if node.name not in hidden], host))
 
 
-class Start(Folder):
-    """/: the root of all, which is a page itself."""
-
-    def __init__(self, page: GuardedResource) -> None:
-        super().__init__()
-        self.putChild(b"", page)
-
-
-class Links(GuardedResource):
-    """The page at / of an address where nothing can be changed: what is where."""
-
-    isLeaf = True
+class LinksPage(GuardedResource):
+    """/ of an address where nothing can be changed: links to its pages."""
 
     def __init__(self, fleet: Fleet, has_queues: bool) -> None:
         super().__init__()
-        nodes = fleet.roster.shown
-        paths = ["/metrics", f"/nodes/{nodes[0].name}/metrics", "/sd", "/health"]
-        if has_queues:
-            paths.append("/queues/metrics")
+        node = fleet.roster.shown[0].name
+        linked = [path for path in web_paths.WEB_PATHS if path.is_linked]
+        paths = [path.at(NODE=node) for path in linked if has_queues or path is not web_paths.QUEUE_METRICS]
         links = "".join(f'<li><a href="{escape(path)}">{escape(path)}</a></li>' for path in paths)
         self._html = (
             f"<!doctype html><html lang=en><meta charset=utf-8><title>fakedev</title>"
@@ -106,56 +143,3 @@ class Links(GuardedResource):
     def get(self, request: GuardedRequest) -> Response:
         """The page."""
         return Response(200, self._html, "text/html; charset=utf-8")
-
-
-def make_root(program: Program, selection: Selection, *, is_full: bool = True) -> Resource:
-    """The tree of one address.
-
-    :param selection: what /metrics and the nodes' pages show there.
-    :param is_full: with what changes the simulation, and with what tells of fakedev itself.
-    """
-    pages, scrapes, queues = program.pages, program.scrapes, program.queues
-    root = Start(program.files.start() if is_full else Links(program.fleet, queues is not None))
-    root.putChild(b"metrics", HostMetricsPage(pages, scrapes.page("/metrics"), selection))
-    root.putChild(b"nodes", NodePages(pages, scrapes.page("/nodes/NODE/metrics"), selection))
-    root.putChild(b"sd", Discovery(program.fleet, selection.pool))
-    for name in (b"health", b"healthz", b"livez"):
-        root.putChild(name, HealthPage(program.health))
-    root.putChild(b"readyz", HealthPage(program.ready))
-    ours = Folder(healthy=HealthPage(program.health), ready=HealthPage(program.ready))
-    root.putChild(b"-", ours)
-    if queues is not None:
-        root.putChild(b"queues", Folder(metrics=QueueMetricsPage(queues, scrapes.page("/queues/metrics"))))
-    if is_full:
-        ours.putChild(b"metrics", OwnMetricsResource(program.own_metrics))
-        ours.putChild(b"reload", Reload(program.reload))
-        workloads = MetricsPage(pages.workload_page(), scrapes.page("/workloads/metrics"))
-        root.putChild(b"workloads", Folder(metrics=workloads))
-        root.putChild(b"api", make_api(program))
-        root.putChild(b"page", program.files.folder())
-        if program.tester is not None:
-            root.putChild(b"tester", make_tester_folder(program.tester))
-    return root
-
-
-def add_page(root: Resource, path: str, page: CachedPage, scrapes: ScrapeStatistics) -> None:
-    """A page at a path of somebody's own.
-
-    :param path: begins with a slash; no other page is there or below it.
-    """
-    *folders, name = path.encode().strip(b"/").split(b"/")
-    for folder in folders:
-        if folder not in root.children:
-            root.putChild(folder, Folder())
-        root = root.children[folder]
-    root.putChild(name, MetricsPage(page, scrapes.page(path)))
-
-
-def make_exporter_root(pages: Pages, scrapes: ScrapeStatistics) -> Resource:
-    """The tree of ``fakedev-exporter``: /metrics by GET, and nothing else, as the original's."""
-    return Folder(metrics=MetricsPage(pages.fleet_page(), scrapes.page("/metrics"), allow_head=False))
-
-
-def make_frontend_root(queues: QueueFigures, scrapes: ScrapeStatistics) -> Resource:
-    """The tree of ``fakedev-frontend``: /metrics and nothing else, as the original's."""
-    return Folder(metrics=QueueMetricsPage(queues, scrapes.page("/metrics")))

@@ -6,8 +6,8 @@ import numpy as np
 
 from fakedev.sim.faults.fault import Fault
 from fakedev.sim.faults.faults import Faults
-from fakedev.sim.faults.kinds import Scope
 from fakedev.sim.workloads.schedule import Positions
+from fakedev.spec.fault_kinds import Scope
 from fakedev.spec.shards import entity_key
 
 

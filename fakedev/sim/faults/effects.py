@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from fakedev.sim.boards.conditions import WITH_NODE
-from fakedev.sim.faults.tick import ALL_LINKS, Cut, FaultTick
+from fakedev.sim.faults.tick import Cut, FaultTick
 from fakedev.sim.workloads.schedule import Positions
+from fakedev.spec.fault_kinds import ALL_LINKS
 
 
 class Touched(NamedTuple):
@@ -158,10 +159,6 @@ RESET: Final = Effect(strike=_all(_RESET, _end_work("Device {} reset")))
 NODE_DOWN: Final = Effect(hold=_all(_away(WITH_NODE), _end_work("Node of {} down")), recover=_RESET)
 _LOST_COMPANY: Final = Effect(hold=_all(_away(1.0), _end_work("Device {} lost")), recover=_RESET)
 LOST: Final = replace(_LOST_COMPANY, strike=_code(79))
-
-
-#: NVIDIA's errors that concern the work that made them alone, and so one part of a device.
-OF_APPLICATIONS: Final = (13, 31, 43, 45, 94)
 
 
 def xid_effect(code: int) -> Effect:

@@ -9,9 +9,10 @@ from typing import NamedTuple
 from fakedev.sim.entities.randomness import Keys
 from fakedev.sim.entities.state import Mask
 from fakedev.sim.faults.effects import Effect
-from fakedev.sim.faults.kinds import FaultKind
+from fakedev.sim.faults.kinds import lasts_with
 from fakedev.sim.workloads.schedule import Positions
 from fakedev.spec.fault import FaultSpec
+from fakedev.spec.fault_kinds import FaultKind
 from fakedev.spec.fleet import MetricName
 
 
@@ -45,7 +46,7 @@ class Fault:
     @property
     def lasts(self) -> bool:
         """Whether it goes on for a time; else it happens, and is over."""
-        return self.kind.lasts_with(self.values)
+        return lasts_with(self.kind, self.values)
 
     @property
     def concerned(self) -> Positions:

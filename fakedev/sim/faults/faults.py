@@ -10,13 +10,13 @@ import numpy as np
 from fakedev.sim.entities.randomness import uniform
 from fakedev.sim.faults.effects import Act, Touched
 from fakedev.sim.faults.fault import Change, Fault
-from fakedev.sim.faults.kinds import Scope
 from fakedev.sim.faults.rules import ROUNDING_SECONDS, FaultRules
 from fakedev.sim.faults.tick import FaultTick
 from fakedev.sim.parts.layout import Parts
 from fakedev.sim.workloads.schedule import Positions
 from fakedev.spec.errors import Refused
 from fakedev.spec.fault import FaultSpec
+from fakedev.spec.fault_kinds import Scope
 
 #: Faults that a fleet takes, those that wait among them.
 MAX_FAULTS: Final = 10_000

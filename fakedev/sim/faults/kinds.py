@@ -1,206 +1,38 @@
-"""The kinds of faults, as data: what each takes, what it does, and how devices recover."""
+"""What each kind of fault does to devices."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import Enum
 from typing import Final
 
 from fakedev.sim.faults import effects
-from fakedev.sim.faults.effects import NOTHING, OF_APPLICATIONS, Effect, xid_effect
-from fakedev.sim.faults.tick import ALL_LINKS
+from fakedev.sim.faults.effects import NOTHING, Effect, xid_effect
+from fakedev.spec.fault_kinds import FaultKind
+
+#: The effects of kinds that change devices; the other kinds change what is shown of them.
+EFFECTS: Final[Mapping[str, Effect]] = {
+    "ecc-single": effects.ECC_SINGLE,
+    "ecc-double": effects.ECC_DOUBLE,
+    "inlet": effects.INLET,
+    "fan": effects.FAN,
+    "power-brake": effects.BRAKE,
+    "power-cap": effects.CAP,
+    "clock-lock": effects.LOCK,
+    "hang": effects.HANG,
+    "link-down": effects.LINK,
+    "pcie-slow": effects.PCIE,
+    "pcie-replays": effects.REPLAYS,
+    "lost": effects.LOST,
+    "reset": effects.RESET,
+    "node-down": effects.NODE_DOWN,
+}
 
 
-class Scope(Enum):
-    """What a kind concerns."""
-
-    BOARD = "the board itself, in all that it shows"
-    SERIES = "what is shown of the device; the board is well"
-    PAGE = "the page of the whole node; its boards are well"
-    NODE = "the whole node"
+def effect_of(kind: FaultKind, values: Mapping[str, float]) -> Effect:
+    """What a fault of a kind does to devices with these values; that of ``xid`` follows from its code."""
+    return xid_effect(int(values["code"])) if kind.name == "xid" else EFFECTS.get(kind.name, NOTHING)
 
 
-@dataclass(frozen=True)
-class Parameter:
-    """A number that a kind takes.
-
-    :param default: None: it must be given.
-    :param whole: it is a whole number.
-    :param needs: a quantity that devices must have where it is given; empty for none.
-    :param instead_of: another number of the kind that it does not go with; empty for none.
-    :param among: the only numbers that it may be; empty for all in its range.
-    """
-
-    name: str
-    low: float
-    high: float
-    default: float | None
-    summary: str
-    whole: bool = False
-    needs: str = ""
-    instead_of: str = ""
-    among: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
-class FaultKind:
-    """A kind of fault.
-
-    :param recovery: what happens when it is over, in words.
-    :param needs: a quantity that devices must have to be concerned; empty for none.
-    :param effect: what it does to devices; that of ``xid`` follows from its code.
-    :param moves: quantities that it changes by itself, or by what follows; empty for all.
-    :param on_parts, on_tiles: it may concern a part of a device alone; where that is a tile.
-    :param lasts: it goes on for a time; else it happens, and is over.
-    """
-
-    name: str
-    scope: Scope
-    summary: str
-    recovery: str
-    parameters: tuple[Parameter, ...] = ()
-    needs: str = ""
-    effect: Effect = NOTHING
-    lasts: bool = True
-    moves: tuple[str, ...] = ()
-    on_parts: bool = False
-    on_tiles: bool = False
-
-    def effect_of(self, values: Mapping[str, float]) -> Effect:
-        """What it does to devices with these values."""
-        return xid_effect(int(values["code"])) if self.name == "xid" else self.effect
-
-    def needed(self, values: Mapping[str, float]) -> dict[str, str]:
-        """The quantities that devices must have to be concerned, each with what needs it.
-
-        :param values: those that are given.
-        """
-        needed = {self.needs: self.name} if self.needs else {}
-        given = [each for each in self.parameters if each.needs and each.name in values]
-        return needed | {each.needs: f"{self.name} with {each.name}" for each in given}
-
-    def lasts_with(self, values: Mapping[str, float]) -> bool:
-        """Whether it goes on for a time with these values; else it happens, and is over."""
-        return self.lasts and (self.name != "xid" or self.effect_of(values).lasts)
-
-    def why_not_on_parts(self, values: Mapping[str, float], *, are_tiles: bool) -> str:
-        """Why it cannot concern a part of a device alone; empty where it can.
-
-        :param are_tiles: the part is a tile.
-        """
-        if are_tiles and self.on_tiles:
-            return ""
-        if self.scope is not Scope.BOARD or (self.on_parts and self.name != "xid"):
-            return ""
-        if self.name == "xid" and int(values["code"]) in OF_APPLICATIONS:
-            return ""
-        what = f"XID {int(values['code'])}" if self.name == "xid" else self.name
-        return f"{what} is of the whole device"
-
-    @property
-    def takes_metric(self) -> bool:
-        """Whether it concerns single metrics."""
-        return self.scope is Scope.SERIES and self.name != "stale-labels"
-
-
-def _share(default: float, summary: str) -> Parameter:
-    return Parameter("share", 0.0, 1.0, default, summary)
-
-
-_COUNT: Final = Parameter("count", 1, 1e9, 1, "how many errors", whole=True)
-#: What is left of a PCIe link, said in the place of the share.
-_LANES: Final = Parameter(
-    "width", 0, 32, 0, "lanes that are left; 0: as the share says", whole=True, needs="pcie_link_width",
-    instead_of="share", among=(0, 1, 2, 4, 8, 16, 32),
-)  # fmt: skip
-_GENERATION: Final = Parameter(
-    "generation", 0, 6, 0, "generation that is left; 0: as the share says", whole=True, needs="pcie_link_generation",
-    instead_of="share",
-)  # fmt: skip
-_LINK: Final = Parameter(
-    "link", ALL_LINKS, 63, ALL_LINKS, "the one link that is down; -1: all, as the share says", whole=True,
-    needs="links_up", instead_of="share",
-)  # fmt: skip
-_PCIE_LINK: Final = ("pcie_link_width", "pcie_link_generation", "pcie_link_gigatransfers_per_second")
-_AT_ONCE: Final = "at once"
-_COUNTED: Final = "what was counted stays"
-_BY_RESET: Final = "it comes back as after reset"
-_TEMPERATURES: Final = ("temperature_celsius", "memory_temperature_celsius")
-_CLOCK: Final = ("core_frequency_mhz", "work_clock_ratio", "power_watts", *_TEMPERATURES)
-_WARM: Final = (
-    "inlet_temperature_celsius", "fan_speed_ratio", "throttled_thermal", "throttled_hardware", "lost", *_CLOCK,
-)  # fmt: skip
-_BOARD, _SERIES, _PAGE = Scope.BOARD, Scope.SERIES, Scope.PAGE
-
-KINDS: Final[Mapping[str, FaultKind]] = {
-    kind.name: kind
-    for kind in (
-        FaultKind(
-            "xid", _BOARD, "NVIDIA's driver reports an error, with what usually comes with its code",
-            "the code stays until reset; of 61, 62, 79, 95, 119 and 120 the board is reset",
-            (Parameter("code", 1, 999, None, "the error code", whole=True), _COUNT), "xid", on_parts=True,
-        ),
-        FaultKind("ecc-single", _BOARD, "single-bit memory errors, corrected", _COUNTED,
-                  (_COUNT, Parameter("rows", 0, 1e6, 0, "rows remapped, or pages retired, for them", whole=True)),
-                  "memory_errors_correctable", effects.ECC_SINGLE, lasts=False, on_tiles=True,
-                  moves=("memory_errors_correctable", "remapped_rows_correctable", "retired_pages_single_bit")),
-        FaultKind("ecc-double", _BOARD,
-                  "double-bit memory errors: XID 48, a row remapped or a page retired for each, work ends",
-                  _COUNTED + "; the remapping is pending until reset", (_COUNT,), "memory_errors_uncorrectable",
-                  effects.ECC_DOUBLE, lasts=False, on_tiles=True),
-        FaultKind("inlet", _BOARD, "warmer air at the inlet", "the board cools down as it warmed up",
-                  (Parameter("celsius", -50, 100, 15, "how much warmer"),), "inlet_temperature_celsius", effects.INLET,
-                  moves=_WARM),
-        FaultKind("fan", _BOARD, "the fan stops: the board's, or that of its server",
-                  "the fan runs up again, the board cools down",
-                  (Parameter("resistance", 1, 100, 4, "thermal resistance, by that with the fan"),),
-                  "inlet_temperature_celsius", effects.FAN, moves=_WARM),
-        FaultKind("power-brake", _BOARD, "the server pulls the power brake: half of the clock is gone at once",
-                  "clocks come back at once", needs="power_limit_watts", effect=effects.BRAKE,
-                  moves=("throttled_hardware", *_CLOCK)),
-        FaultKind("power-cap", _BOARD, "another power limit", "the type's limit; clocks come back in steps",
-                  (Parameter("watts", 1, 1e5, None, "the limit"),), "power_limit_watts", effects.CAP,
-                  moves=("power_limit_watts", "throttled_power", *_CLOCK)),
-        FaultKind("clock-lock", _BOARD, "somebody has locked the core clock", _AT_ONCE,
-                  (Parameter("megahertz", 1, 1e5, None, "the highest that is left"),), "power_limit_watts",
-                  effects.LOCK, moves=_CLOCK),
-        FaultKind("hang", _BOARD, "the board hangs: fully used, and nothing gets on", _AT_ONCE, needs="hung",
-                  effect=effects.HANG),
-        FaultKind("link-down", _BOARD, "links to other boards are down: XID 74; with every= and probability= they flap",
-                  "traffic comes back; the error stays counted",
-                  (_share(0.0, "of the links' capacity that is left"), _LINK),
-                  "fabric_tx_bytes_per_second", effects.LINK,
-                  moves=("fabric_tx_bytes_per_second", "fabric_rx_bytes_per_second", "links_up", "link_errors",
-                         "link_recoveries", "xid")),
-        FaultKind("pcie-slow", _BOARD, "the PCIe link has lost width or speed", _AT_ONCE,
-                  (_share(0.5, "of what the link carries that is left"), _LANES, _GENERATION), "power_limit_watts",
-                  effects.PCIE, moves=("pcie_tx_bytes_per_second", "pcie_rx_bytes_per_second", *_PCIE_LINK)),
-        FaultKind("pcie-replays", _BOARD, "the PCIe link is bad: transfers are repeated", _COUNTED,
-                  (Parameter("rate", 0, 1e6, 10, "replays a second"),), "pcie_replays", effects.REPLAYS,
-                  moves=("pcie_replays",)),
-        FaultKind("lost", _BOARD, "the board has fallen off the bus: work ends, it shows nothing more but XID 79",
-                  _BY_RESET, effect=effects.LOST, on_parts=True),
-        FaultKind("reset", _BOARD, "the board is reset and its driver loaded anew: work ends, its XID is cleared, "
-                  "energy and traffic count from 0", _AT_ONCE, effect=effects.RESET, lasts=False, on_parts=True),
-        FaultKind("node-down", Scope.NODE, "the node is down: its page is closed without an answer, its work ends",
-                  "its boards come back as after reset",
-                  (Parameter("leave-sd", 0, 1, 0, "1: it is missing from /sd too", whole=True),),
-                  effect=effects.NODE_DOWN),
-        FaultKind("absent", _SERIES, "series are missing", _AT_ONCE),
-        FaultKind("nan", _SERIES, "series are NaN", _AT_ONCE),
-        FaultKind("sentinel", _SERIES, "series show a value that stands for no value", _AT_ONCE,
-                  (Parameter("value", -1e300, 1e300, 9223372036854775794.0, "what they show"),)),
-        FaultKind("frozen", _SERIES, "series do not change any more", "they jump to what is true"),
-        FaultKind("counter-reset", _SERIES, "the exporter's counters begin again at 0", "not: they go on from there",
-                  lasts=False),
-        FaultKind("stale-labels", _SERIES, "labels of pods stay when their work is over", _AT_ONCE),
-        FaultKind("slow-page", _PAGE, "the page comes late", _AT_ONCE,
-                  (Parameter("seconds", 0, 3600, 30, "how late"),)),
-        FaultKind("cut-page", _PAGE, "the page ends in the middle", _AT_ONCE,
-                  (_share(0.5, "of the page that is sent"),)),
-        FaultKind("error-page", _PAGE, "the page is an error", _AT_ONCE,
-                  (Parameter("status", 400, 599, 500, "HTTP status", whole=True),)),
-        FaultKind("wrong-type", _PAGE, "the page has the Content-Type of HTML", _AT_ONCE),
-    )
-}  # fmt: skip
+def lasts_with(kind: FaultKind, values: Mapping[str, float]) -> bool:
+    """Whether a fault of a kind goes on for a time with these values; else it happens and is over."""
+    return kind.lasts and (kind.name != "xid" or effect_of(kind, values).lasts)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.faults.fault import Fault
 from fakedev.sim.faults.faults import Faults
-from fakedev.sim.faults.kinds import Scope
+from fakedev.spec.fault_kinds import Scope
 
 
 @dataclass(frozen=True)

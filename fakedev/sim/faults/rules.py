@@ -18,11 +18,12 @@ from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.selectors import resolve_here
 from fakedev.sim.entities.state import Mask
 from fakedev.sim.faults.fault import Fault
-from fakedev.sim.faults.fields import fault_from_fields
-from fakedev.sim.faults.kinds import KINDS, FaultKind, Scope
+from fakedev.sim.faults.kinds import effect_of
 from fakedev.sim.workloads.schedule import Positions
 from fakedev.spec.errors import FieldError, Refused
 from fakedev.spec.fault import FaultSpec
+from fakedev.spec.fault_fields import fault_from_fields
+from fakedev.spec.fault_kinds import KINDS, FaultKind, Scope
 from fakedev.spec.fleet import MetricName, WorkloadSpec
 from fakedev.spec.shards import entity_key
 
@@ -83,7 +84,7 @@ class FaultRules:
             first = np.array([self.roster.nodes[each].first for each in self.roster.node_positions(devices).tolist()])
         keys = self.keys[first] ^ np.uint64(entity_key("fault", key or fault_id))
         off = np.zeros(len(devices), np.bool_)
-        return Fault(fault_id, spec, kind, kind.effect_of(values), devices, keys, values, metric, off)
+        return Fault(fault_id, spec, kind, effect_of(kind, values), devices, keys, values, metric, off)
 
     def _concerned(self, kind: FaultKind, spec: FaultSpec, *, of_configuration: bool) -> Positions:
         """The units that it may concern: those that its words name and that can have it."""

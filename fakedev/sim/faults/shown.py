@@ -12,9 +12,9 @@ from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.state import Level, overlaid
 from fakedev.sim.faults.fault import Fault
 from fakedev.sim.faults.faults import Faults
-from fakedev.sim.faults.kinds import Scope
 from fakedev.sim.parts.layout import Parts
 from fakedev.sim.workloads.schedule import Positions
+from fakedev.spec.fault_kinds import Scope
 from fakedev.spec.quantities import COUNTERS
 
 _CREATED: Final = "created_seconds"

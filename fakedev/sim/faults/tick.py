@@ -47,9 +47,6 @@ _NEUTRAL: Final[Mapping[str, float]] = {**_LASTING, **_MOMENTARY}
 #: NVIDIA's code for a board that has fallen off the bus.
 FALLEN_OFF: Final = 79
 
-#: The number that stands for all links of a device.
-ALL_LINKS: Final = -1
-
 
 class Ending(NamedTuple):
     """Workloads that end.

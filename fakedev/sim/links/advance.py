@@ -9,10 +9,11 @@ import numpy as np
 
 from fakedev.sim.boards.conditions import Conditions
 from fakedev.sim.entities.state import Level, Mask
-from fakedev.sim.faults.tick import ALL_LINKS, FaultTick
+from fakedev.sim.faults.tick import FaultTick
 from fakedev.sim.links.history import CARRIED, LinkHistory, first_of_each
 from fakedev.sim.links.layout import LinkLayout
 from fakedev.sim.workloads.schedule import Positions
+from fakedev.spec.fault_kinds import ALL_LINKS
 
 #: The code that NVIDIA's driver reports for an error of a link.
 _LINK_XID = 74

@@ -13,8 +13,8 @@ from fakedev.sim.entities.roster import Roster, RosterNode
 from fakedev.sim.faults.causes import faults_behind
 from fakedev.sim.faults.fault import Fault
 from fakedev.sim.faults.faults import Faults
-from fakedev.sim.faults.tick import ALL_LINKS
 from fakedev.sim.links.history import LinkHistory
+from fakedev.spec.fault_kinds import ALL_LINKS
 
 Facts = Mapping[str, str]
 #: What a link says of the device at its other end.

@@ -115,7 +115,7 @@ def test_a_key_too_many(added: str, expected: list[str]) -> None:
         ("power-limit-watts: 300", "power-limit-watts: 0", ["dev.yaml:9: dynamics: power-limit-watts must be over 0, not 0"]),
         ("power-limit-watts: 300", "power-limit-watts: 49", ["dev.yaml:9: dynamics: power-limit-watts 49 is under the idle power 50"]),
         ("power-limit-watts: 300", "power-limit-watts: a", ["dev.yaml:9: dynamics.power-limit-watts: must be a number, not 'a'"]),
-        ("power-limit-watts: 300", "clock-step-mhz: 15", ["dev.yaml:9: dynamics: 'power-limit-watts' is missing: The power cap: clocks are taken away to stay within it."]),
+        ("power-limit-watts: 300", "clock-step-mhz: 15", ["dev.yaml:9: dynamics: 'power-limit-watts' is missing: The power cap: the board lowers its clocks to stay within it."]),
         ("\n  power-limit-watts: 300", " 300", [f"dev.yaml:8: dynamics: must be a mapping of {KEYS}, not '300'"]),
         ("  power_watts: [50, 250]\n", "", ["dev.yaml:8: dynamics: power_watts needs a range whose value at load 100 is over that at load 0"]),
         ("[300, 1300]", "[1300, 1300]", ["dev.yaml:9: dynamics: core_frequency_mhz needs a range whose value at load 100 is over that at load 0"]),

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from fakedev.sim.faults.kinds import KINDS
 from fakedev.sim.workloads import intake as turnstile_module
+from fakedev.spec.fault_kinds import KINDS
 from tests.support.application import SMALL, STANDING, MemoryApplication, application
 from tests.support.http_wire import Answer, answers
 

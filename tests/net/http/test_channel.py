@@ -8,14 +8,13 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.internet.testing import MemoryReactorClock, StringTransport
-from twisted.web.resource import Resource
 
 from fakedev import __version__
-from fakedev.net.http.head import DROP_IN_LIMITS
+from fakedev.net.http.limits import DROP_IN_LIMITS
 from fakedev.net.http.response import Response
 from fakedev.net.http.site import GuardedSite
 from tests.support.http_channels import CHUNKED, GET, POST, limited, site
-from tests.support.http_wire import Echo, Folder, Page, Peer, answers
+from tests.support.http_wire import Echo, Page, Peer, answers
 
 
 @pytest.mark.parametrize(("request_text", "body"), [(GET, b"content"), (POST, b"hello"), (CHUNKED, b"hello")])
@@ -248,32 +247,3 @@ def test_simple_transports_will_do() -> None:
     channel.dataReceived(GET + GET)
     assert [answer.body for answer in answers(transport.value())] == [b"content", b"content"]
     guarded.doStop()
-
-
-class Plain(Resource):
-    """A resource of twisted.web's own kind, that streams."""
-
-    isLeaf = True
-
-    def render_GET(self, request: Any) -> bytes:
-        """An answer from arguments, headers and addresses."""
-        request.setHeader(b"Content-Type", b"text/x")
-        host = request.requestHeaders.getRawHeaders("host")[0]
-        return b"%r %r %r" % (request.args[b"a"], host, request.getHost().port)
-
-    def render_POST(self, request: Any) -> bytes:
-        """The body."""
-        content: bytes = request.content.read()
-        return content
-
-
-def test_plain_twisted_resources() -> None:
-    """A resource of twisted.web works here, too, within the same limits."""
-    guarded = GuardedSite(Folder(plain=Plain()), Clock())
-    answer = Peer(guarded).ask(b"GET /plain?a=1&a=2 HTTP/1.1\r\nHost: x\r\n\r\n")
-    assert answer.body == b"[b'1', b'2'] 'x' 9400"
-    assert answer.headers["content-type"] == "text/x"
-    assert answer.headers["server"].startswith("fakedev/")
-    assert Peer(guarded).ask(POST.replace(b"echo", b"plain")).body == b"hello"
-    assert Peer(guarded).ask(GET.replace(b"page", b"plain")[:-2] + b"Content-Length: 3\r\n\r\n").status == 400
-    assert Peer(guarded).ask(POST.replace(b"echo", b"plain").replace(b": 5", b": 70000")).status == 413

@@ -6,15 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakedev.net.http.head import (
-    DROP_IN_LIMITS,
-    BadRequest,
-    Head,
-    HttpLimits,
-    check_unfinished,
-    end_of_head,
-    parse_head,
-)
+from fakedev.net.http.limits import DROP_IN_LIMITS, BadRequest, HttpLimits
+from fakedev.net.http.parser import Head, check_unfinished, end_of_head, parse_head
 
 LIMITS = HttpLimits()
 _NAMES = st.text("abcdefghijklmnopqrstuvwxyzABCDEF-", min_size=1, max_size=12)

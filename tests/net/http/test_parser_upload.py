@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakedev.net.http.head import BadRequest
-from fakedev.net.http.incoming import ChunkedUpload, PlainUpload
+from fakedev.net.http.limits import BadRequest
+from fakedev.net.http.uploads import ChunkedUpload, PlainUpload
 
 LIMIT = 64 * 1024
 

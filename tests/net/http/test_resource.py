@@ -250,7 +250,7 @@ class TestCounting:
         class Broken(GuardedResource):
             """A folder with an error."""
 
-            def getChild(self, path: bytes, request: Any) -> Any:
+            def find_child(self, path: bytes, request: Any) -> Any:
                 """Fail."""
                 raise OSError
 
@@ -280,7 +280,7 @@ class TestCounting:
             left: list[object] = []
 
             def answer(request: Any, waiting: Any = waiting, left: Any = left) -> Any:
-                request.notifyFinish().addErrback(left.append)
+                request.notify_finish().addErrback(left.append)
                 return waiting
 
             peer = Peer(make_site(page=Page(answer)))
@@ -302,7 +302,7 @@ class TestCounting:
         finished: list[object] = []
 
         def answer(request: Any) -> Response:
-            request.notifyFinish().addCallback(finished.append)
+            request.notify_finish().addCallback(finished.append)
             return Response(200, LARGE)
 
         peer = Peer(make_site(page=Page(answer)))

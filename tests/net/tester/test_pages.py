@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from twisted.internet.task import Clock
 
 from fakedev.net.api.tester import LoadCollection
-from fakedev.net.http.head import DROP_IN_LIMITS
+from fakedev.net.http.limits import DROP_IN_LIMITS
 from fakedev.net.http.resource import Folder
 from fakedev.net.http.site import GuardedSite
 from fakedev.net.tester.driver import Asker
@@ -42,7 +42,7 @@ class PageCase:
         self.tester.startService()
         self.own = GuardedSite(self.root(), self.clock, limits=DROP_IN_LIMITS)
         metrics = OwnMetrics({"tester": LoadMetrics(self.tester), "queries": QueryMetrics(self.own.codes)})
-        self.own.resource.putChild(b"-", Folder(metrics=OwnMetricsResource(metrics)))
+        self.own.resource.put_child("-", Folder(metrics=OwnMetricsResource(metrics)))
         api = Folder(errors_as_json=True, tester=LoadCollection(self.tester))
         service = Folder(tester=make_tester_folder(self.tester), api=Folder(errors_as_json=True, v1=api))
         self.service = GuardedSite(service, self.clock)

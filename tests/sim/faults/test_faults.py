@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from fakedev.sim.door import fault_id_of
 from fakedev.sim.events import ClearFault
 from fakedev.sim.faults.faults import MAX_FAULTS
-from fakedev.sim.faults.fields import VALUES, fault_from_fields, fields_of_fault
-from fakedev.sim.faults.kinds import KINDS
 from fakedev.sim.fleet import Fleet
 from fakedev.spec.errors import FieldError, Refused
-from fakedev.wire.fleet_verbs import FAULT_KINDS, FAULT_VALUES
+from fakedev.spec.fault_fields import PARAMETERS, fault_from_fields, fields_of_fault
+from fakedev.spec.fault_kinds import KINDS
+from fakedev.wire.fleet_verbs import WORKLOAD_GRAMMAR
 from tests.support.faulty_fleets import boards_of, busy, cleared, inject, shown
 from tests.support.fleets import advance, ended, labels_of, make_fleet, start, stop
 
@@ -24,8 +24,9 @@ class TestFields:
 
     def test_the_ports_know_all(self) -> None:
         """The grammar has the kinds and values of the rules, in their order."""
-        assert tuple(KINDS) == FAULT_KINDS
-        assert set(FAULT_VALUES) == set(VALUES)
+        verb = WORKLOAD_GRAMMAR.find("fault")
+        assert " ".join(verb.notes).split()[4:] == list(KINDS)
+        assert {each.name for each in verb.options} > set(PARAMETERS)
 
     @pytest.mark.parametrize("kind", KINDS)
     def test_there_and_back(self, kind: str) -> None:

@@ -12,11 +12,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from fakedev.sim.charts import HEALTH, health, summary
 from fakedev.sim.entities.state import Level
 from fakedev.sim.events import ClearFault, InjectFault, Stamped, event_from_fields, event_to_fields
-from fakedev.sim.faults.fields import fault_from_fields
-from fakedev.sim.faults.kinds import KINDS, Scope
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.record import Replay
 from fakedev.spec.errors import Refused
+from fakedev.spec.fault_fields import fault_from_fields
+from fakedev.spec.fault_kinds import KINDS, Scope
 from fakedev.spec.quantities import COUNTERS, INTEGRALS
 from tests.support.calibration import catalog_type
 from tests.support.divided_devices import check_parts, divided_pool, parts_of

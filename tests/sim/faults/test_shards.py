@@ -12,10 +12,10 @@ from fakedev.config.schema.files import Files
 from fakedev.config.schema.nodes import ConfigurationError
 from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.events import Reload
-from fakedev.sim.faults.fields import fault_from_fields
 from fakedev.sim.fleet import Fleet
 from fakedev.spec.errors import Refused
 from fakedev.spec.fault import FaultSpec
+from fakedev.spec.fault_fields import fault_from_fields
 from fakedev.spec.fleet import FleetSpec
 from fakedev.spec.record_head import RecordHead
 from tests.support.application import application

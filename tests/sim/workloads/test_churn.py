@@ -216,9 +216,9 @@ def test_configuration() -> None:
 @pytest.mark.parametrize(
     ("churn", "expected"),
     [
-        ("{}", "fleet.pools.0.churn: 'rate' is missing: How many come to each node, on the average, as 6/h."),
+        ("{}", "fleet.pools.0.churn: 'rate' is missing: How many start on each node, on average, as 6/h."),
         ("{rate: 6}", "fleet.pools.0.churn.rate: '6' is no rate: give a number above 0 with /s, /m, /h or /d, as 6/h"),
-        ("{rate: 2/s}", "rate: 2 come to a node in a tick: at most 1 can"),
+        ("{rate: 2/s}", "rate: 2 start on a node in a tick: at most 1 can"),
         ("{rate: 6/h, workloads: [{name: a, profile: '5', lasts: [2h, 1h]}]}",
          "lasts: give a duration, or the shortest and the longest, as [10m, 4h]"),
         ("{rate: 6/h, workloads: [{name: a, lasts: 1h}]}",
@@ -226,11 +226,11 @@ def test_configuration() -> None:
          "between them, or as a list; a recorded series; a schedule of utilization; or a profile by name "
          "(doc/simulation.md)."),
         ("{rate: 6/h, workloads: [{name: a, profile: '5', lasts: 1h, devices: 9}]}",
-         "devices: the nodes have 8, so that it never comes"),
+         "devices: the nodes have 8, so that it never starts"),
         ("{rate: 6/h, workloads: [{name: a, profile: '5', lasts: 1h, kind: tensr}]}",
          "kind: no kind of work 'tensr'; did you mean tensor?"),
         ("{rate: 6/h, workloads: [{name: a, profile: '5', lasts: 1h, weight: 0}]}",
-         "workloads: all have the weight 0, so that none comes"),
+         "workloads: all have the weight 0, so that none starts"),
     ],
 )  # fmt: skip
 def test_problems(churn: str, expected: str) -> None:
@@ -241,5 +241,5 @@ def test_problems(churn: str, expected: str) -> None:
 def test_too_many_for_the_fleet() -> None:
     """Arrivals are bounded for the whole fleet, too."""
     assert problems(_fleet("{rate: 1/s}", nodes=200)) == [
-        "f.yaml:1: rate: 200 come to the fleet in a tick: at most 100 can"
+        "f.yaml:1: rate: 200 start in the fleet in a tick: at most 100 can"
     ]

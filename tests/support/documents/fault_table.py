@@ -12,8 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 from fakedev.sim.events import ClearFault
-from fakedev.sim.faults.kinds import KINDS, FaultKind, Scope
 from fakedev.sim.fleet import Fleet
+from fakedev.spec.fault_kinds import KINDS, FaultKind, Scope
 from fakedev.spec.quantities import INTEGRALS
 from tests.support.calibration import catalog_type
 from tests.support.faulty_fleets import inject

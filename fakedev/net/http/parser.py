@@ -1,54 +1,26 @@
-"""The head of an HTTP/1 request, from bytes to fields, and the bounds it is held to.
+"""The parser of HTTP/1 requests: from the bytes of a connection to heads and bodies.
 
-Pure code, no Twisted. Lines end with CR LF; a bare LF is taken too, so that somebody may type a request into netcat.
-Lines that continue an earlier one, control characters, and two lengths for one body are refused: they only serve to
-smuggle requests.
+Lines end with CR LF; a bare LF is accepted too, so that a person may type a request into netcat. Continued header
+lines, control characters, and two lengths for one body are refused: they only serve to smuggle requests.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
-_KiB: Final = 1024
+from fakedev.net.http.limits import BadRequest, HttpLimits
+from fakedev.net.http.sending import Connection, Deadlines
+from fakedev.net.http.uploads import ChunkedUpload, PlainUpload, upload_for
+
 _END: Final = re.compile(rb"\n\r?\n")
 _TOKEN: Final = b"!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _FORBIDDEN: Final = bytes(range(9)) + bytes(range(11, 32)) + b"\x7f"
 _VERSIONS: Final = (b"HTTP/1.1", b"HTTP/1.0")
-
-
-@dataclass(frozen=True)
-class HttpLimits:
-    """What a peer may send and how long it may take; sizes in bytes.
-
-    :param line: the request line, and each header line, without line ends.
-    :param headers: all header lines together, with line ends.
-    :param head: request line and headers together.
-    """
-
-    line: int = 4 * _KiB
-    headers: int = 16 * _KiB
-    head: int = 20 * _KiB
-    body: int = 64 * _KiB
-    head_seconds: float = 10.0
-    body_seconds: float = 10.0
-    stall_seconds: float = 10.0
-    idle_seconds: float = 60.0
-    max_connections: int = 10_000
-
-
-#: For ports that stand in for the original programs, which read at most 4 KiB.
-DROP_IN_LIMITS: Final = HttpLimits(headers=4 * _KiB, head=4 * _KiB)
-
-
-class BadRequest(Exception):
-    """A request that cannot be served: the status to answer with, and why."""
-
-    def __init__(self, status: int, reason: str) -> None:
-        super().__init__(reason)
-        self.status = status
-        self.reason = reason
+#: How many bytes of further requests are read while one is being answered.
+_READ_AHEAD: Final = 16 * 1024
+#: How many bytes are read and dropped after a refusal.
+_LINGER_BYTES: Final = 1024 * 1024
 
 
 class Head:
@@ -75,16 +47,19 @@ class Head:
 
 
 def end_of_head(data: bytes, start: int = 0) -> tuple[int, int] | None:
-    """Where the head in ``data`` ends and what follows it begins, or None while it is not complete.
+    """The ends of the head in ``data``, without and with its blank line; None while it is not complete.
 
-    :param start: nothing before this position needs to be searched again.
+    :param start: the bytes before this position were searched already.
     """
     found = _END.search(data, max(0, start - 2))
     return (found.start(), found.end()) if found else None
 
 
 def check_unfinished(data: bytes, limits: HttpLimits) -> None:
-    """Refuse a head that is already too long or wrong, before its end was seen."""
+    """Refuse an incomplete head that is already too long or malformed.
+
+    :raises BadRequest: when it is.
+    """
     first, newline, rest = data.partition(b"\n")
     if len(first.removesuffix(b"\r")) > limits.line:
         raise BadRequest(414, f"the request line is longer than {limits.line} bytes")
@@ -98,7 +73,7 @@ def check_unfinished(data: bytes, limits: HttpLimits) -> None:
 
 
 def parse_request_line(line: bytes) -> tuple[bytes, bytes, bytes]:
-    """Method, target and version of ``line``."""
+    """Method, target and version of ``line``; raises BadRequest."""
     parts = line.split(b" ")
     if len(parts) != 3 or not parts[1]:
         raise BadRequest(400, "the request line is not METHOD TARGET VERSION")
@@ -113,7 +88,7 @@ def parse_request_line(line: bytes) -> tuple[bytes, bytes, bytes]:
 
 
 def parse_head(data: bytes, limits: HttpLimits) -> Head:
-    """The head in ``data``: all lines without the blank one that ends it."""
+    """Parse the lines of a head, without the blank line that ends it; raises BadRequest."""
     first, _, rest = data.partition(b"\n")
     if len(first.removesuffix(b"\r")) > limits.line:
         raise BadRequest(414, f"the request line is longer than {limits.line} bytes")
@@ -146,7 +121,7 @@ def parse_head(data: bytes, limits: HttpLimits) -> Head:
 
 
 def _origin_form(target: bytes, method: bytes, headers: dict[bytes, bytes]) -> bytes:
-    """Path and query of ``target``. A full URL (as sent to proxies) gives its host to the Host header."""
+    """Path and query of ``target``. The host of a full URL (as sent to proxies) becomes the Host header."""
     if target.startswith(b"/"):
         return target
     scheme, found, rest = target.partition(b"://")
@@ -160,7 +135,7 @@ def _origin_form(target: bytes, method: bytes, headers: dict[bytes, bytes]) -> b
 
 
 def _find_body(head: Head) -> None:
-    """Note which body follows ``head``."""
+    """Find out which body follows ``head``."""
     headers = head.headers
     if b"transfer-encoding" in headers:
         if b"content-length" in headers:
@@ -176,3 +151,101 @@ def _find_body(head: Head) -> None:
         head.length = int(digits) if len(digits) < 19 else 10**18
     if head.has_body and headers.get(b"expect", b"").lower() == b"100-continue":
         head.expects_continue = head.version == b"HTTP/1.1"
+
+
+class Incoming:
+    """The reading side of a connection: heads and bodies are taken out when they are complete.
+
+    :param transport: is paused while enough is read.
+    :ivar pending: bytes that were read and not yet used.
+    :ivar has_ended: the peer sends nothing more.
+    :ivar is_paused: the transport reads nothing.
+    """
+
+    __slots__ = (
+        "_deadlines", "_discarded", "_limits", "_searched", "_transport", "_upload", "has_ended", "is_paused",
+        "pending",
+    )  # fmt: skip
+
+    def __init__(self, transport: Connection, deadlines: Deadlines, limits: HttpLimits) -> None:
+        self._transport = transport
+        self._deadlines = deadlines
+        self._limits = limits
+        self.pending = b""
+        self.has_ended = False
+        self.is_paused = False
+        self._searched = 0  # bytes without the end of a head
+        self._upload: PlainUpload | ChunkedUpload | None = None
+        self._discarded = 0
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a part of a head or body was read, and not all of it."""
+        return self._searched > 0 or self._upload is not None
+
+    def take_head(self) -> Head | None:
+        """Take the next head; None when it is not complete.
+
+        :raises BadRequest: when it is malformed or too long.
+        """
+        data = self.pending
+        if data[0] in b"\r\n":  # some clients end a body with an empty line
+            data = self.pending = data.lstrip(b"\r\n")
+        end = end_of_head(data, self._searched)
+        if end is None:
+            check_unfinished(data, self._limits)
+            if data and not self._searched:
+                self._deadlines.input_in(self._limits.head_seconds)
+            self._searched = len(data)
+            return None
+        self._searched = 0
+        self._deadlines.input_arrived()
+        self.pending = data[end[1] :]
+        return parse_head(data[: end[0]], self._limits)
+
+    def begin_body(self, head: Head) -> None:
+        """Expect the body of ``head``.
+
+        :raises BadRequest: when it is too long.
+        """
+        self._upload = upload_for(None if head.chunked else head.length, self._limits.body)
+        self._deadlines.input_in(self._limits.body_seconds)
+
+    def take_body(self) -> bytes | None:
+        """Take the expected body; None when it is not complete.
+
+        :raises BadRequest: when it is malformed or too long.
+        """
+        assert self._upload is not None
+        data, self.pending = self.pending, b""
+        rest = self._upload.feed(data)
+        if rest is None:
+            return None
+        self.pending = rest
+        self._deadlines.input_arrived()
+        upload, self._upload = self._upload, None
+        return upload.value()
+
+    def throttle(self, is_busy: bool) -> None:
+        """Let the transport read only a bounded number of bytes ahead.
+
+        :param is_busy: nothing that is read can be used now.
+        """
+        is_paused = is_busy and len(self.pending) > _READ_AHEAD
+        if is_paused == self.is_paused or self.has_ended:
+            return
+        self.is_paused = is_paused
+        if is_paused:
+            self._transport.pauseProducing()
+        else:
+            self._transport.resumeProducing()
+
+    def forget(self) -> None:
+        """Drop what was read."""
+        self.pending = b""
+        self._upload = None
+
+    def discard(self, data: bytes) -> bool:
+        """Drop ``data``; return whether too many bytes were dropped by now."""
+        self._discarded += len(data)
+        return self._discarded > _LINGER_BYTES

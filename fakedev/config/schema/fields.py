@@ -1,0 +1,37 @@
+"""Keys for the fields of requests, which are declared in :mod:`fakedev.spec.fields`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fakedev.config.schema.schema import Key, Type
+from fakedev.config.schema.types import Choice, Duration, Integer, Number, Text
+from fakedev.spec.fields import Field, FieldKind
+
+
+def key_of(field: Field, kind: Type | None = None, doc: str = "", **given: Any) -> Key:
+    """The key for a field.
+
+    :param kind: the key's type; None for the field's.
+    :param doc: a sentence; empty for the field's.
+    :param given: attributes of the key in place of the field's.
+    """
+    attributes: dict[str, Any] = {"unit": field.unit}
+    if field.kind is FieldKind.DURATION:
+        attributes = {"default": 0.0, "default_words": "none" if field.zero else "0"}
+    elif field.kind is FieldKind.NUMBER or (field.kind is FieldKind.TEXT and field.default):
+        attributes["default"] = field.default
+    return Key(field.name, kind or _type_of(field), doc or field.doc, **(attributes | given))
+
+
+def _type_of(field: Field) -> Type:
+    if field.choices:
+        return Choice(field.choices)
+    match field.kind:
+        case FieldKind.DURATION:
+            return Duration(none=True)
+        case FieldKind.WHOLE:
+            return Integer(0, int(field.high))
+        case FieldKind.NUMBER:
+            return Number(0, field.high)
+    return Text()

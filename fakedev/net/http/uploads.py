@@ -1,0 +1,121 @@
+"""The body of a request, read from bytes as they arrive and counted while it is read. Pure code, no Twisted."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fakedev.net.http.limits import BadRequest
+
+_MAX_SIZE_LINE: Final = 256
+_MAX_TRAILERS: Final = 4096
+
+
+class PlainUpload:
+    """A body with a Content-Length."""
+
+    def __init__(self, length: int) -> None:
+        self._missing = length
+        self._parts: list[bytes] = []
+
+    def feed(self, data: bytes) -> bytes | None:
+        """Take ``data``; return what follows the body once that is complete, None before."""
+        if len(data) < self._missing:
+            self._missing -= len(data)
+            self._parts.append(data)
+            return None
+        self._parts.append(data[: self._missing])
+        rest = data[self._missing :]
+        self._missing = 0
+        return rest
+
+    def value(self) -> bytes:
+        """The body."""
+        return b"".join(self._parts)
+
+
+class ChunkedUpload:
+    """A body in chunks, each with its size; trailers are read and dropped."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._received = 0
+        self._parts: list[bytes] = []
+        self._buffer = b""
+        self._missing = 0  # bytes of the current chunk, with the CR LF after it
+        self._in_trailer = False
+        self._trailer = 0
+
+    def feed(self, data: bytes) -> bytes | None:
+        """As PlainUpload.feed.
+
+        :raises BadRequest: when the chunks are malformed, or longer than the limit.
+        """
+        self._buffer += data
+        while True:
+            if self._missing:
+                if not self._take_chunk():
+                    return None
+                continue
+            line, newline, rest = self._buffer.partition(b"\r\n")
+            if len(line) > (_MAX_TRAILERS if self._in_trailer else _MAX_SIZE_LINE):
+                raise BadRequest(400, "a line between the chunks is too long")
+            if not newline:
+                return None
+            self._buffer = rest
+            if not self._in_trailer:
+                self._begin_chunk(line)
+            elif not line:
+                return rest
+            else:
+                self._trailer += len(line)
+                if self._trailer > _MAX_TRAILERS:
+                    raise BadRequest(431, "the trailers are too long")
+
+    def value(self) -> bytes:
+        """The body."""
+        return b"".join(self._parts)
+
+    def _begin_chunk(self, line: bytes) -> None:
+        digits = line.partition(b";")[0].strip(b" \t")
+        if not digits or digits.translate(None, b"0123456789abcdefABCDEF"):
+            raise BadRequest(400, "the size of a chunk is not a hexadecimal number")
+        size = int(digits, 16)
+        self._received += size
+        if self._received > self._limit:
+            raise _too_large(self._limit)
+        self._in_trailer = size == 0
+        self._missing = size + 2 if size else 0
+
+    def _take_chunk(self) -> bool:
+        """Take the available part of the current chunk; return whether the chunk is complete."""
+        if len(self._buffer) < self._missing:
+            # The last two bytes are the line end: they stay until both are there.
+            taken = max(0, min(len(self._buffer), self._missing - 2))
+            self._parts.append(self._buffer[:taken])
+            self._buffer = self._buffer[taken:]
+            self._missing -= taken
+            return False
+        end = self._missing - 2
+        if self._buffer[end : end + 2] != b"\r\n":
+            raise BadRequest(400, "a chunk does not end where its size says")
+        self._parts.append(self._buffer[:end])
+        self._buffer = self._buffer[end + 2 :]
+        self._missing = 0
+        return True
+
+
+def upload_for(length: int | None, limit: int) -> PlainUpload | ChunkedUpload:
+    """Choose the reader of a body.
+
+    :param length: the announced length; None for a body in chunks.
+    :raises BadRequest: when the announced length is over ``limit`` bytes.
+    """
+    if length is None:
+        return ChunkedUpload(limit)
+    if length > limit:
+        raise _too_large(limit)
+    return PlainUpload(length)
+
+
+def _too_large(limit: int) -> BadRequest:
+    return BadRequest(413, f"the body is longer than {limit} bytes")

@@ -1,0 +1,113 @@
+"""Every web path of fakedev, declared once: the web tree, links, statistics and documents are made from these."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+_PAGE: Final = ("limit", "offset")
+
+
+@dataclass(frozen=True)
+class WebPath:
+    """One path, with what it takes.
+
+    :param template: the path; parts in capitals stand for names and numbers.
+    :param summary: the content, in some words.
+    :param query: the keys that GET takes after the ``?``.
+    :param methods: HEAD goes with GET.
+    :param in_metrics: also at addresses with ``serve: metrics``, else at those with ``serve: all`` alone.
+    :param is_linked: on the start page of addresses with ``serve: metrics``.
+    """
+
+    template: str
+    summary: str
+    query: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ("GET",)
+    in_metrics: bool = False
+    is_linked: bool = False
+
+    def at(self, **names: object) -> str:
+        """The path with names, without slashes, in place of the parts in capitals."""
+        return self._format.format(**names)
+
+    @cached_property
+    def _format(self) -> str:
+        return "/".join(f"{{{part}}}" if part.isupper() else part for part in self.template.split("/"))
+
+    @property
+    def fixed(self) -> str:
+        """The path before its first part in capitals: there is the resource that finds the rest."""
+        parts = self.template.split("/")
+        return "/".join(parts[: next((place for place, part in enumerate(parts) if part.isupper()), len(parts))])
+
+
+START: Final = WebPath("/", "the web page, or links", in_metrics=True)
+METRICS: Final = WebPath(
+    "/metrics", "the whole fleet, or the node that the Host header names", in_metrics=True, is_linked=True
+)
+NODE_METRICS: Final = WebPath("/nodes/NODE/metrics", "one node", in_metrics=True, is_linked=True)
+DISCOVERY: Final = WebPath("/sd", "HTTP service discovery", ("pool", "shard"), in_metrics=True, is_linked=True)
+HEALTH: Final = WebPath("/health", "whether the simulation runs", in_metrics=True, is_linked=True)
+#: Other names of HEALTH.
+HEALTH_ALIASES: Final = tuple(
+    WebPath(template, HEALTH.summary, in_metrics=True) for template in ("/healthz", "/livez", "/-/healthy")
+)
+READY: Final = tuple(
+    WebPath(template, "whether new work is taken", in_metrics=True) for template in ("/readyz", "/-/ready")
+)
+QUEUE_METRICS: Final = WebPath("/queues/metrics", "the work queues", in_metrics=True, is_linked=True)
+WORKLOAD_METRICS: Final = WebPath("/workloads/metrics", "each workload")
+OWN_METRICS: Final = WebPath("/-/metrics", "fakedev itself")
+RELOAD: Final = WebPath("/-/reload", "reads the configuration again", methods=("POST",))
+TESTER: Final = tuple(
+    WebPath(f"/tester/{name}", summary)
+    for name, summary in (
+        ("fails", "the number of failed requests"),
+        ("nodes", "the answers by node and device"),
+        ("parallel", "the number of parallel requests"),
+        ("parallelism", "the same; the original also resets the statistics"),
+        ("pods", "the answers by pod"),
+        ("reqs-per-sec", "successful requests per second"),
+        ("reqs-per-seq", "the same"),
+        ("reset", "refused, with the request that resets the statistics"),
+        ("stats", "all statistics of the load"),
+    )
+)
+
+API: Final = "/api/v1"
+WORKLOADS: Final = WebPath(f"{API}/workloads", "the workloads; starts one", _PAGE, ("GET", "POST"))
+WORKLOAD: Final = WebPath(f"{API}/workloads/ID", "one workload, also by name; stops it", methods=("GET", "DELETE"))
+FAULTS: Final = WebPath(f"{API}/faults", "the faults; injects one; clears all", _PAGE, ("GET", "POST", "DELETE"))
+FAULT: Final = WebPath(f"{API}/faults/ID", "one fault; clears it", methods=("GET", "DELETE"))
+FAULT_KINDS: Final = WebPath(f"{API}/fault-kinds", "the kinds of faults with their parameters")
+JOURNAL: Final = WebPath(f"{API}/journal", "the last events, newest first", ("kind", "devices", "node", *_PAGE))
+DEVICES: Final = WebPath(f"{API}/devices", "the devices with all their quantities", ("node", *_PAGE))
+DEVICE: Final = WebPath(f"{API}/devices/NODE/INDEX", "one device, and why it shows what it shows")
+PART: Final = WebPath(f"{API}/devices/NODE/INDEX/PART", "one part of a device")
+PARTS: Final = WebPath(f"{API}/devices/NODE/INDEX/parts", "the parts of a device")
+LINKS: Final = WebPath(f"{API}/devices/NODE/INDEX/link", "the links of a device")
+LINK: Final = WebPath(f"{API}/devices/NODE/INDEX/link/NUMBER", "one link of a device")
+DEVICE_HISTORY: Final = WebPath(f"{API}/devices/NODE/INDEX/history", "the last ticks of a device")
+HISTORY: Final = WebPath(f"{API}/history", "the last ticks of the fleet")
+STREAM: Final = WebPath(f"{API}/stream", "the fleet live, as server-sent events")
+NODES: Final = WebPath(f"{API}/nodes", "the nodes", ("pool", *_PAGE))
+NODE: Final = WebPath(f"{API}/nodes/NODE", "one node with its topology")
+IDENTITIES: Final = WebPath(f"{API}/identities", "the identities that the fleet shows")
+QUEUES: Final = WebPath(f"{API}/queues", "the work queues", _PAGE)
+QUEUE: Final = WebPath(f"{API}/queues/NAME", "one work queue")
+LOAD: Final = WebPath(f"{API}/tester", "the load with its plans; changes it", _PAGE, ("GET", "POST"))
+LOAD_PLAN: Final = WebPath(f"{API}/tester/PLAN", "one plan with its statistics", _PAGE)
+LOAD_TIMELINE: Final = WebPath(f"{API}/tester/PLAN/timeline", "the load since the last reset, for charts")
+CLOCK: Final = WebPath(f"{API}/clock", "the simulated clock; moves it on", methods=("GET", "POST"))
+
+#: All of them, but for the files of the web page, which are below /page.
+WEB_PATHS: Final = (
+    START, METRICS, NODE_METRICS, DISCOVERY, HEALTH, *HEALTH_ALIASES, *READY, QUEUE_METRICS, WORKLOAD_METRICS,
+    OWN_METRICS, RELOAD, *TESTER, WORKLOADS, WORKLOAD, FAULTS, FAULT, FAULT_KINDS, JOURNAL, DEVICES, DEVICE, PART,
+    PARTS, LINKS, LINK, DEVICE_HISTORY, HISTORY, STREAM, NODES, NODE, IDENTITIES, QUEUES, QUEUE, LOAD, LOAD_PLAN,
+    LOAD_TIMELINE, CLOCK,
+)  # fmt: skip
+#: The first parts of paths; the pages of a configuration must begin with other parts.
+FIRST_PARTS: Final = frozenset(path.template.split("/")[1] for path in WEB_PATHS if path is not START)

@@ -1,0 +1,84 @@
+"""The declared web paths against the tree: each is served as declared, and nothing else is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from fakedev.net.http.resource import Folder, GuardedResource
+from fakedev.net.http.site import GuardedSite
+from fakedev.net.tester.pages import make_load_pages
+from fakedev.spec import web_paths
+from fakedev.spec.web_paths import WEB_PATHS, WebPath
+from tests.support.application import MemoryApplication, application
+
+#: A fleet with links and instances, queues and a tester: every path can be served.
+EVERYTHING = """
+version: 1
+fleet:
+  seed: 7
+  pools:
+    - {name: p, nodes: [a], device: h100, devices-per-node: 2, identity: dcgm, mig: [1g.10gb]}
+web: ["127.0.0.1:9400", {listen: "127.0.0.1:9401", serve: metrics}]
+workloads: {listen: [], base: [{name: base, devices: all, profile: "40:20:0"}]}
+queues: {names: [q]}
+tester: {plans: [{name: plan, queue: q, frontend: /run/clients.sock, parallel: 1}]}
+"""
+NAMES = {"NODE": "a", "INDEX": 0, "PART": 0, "NUMBER": 0, "NAME": "q", "PLAN": "plan", "ID": "base"}
+
+
+@pytest.fixture(scope="module")
+def app() -> Iterator[MemoryApplication]:
+    """The application of EVERYTHING."""
+    with application(EVERYTHING) as running:
+        yield running
+
+
+@pytest.mark.parametrize("path", WEB_PATHS, ids=lambda path: path.template)
+def test_methods(app: MemoryApplication, path: WebPath) -> None:
+    """A path allows the declared methods; at ``serve: metrics`` only some paths exist."""
+    answer = app.ask("OPTIONS", path.at(**NAMES))
+    assert answer.status == 405
+    methods = [method for method in answer.headers["allow"].split(", ") if method != "HEAD"]
+    assert tuple(methods) == path.methods
+    assert app.ask("OPTIONS", path.at(**NAMES), place=1).status == (405 if path.in_metrics else 404)
+
+
+@pytest.mark.parametrize("path", [path for path in WEB_PATHS if "GET" in path.methods], ids=lambda path: path.template)
+def test_query(app: MemoryApplication, path: WebPath) -> None:
+    """A path of the API, and /sd, refuses any other key after the ``?`` with the declared ones."""
+    answer = app.get(path.at(**NAMES) + "?zzz=1")
+    if not path.template.startswith(web_paths.API) and not path.query:
+        assert answer.status in (200, 405)  # the tester's page that would change something
+        return
+    assert answer.status == 400
+    there = f"there are {', '.join(path.query)}" if path.query else "nothing can be chosen here"
+    assert there in answer.body.decode()
+
+
+def test_nothing_else_is_served(app: MemoryApplication) -> None:
+    """Every resource of the tree is at a declared path, but for the files of the web page."""
+    found = set(served(app.factories(GuardedSite)[0].resource, ""))
+    declared = {path.fixed for path in WEB_PATHS}
+    assert {path for path in found if not path.startswith("/page/")} == declared
+
+
+def served(resource: GuardedResource, path: str) -> Iterator[str]:
+    """The paths of all resources that are no folders."""
+    if not isinstance(resource, Folder) and path != web_paths.API:
+        yield path
+    for name, child in resource.children.items():
+        yield from served(child, f"{path}/{name.decode()}")
+
+
+def test_pages_of_the_tester(app: MemoryApplication) -> None:
+    """The service has every page of the original tester, below /tester."""
+    pages = make_load_pages(app.service.getServiceNamed("tester"), changes=False)
+    assert {f"/tester/{name}" for name in pages} == {path.template for path in web_paths.TESTER}
+
+
+def test_path_of_a_name() -> None:
+    """Names stand in place of the parts in capitals."""
+    assert web_paths.LINK.at(NODE="a", INDEX=0, NUMBER=3) == "/api/v1/devices/a/0/link/3"
+    assert (web_paths.LINK.fixed, web_paths.METRICS.fixed) == ("/api/v1/devices", "/metrics")
