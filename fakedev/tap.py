@@ -1,4 +1,4 @@
-"""What ``twistd fakedev`` loads: its options, and the service that is made of them."""
+"""The entry of ``twistd fakedev``: its options and its service."""
 
 from __future__ import annotations
 

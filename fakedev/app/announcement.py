@@ -1,4 +1,4 @@
-"""Says where everything is, once it is there: in the log, and to a file for programs that wait."""
+"""Announces all addresses when they answer: in the log, and in a file for programs that wait for it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from twisted.logger import Logger
 from fakedev.net.system.listening import ListeningService
 from fakedev.spec.web_paths import METRICS
 
-#: What is served at an HTTP address, in words, and a path that shows it.
+#: What an HTTP address serves, and a path that shows it.
 _SERVED: Final = {
     "all": ("web page, metrics, API and control", "/"),
     "metrics": ("metrics only", METRICS.template),
@@ -23,13 +23,13 @@ _SERVED: Final = {
 
 
 class AnnouncedAddresses(NamedTuple):
-    """What people and programs are told.
+    """The content of an announcement.
 
     :ivar summary: what is simulated, in a line.
-    :ivar notes: what the configuration's reader should know.
-    :ivar web: services of HTTP addresses, each with what is served there (``all``, ``metrics``, ``tester``).
+    :ivar notes: remarks on the configuration.
+    :ivar web: services of HTTP addresses, each with what it serves: a key of _SERVED.
     :ivar workloads: services of workload ports.
-    :ivar queues: services of the queues' ports, each with who connects there (``clients``, ``backends``).
+    :ivar queues: services of the queues' ports, each with the kind of its peers (``clients``, ``backends``).
     """
 
     summary: str
@@ -40,10 +40,10 @@ class AnnouncedAddresses(NamedTuple):
 
 
 class Announcement(Service):
-    """The last service to start: all addresses are known and answer.
+    """The last service to start: all addresses are known and answer then.
 
-    :param what: is asked for it whenever it is told.
-    :param ready_file: is written when all is ready: JSON with the real addresses; empty for none.
+    :param what: returns the current content.
+    :param ready_file: written when all is ready: JSON with the real addresses; empty for none.
     """
 
     log = Logger()
@@ -54,12 +54,12 @@ class Announcement(Service):
         self._ready_file = ready_file
 
     def startService(self) -> None:
-        """Tell."""
+        """Announce the addresses."""
         super().startService()
         self.tell()
 
     def tell(self) -> None:
-        """Tell what is where now."""
+        """Announce the current addresses."""
         what = self._what()
         lines = [what.summary, *(f"note: {note}" for note in what.notes)]
         for service, serve in what.web:
@@ -68,13 +68,13 @@ class Announcement(Service):
         lines += [f"workloads: {service.display} {reach(service)}" for service in what.workloads]
         lines += [f"{who} of the queues: {service.display} {reach(service)}" for service, who in what.queues]
         for line in lines:
-            # Each line is a format of its own: they are no repeats of each other, however many.
+            # Each line is its own format, so the log does not count them as repeats.
             self.log.info(line.replace("{", "{{").replace("}", "}}"))
         if self._ready_file:
             self._write_ready_file(what)
 
     def stopService(self) -> None:
-        """Nobody need wait any more."""
+        """Remove the ready file."""
         super().stopService()
         if self._ready_file and os.path.exists(self._ready_file):
             os.unlink(self._ready_file)
@@ -87,7 +87,7 @@ class Announcement(Service):
             "queue-clients": [service.display for service, who in what.queues if who == "clients"],
             "queue-backends": [service.display for service, who in what.queues if who == "backends"],
         }
-        # Renamed into place: whoever waits for the file finds it whole.
+        # Renamed into place, so that the file is always complete.
         unfinished = f"{self._ready_file}.{os.getpid()}"
         try:
             with open(unfinished, "w", encoding="utf-8") as file:
@@ -100,14 +100,14 @@ class Announcement(Service):
 
 def _url(service: ListeningService, path: str) -> str:
     if service.display.startswith("/"):
-        # Browsers do not open sockets, and on a terminal the web page is of no use.
+        # Browsers do not open UNIX sockets, and curl shows metrics better than the web page.
         path = METRICS.template if path == "/" else path
         return f"{service.display} (curl --unix-socket {service.display} http://localhost{path})"
     return f"http://{service.display.replace('*', 'localhost')}{path}"
 
 
 def reach(service: ListeningService) -> str:
-    """Who can connect, in a few words."""
+    """Which users or machines can connect, in a few words."""
     address = service.address
     if address.kind == "unix":
         mode = address.mode if address.mode is not None else 0o660

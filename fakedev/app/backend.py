@@ -10,6 +10,7 @@ from typing import Any, Final
 from twisted.logger import Logger
 
 from fakedev import __version__
+from fakedev.config.peer_address import Address
 from fakedev.net.backend.bare import BareSource
 from fakedev.net.backend.lines import LinesSource
 from fakedev.net.backend.program import BackendProgram
@@ -22,7 +23,7 @@ from fakedev.net.system.signals import EndingSignals
 from fakedev.workqueue.backend_run import SLEEP, BackendCommand, sleep_seconds
 from fakedev.workqueue.backend_steps import Pace
 
-#: What may be spoken with the frontend.
+#: The protocols that a backend speaks.
 PROTOCOLS: Final = ("bare", "json")
 
 _log = Logger()
@@ -30,13 +31,11 @@ _log = Logger()
 
 @dataclass(frozen=True)
 class BackendSettings:
-    """What a backend is told.
+    """The options of a backend.
 
-    :param path: UNIX socket of the frontend; empty for TCP to ``host`` and ``port``.
-    :param shown: how the user wrote the frontend's address.
     :param pattern: of the device file; empty for none.
-    :param find_files: the files that match a pattern.
-    :param folder: working directory of the command; empty for the program's own.
+    :param find_files: returns the files that match a pattern.
+    :param folder: working directory of the command; empty for this program's.
     :param protocol: one of PROTOCOLS.
     """
 
@@ -45,10 +44,7 @@ class BackendSettings:
     pod: str
     node: str
     find_files: Callable[[str], Sequence[str]]
-    path: str = ""
-    host: str = ""
-    port: int = 0
-    shown: str = ""
+    frontend: Address
     pattern: str = ""
     folder: str = ""
     null_in: bool = False
@@ -65,9 +61,9 @@ class BackendSettings:
 
 
 def run_backend(settings: BackendSettings) -> int:
-    """Be the program until its work is over, or a signal comes.
+    """Run the program until its work has ended, or a signal.
 
-    :returns: its exit code: 0, or 1 when it could not go on.
+    :returns: its exit code: 0, or 1 when it could not continue.
     """
     from twisted.internet import reactor  # noqa: PLC0415 - importing it installs it
 
@@ -87,19 +83,22 @@ def run_backend(settings: BackendSettings) -> int:
 def make_backend(settings: BackendSettings, reactor: Any) -> BackendProgram:
     """The backend of these settings.
 
-    :raises CannotRun: when its command could not be run.
+    :raises CannotRun: when its command cannot be run.
     """
     start = _starter(settings, reactor)
     device = DeviceFile(settings.pattern, settings.find_files)
     if settings.once:
         return BackendProgram([OneRun(start, settings.command, device, settings.grace_seconds, reactor)], reactor)
-    connector = FrontendConnector(
-        reactor, path=settings.path, host=settings.host, port=settings.port, shown=settings.shown
-    )
+    connector = make_connector(settings.frontend, reactor)
     workers = [_worker(settings, start, device, connector, reactor) for _ in range(settings.workers)]
     _announce(settings)
-    device.path()  # what it is, or that there is none, is said at the start
+    device.path()  # logs at the start which file it is, or that there is none
     return BackendProgram(workers, reactor)
+
+
+def make_connector(address: Address, reactor: Any) -> FrontendConnector:
+    """What connects to the frontend at an address."""
+    return FrontendConnector(reactor, path=address.path, host=address.host, port=address.port, shown=address.shown)
 
 
 def _worker(
@@ -115,7 +114,7 @@ def _worker(
 
 
 def _starter(settings: BackendSettings, reactor: Any) -> Start:
-    """What starts the command; the built-in one needs no process."""
+    """Starts the command; the built-in one needs no process."""
     if settings.command.words[0] == SLEEP:
         return lambda words, limit_seconds: SleepRun(sleep_seconds(words[1:]), limit_seconds, reactor)
     runner = ProcessRunner(
@@ -136,5 +135,5 @@ def _announce(settings: BackendSettings) -> None:
         "fakedev-backend {version}: {words}{limit}, for queue {queue!r} of {frontend}; "
         "{crowd} in pod {pod} on node {node}",
         version=__version__, words=join(settings.command.words), limit=limit, queue=settings.queue,
-        frontend=settings.shown, crowd=crowd, pod=settings.pod, node=settings.node,
+        frontend=settings.frontend.shown, crowd=crowd, pod=settings.pod, node=settings.node,
     )  # fmt: skip

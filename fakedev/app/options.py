@@ -1,10 +1,10 @@
-"""What the service is told: options, and what is read for them."""
+"""The options of the service, and the configuration that they name."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import time
@@ -14,21 +14,51 @@ from twisted.python.usage import Options as UsageOptions
 from twisted.python.usage import UsageError
 
 from fakedev import __version__
-from fakedev.app.reload import ReadAgain
+from fakedev.app.configuration_options import ASSIGNMENTS, CONFIG_HELP, Assignment
 from fakedev.config.configuration import Configuration
 from fakedev.config.export import effective_text
 from fakedev.config.load import load
-from fakedev.config.overrides import shard_override
 from fakedev.config.schema.files import Files
 from fakedev.config.schema.nodes import ConfigurationError
 from fakedev.spec.record_head import RecordHead
 
+#: Reads the configuration again from where it was read at the start; blocks; raises ConfigurationError.
+ReadAgain = Callable[[], tuple[Configuration, RecordHead]]
+
+
+@dataclass(frozen=True)
+class Run:
+    """The options of one run of the program, besides its configuration.
+
+    :param record: the file for the events; empty for none.
+    :param drop_in: behave as the original ``fakedev-exporter``: its pages alone, its short waits for messages, and
+        SIGHUP ends it.
+    :param read_again: None: there is no file to read again.
+    """
+
+    head: RecordHead
+    record: str = ""
+    ready_file: str = ""
+    drop_in: bool = False
+    read_again: ReadAgain | None = None
+
+
+def _opt_method(option: Assignment) -> Callable[[Options, str], None]:
+    def opt(options: Options, text: str) -> None:
+        try:
+            options["set"].append(option.parse(text))
+        except ValueError as error:
+            raise UsageError(f"--{option.name}: {error}") from None
+
+    opt.__doc__ = f"{option.kind}: {option.help}"
+    return opt
+
 
 class Options(UsageOptions):
-    """What ``twistd fakedev`` and ``fakedev serve`` are told; loads the configuration."""
+    """The options of ``twistd fakedev`` and ``fakedev serve``; they load the configuration."""
 
     optParameters: ClassVar[list[list[Any]]] = [
-        ["config", "c", None, "configuration file; without one the built-in demo starts"],
+        ["config", "c", None, f"{CONFIG_HELP}; without one the built-in demo starts"],
         ["record", None, "", "write seed, configuration and events to this file, to be run again"],
         ["ready-file", None, "", "write the real addresses to this file, as JSON, when all is ready"],
     ]
@@ -37,23 +67,16 @@ class Options(UsageOptions):
         ["print-config", None, "only print the effective configuration, with where each value comes from"],
     ]
 
+    #: Twisted finds options by the names of these methods, and takes their help from the docstrings.
+    opt_set, opt_shard = (_opt_method(option) for option in ASSIGNMENTS)
+
     configuration: Configuration
     run: Run
+    synopsis: str
 
     def __init__(self) -> None:
         super().__init__()
         self["set"] = []
-
-    def opt_set(self, assignment: str) -> None:
-        """KEY=VALUE: a value of the configuration, as fleet.seed=7; may be repeated"""
-        self["set"].append(assignment)
-
-    def opt_shard(self, shard: str) -> None:
-        """I/N: simulate one slice of the nodes, counted from 0; hostname/N: its number ends this host's name"""
-        try:
-            self["set"].append(shard_override(shard))
-        except ValueError as error:
-            raise UsageError(f"--shard: {error}") from None
 
     def opt_version(self) -> None:
         """print the version"""
@@ -61,20 +84,20 @@ class Options(UsageOptions):
         raise SystemExit(0)
 
     def parseOptions(self, options: Sequence[str] | None = None) -> None:
-        """Parse; a mistake is one line and exit code 2."""
+        """Parse; an error is one line and exit code 2."""
         try:
             super().parseOptions(options)
         except UsageError as error:
-            sys.stderr.write(f"fakedev: {error}; --help tells what there is\n")
+            sys.stderr.write(f"fakedev: {error}; --help lists the options\n")
             raise SystemExit(2) from None
 
     def parseArgs(self, *operands: str) -> None:
-        """There are none."""
+        """Refuse operands: there are none."""
         if operands:
             raise UsageError(f"unexpected {operands[0]!r}")
 
     def postOptions(self) -> None:
-        """Load the configuration; whatever is wrong with it is told at once, and ends the program with 2."""
+        """Load the configuration; its errors are all printed, and end the program with 2."""
         files = Files(environ=os.environ)
         try:
             self.configuration = load(self["config"], files, self["set"])
@@ -90,7 +113,7 @@ class Options(UsageOptions):
             sys.stdout.write(f"{self['config'] or 'the built-in demo'}: good\n")
             raise SystemExit(0)
         head = record_head(self.configuration, files, config=self["config"], overrides=self["set"])
-        # twistd changes the folder when it becomes a daemon.
+        # twistd changes the working directory when it becomes a daemon.
         record, ready_file = (self[option] and os.path.abspath(self[option]) for option in ("record", "ready-file"))
         path = self["config"] and os.path.abspath(self["config"])
         self.run = Run(head, record, ready_file, read_again=partial(read_again, path, tuple(self["set"])))
@@ -104,34 +127,14 @@ def record_head(
     text: str | None = None,
     overrides: Sequence[str] = (),
 ) -> RecordHead:
-    """What a record of a run of this configuration begins with; the run begins now, unless the file says when."""
+    """The head of a record of a run of this configuration; the run begins now, unless the file sets the time."""
     epoch = time() if configuration.epoch_is_start else configuration.fleet.epoch_seconds
     path = None if config is None else os.path.abspath(config)
     return RecordHead(__version__, epoch, path, text, dict(files.texts), dict(files.variables), list(overrides))
 
 
 def read_again(path: str | None, overrides: Sequence[str]) -> tuple[Configuration, RecordHead]:
-    """The configuration as it is now where it was read at the start, and what it was read from.
-
-    :raises ConfigurationError: with every problem.
-    """
+    """See ReadAgain; called with the options of the start."""
     files = Files(environ=os.environ)
     configuration = load(path, files, overrides)
     return configuration, record_head(configuration, files, config=path, overrides=overrides)
-
-
-@dataclass(frozen=True)
-class Run:
-    """What one run of the program is told beyond its configuration.
-
-    :param record: where the events are written; empty for nowhere.
-    :param drop_in: behave as the original ``fakedev-exporter``: its pages alone, its impatience with
-        peers, and SIGHUP ends it.
-    :param read_again: reads the configuration for a reload; None: there is nothing to read it from.
-    """
-
-    head: RecordHead
-    record: str = ""
-    ready_file: str = ""
-    drop_in: bool = False
-    read_again: ReadAgain | None = None

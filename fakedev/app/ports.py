@@ -1,11 +1,12 @@
-"""The addresses of one kind, and what listens there: they can become others while the program runs."""
+"""Parts of the program that a reload changes, and the first of them: the services of one kind of address."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
+from fakedev.config.configuration import Configuration
 from fakedev.config.listen import ListenAddress
 from fakedev.net.system.listening import Listeners, ListeningService
 
@@ -13,63 +14,78 @@ Entry = TypeVar("Entry")
 Place = tuple[ListenAddress, int]
 
 
-class Ports(Generic[Entry]):
+class Reloadable(Protocol):
+    """A part of the program that a reload changes: ports, queues."""
+
+    def begin(self, configuration: Configuration, listeners: Listeners) -> None:
+        """Prepare for a new configuration, and listen on its new addresses.
+
+        :raises CannotListen: or ``workqueue.spec.Refused``; :meth:`undo` follows then.
+        """
+
+    def undo(self) -> None:
+        """Drop what :meth:`begin` has prepared."""
+
+    def finish(self, configuration: Configuration) -> None:
+        """Apply the new configuration, which :meth:`begin` has prepared."""
+
+
+class Ports(Reloadable, Generic[Entry]):
     """The services of some entries of the configuration, found by their address.
 
-    :param address: where an entry listens.
-    :param make: the service of an entry.
-    :param change: gives the service of an address the entry that it has now.
+    :param entries: the entries of a configuration.
+    :param address: the address of an entry.
+    :param make: makes the service of an entry.
+    :param change: gives a service the entry that its address has now.
     :ivar services: the services in use, each with its entry, in the order of the configuration.
     """
 
     def __init__(
         self,
-        entries: Sequence[Entry],
+        configuration: Configuration,
+        entries: Callable[[Configuration], Sequence[Entry]],
         address: Callable[[Entry], ListenAddress],
-        make: Callable[[Entry], ListeningService],
-        change: Callable[[ListeningService, Entry], None],
+        make: Callable[[Entry, Configuration], ListeningService],
+        change: Callable[[ListeningService, Entry, Configuration], None],
     ) -> None:
+        self._entries = entries
         self._address = address
         self._make = make
         self._change = change
-        self._by_place = {place: make(entry) for place, entry in self._placed(entries)}
-        self._began: dict[Place, ListeningService] = {}
-        self.services = list(zip(self._by_place.values(), entries, strict=True))
+        placed = self._placed(configuration)
+        self._by_place = {place: make(entry, configuration) for place, entry in placed}
+        self._new: dict[Place, ListeningService] = {}
+        self.services = [(self._by_place[place], entry) for place, entry in placed]
 
-    def begin(self, entries: Sequence[Entry], listeners: Listeners) -> None:
-        """Listen where these entries do, and those in use do not.
-
-        :raises CannotListen: call :meth:`undo` then.
-        """
-        for place, entry in self._placed(entries):
+    def begin(self, configuration: Configuration, listeners: Listeners) -> None:
+        for place, entry in self._placed(configuration):
             if place not in self._by_place:
-                self._began[place] = service = self._make(entry)
+                self._new[place] = service = self._make(entry, configuration)
                 service.setServiceParent(listeners)
 
     def undo(self) -> None:
-        """Stop listening where that was begun."""
-        for service in self._began.values():
+        for service in self._new.values():
             service.disownServiceParent()
-        self._began = {}
+        self._new = {}
 
-    def finish(self, entries: Sequence[Entry]) -> None:
-        """The entries that were begun are in use: the others are not, and their connections are closed."""
-        services = self._by_place | self._began
-        placed = self._placed(entries)
+    def finish(self, configuration: Configuration) -> None:
+        """Use the new entries; stop listening on addresses that have none, and close their connections."""
+        services = self._by_place | self._new
+        placed = self._placed(configuration)
         self._by_place = {place: services[place] for place, _ in placed}
-        self._began = {}
+        self._new = {}
         self.services = [(services[place], entry) for place, entry in placed]
         for service, entry in self.services:
-            self._change(service, entry)
+            self._change(service, entry, configuration)
         for place, service in services.items():
             if place not in self._by_place:
                 service.disownServiceParent()
 
-    def _placed(self, entries: Sequence[Entry]) -> list[tuple[Place, Entry]]:
-        """The entries by their addresses; the same address again (as port 0 may be) by how often it was there."""
+    def _placed(self, configuration: Configuration) -> list[tuple[Place, Entry]]:
+        """The entries by address; a number tells equal addresses apart (port 0 may occur several times)."""
         seen: Counter[ListenAddress] = Counter()
         placed = []
-        for entry in entries:
+        for entry in self._entries(configuration):
             address = self._address(entry)
             placed.append(((address, seen[address]), entry))
             seen[address] += 1

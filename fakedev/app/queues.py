@@ -1,7 +1,8 @@
-"""Composition of the work queues: in the service, and alone as ``fakedev-frontend``."""
+"""Composition of the work queues, in the service and alone as ``fakedev-frontend``."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,7 +11,7 @@ from twisted.logger import Logger
 
 from fakedev import __version__
 from fakedev.app.announcement import AnnouncedAddresses, Announcement
-from fakedev.app.ports import Ports
+from fakedev.app.ports import Ports, Reloadable
 from fakedev.app.runner import Application, run_application
 from fakedev.config.configuration import Configuration, Queues
 from fakedev.config.listen import ListenAddress
@@ -23,125 +24,130 @@ from fakedev.net.queues.client_port import QueueClientFactory
 from fakedev.net.queues.figures import QueueFigures, QueueLog
 from fakedev.net.queues.hub import GOING_DOWN, QueueHub
 from fakedev.net.queues.port import QueuePortFactory
+from fakedev.net.system.descriptors import raise_descriptor_limit
 from fakedev.net.system.listening import Listeners, ListeningService
-from fakedev.net.system.memory import raise_descriptor_limit
 from fakedev.net.system.signals import HangupService, stop_reactor
+from fakedev.net.system.timing import no_op
 from fakedev.net.web.tree import make_frontend_root
 from fakedev.workqueue.broker import Broker
 
 
-class WorkQueues:
+class WorkQueues(Reloadable):
     """The queues of a configuration with their ports.
 
     :param verbose: log every message.
+    :ivar figures: the state and the totals of the queues.
+    :ivar log_service: logs the figures; None when the configuration does not ask for it.
     """
 
     log = Logger()
 
-    def __init__(self, queues: Queues, fair_share: FairShare, reactor: Any, verbose: bool = False) -> None:
-        hub = QueueHub(Broker(queues.broker, reactor.seconds()), reactor)
-        clients = QueueClientFactory(
-            hub, reactor, max_connections=queues.max_connections, message_seconds=queues.message_seconds,
-            fair_share=fair_share, verbose=verbose,
-        )  # fmt: skip
-        backends = QueueBackendFactory(
-            hub, reactor, max_connections=queues.max_connections, message_seconds=queues.message_seconds,
-            fair_share=fair_share, verbose=verbose,
-        )  # fmt: skip
-        self.figures = QueueFigures(hub, clients, backends)
-        self._clients, self._backends = (
-            Ports(addresses, lambda address: address, partial(_listening, factory, reactor), lambda *_: None)
-            for addresses, factory in ((queues.clients, clients), (queues.backends, backends))
+    def __init__(
+        self, configuration: Configuration, fair_share: FairShare, reactor: Any, verbose: bool = False
+    ) -> None:
+        queues = _queues_of(configuration)
+        self._hub = hub = QueueHub(Broker(queues.broker, reactor.seconds()), reactor)
+        options: dict[str, Any] = {
+            "max_connections": queues.max_connections,
+            "message_seconds": queues.message_seconds,
+            "fair_share": fair_share,
+            "verbose": verbose,
+        }
+        self._client_factory = QueueClientFactory(hub, reactor, **options)
+        self._backend_factory = QueueBackendFactory(hub, reactor, **options)
+        self.figures = QueueFigures(hub, self._client_factory, self._backend_factory)
+        self._clients = _ports(configuration, lambda whole: _queues_of(whole).clients, self._client_factory, reactor)
+        self._backends = _ports(configuration, lambda whole: _queues_of(whole).backends, self._backend_factory, reactor)
+        self.log_service = (
+            QueueLog(self.figures, queues.log_interval_seconds, reactor) if queues.log_interval_seconds else None
         )
-        self._factories = clients, backends
-        self._hub = hub
         self._drain_seconds = queues.drain_seconds
-        self._log_interval_seconds = queues.log_interval_seconds
-        self._reactor = reactor
 
     @property
     def ports(self) -> list[tuple[ListeningService, str]]:
-        """The services of their ports, each with who connects there."""
+        """The services of the ports, each with the kind of its peers: ``clients`` or ``backends``."""
         clients = [(service, "clients") for service, _ in self._clients.services]
         return clients + [(service, "backends") for service, _ in self._backends.services]
 
-    def begin(self, queues: Queues, listeners: Listeners) -> None:
-        """Prepare to go over to other queues.
-
-        :raises CannotListen: or :class:`~fakedev.workqueue.spec.Refused`; call :meth:`undo` then.
-        """
-        self._clients.begin(queues.clients, listeners)
-        self._backends.begin(queues.backends, listeners)
-        self._hub.broker.prepare(queues.broker)
+    def begin(self, configuration: Configuration, listeners: Listeners) -> None:
+        self._clients.begin(configuration, listeners)
+        self._backends.begin(configuration, listeners)
+        self._hub.broker.prepare(_queues_of(configuration).broker)
 
     def undo(self) -> None:
-        """Nothing comes of what was begun."""
         self._clients.undo()
         self._backends.undo()
 
-    def reconfigure(self, queues: Queues) -> None:
-        """Go over to other queues, which were begun."""
+    def finish(self, configuration: Configuration) -> None:
+        queues = _queues_of(configuration)
         self._hub.broker.reconfigure(queues.broker, self._hub.now())
         self._hub.turn_over()
-        clients, backends = self._factories
-        clients.read_limits()
-        for factory in (clients, backends):
+        self._client_factory.read_limits()
+        for factory in (self._client_factory, self._backend_factory):
             factory.max_connections, factory.message_seconds = queues.max_connections, queues.message_seconds
-        self._clients.finish(queues.clients)
-        self._backends.finish(queues.backends)
-
-    def add_to(self, application: Application) -> None:
-        """Let the application start and stop what is not a port."""
-        if self._log_interval_seconds:
-            QueueLog(self.figures, self._log_interval_seconds, self._reactor).setServiceParent(application)
+        self._clients.finish(configuration)
+        self._backends.finish(configuration)
 
     def drain(self) -> Deferred[None]:
-        """Take in no requests; fires when the running ones are over, have had their time, or a second signal comes."""
+        """Accept no more requests; fires when the running ones have ended, at the time limit, or at a second signal."""
         running = sum(queue.now.running for queue in self.figures.all())
         if running and self._drain_seconds:
             self.log.info(
-                "jobs that run: {running}; they have {seconds:g} s to finish, or until the next signal",
+                "running jobs: {running}; they have {seconds:g} s to finish, or until the next signal",
                 running=running, seconds=self._drain_seconds,
             )  # fmt: skip
         return self._hub.drain(self._drain_seconds)
 
     def hurry(self, signal_name: str) -> None:
-        """End the jobs that still run while the queues are drained."""
+        """End the jobs that still run while the queues drain."""
         if self._hub.is_draining:
-            self.log.info("{name}: jobs that run are ended", name=signal_name)
+            self.log.info("{name}: ends the running jobs", name=signal_name)
             self._hub.give_up()
 
     def trouble(self) -> str | None:
-        """Why no requests are taken in; None when they are."""
+        """Why no requests are accepted; None when they are."""
         return GOING_DOWN if self._hub.is_closed else None
 
 
-def _listening(factory: QueuePortFactory, reactor: Any, address: ListenAddress) -> ListeningService:
-    return ListeningService(address, factory, reactor, make_folder=True)
+def _queues_of(configuration: Configuration) -> Queues:
+    assert configuration.queues is not None
+    return configuration.queues
+
+
+def _ports(
+    configuration: Configuration,
+    addresses: Callable[[Configuration], Sequence[ListenAddress]],
+    factory: QueuePortFactory,
+    reactor: Any,
+) -> Ports[ListenAddress]:
+    def listen(address: ListenAddress, _: Configuration) -> ListeningService:
+        return ListeningService(address, factory, reactor, make_folder=True)
+
+    return Ports(configuration, addresses, lambda address: address, listen, no_op)
 
 
 def run_frontend(configuration: Configuration, verbose: bool) -> None:
-    """Be ``fakedev-frontend`` until a signal comes.
+    """Run ``fakedev-frontend`` until a signal.
 
-    :raises SystemExit: 1, after a line of explanation, when an address cannot be had.
+    :raises SystemExit: 1, after a line of explanation, when an address cannot be used.
     """
     run_application(lambda reactor: make_frontend(configuration, reactor, verbose), configuration.logging)
 
 
 def make_frontend(configuration: Configuration, reactor: Any, verbose: bool = False) -> Application:
-    """The queues of a configuration with their metrics, and nothing else of it."""
-    assert configuration.queues is not None
+    """The frontend: the queues of a configuration with their metrics, and nothing else."""
     raise_descriptor_limit()
-    queues = WorkQueues(configuration.queues, FairShare(reactor), reactor, verbose)
+    queues = WorkQueues(configuration, FairShare(reactor), reactor, verbose)
     site = GuardedSite(make_frontend_root(queues.figures, ScrapeStatistics()), reactor, limits=DROP_IN_LIMITS)
     web = [(ListeningService(endpoint.listen, site, reactor), "metrics") for endpoint in configuration.web]
     listeners = Listeners([service for service, _ in web + queues.ports])
-    application = Application(listeners, reactor, drain=queues.drain, hurry=queues.hurry)
-    listeners.setServiceParent(application)
-    queues.add_to(application)
-    HangupService(reactor, partial(stop_reactor, reactor)).setServiceParent(application)
-    names = ", ".join(queue.name for queue in configuration.queues.broker.queues)
+    names = ", ".join(queue.name for queue in _queues_of(configuration).broker.queues)
     summary = f"fakedev {__version__}: frontend of the queues {names}"
-    what = AnnouncedAddresses(summary, configuration.notes, web, queues=queues.ports)
-    Announcement(lambda: what).setServiceParent(application)
-    return application
+    addresses = AnnouncedAddresses(summary, configuration.notes, web, queues=queues.ports)
+    services = [
+        listeners,
+        queues.log_service,
+        HangupService(reactor, partial(stop_reactor, reactor)),
+        Announcement(lambda: addresses),
+    ]
+    return Application(listeners, reactor, services, drain=queues.drain, hurry=queues.hurry)

@@ -1,11 +1,12 @@
-"""The root of a program's services: how it runs, and in which order it stops."""
+"""The root of a program's services: it runs them, and stops them in the right order."""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from twisted.application.service import IService
 from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.logger import ILogObserver
 
@@ -16,21 +17,24 @@ from fakedev.net.system.logging import LoggedService, begin_logging
 from fakedev.net.system.memory import CollectorSettings
 from fakedev.net.system.signals import EndingSignals, stop_reactor
 
-#: SIGHUP has its own meaning in each program.
+#: Not SIGHUP: each program handles it in its own way.
 _STOPS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 class Application(LoggedService):
-    """All services; they stop in the order that loses nothing: queues, ports, the clock, the record.
+    """All services; they stop in an order that loses nothing: queues, ports, the clock, the record.
 
+    :param listeners: the one of the services that listens.
+    :param services: in the order in which they start; None for one that this program does not have.
     :param drain: lets running jobs finish; fires when none is left.
-    :param hurry: ends those that still run, when another signal comes; it is told which.
+    :param hurry: ends jobs that still run, at another signal; called with the signal's name.
     """
 
     def __init__(
         self,
         listeners: Listeners,
         reactor: Any,
+        services: Iterable[IService | None],
         *,
         recorder: Recorder | None = None,
         observer: ILogObserver | None = None,
@@ -43,39 +47,42 @@ class Application(LoggedService):
         self._recorder = recorder
         self._drain = drain
         self._hurry = hurry
-        self._settled = CollectorSettings()
+        self._collector = CollectorSettings()
+        for service in services:
+            if service is not None:
+                service.setServiceParent(self)
 
     def startService(self) -> None:
         """Start all."""
         super().startService()
-        self._reactor.callWhenRunning(self._settled.begin)
+        self._reactor.callWhenRunning(self._collector.begin)
 
     def stopService(self) -> Deferred[None]:
         """Stop all; fires when the last connection is closed and the record is complete."""
         return Deferred.fromCoroutine(self._stop())
 
     def hurry(self, signal_name: str) -> None:
-        """Another signal came while all is stopping."""
+        """Another signal was received while the services stop."""
         if self._hurry is not None:
             self._hurry(signal_name)
 
     async def _stop(self) -> None:
-        # The reactor's own would stop it again, which is an error.
+        # The reactor's own handlers would stop it again, which is an error.
         EndingSignals(self._reactor, self.hurry, self.hurry).install()
         if self._drain is not None:
             await self._drain()
         await maybeDeferred(self.listeners.disownServiceParent)
         await maybeDeferred(super().stopService)
-        self._settled.end()
+        self._collector.end()
         if self._recorder is not None:
             self._recorder.close()
 
 
 def run_application(make: Callable[[Any], Application], logging: Logging) -> None:
-    """Be a program: log to standard error, serve until a signal comes, end in good order.
+    """Run a program: log to standard error, serve until a signal, and stop in good order.
 
     :param make: makes the application for the reactor.
-    :raises SystemExit: 1, after a line of explanation, when an address cannot be had.
+    :raises SystemExit: 1, after a line of explanation, when an address cannot be used.
     """
     from twisted.internet import reactor  # noqa: PLC0415 - importing it installs it
 

@@ -1,4 +1,4 @@
-"""Composition of the service; with the ``tap_*`` files the only place where services are put together."""
+"""Composition of the service: makes all its parts and connects them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred, succeed
 from twisted.logger import ILogObserver
@@ -15,9 +15,9 @@ from twisted.logger import ILogObserver
 from fakedev import __version__
 from fakedev.app.announcement import AnnouncedAddresses, Announcement
 from fakedev.app.options import Options, Run
-from fakedev.app.ports import Ports
+from fakedev.app.ports import Ports, Reloadable
 from fakedev.app.queues import WorkQueues
-from fakedev.app.reload import InUse, Reloader
+from fakedev.app.reload import Reloader
 from fakedev.app.runner import Application, run_application
 from fakedev.app.tester import make_tester
 from fakedev.app.web import connection_count, make_web, make_workload_ports
@@ -28,22 +28,17 @@ from fakedev.net.fleet.ticker import Ticker
 from fakedev.net.fleet.workloads import WorkloadHub
 from fakedev.net.http.statistics import ScrapeStatistics
 from fakedev.net.lines.fair_share import FairShare
-from fakedev.net.queues.figures import QueueTotals
+from fakedev.net.queues.figures import QueueFigures, QueueTotals
+from fakedev.net.system.descriptors import raise_descriptor_limit
 from fakedev.net.system.listening import Listeners
 from fakedev.net.system.logging import twistd_log
-from fakedev.net.system.memory import keep_freed_memory, raise_descriptor_limit
+from fakedev.net.system.memory import keep_freed_memory
 from fakedev.net.system.signals import HangupService, stop_reactor
 from fakedev.net.system.watch import FileFollower
 from fakedev.net.tester.metrics import LoadMetrics
 from fakedev.net.tester.service import LoadTester, ReportFiles
 from fakedev.net.web.live import FrameSource, LiveView
-from fakedev.net.web.own_metrics import (
-    FaultMetrics,
-    OwnMetrics,
-    ReloadMetrics,
-    ScrapeMetrics,
-    TickMetrics,
-)
+from fakedev.net.web.own_metrics import FaultMetrics, OwnMetrics, ReloadMetrics, ScrapeMetrics, TickMetrics
 from fakedev.net.web.own_metrics import WorkloadMetrics as WorkloadCounts
 from fakedev.net.web.page_cache import Pages
 from fakedev.net.web.program import Program
@@ -51,6 +46,8 @@ from fakedev.net.web.static import PageFiles
 from fakedev.sim.charts import History
 from fakedev.sim.fleet import Fleet, discard_record
 from fakedev.sim.journal import no_op
+
+File = TypeVar("File")
 
 
 def makeService(options: Options, reactor: Any = None) -> Application:
@@ -64,9 +61,9 @@ def makeService(options: Options, reactor: Any = None) -> Application:
 
 
 def run_program(configuration: Configuration, run: Run) -> None:
-    """Be the program until a signal comes.
+    """Run the program until a signal.
 
-    :raises SystemExit: 1, after a line of explanation, when an address cannot be had.
+    :raises SystemExit: 1, after a line of explanation, when an address cannot be used.
     """
     run_application(lambda reactor: make_application(configuration, run, reactor), configuration.logging)
 
@@ -76,16 +73,21 @@ def make_application(
 ) -> Application:
     """The application of a configuration.
 
-    :raises SystemExit: 1, with a line of explanation, when the record cannot be written.
+    :raises SystemExit: 1, with a line of explanation, when the record or the journal cannot be written.
     """
     raise_descriptor_limit()
     keep_freed_memory()
-    recorder = _recorder(run)
-    journal = _journal(configuration)
+
+    # The simulation, its clock, and what shows it.
+    recorder = _opened("record", lambda: Recorder(run.record, run.head)) if run.record else None
+    kept = configuration.journal
+    journal = _opened("journal", lambda: JournalFile(kept.file, kept.max_bytes, kept.keep)) if kept else None
     fleet = _fleet(configuration, run, recorder, journal)
     hub = WorkloadHub(fleet)
-    history = History(fleet.state)
     pages = Pages(fleet, configuration.identities, reactor)
+    history = History(fleet.state)
+    listeners = Listeners()
+    reloader = Reloader(run, configuration, fleet, listeners, reactor)
 
     def ticked() -> None:
         reloader.ticked()
@@ -93,61 +95,61 @@ def make_application(
         history.note(fleet.state)
 
     ticker = Ticker(fleet, configuration.speed, reactor, hub.notify_listeners, ticked)
+
+    # The ports.
     scrapes = ScrapeStatistics()
     fair_share = FairShare(reactor)
-    in_use = InUse(configuration)
-    workloads = make_workload_ports(in_use, hub, ticker, fair_share, reactor, drop_in=run.drop_in)
-    queues = WorkQueues(configuration.queues, fair_share, reactor) if configuration.queues is not None else None
-    own = _own_metrics(fleet, ticker, scrapes, workloads)
-    if queues is not None:
-        own.add("queues", QueueTotals(queues.figures))
+    workloads = make_workload_ports(configuration, hub, ticker, fair_share, reactor, drop_in=run.drop_in)
+    queues = WorkQueues(configuration, fair_share, reactor) if configuration.queues is not None else None
+    figures = queues.figures if queues is not None else None
     tester = make_tester(configuration.plans, reactor) if configuration.plans else None
-    if tester is not None:
-        own.add("tester", LoadMetrics(tester))
+    own = _own_metrics(fleet, ticker, scrapes, workloads, figures, tester, reloader)
 
     def ready() -> str | None:
         return ticker.trouble() or (queues.trouble() if queues else None)
 
-    def reload() -> Deferred[dict[str, Any]]:
-        return reloader.reload()
-
-    live = LiveView(FrameSource(fleet, ticker, queues.figures if queues else None, tester), reactor)
+    live = LiveView(FrameSource(fleet, ticker, figures, tester), reactor)
     program = Program(
-        hub, pages, ticker, scrapes, own, ready, history, live, PageFiles(), reload,
-        queues.figures if queues else None, tester,
-    )  # fmt: skip
-    web = make_web(configuration, program, reactor, drop_in=run.drop_in)
-    listeners = Listeners(
-        [service for service, _ in [*web.services, *(queues.ports if queues else ()), *workloads.services]]
+        hub, pages, ticker, scrapes, own, ready, history, live, PageFiles(), reloader.reload, figures, tester
     )
-    application = Application(
-        listeners, reactor, recorder=recorder, observer=observer, drain=_first_at_the_end(queues, tester),
+    web = make_web(configuration, program, reactor, drop_in=run.drop_in)
+    web.finish(configuration)
+
+    # What a reload changes.
+    def applied(configuration: Configuration) -> None:
+        pages.follow(configuration.identities)
+        if fleet.moves is not None:
+            history.move(fleet.moves, fleet.state)
+        live.renew()
+
+    announcement = Announcement(partial(_addresses, reloader, fleet, web, workloads, queues), run.ready_file)
+    parts: list[Reloadable] = [web, workloads, *([queues] if queues else [])]
+    reloader.connect(parts, applied, announcement.tell)
+
+    # All services, in the order in which they start.
+    for service, _ in [*web.services, *(queues.ports if queues else ()), *workloads.services]:
+        service.setServiceParent(listeners)
+    is_watching = configuration.watch and reloader.files()
+    return Application(
+        listeners,
+        reactor,
+        [
+            ticker,
+            live,
+            journal,
+            listeners,
+            queues.log_service if queues else None,
+            tester,
+            ReportFiles(tester, configuration.reports) if tester else None,
+            HangupService(reactor, partial(stop_reactor, reactor) if run.drop_in else reloader.again),
+            FileFollower(reloader.files, reloader.again, reactor) if is_watching else None,
+            announcement,
+        ],
+        recorder=recorder,
+        observer=observer,
+        drain=partial(_drain, queues, tester),
         hurry=queues.hurry if queues else None,
-    )  # fmt: skip
-    ticker.setServiceParent(application)
-    live.setServiceParent(application)
-    if journal is not None:
-        journal.setServiceParent(application)
-    listeners.setServiceParent(application)
-    if queues is not None:
-        queues.add_to(application)
-    if tester is not None:
-        tester.setServiceParent(application)
-        ReportFiles(tester, configuration.reports).setServiceParent(application)
-    announcement = Announcement(partial(_announced_addresses, fleet, in_use, web, workloads, queues), run.ready_file)
-    reloader = Reloader(
-        run.read_again, in_use, run.head, fleet, partial(_follow, fleet, pages, history, live), web, workloads, queues,
-        listeners, announcement.tell, reactor,
-    )  # fmt: skip
-    own.add("reload", ReloadMetrics(reloader.statistics))
-    web.finish(configuration.web)
-    HangupService(
-        reactor, partial(stop_reactor, reactor) if run.drop_in else reloader.again
-    ).setServiceParent(application)
-    if configuration.watch and reloader.files():
-        FileFollower(reloader.files, reloader.again, reactor).setServiceParent(application)
-    announcement.setServiceParent(application)
-    return application
+    )
 
 
 def _fleet(configuration: Configuration, run: Run, recorder: Recorder | None, journal: JournalFile | None) -> Fleet:
@@ -157,22 +159,14 @@ def _fleet(configuration: Configuration, run: Run, recorder: Recorder | None, jo
     return Fleet(spec, record, wall_per_tick, journal.write if journal else no_op)
 
 
-def _follow(fleet: Fleet, pages: Pages, history: History, live: LiveView, configuration: Configuration) -> None:
-    """The fleet has gone over to another configuration: so does what shows it."""
-    pages.follow(configuration.identities)
-    if fleet.moves is not None:
-        history.move(fleet.moves, fleet.state)
-    live.renew()
-
-
-def _announced_addresses(
+def _addresses(
+    reloader: Reloader,
     fleet: Fleet,
-    in_use: InUse,
     web: Ports[WebEndpoint],
     workloads: Ports[WorkloadListen],
     queues: WorkQueues | None,
 ) -> AnnouncedAddresses:
-    configuration = in_use.configuration
+    configuration = reloader.configuration
     titles = ", ".join(dict.fromkeys(identity.title for identity in configuration.identities.values()))
     return AnnouncedAddresses(
         f"fakedev {__version__}: {fleet.roster.summary}, simulated, shown as {titles}",
@@ -183,48 +177,43 @@ def _announced_addresses(
     )
 
 
-def _first_at_the_end(queues: WorkQueues | None, tester: LoadTester | None) -> Callable[[], Deferred[None]]:
-    """Stops what would make work, and then lets the work that there is be finished."""
-
-    def drain() -> Deferred[None]:
-        if tester is not None:
-            tester.halt()
-        return succeed(None) if queues is None else queues.drain()
-
-    return drain
+def _drain(queues: WorkQueues | None, tester: LoadTester | None) -> Deferred[None]:
+    """Stop the source of new work, then let the running jobs finish."""
+    if tester is not None:
+        tester.halt()
+    return succeed(None) if queues is None else queues.drain()
 
 
 def _own_metrics(
-    fleet: Fleet, ticker: Ticker, scrapes: ScrapeStatistics, ports: Ports[WorkloadListen]
+    fleet: Fleet,
+    ticker: Ticker,
+    scrapes: ScrapeStatistics,
+    workloads: Ports[WorkloadListen],
+    figures: QueueFigures | None,
+    tester: LoadTester | None,
+    reloader: Reloader,
 ) -> OwnMetrics:
     def by_state() -> dict[str, int]:
         starting = fleet.intake.starting_count
         return {"starting": starting, "running": len(fleet.workloads.by_id) - starting}
 
-    return OwnMetrics({
+    own = OwnMetrics({
         "ticks": TickMetrics(ticker, lambda: fleet.state.tick),
         "scrapes": ScrapeMetrics(scrapes),
-        "workloads": WorkloadCounts(by_state, partial(connection_count, ports)),
+        "workloads": WorkloadCounts(by_state, partial(connection_count, workloads)),
         "faults": FaultMetrics(lambda: Counter(each.spec.kind for each in fleet.faults.by_id.values())),
     })  # fmt: skip
+    if figures is not None:
+        own.add("queues", QueueTotals(figures))
+    if tester is not None:
+        own.add("tester", LoadMetrics(tester))
+    own.add("reload", ReloadMetrics(reloader.statistics))
+    return own
 
 
-def _journal(configuration: Configuration) -> JournalFile | None:
-    spec = configuration.journal
-    if spec is None:
-        return None
+def _opened(name: str, opened: Callable[[], File]) -> File:
     try:
-        return JournalFile(spec.file, spec.max_bytes, spec.keep)
+        return opened()
     except OSError as error:
-        sys.stderr.write(f"fakedev: the journal cannot be written: {error}\n")
-        raise SystemExit(1) from None
-
-
-def _recorder(run: Run) -> Recorder | None:
-    if not run.record:
-        return None
-    try:
-        return Recorder(run.record, run.head)
-    except OSError as error:
-        sys.stderr.write(f"fakedev: the record cannot be written: {error}\n")
+        sys.stderr.write(f"fakedev: the {name} cannot be written: {error}\n")
         raise SystemExit(1) from None

@@ -1,7 +1,4 @@
-"""Composition of the tester: in the service, and alone as ``fakedev-client``.
-
-Composition of ``fakedev scale-test``.
-"""
+"""Composition of the tester: in the service, alone as ``fakedev-client``, and in ``fakedev scale-test``."""
 
 from __future__ import annotations
 
@@ -12,6 +9,7 @@ from typing import Any, Final
 
 from fakedev import __version__
 from fakedev.app.announcement import AnnouncedAddresses, Announcement
+from fakedev.app.backend import make_connector
 from fakedev.app.runner import Application, run_application
 from fakedev.config.configuration import Logging
 from fakedev.config.listen import ListenAddress
@@ -19,10 +17,9 @@ from fakedev.config.peer_address import parse_address
 from fakedev.net.http.limits import DROP_IN_LIMITS
 from fakedev.net.http.resource import Folder
 from fakedev.net.http.site import GuardedSite
-from fakedev.net.lines.client import FrontendConnector
 from fakedev.net.system.commands import ProcessRunner
+from fakedev.net.system.descriptors import raise_descriptor_limit
 from fakedev.net.system.listening import Listeners, ListeningService
-from fakedev.net.system.memory import raise_descriptor_limit
 from fakedev.net.system.signals import HangupService, stop_reactor
 from fakedev.net.tester.bare import BareRequests
 from fakedev.net.tester.driver import Asker, Requests
@@ -37,18 +34,19 @@ from fakedev.net.web.own_metrics import OwnMetrics, OwnMetricsResource
 from fakedev.tester.plan import Plan
 from fakedev.tester.scaling import ScaleStep
 
-#: How long those who are being answered may hold up the end of the program.
+#: How long peers of the control port may delay the end of the program.
 _CLOSING_SECONDS: Final = 0.3
+_KILL_AFTER_SECONDS: Final = 3.0
 
 
 @dataclass(frozen=True)
 class ClientSettings:
-    """What ``fakedev-client`` is told.
+    """The options of ``fakedev-client``.
 
-    :param control: where the statistics are served and changes are taken; None for nowhere.
-    :param duration_seconds: 0: until a signal comes.
-    :param grace_seconds: how long requests under way are waited for after that.
-    :param tell: is told how it goes, every ``tell_seconds``; None: nobody is.
+    :param control: the address of the statistics and of changes; None for none.
+    :param duration_seconds: 0: until a signal.
+    :param grace_seconds: how long the run then waits for pending requests.
+    :param tell: called with the progress, every ``tell_seconds``; None for no progress.
     """
 
     plans: tuple[Plan, ...]
@@ -66,21 +64,17 @@ def make_tester(plans: Sequence[Plan], reactor: Any, verbose: bool = False) -> L
     :param verbose: log all messages.
     """
 
-    def requests_of(plan: Plan, asker: Asker) -> Requests:
-        address = parse_address(plan.frontend)
-        connector = FrontendConnector(
-            reactor, path=address.path, host=address.host, port=address.port, shown=address.shown
-        )
+    def make_requests(plan: Plan, asker: Asker) -> Requests:
         kind = LineRequests if plan.json_lines else BareRequests
-        return kind(plan, connector, asker, reactor, verbose)
+        return kind(plan, make_connector(parse_address(plan.frontend), reactor), asker, reactor, verbose)
 
-    return LoadTester(plans, requests_of, reactor)
+    return LoadTester(plans, make_requests, reactor)
 
 
 def run_client(settings: ClientSettings) -> LoadTester:
-    """Be ``fakedev-client`` until its run is over or a signal comes; the tester then has the statistics.
+    """Run ``fakedev-client`` until its run has ended, or a signal; the tester then has the statistics.
 
-    :raises SystemExit: 1, after a line of explanation, when the control address cannot be had.
+    :raises SystemExit: 1, after a line of explanation, when the control address cannot be used.
     """
     made: list[LoadTester] = []
 
@@ -102,51 +96,39 @@ def make_client(settings: ClientSettings, reactor: Any) -> tuple[Application, Lo
         tester, reactor, stop, duration_seconds=settings.duration_seconds,
         grace_seconds=settings.grace_seconds, tell=settings.tell, tell_seconds=settings.tell_seconds,
     )  # fmt: skip
-    listeners = Listeners()
-    application = Application(listeners, reactor, drain=run.stop_now)
     web = []
     if settings.control is not None:
         control = ListeningService(settings.control, _control_site(tester, reactor), reactor)
         control.closing_seconds = _CLOSING_SECONDS
-        control.setServiceParent(listeners)
         web.append((control, "tester"))
-    listeners.setServiceParent(application)
-    run.setServiceParent(application)
-    HangupService(reactor, stop).setServiceParent(application)
     loads = ", ".join(f"{plan.name} on queue {plan.queue} of {plan.frontend}" for plan in settings.plans)
-    what = AnnouncedAddresses(f"fakedev {__version__}: load: {loads}", (), web)
-    Announcement(lambda: what).setServiceParent(application)
-    return application, tester
+    addresses = AnnouncedAddresses(f"fakedev {__version__}: load: {loads}", (), web)
+    listeners = Listeners([service for service, _ in web])
+    services = [listeners, run, HangupService(reactor, stop), Announcement(lambda: addresses)]
+    return Application(listeners, reactor, services, drain=run.stop_now), tester
 
 
 def _control_site(tester: LoadTester, reactor: Any) -> GuardedSite:
-    """The original's pages, where GET changes things, and our own metrics."""
-    root = Folder(**make_load_pages(tester, changes=True))
+    """The original's pages, on which GET changes the load, and our own metrics."""
+    root = Folder(errors_as_json=False, **make_load_pages(tester, changes=True))
     site = GuardedSite(root, reactor, limits=DROP_IN_LIMITS)
     own = OwnMetrics({"tester": LoadMetrics(tester), "queries": QueryMetrics(site.codes)})
     root.put_child("-", Folder(metrics=OwnMetricsResource(own)))
     return site
 
-_KILL_AFTER_SECONDS: Final = 3.0
 
-
-@dataclass(frozen=True)
-class ScaleOrder:
-    """What ``fakedev scale-test`` is told.
+@dataclass(frozen=True, kw_only=True)
+class ScaleOrder(ScaleSettings):
+    """The options of ``fakedev scale-test``.
 
     :param plan: the load, of the closed model.
-    :param most, per_backend, settle_seconds, measure_seconds: see ScaleSettings.
     :param start: words of the command that starts a backend; empty for none.
-    :param scale: words of the command that sets how many there are; empty for none.
-    :param wait_seconds: how long the frontend is asked until it knows of all backends.
-    :param tell: is told how it goes.
+    :param scale: words of the command that sets the number of backends; empty for none.
+    :param wait_seconds: how long to wait until the frontend knows all backends.
+    :param tell: called with each line of progress.
     """
 
     plan: Plan
-    most: int
-    per_backend: int
-    settle_seconds: float
-    measure_seconds: float
     start: tuple[str, ...]
     scale: tuple[str, ...]
     wait_seconds: float
@@ -154,22 +136,22 @@ class ScaleOrder:
 
 
 def run_scale_test(order: ScaleOrder) -> tuple[list[ScaleStep], str]:
-    """Do it, and end all that was started for it: the steps, and why it ended early (empty when it did not)."""
+    """Run the test and stop the backends that it has started.
+
+    :returns: the steps, and why the test ended early (empty when it did not).
+    """
     made: list[ScaleTest] = []
 
     def make(reactor: Any) -> Application:
         raise_descriptor_limit()
-        settings = ScaleSettings(order.most, order.per_backend, order.settle_seconds, order.measure_seconds)
         tester = make_tester([order.plan], reactor)
         stop = partial(stop_reactor, reactor)
-        test = ScaleTest(tester, _backends(order, reactor), settings, reactor, stop, order.tell)
-        listeners = Listeners()
-        application = Application(listeners, reactor, drain=test.stop_all)
-        listeners.setServiceParent(application)
-        # Not before the reactor runs: at its end the test stops it.
+        test = ScaleTest(tester, _backends(order, reactor), order, reactor, stop, order.tell)
+        # Not before the reactor runs: the test stops it at its end.
         reactor.callWhenRunning(test.startService)
         made.append(test)
-        return application
+        listeners = Listeners()
+        return Application(listeners, reactor, [listeners], drain=test.stop_all)
 
     try:
         run_application(make, Logging("warn"))
@@ -186,7 +168,6 @@ def _backends(order: ScaleOrder, reactor: Any) -> Backends:
     elif order.scale:
         starter = CommandedBackends(runner, order.scale)
     if starter is not None and not order.plan.json_lines:
-        return starter  # only a frontend that speaks JSON lines can be asked whether they are there
-    address = parse_address(order.plan.frontend)
-    connector = FrontendConnector(reactor, path=address.path, host=address.host, port=address.port, shown=address.shown)
+        return starter  # only a frontend that speaks JSON lines can be asked for the number of backends
+    connector = make_connector(parse_address(order.plan.frontend), reactor)
     return CountedBackends(connector, order.plan.queue, starter, reactor, order.wait_seconds, order.tell)

@@ -1,14 +1,10 @@
-"""Composition of the web: for each address of the configuration the tree that is served there.
-
-Composition of the workload ports: for each address of the configuration what listens there.
-"""
+"""Composition of the HTTP addresses and the workload ports: for each address of the configuration what it serves."""
 
 from __future__ import annotations
 
 from typing import Any, Final, cast
 
 from fakedev.app.ports import Ports
-from fakedev.app.reload import InUse
 from fakedev.config.configuration import Configuration, WebEndpoint, WebPage, WorkloadListen
 from fakedev.net.fleet.ticker import Ticker
 from fakedev.net.fleet.workload_port import WorkloadPortFactory
@@ -25,15 +21,18 @@ from fakedev.net.web.program import Program
 from fakedev.net.web.selection import Selection
 from fakedev.net.web.tree import add_page, make_exporter_root, make_root
 
+#: How long the original waits for the rest of a message.
+ORIGINAL_PATIENCE_SECONDS: Final = 0.15
+
 
 def make_web(configuration: Configuration, program: Program, reactor: Any, *, drop_in: bool) -> Ports[WebEndpoint]:
-    """What listens at each address; the pages are there when :meth:`Ports.finish` was called.
+    """The HTTP addresses; they have pages after the first :meth:`Ports.finish`.
 
-    :param drop_in: nothing but the original's /metrics, with its limits.
+    :param drop_in: serve only the original's /metrics, with its limits.
     """
     pages, scrapes = program.pages, program.scrapes
 
-    def root_of(endpoint: WebEndpoint) -> GuardedResource:
+    def make_site_root(endpoint: WebEndpoint) -> GuardedResource:
         if drop_in:
             return make_exporter_root(pages, scrapes)
         selection = _selection(endpoint)
@@ -41,39 +40,41 @@ def make_web(configuration: Configuration, program: Program, reactor: Any, *, dr
             return make_vendor_root(pages, scrapes, program.health, selection, per_node=endpoint.per_node)
         return make_root(program, selection, is_full=endpoint.serve == "all")
 
-    def listen(endpoint: WebEndpoint) -> ListeningService:
+    def listen(endpoint: WebEndpoint, _: Configuration) -> ListeningService:
         limits = DROP_IN_LIMITS if drop_in else HttpLimits()
         site = GuardedSite(NotYet(), reactor, limits=limits)
         return ListeningService(endpoint.listen, site, reactor, make_folder=True)
 
-    def change(service: ListeningService, endpoint: WebEndpoint) -> None:
-        root = root_of(endpoint)
-        for more in endpoint.pages:
-            add_page(root, more.path, pages.fleet_page(_selection(more)), scrapes)
+    def change(service: ListeningService, endpoint: WebEndpoint, _: Configuration) -> None:
+        root = make_site_root(endpoint)
+        for page in endpoint.pages:
+            add_page(root, page.path, pages.fleet_page(_selection(page)), scrapes)
         site = cast(GuardedSite, service.factory)
         site.resource, site.changes = root, ChangeGuard(endpoint.hosts, endpoint.token)
 
-    return Ports(configuration.web, lambda endpoint: endpoint.listen, listen, change)
+    return Ports(configuration, lambda whole: whole.web, lambda endpoint: endpoint.listen, listen, change)
 
 
 def _selection(shown: WebEndpoint | WebPage) -> Selection:
     return Selection(shown.pool, shown.identity, shown.hold_seconds)
 
-#: How long the original waits for the rest of a message before it gives the peer up.
-ORIGINAL_PATIENCE_SECONDS: Final = 0.15
-
 
 def make_workload_ports(
-    in_use: InUse, hub: WorkloadHub, ticker: Ticker, fair_share: FairShare, reactor: Any, *, drop_in: bool
+    configuration: Configuration,
+    hub: WorkloadHub,
+    ticker: Ticker,
+    fair_share: FairShare,
+    reactor: Any,
+    *,
+    drop_in: bool,
 ) -> Ports[WorkloadListen]:
-    """What listens at each address.
+    """The workload ports.
 
-    :param in_use: the configuration: what it says beside the addresses holds for all of them.
-    :param drop_in: with the original's impatience.
+    :param drop_in: answer an incomplete message as early as the original does.
     """
 
-    def listen(entry: WorkloadListen) -> ListeningService:
-        ports = in_use.configuration.workloads
+    def listen(entry: WorkloadListen, configuration: Configuration) -> ListeningService:
+        ports = configuration.workloads
         factory = WorkloadPortFactory(
             hub,
             ticker,
@@ -87,12 +88,12 @@ def make_workload_ports(
         )
         return ListeningService(entry.listen, factory, reactor, make_folder=True)
 
-    def change(service: ListeningService, entry: WorkloadListen) -> None:
-        ports, factory = in_use.configuration.workloads, cast(WorkloadPortFactory, service.factory)
+    def change(service: ListeningService, entry: WorkloadListen, configuration: Configuration) -> None:
+        ports, factory = configuration.workloads, cast(WorkloadPortFactory, service.factory)
         factory.allow, factory.node = entry.allow, entry.node
         factory.max_connections, factory.message_seconds = ports.max_connections, ports.message_seconds
 
-    return Ports(in_use.configuration.workloads.listen, lambda entry: entry.listen, listen, change)
+    return Ports(configuration, lambda whole: whole.workloads.listen, lambda entry: entry.listen, listen, change)
 
 
 def connection_count(ports: Ports[WorkloadListen]) -> int:

@@ -1,4 +1,4 @@
-"""``fakedev conform``: how faithful a page is to a captured scrape of the real exporter."""
+"""``fakedev conform``: compares a page with a captured scrape of the real exporter."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fakedev.exposition.conformity import Conformity, compared
 
 
 def conform(arguments: Sequence[str]) -> int:
-    """Compare, and print what differs.
+    """Compare, and print the differences.
 
     :returns: 0; 2 when options or files cannot be used; 3 when the score is below ``--min``.
     """
@@ -46,10 +46,10 @@ def conform(arguments: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("fakedev conform", description=__doc__, allow_abbrev=False)
     parser.add_argument("--against", metavar="CAPTURE", required=True, help="file with a scrape of the exporter")
-    parser.add_argument("--identity", metavar="NAME", help="identity of the catalog or a file; else the most alike")
-    parser.add_argument("--device", metavar="TYPE", help="device that is shown; else the one that the capture shows")
-    parser.add_argument("--page", metavar="FILE", help="compare this page, in place of an identity's")
-    parser.add_argument("--fragment", action="store_true", help="the capture is only a part of a page")
+    parser.add_argument("--identity", metavar="NAME", help="identity of the catalog or a file; else the most similar")
+    parser.add_argument("--device", metavar="TYPE", help="device of the page; else that of the capture")
+    parser.add_argument("--page", metavar="FILE", help="compare this page instead of an identity's")
+    parser.add_argument("--fragment", action="store_true", help="the capture is only part of a page")
     parser.add_argument("--min", dest="least", type=_percent, metavar="PERCENT", help="exit with 3 below this score")
     return parser
 
@@ -77,7 +77,7 @@ def _page(path: str) -> CapturedPage:
 
 
 def _best(capture: CapturedPage, options: argparse.Namespace) -> tuple[str, Conformity]:
-    """What is compared, and the result; of several identities the most alike."""
+    """The title of the comparison and its result; of several identities the most similar."""
     if options.page is not None:
         return options.page, compared(capture, _page(options.page), is_fragment=options.fragment)
     report = Report()

@@ -1,9 +1,4 @@
-"""Writing to standard output and error when nobody may be there to read.
-
-Log lines of the console programs: date, time, text, as the original programs print them.
-
-Progress on a terminal: one line that is written anew; elsewhere a line now and then.
-"""
+"""Standard output and error of the console programs: text, log lines and progress, also when the reader has gone."""
 
 from __future__ import annotations
 
@@ -13,9 +8,13 @@ import sys
 import time
 from typing import Final, TextIO
 
+_LONGEST_TEXT: Final = 2000
+_SECONDS_ON_TERMINAL: Final = 1.0
+_SECONDS_ELSEWHERE: Final = 10.0
+
 
 def write_text(stream: TextIO | None, text: str) -> None:
-    """Write and flush; a stream that is closed or whose reader left is no reason to fail.
+    """Write and flush; a closed stream, or one whose reader has gone, is no error.
 
     :param stream: None when the program was started with the descriptor closed.
     """
@@ -25,31 +24,26 @@ def write_text(stream: TextIO | None, text: str) -> None:
         stream.write(text)
         stream.flush()
     except (OSError, ValueError):
-        # What is buffered would be tried again when the interpreter ends, and spoil the exit code.
+        # The interpreter would write buffered data again when it exits, and change the exit code.
         with contextlib.suppress(OSError, ValueError):
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, stream.fileno())
             os.close(nowhere)
 
-_LONGEST_TEXT = 2000
-
 
 def log(text: str) -> None:
-    """Write one line to standard error; a reader that left it is no reason to fail.
+    """Write a line of date, time and text to standard error, as the original programs do.
 
-    The text may come from a peer: it stays one line, without control characters.
+    The text may come from a peer, so control characters are escaped and long texts are cut.
     """
     shown = "".join(char if char.isprintable() else repr(char)[1:-1] for char in text[:_LONGEST_TEXT])
     write_text(sys.stderr, f"{time.strftime('%Y/%m/%d %H:%M:%S')} {shown}\n")
 
-_SECONDS_ON_TERMINAL: Final = 1.0
-_SECONDS_ELSEWHERE: Final = 10.0
-
 
 class ProgressLine:
-    """Shows the last thing that it was told.
+    """Shows progress: on a terminal in one line that is overwritten, elsewhere in a line now and then.
 
-    :ivar seconds: how often it should be told something.
+    :ivar seconds: how often :meth:`tell` should be called.
     """
 
     def __init__(self, stream: TextIO | None) -> None:
@@ -59,15 +53,15 @@ class ProgressLine:
         self.seconds = _SECONDS_ON_TERMINAL if self._is_terminal else _SECONDS_ELSEWHERE
 
     def tell(self, text: str) -> None:
-        """Show a text in place of the one before."""
+        """Show a text instead of the previous one."""
         if self._is_terminal:
-            write_text(self._stream, f"\r{text}\x1b[K")  # and clear what the longer one before has left
+            write_text(self._stream, f"\r{text}\x1b[K")  # clear the rest of a longer previous text
             self._is_open = True
         else:
             write_text(self._stream, f"{text}\n")
 
     def end(self) -> None:
-        """Leave the last text where it is; what is written next begins a line."""
+        """Keep the last text; further output begins a new line."""
         if self._is_open:
             write_text(self._stream, "\n")
             self._is_open = False

@@ -1,4 +1,4 @@
-"""``fakedev diff``: what changes for those who go from one identity to another."""
+"""``fakedev diff``: the differences between the pages of two identities."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def diff(arguments: Sequence[str]) -> int:
     """
     parser = argparse.ArgumentParser("fakedev diff", description=__doc__, allow_abbrev=False)
     parser.add_argument("old", metavar="A", help="identity of the catalog (dcgm@4.8.2), or a file")
-    parser.add_argument("new", metavar="B", help="the other")
+    parser.add_argument("new", metavar="B", help="the other one")
     options = parser.parse_args(list(arguments))
     report = Report()
     catalog = Catalog(Files(environ=os.environ), report)

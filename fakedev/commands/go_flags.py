@@ -1,10 +1,8 @@
-"""Command-line options by the rules of Go's flag package: what the drop-in programs' users type.
+"""Command-line options by the rules of Go's flag package, for the drop-in programs.
 
-One dash or two; ``-x value`` or ``-x=value``; a boolean option stands alone or takes ``=value``,
-never the next argument; the first argument that is no option, or ``--``, ends the options; of an
-option given twice the last counts, unless it was declared with :meth:`FlagSet.each`.
-
-Values of command-line options, read as Go's flag package reads them.
+One dash or two; ``-x value`` or ``-x=value``; a boolean option stands alone or takes ``=value``, never the next
+argument; the first argument that is no option, or ``--``, ends the options; of an option given twice the last counts,
+unless it was declared with :meth:`FlagSet.each`.
 """
 
 from __future__ import annotations
@@ -18,6 +16,9 @@ from typing import Final, Generic, NoReturn, TypeVar, cast
 
 from fakedev.commands.console import write_text
 
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
 _BOOLEANS: Final = {
     **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
     **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),
@@ -28,7 +29,7 @@ _WHOLE: Final = re.compile(r"[+-]?[0-9a-zA-Z_]+", re.ASCII)
 
 
 def parse_boolean(text: str) -> bool:
-    """True or False, in the spellings that Go takes."""
+    """True or False, in the spellings that Go accepts."""
     if text not in _BOOLEANS:
         raise ValueError(f"{text!r} is neither true nor false")
     return _BOOLEANS[text]
@@ -66,7 +67,10 @@ def _whole(text: str) -> int | None:
     except ValueError:
         return None
 
-T = TypeVar("T")
+
+def all_interfaces(address: str) -> str:
+    """An address in the words of the configuration: Go's ``:9999`` means all interfaces."""
+    return f"*{address}" if address.startswith(":") else address
 
 
 class FlagError(Exception):
@@ -78,16 +82,16 @@ class HelpAsked(Exception):
 
 
 @dataclass(frozen=True, eq=False)
-class Flag(Generic[T]):
-    """One option, and the key to its value in :class:`Values`.
+class Flag(Generic[T_co]):
+    """One option, and the key of its value in :class:`Values`.
 
-    :param kind: what stands for the value in the help; empty for a boolean option.
-    :param parse: argument to value; raises ValueError with what would be right.
-    :param repeated: whether the values of several occurrences are gathered into a tuple.
+    :param kind: the placeholder of the value in the help; empty for a boolean option.
+    :param parse: argument to value; raises ValueError with what is possible.
+    :param repeated: whether the values of several occurrences are collected in a tuple.
     """
 
     name: str
-    default: T
+    default: T_co
     kind: str
     text: str
     parse: Callable[[str], object]
@@ -95,7 +99,7 @@ class Flag(Generic[T]):
 
 
 class Values:
-    """What the arguments said: ``values[flag]`` is the option's value, or its default.
+    """The values of the arguments: ``values[flag]`` is the option's value, or its default.
 
     :param operands: the arguments after the options.
     """
@@ -107,7 +111,7 @@ class Values:
     def __getitem__(self, flag: Flag[T]) -> T:
         return cast(T, self._given.get(flag.name, flag.default))
 
-    def given(self, flag: Flag[T]) -> bool:
+    def given(self, flag: Flag[object]) -> bool:
         """Whether the option was among the arguments."""
         return flag.name in self._given
 
@@ -115,9 +119,9 @@ class Values:
 class FlagSet:
     """The options of one program.
 
-    :param purpose: what the program is for, the first line of its help.
-    :param operands: how the help shows the arguments after the options; empty when none are
-        taken, and then there being any is an error.
+    :param purpose: the purpose of the program, the first line of its help.
+    :param operands: how the help shows the arguments after the options; empty when the program takes none, and then
+        any is an error.
     """
 
     def __init__(self, program: str, purpose: str, operands: str = "") -> None:
@@ -147,11 +151,11 @@ class FlagSet:
         return self.value(name, default, text, kind, parse_number)
 
     def value(self, name: str, default: T, text: str, kind: str, parse: Callable[[str], T]) -> Flag[T]:
-        """An option whose argument ``parse`` turns into its value, or refuses by ValueError."""
+        """An option with any type of value; ``parse`` refuses an argument by ValueError."""
         return self._add(Flag(name, default, kind, text, parse))
 
     def each(self, name: str, text: str, kind: str, parse: Callable[[str], T]) -> Flag[tuple[T, ...]]:
-        """An option that may be given several times: its value is the tuple of all."""
+        """An option that may be repeated: its value is the tuple of all."""
         empty: tuple[T, ...] = ()
         return self._add(Flag(name, empty, kind, text, parse, repeated=True))
 
@@ -159,7 +163,7 @@ class FlagSet:
         """The values of these arguments (without the program's name).
 
         :raises FlagError: naming the argument at fault.
-        :raises HelpAsked: when help was asked for.
+        :raises HelpAsked: for ``-h`` or ``-help``.
         """
         given: dict[str, object] = {}
         rest = list(arguments)
@@ -196,12 +200,12 @@ class FlagSet:
             self.refuse(str(error))
 
     def refuse(self, reason: str) -> NoReturn:
-        """Say on standard error what is wrong with the usage and exit 2."""
+        """Print the usage error on standard error, and exit 2."""
         write_text(sys.stderr, f"{self.program}: {reason}\n{self.program} -help lists the options\n")
         raise SystemExit(2)
 
     def help(self) -> str:
-        """The text that ``-help`` shows: every option with its kind of value, meaning and default."""
+        """The text of ``-help``: each option with the kind of its value, its meaning and its default."""
         usage = f"{self.program} [OPTIONS] {self._operands}".rstrip()
         lines = [f"{usage}: {self._purpose}", "", "Options (one dash or two, -x VALUE or -x=VALUE):"]
         for flag in sorted(self._flags.values(), key=lambda flag: flag.name):
@@ -211,7 +215,7 @@ class FlagSet:
     def _add(self, flag: Flag[T]) -> Flag[T]:
         if flag.name in self._flags:
             raise ValueError(f"option -{flag.name} is declared twice")
-        self._flags[flag.name] = cast("Flag[object]", flag)
+        self._flags[flag.name] = flag
         return flag
 
     def _find(self, name: str, argument: str) -> Flag[object]:
@@ -226,7 +230,7 @@ class FlagSet:
 
 
 def _default_text(flag: Flag[object]) -> str:
-    """`` (default x)``; nothing for the empty defaults, which go without saying."""
+    """`` (default x)``; empty for an empty default."""
     if flag.repeated:
         return " (may be repeated)"
     if flag.default in ("", False, None):

@@ -1,20 +1,21 @@
-"""The ``fakedev`` command: its subcommands, ``serve`` here, the others each in a module of its own."""
+"""The ``fakedev`` command and its table of subcommands."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Final
 
 from fakedev import __version__
 
 
 def serve(arguments: Sequence[str]) -> int:
-    """Serve until a signal comes.
+    """Serve until a signal.
 
     :returns: 0 after a clean end.
     """
-    from fakedev.app.options import Options  # noqa: PLC0415 - each subcommand loads what it needs
+    from fakedev.app.options import Options  # noqa: PLC0415 - the other subcommands do not need Twisted
     from fakedev.app.service import run_program  # noqa: PLC0415
 
     options = Options()
@@ -24,50 +25,23 @@ def serve(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _render(arguments: Sequence[str]) -> int:
-    from fakedev.commands.render import render  # noqa: PLC0415 - each subcommand loads what it needs
-
-    return render(arguments)
-
-
-def _conform(arguments: Sequence[str]) -> int:
-    from fakedev.commands.conform import conform  # noqa: PLC0415 - each subcommand loads what it needs
-
-    return conform(arguments)
-
-
-def _diff(arguments: Sequence[str]) -> int:
-    from fakedev.commands.diff import diff  # noqa: PLC0415 - each subcommand loads what it needs
-
-    return diff(arguments)
-
-
-def _sd(arguments: Sequence[str]) -> int:
-    from fakedev.commands.sd import discover  # noqa: PLC0415 - each subcommand loads what it needs
-
-    return discover(arguments)
-
-
-def _scale_test(arguments: Sequence[str]) -> int:
-    from fakedev.commands.scale_test import scale_test  # noqa: PLC0415 - each subcommand loads what it needs
-
-    return scale_test(arguments)
-
-
-SUBCOMMANDS: Final[dict[str, tuple[Callable[[Sequence[str]], int], str]]] = {
-    "serve": (serve, "start the simulator; the same as twistd -n fakedev, without a pid file"),
-    "render": (_render, "print pages of a simulated span of time, without any socket"),
-    "conform": (_conform, "tell how faithful a page is to a captured scrape"),
-    "diff": (_diff, "list what differs between two identities"),
-    "sd": (_sd, "print the nodes as targets, for Prometheus' file_sd_configs"),
-    "scale-test": (_scale_test, "double the backends of a queue, and measure what that brings"),
-}
+#: Module and function of each subcommand, which is only imported when it runs, and its line of help.
+SUBCOMMANDS: Final = {
+    "serve": ("fakedev.commands.main:serve", "start the simulator; the same as twistd -n fakedev, without a pid file"),
+    "render": ("fakedev.commands.render:render", "print pages of a simulated span of time, without any socket"),
+    "conform": ("fakedev.commands.conform:conform", "compare a page with a captured scrape of the real exporter"),
+    "diff": ("fakedev.commands.diff:diff", "list the differences between two identities"),
+    "sd": ("fakedev.commands.sd:discover", "print the nodes as targets, for Prometheus' file_sd_configs"),
+    "scale-test": (
+        "fakedev.commands.scale_test:scale_test", "double the backends of a queue, and measure the throughput",
+    ),
+}  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a subcommand.
 
-    :returns: the exit code: 0 good, 1 run-time failure, 2 usage or configuration, 3 a verdict that is not met.
+    :returns: the exit code: 0 success, 1 run-time failure, 2 usage or configuration, 3 a requirement that is not met.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["--version"]:
@@ -81,4 +55,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given[0] not in SUBCOMMANDS:
         print(f"fakedev: no subcommand {given[0]!r}; there are: {', '.join(SUBCOMMANDS)}", file=sys.stderr)
         return 2
-    return SUBCOMMANDS[given[0]][0](given[1:])
+    module, _, function = SUBCOMMANDS[given[0]][0].partition(":")
+    run: Callable[[Sequence[str]], int] = getattr(import_module(module), function)
+    return run(given[1:])

@@ -1,4 +1,4 @@
-"""``fakedev render``: pages of a simulated span of time, without any socket: the bytes that the service would send."""
+"""``fakedev render``: prints the pages of a simulated span of time, byte for byte as the service would send them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from time import time
 
-from fakedev.commands.options import add_configuration_options
+from fakedev.app.configuration_options import add_configuration_options
 from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
@@ -58,7 +58,7 @@ def render(arguments: Sequence[str]) -> int:
         print(f"fakedev render: {error}", file=sys.stderr)
         return 2
     except BrokenPipeError:
-        # Whoever read the pages has enough of them.
+        # The reader has closed the pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
@@ -70,19 +70,19 @@ def render(arguments: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("fakedev render", description=__doc__, allow_abbrev=False)
     add_configuration_options(parser, "else the record's, else the demo")
-    parser.add_argument("--events", metavar="FILE", help="a record (serve --record), whose events are run again")
+    parser.add_argument("--events", metavar="FILE", help="a record (serve --record), whose events are replayed")
     parser.add_argument("--for", dest="span", default="1m", metavar="DURATION", help="simulated time, default 1m")
-    parser.add_argument("--every", default="15s", metavar="DURATION", help="a page each so often, default 15s")
+    parser.add_argument("--every", default="15s", metavar="DURATION", help="time between two pages, default 15s")
     parser.add_argument("--node", default="", metavar="NODE", help="this node's page instead of the fleet's")
     parser.add_argument("--output", metavar="FOLDER", help="a file per page, TICK.prom, instead of standard output")
     return parser
 
 
 class Reloads:
-    """What the reloads of a record went over to.
+    """The configurations that the reloads of a record have read.
 
-    :param overrides: the command's own.
-    :ivar configurations: by what was made of each.
+    :param overrides: the assignments of this command.
+    :ivar configurations: by their compiled fleets.
     """
 
     def __init__(self, overrides: Sequence[str]) -> None:
@@ -90,7 +90,7 @@ class Reloads:
         self.configurations: dict[CompiledFleet, Configuration] = {}
 
     def compiled(self, source: RecordHead) -> CompiledFleet:
-        """The machinery of the configuration that a reload read."""
+        """The compiled fleet of the configuration that a reload has read."""
         configuration = load(
             source.config, Files(source.files, source.environment), [*source.overrides, *self._overrides], source.text
         )
@@ -141,7 +141,7 @@ def _pages(fleet: Fleet, configuration: Configuration, name: str) -> list[Page[R
 
 
 def _ticks(fleet: Fleet, replay: Replay, options: argparse.Namespace, held: HeldStates) -> Iterator[None]:
-    """Does the ticks of the span, and stops at each that has a page, tick 0 among them."""
+    """Runs the ticks of the span, and yields at each tick that has a page, also at tick 0."""
     tick_seconds = fleet.spec.tick_seconds
     last = math.floor(round(parse_duration(options.span) / tick_seconds, 9))
     every = max(1, math.ceil(round(parse_duration(options.every) / tick_seconds, 9)))

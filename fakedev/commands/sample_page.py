@@ -1,4 +1,4 @@
-"""A page of an identity for those who look at it: two boards, the second busy with a pod."""
+"""A sample page of an identity: two boards, the second one busy with a pod."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fakedev.exposition.sources import DeviceSource
 from fakedev.sim.fleet import Fleet
 
 _POD: Final = {"pod": "train-0", "namespace": "ml", "container": "main"}
-#: Ticks after which a board is as warm as its work makes it.
+#: Ticks after which the temperature of a board is steady.
 _TICKS: Final = 120
 _EPOCH_SECONDS: Final = 1_700_000_000
 
@@ -29,7 +29,7 @@ def sample_page(
     :param identity: name in the catalog, or path.
     :param device: name in the catalog, or path.
     :param instances: the profiles of the instances that each board is divided into; empty for none.
-    :param faults: what goes wrong, as the configuration says it.
+    :param faults: in the form of the configuration.
     :raises ConfigurationError: when there is no such identity or device, or one cannot show the other.
     """
     pool: dict[str, object]

@@ -1,4 +1,4 @@
-"""``fakedev scale-test``: how does throughput grow when backends and load are doubled?"""
+"""``fakedev scale-test``: measures how the throughput grows when backends and load are doubled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fakedev.tester.plan import ClosedLoad, Plan
 from fakedev.tester.scaling import scaling_of
 from fakedev.tester.scaling_text import scaling_text, scaling_values, verdicts
 
-#: The exit code that says that a doubling did not bring what was wanted.
+#: The exit code when a doubling has brought less than required.
 NOT_MET: Final = 3
 _MAX_BACKENDS: Final = 1 << 20
 
@@ -26,7 +26,7 @@ class ScaleOptions:
 
     def __init__(self) -> None:
         flags = FlagSet(
-            "fakedev scale-test", "doubles backends and load, and measures what that brings", "[ARGUMENT...]"
+            "fakedev scale-test", "doubles backends and load, and measures the throughput", "[ARGUMENT...]"
         )
         self.flags = flags
         self.faddr = flags.value(
@@ -35,28 +35,31 @@ class ScaleOptions:
         )  # fmt: skip
         self.name = flags.text("name", "sleep", "queue that requests are put into", "QUEUE")
         self.limit = flags.value(
-            "limit", 0.0, "run-time limit that each request brings; 0: none", "SECONDS", parse_seconds
+            "limit", 0.0, "run-time limit of each request; 0: none", "SECONDS", parse_seconds
         )
-        self.protocol = flags.text("protocol", "json", "what to speak with the frontend: json or bare", "NAME")
+        self.protocol = flags.text("protocol", "json", "protocol of the frontend: json or bare", "NAME")
         self.most = flags.unsigned("most", 8, "double from 1 to this many backends")
         self.per_backend = flags.unsigned("per-backend", 1, "parallel requests for each backend")
-        self.wanted = flags.number("speed-up", 1.5, "what each doubling must bring; else exit 3")
+        self.wanted = flags.number("speed-up", 1.5, "required speed-up of each doubling; else exit 3")
+        no_words: tuple[str, ...] = ()
         self.start = flags.value(
-            "start", (), "command that starts one backend; ended again at the end", "COMMAND", _words
+            "start", no_words, "command that starts one backend; stopped at the end", "COMMAND", _words
         )
         self.scale = flags.value(
-            "scale", (), "command that makes it {n} backends, as kubectl scale ... --replicas={n}", "COMMAND", _words
-        )
+            "scale", no_words, "command that sets the number of backends to {n}, as kubectl scale ... --replicas={n}",
+            "COMMAND", _words,
+        )  # fmt: skip
         self.wait = flags.value(
-            "wait", 120.0, "how long to wait until the frontend knows of all backends", "DURATION", parse_seconds
+            "wait", 120.0, "how long to wait until the frontend knows all backends", "DURATION", parse_seconds
         )
-        self.settle = flags.value("settle", 3.0, "under load, before each measurement", "DURATION", parse_seconds)
+        self.settle = flags.value("settle", 3.0, "time under load before each measurement", "DURATION", parse_seconds)
         self.measure = flags.value("measure", 20.0, "how long each step is measured", "DURATION", parse_seconds)
         self.json = flags.boolean("json", "print JSON instead of text")
 
     def check(self, values: Values) -> None:
-        """
-        :raises FlagError: when something cannot be used.
+        """Check the values.
+
+        :raises FlagError: when one cannot be used.
         """
         if not 2 <= values[self.most] <= _MAX_BACKENDS:
             raise FlagError(f"-most: 2 to {_MAX_BACKENDS}")
@@ -75,7 +78,7 @@ class ScaleOptions:
 def scale_test(arguments: Sequence[str]) -> int:
     """Run the test.
 
-    :returns: 0; 1 when it could not be done; 3 when a doubling brought less than wanted, or requests failed.
+    :returns: 0; 1 when the test failed; 3 when a doubling brought less than required, or requests failed.
     """
     options = ScaleOptions()
     values = options.flags.parse_or_exit(list(arguments))
@@ -84,12 +87,13 @@ def scale_test(arguments: Sequence[str]) -> int:
     except FlagError as error:
         options.flags.refuse(str(error))
     wanted = values[options.wanted]
-    from fakedev.app.tester import ScaleOrder, run_scale_test  # noqa: PLC0415 - a usage error need not wait for Twisted
+    from fakedev.app.tester import ScaleOrder, run_scale_test  # noqa: PLC0415 - a usage error does not need Twisted
 
     steps, problem = run_scale_test(
         ScaleOrder(
-            _plan(options, values), values[options.most], values[options.per_backend], values[options.settle],
-            values[options.measure], values[options.start], values[options.scale], values[options.wait], _tell,
+            values[options.most], values[options.per_backend], values[options.settle], values[options.measure],
+            plan=_plan(options, values), start=values[options.start], scale=values[options.scale],
+            wait_seconds=values[options.wait], tell=_tell,
         )
     )  # fmt: skip
     if problem:

@@ -1,4 +1,4 @@
-"""``fakedev sd``: the nodes of a configuration as targets, a file for Prometheus' file_sd_configs."""
+"""``fakedev sd``: prints the nodes of a configuration as targets, for Prometheus' file_sd_configs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from fakedev.commands.options import add_configuration_options
+from fakedev.app.configuration_options import add_configuration_options
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
 from fakedev.config.schema.nodes import ConfigurationError
@@ -36,7 +36,7 @@ def discover(arguments: Sequence[str]) -> int:
     if options.output is None:
         sys.stdout.write(text)
         return 0
-    # Prometheus watches the file: it finds it whole.
+    # Renamed into place: Prometheus watches the file, and must not read a part of it.
     unfinished = f"{options.output}.{os.getpid()}.tmp"
     try:
         with open(unfinished, "w", encoding="utf-8") as file:
@@ -51,7 +51,7 @@ def discover(arguments: Sequence[str]) -> int:
 def _target(text: str) -> str:
     """A target as Prometheus takes it.
 
-    :raises argparse.ArgumentTypeError: for one that it would refuse, and so all of the file.
+    :raises argparse.ArgumentTypeError: for one for which Prometheus would refuse the whole file.
     """
     if not text or "/" in text or not text.isprintable() or " " in text:
         raise argparse.ArgumentTypeError(f"{text[:60]!r} is no HOST:PORT: without http:// and without a path")
@@ -64,10 +64,10 @@ def _target(text: str) -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("fakedev sd", description=__doc__, allow_abbrev=False)
     add_configuration_options(parser, "without one the demo")
-    parser.add_argument("--pool", metavar="NAME", help="this pool's nodes only")
+    parser.add_argument("--pool", metavar="NAME", help="only the nodes of this pool")
     parser.add_argument(
         "--target", default="127.0.0.1:9400", type=_target, metavar="HOST:PORT",
-        help="where fakedev is, default 127.0.0.1:9400",
+        help="the address of fakedev, default 127.0.0.1:9400",
     )  # fmt: skip
-    parser.add_argument("--output", "-o", metavar="FILE", help="write it there, in one step, instead of printing it")
+    parser.add_argument("--output", "-o", metavar="FILE", help="write to this file, in one step, instead of printing")
     return parser

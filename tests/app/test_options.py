@@ -63,10 +63,10 @@ def test_print_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["--confg", "x"], "fakedev: option --confg not recognized; --help tells what there is\n"),
-        (["file.yaml"], "fakedev: unexpected 'file.yaml'; --help tells what there is\n"),
-        (["--config"], "fakedev: option --config requires argument; --help tells what there is\n"),
-        (["--check=yes"], "fakedev: option --check must not have an argument; --help tells what there is\n"),
+        (["--confg", "x"], "fakedev: option --confg not recognized; --help lists the options\n"),
+        (["file.yaml"], "fakedev: unexpected 'file.yaml'; --help lists the options\n"),
+        (["--config"], "fakedev: option --config requires argument; --help lists the options\n"),
+        (["--check=yes"], "fakedev: option --check must not have an argument; --help lists the options\n"),
     ],
 )
 def test_wrong_options(arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:

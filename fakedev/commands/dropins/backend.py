@@ -1,4 +1,4 @@
-"""fakedev-backend: takes requests from a queue's frontend, runs a command for each, and sends the results back."""
+"""fakedev-backend: takes jobs from the frontend of a queue, runs a command for each, and sends the results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fakedev.config.peer_address import parse_address
 from fakedev.workqueue.backend_run import SLEEP, BackendCommand
 
 _MAX_WORKERS: Final = 1000
-#: Characters of a host's name, and of a pod's and a node's: what DNS takes.
+#: The longest name of a host, pod or node in characters, as in DNS.
 _LONGEST_NAME: Final = 253
 
 
@@ -23,7 +23,7 @@ class BackendOptions:
     """The original's options, and ours.
 
     :param environ: the process's environment.
-    :param host: this machine's name, which stands for pod and node that no variable names.
+    :param host: this machine's name: the name of pod and node when no variable has it.
     """
 
     def __init__(self, environ: Mapping[str, str], host: str) -> None:
@@ -35,41 +35,41 @@ class BackendOptions:
         self._faddr = flags.value(
             "faddr", parse_address("localhost:9999"), "where the frontend listens", "HOST:PORT|PATH", parse_address
         )
-        self._name = flags.text("name", "sleep", "queue that work is taken from", "QUEUE")
-        self._glob = flags.text("glob", "", "FILENAME in arguments becomes the first file that matches", "PATTERN")
+        self._name = flags.text("name", "sleep", "queue to take jobs from", "QUEUE")
+        self._glob = flags.text("glob", "", "the first matching file replaces FILENAME in arguments", "PATTERN")
         self._limit = flags.value(
-            "limit", 0.0, "time limit of each run, where the request's is not smaller; 0: none", seconds, parse_seconds
+            "limit", 0.0, "time limit of each run, unless the request's is smaller; 0: none", seconds, parse_seconds
         )
         self._backoff = flags.value(
-            "backoff", 0.0, "when the queue is empty for the n-th time, wait n times this; 0: end", seconds,
+            "backoff", 0.0, "when the queue is empty for the n-th time, wait n times this; 0: stop", seconds,
             parse_seconds,
         )  # fmt: skip
         self._backoff_max = flags.value("backoff-max", 5.0, "the longest of these waits", seconds, parse_seconds)
         self._dir = flags.text("dir", "", "working directory of the command", "FOLDER")
         self._ignore = flags.boolean("ignore", "ignore the arguments of requests")
         self._null_in = flags.boolean("null-in", "the command's input is /dev/null")
-        self._null_out = flags.boolean("null-out", "the command's output goes to /dev/null")
-        self._node_env = flags.text("node-env", "", "variable that holds the node's name; else the host's", "VARIABLE")
-        self._pod_env = flags.text("pod-env", "", "variable that holds the pod's name; else the host's", "VARIABLE")
-        self._once = flags.boolean("once", "run the command once, without a frontend, and end")
+        self._null_out = flags.boolean("null-out", "the command's output is /dev/null")
+        self._node_env = flags.text("node-env", "", "variable with the node's name; else the host's", "VARIABLE")
+        self._pod_env = flags.text("pod-env", "", "variable with the pod's name; else the host's", "VARIABLE")
+        self._once = flags.boolean("once", "run the command once, without a frontend, and exit")
         self._verbose = flags.boolean("verbose", "log all messages")
-        self._workers = flags.unsigned("workers", 1, f"how many requests are run at the same time{ours}")
+        self._workers = flags.unsigned("workers", 1, f"how many jobs run at the same time{ours}")
         self._grace = flags.value(
-            "grace", 25.0, f"how long a run may go on after SIGTERM{ours}", seconds, parse_seconds
+            "grace", 25.0, f"how long a run may continue after SIGTERM{ours}", seconds, parse_seconds
         )
         self._kill_after = flags.value(
-            "kill-after", 3.0, f"SIGKILL for a command that has not ended so long after SIGTERM{ours}", seconds,
+            "kill-after", 3.0, f"time from SIGTERM to SIGKILL for a command that does not end{ours}", seconds,
             parse_seconds,
         )  # fmt: skip
         self._reconnect = flags.value(
-            "reconnect", 60.0, f"how long a lost frontend is looked for; 0: end at once{ours}", seconds, parse_seconds
+            "reconnect", 60.0, f"how long to look for a lost frontend; 0: stop at once{ours}", seconds, parse_seconds
         )
         self._protocol = flags.text(
-            "protocol", "bare", f"what to speak: bare, the original's; json, with fakedev's frontend{ours}", "NAME"
+            "protocol", "bare", f"protocol: bare, the original's; json, of fakedev's frontend{ours}", "NAME"
         )
 
     def settings(self, values: Values) -> BackendSettings:
-        """What the arguments ask for.
+        """The settings of these arguments.
 
         :raises FlagError: when something cannot be used.
         """
@@ -85,17 +85,13 @@ class BackendOptions:
             raise FlagError(f"-protocol: {' or '.join(PROTOCOLS)}, not {values[self._protocol]!r}")
         if not values[self._name]:
             raise FlagError("-name must name a queue")
-        address = values[self._faddr]
         return BackendSettings(
             queue=values[self._name],
             command=BackendCommand(words, values[self._ignore], values[self._limit]),
             pod=self._name_from(values[self._pod_env]),
             node=self._name_from(values[self._node_env]),
             find_files=find_files,
-            path=address.path,
-            host=address.host,
-            port=address.port,
-            shown=address.shown,
+            frontend=values[self._faddr],
             pattern=values[self._glob],
             folder=os.path.abspath(values[self._dir]) if values[self._dir] else "",
             null_in=values[self._null_in],
@@ -112,7 +108,7 @@ class BackendOptions:
         )
 
     def _name_from(self, variable: str) -> str:
-        """The value of a variable; the host's name when none is named, or it is empty."""
+        """The value of a variable; the host's name without a variable, or when it is empty."""
         name = (self._environ.get(variable, "") if variable else "") or self._host
         if len(name) > _LONGEST_NAME:
             raise FlagError(f"the name in ${variable} is longer than {_LONGEST_NAME} characters")

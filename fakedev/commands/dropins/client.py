@@ -1,7 +1,4 @@
-"""fakedev-client: puts load on a queue, serves what it measures, and says whether it was good enough.
-
-The options of fakedev-client: the original's, and ours.
-"""
+"""fakedev-client: puts load on a queue, serves statistics, and checks expectations at the end."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from fakedev.commands.console import ProgressLine, write_text
-from fakedev.commands.go_flags import FlagError, FlagSet, Values
+from fakedev.commands.go_flags import Flag, FlagError, FlagSet, Values, all_interfaces
 from fakedev.commands.workload.options import parse_seconds
 from fakedev.config.listen import ListenAddress, parse_listen
 from fakedev.config.peer_address import parse_address
@@ -24,18 +21,21 @@ from fakedev.tester.expectation import Expectation, judge
 from fakedev.tester.plan import ClosedLoad, OpenLoad, Plan, Spacing
 from fakedev.tester.report import FORMS, Report
 
-#: Ways to speak with the frontend.
+_PROGRAM: Final = "fakedev-client"
+#: The exit code when an expectation is not met.
+NOT_MET: Final = 3
+#: The protocols of a frontend.
 PROTOCOLS: Final = ("bare", "json")
 
 
 @dataclass(frozen=True)
 class Order:
-    """What is to be done.
+    """The run that the options describe.
 
-    :param title: what the report calls it.
-    :param control: where the statistics are served; None for nowhere.
+    :param title: of the report.
+    :param control: the address of the statistics; None for none.
     :param headless: no control, but progress on the terminal.
-    :param reports: files to write, each of a form that its name's end says.
+    :param reports: files to write; their extensions select the form.
     """
 
     title: str
@@ -50,23 +50,23 @@ class Order:
 
 
 class ClientOptions:
-    """The options, and what becomes of them.
+    """The original's options and ours, and the run that they describe.
 
-    :param files: reads the files that options name.
+    :param files: reads the files of options.
     """
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        flags = FlagSet("fakedev-client", "puts load on a queue and measures what comes of it", "[ARGUMENT...]")
+        flags = FlagSet("fakedev-client", "puts load on a queue and measures the results", "[ARGUMENT...]")
         self.flags = flags
         ours, duration = " (not in the original)", "DURATION"
-        self._caddr = flags.text("caddr", "localhost:9996", "where statistics and control are served", "HOST:PORT")
+        self._caddr = flags.text("caddr", "localhost:9996", "address of statistics and control", "HOST:PORT")
         self._faddr = flags.value(
             "faddr", parse_address("localhost:9997"), "where the frontend listens", "HOST:PORT|PATH", parse_address
         )
         self._name = flags.text("name", "sleep", "queue that requests are put into", "QUEUE")
         self._limit = flags.value(
-            "limit", 0.0, "run-time limit that each request brings; 0: none", "SECONDS", parse_seconds
+            "limit", 0.0, "run-time limit of each request; 0: none", "SECONDS", parse_seconds
         )
         self._req_max = flags.unsigned("req-max", 2, "most parallel requests")
         self._req_now = flags.unsigned("req-now", 1, "parallel requests at the start")
@@ -77,32 +77,32 @@ class ClientOptions:
         self._rate = flags.text(
             "rate", "", f"open model: requests arrive at this rate, as 20/s or ramp:5/s:50/s:60s{ours}", "RATE"
         )
-        self._arrivals = flags.text("arrivals", "even", f"how they are spread: even or poisson{ours}", "WORD")
+        self._arrivals = flags.text("arrivals", "even", f"how arrivals are spread: even or poisson{ours}", "WORD")
         self._seed = flags.unsigned("seed", 1, f"of poisson arrivals{ours}")
         self._max_outstanding = flags.unsigned(
-            "most-outstanding", OpenLoad.max_outstanding, f"open model: most requests under way{ours}"
+            "most-outstanding", OpenLoad.max_outstanding, f"open model: most pending requests{ours}"
         )
         self._plans = flags.text(
-            "plans", "", f"a file with several plans, in place of -name and the like{ours}", "FILE"
+            "plans", "", f"a file with several plans, instead of -name and the like{ours}", "FILE"
         )
         self._protocol = flags.text(
-            "protocol", "bare", f"what to speak: bare, the original's; json, with fakedev's frontend{ours}", "NAME"
+            "protocol", "bare", f"protocol: bare, the original's; json, of fakedev's frontend{ours}", "NAME"
         )
-        self._headless = flags.boolean("headless", f"serve no control; tell on the terminal how it goes{ours}")
+        self._headless = flags.boolean("headless", f"serve no control; show progress on the terminal{ours}")
         self._duration = flags.value("duration", 0.0, f"how long; 0: until stopped{ours}", duration, parse_seconds)
         self._grace = flags.value(
-            "grace", 5.0, f"wait so long for requests under way after -duration{ours}", duration, parse_seconds
+            "grace", 5.0, f"wait this long for pending requests after -duration{ours}", duration, parse_seconds
         )
         self._expect = flags.each(
-            "expect", f"what must hold at the end, as p99<2s or failures<1%; else exit 3{ours}", "TEXT",
+            "expect", f"an expectation of the results, as p99<2s or failures<1%; else exit 3{ours}", "TEXT",
             parse_expectation,
         )  # fmt: skip
         self._report = flags.each(
-            "report", f"write a report to a file that ends with {', '.join(FORMS)}{ours}", "FILE", _report_path
+            "report", f"write a report to a file with the extension {', '.join(FORMS)}{ours}", "FILE", _report_path
         )
 
     def order(self, values: Values) -> Order:
-        """What the arguments ask for.
+        """The run that these arguments describe.
 
         :raises FlagError: when something cannot be used.
         :raises ConfigurationError: when the file of plans cannot be.
@@ -126,15 +126,15 @@ class ClientOptions:
         )
 
     def _plans_of_file(self, values: Values) -> tuple[Plan, ...]:
-        alone = (
+        flags_of_one_plan: tuple[Flag[object], ...] = (
             *(self._faddr, self._name, self._limit, self._req_max, self._req_now, self._delay, self._rate),
             *(self._arrivals, self._seed, self._max_outstanding, self._protocol),
         )
-        for flag in alone:
+        for flag in flags_of_one_plan:
             if values.given(flag):
-                raise FlagError(f"-{flag.name} is said in the file of plans, for each plan")
+                raise FlagError(f"-{flag.name} belongs in the file of plans, in each plan")
         if values.operands:
-            raise FlagError(f"arguments ({values.operands[0]!r}) are said in the file of plans, for each plan")
+            raise FlagError(f"arguments ({values.operands[0]!r}) belong in the file of plans, in each plan")
         return load_plans(values[self._plans], self._files)
 
     def _plan(self, values: Values) -> Plan:
@@ -149,18 +149,20 @@ class ClientOptions:
         return Plan(queue, queue, load, values[self._faddr].shown, values.operands, limit, is_lines)
 
     def _closed(self, values: Values) -> ClosedLoad:
-        for flag in (self._arrivals, self._seed, self._max_outstanding):
+        open_flags: tuple[Flag[object], ...] = (self._arrivals, self._seed, self._max_outstanding)
+        for flag in open_flags:
             if values.given(flag):
-                raise FlagError(f"-{flag.name} goes with -rate")
+                raise FlagError(f"-{flag.name} needs -rate")
         now, most = values[self._req_now], values[self._req_max]
         if now > most and values.given(self._req_max):
             raise FlagError(f"-req-now {now} is more than -req-max {most}")
         return ClosedLoad(now, max(now, most), values[self._delay])
 
     def _open(self, values: Values) -> OpenLoad:
-        for flag in (self._req_now, self._req_max, self._delay):
+        closed_flags: tuple[Flag[object], ...] = (self._req_now, self._req_max, self._delay)
+        for flag in closed_flags:
             if values.given(flag):
-                raise FlagError(f"-{flag.name} does not go with -rate: requests arrive when it is their time")
+                raise FlagError(f"-{flag.name} cannot be used with -rate: requests arrive when they are due")
         try:
             load = parse_open_load(values[self._rate], lambda path: self._files.read(os.path.abspath(path)))
         except ValueError as error:
@@ -178,10 +180,8 @@ class ClientOptions:
         )
 
     def _control(self, values: Values) -> ListenAddress:
-        address = values[self._caddr]
         try:
-            # Go's :9996 means all interfaces.
-            return parse_listen(f"*{address}" if address.startswith(":") else address)
+            return parse_listen(all_interfaces(values[self._caddr]))
         except ValueError as error:
             raise FlagError(f"-caddr: {error}") from None
 
@@ -194,10 +194,6 @@ def _report_path(path: str) -> str:
 
 def _alternatives(words: Sequence[str]) -> str:
     return f"{', '.join(words[:-1])} or {words[-1]}"
-
-_PROGRAM: Final = "fakedev-client"
-#: The exit code that says that an expectation does not hold.
-NOT_MET: Final = 3
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -212,8 +208,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(order: Order) -> int:
-    """Put the load on, report, judge; the exit code."""
-    from fakedev.app.tester import ClientSettings, run_client  # noqa: PLC0415 - a usage error need not wait for it
+    """Run the load, report and judge; returns the exit code."""
+    from fakedev.app.tester import ClientSettings, run_client  # noqa: PLC0415 - a usage error does not need Twisted
 
     progress = ProgressLine(sys.stderr)
     settings = ClientSettings(
@@ -236,7 +232,7 @@ def run(order: Order) -> int:
 
 
 def _save(report: Report, paths: Sequence[str]) -> bool:
-    """Write the report to all files; whether that went well."""
+    """Write the report to all files; returns whether all were written."""
     good = True
     for path in paths:
         try:

@@ -1,9 +1,7 @@
-"""fakedev-dcgm-exporter: stands in for the images of dcgm-exporter and of dcgm-fake-gpu-exporter.
+"""fakedev-dcgm-exporter: a replacement of the images of dcgm-exporter and of dcgm-fake-gpu-exporter.
 
-It takes the flags and variables that their manifests have, needs no file, and listens on port 9400. A variable of
-dcgm-fake-gpu-exporter makes it show the names of that program.
-
-The metric profiles of dcgm-fake-gpu-exporter, as workloads that make a GPU behave so.
+It takes the flags and variables of their manifests, needs no file, and listens on port 9400. With a variable of
+dcgm-fake-gpu-exporter it shows the names of that program.
 """
 
 from __future__ import annotations
@@ -17,13 +15,26 @@ from typing import Final
 from fakedev import __version__
 from fakedev.commands.console import write_text
 from fakedev.commands.dropins.dcgm_flags import OF_THE_IMAGE, DcgmFlags, UsageProblem
-from fakedev.commands.go_flags import FlagSet, Values, parse_boolean
+from fakedev.commands.go_flags import FlagSet, Values, all_interfaces, parse_boolean
 from fakedev.config.catalog import is_path
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
 from fakedev.config.schema.nodes import ConfigurationError
 
-#: What a profile's workload does: its load over time, or the profile by name that has the faults too.
+#: The name of the configuration's text in messages, and the path of the identity in it.
+_OPTIONS: Final = "options"
+_IDENTITY: Final = "/fakedev-dcgm-exporter/identity.yaml"
+#: Variables of dcgm-fake-gpu-exporter: with one of them the program behaves as that one.
+_FAKE: Final = (
+    "NUM_FAKE_GPUS", "METRIC_PROFILE", "GPU_PROFILES", "METRIC_UPDATE_INTERVAL", "GPU_START_INDEX", "EXPORTER_PORT",
+    "ENABLE_UDS", "UDS_SOCKET_PATH",
+)  # fmt: skip
+_MAX_GPUS: Final = 1024
+#: The devices do not change more often.
+_TICK_MILLISECONDS: Final = 1000
+#: One day.
+_MAX_MILLISECONDS: Final = 86_400_000
+#: The metric profiles of dcgm-fake-gpu-exporter as workloads: the load over time, or a profile with faults by name.
 PROFILES: Final[dict[str, dict[str, object]]] = {
     "static": {"profile": "50:0:0"},
     "stable": {"profile": "50:3:0"},
@@ -39,9 +50,9 @@ PROFILES: Final[dict[str, dict[str, object]]] = {
 def profiles_of(count: int, one: str, several: str) -> list[str]:
     """The profile of each GPU.
 
-    :param one: METRIC_PROFILE: of all, where there are not several.
-    :param several: GPU_PROFILES: names with commas, taken again from the start where there are fewer than GPUs.
-    :raises ValueError: for a name that there is not.
+    :param one: METRIC_PROFILE: the profile of all GPUs, without ``several``.
+    :param several: GPU_PROFILES: names with commas, repeated when there are fewer than GPUs.
+    :raises ValueError: for an unknown name.
     """
     names = [name.strip() for name in several.split(",") if name.strip()] or [one]
     for name in names:
@@ -51,28 +62,14 @@ def profiles_of(count: int, one: str, several: str) -> list[str]:
 
 
 def workloads(profiles: Sequence[str]) -> list[dict[str, object]]:
-    """The workloads of the GPUs' profiles, in the configuration's words."""
+    """The workloads of the GPUs' profiles, in the form of the configuration."""
     return [
         {"name": f"{name}-{index}", "devices": f"*/{index}", **PROFILES[name]} for index, name in enumerate(profiles)
     ]
 
-#: How the configuration calls the text that the options stand for, and where the identity in it is.
-_OPTIONS: Final = "options"
-_IDENTITY: Final = "/fakedev-dcgm-exporter/identity.yaml"
-#: Variables of dcgm-fake-gpu-exporter: one of them, and it is that program that is meant.
-_FAKE: Final = (
-    "NUM_FAKE_GPUS", "METRIC_PROFILE", "GPU_PROFILES", "METRIC_UPDATE_INTERVAL", "GPU_START_INDEX", "EXPORTER_PORT",
-    "ENABLE_UDS", "UDS_SOCKET_PATH",
-)  # fmt: skip
-_MAX_GPUS: Final = 1024
-#: The devices change no more often.
-_TICK_MILLISECONDS: Final = 1000
-#: A day.
-_MAX_MILLISECONDS: Final = 86_400_000
-
 
 def _quirk(name: str, option: str, **changes: object) -> dict[str, object]:
-    """What an option makes of an identity, in the words of its file."""
+    """A quirk that an option switches on, in the form of an identity's file."""
     return {"name": name, "issue": _OPTIONS, "doc": f"By {option}."} | {
         key.replace("_", "-"): value for key, value in changes.items()
     }
@@ -95,18 +92,18 @@ _QUIRKS: Final = [
 
 
 class DcgmOptions:
-    """The flags and variables, and the configuration that they stand for.
+    """The flags and variables, and the configuration that they mean.
 
     :param environ: the environment variables.
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
-        flags = self.flags = FlagSet("fakedev-dcgm-exporter", "looks like dcgm-exporter, of simulated GPUs")
+        flags = self.flags = FlagSet("fakedev-dcgm-exporter", "shows simulated GPUs as dcgm-exporter does")
         self._flags = DcgmFlags(flags, environ)
-        self._identity = flags.text("identity", "", "version to look like (not in the original)", "NAME@VERSION")
+        self._identity = flags.text("identity", "", "identity of the page (not in the original)", "NAME@VERSION")
         self._device = flags.text("device", "", "GPU to simulate (not in the original)", "TYPE")
-        self._version = [flags.boolean(name, "show the version and end") for name in ("v", "version")]
+        self._version = [flags.boolean(name, "print the version and exit") for name in ("v", "version")]
 
     @property
     def is_fake(self) -> bool:
@@ -114,15 +111,15 @@ class DcgmOptions:
         return any(name in self._environ for name in _FAKE)
 
     def asks_version(self, values: Values) -> bool:
-        """Whether the version is all that is wanted."""
+        """Whether the program should only print the version."""
         return any(values[flag] for flag in self._version)
 
     def notes(self, values: Values) -> list[str]:
-        """Flags and variables that are given and not used."""
+        """A line for each flag and variable that is given and not used."""
         return self._flags.notes(values)
 
     def texts(self, values: Values) -> tuple[str, str]:
-        """The configuration and the identity that are meant, both YAML (for they are JSON).
+        """The configuration and the identity, both as JSON, which is YAML.
 
         :raises UsageProblem: when a value cannot be used.
         """
@@ -154,7 +151,7 @@ class DcgmOptions:
         if "EXPORTER_PORT" in self._environ and not self._flags.is_given("address", values):
             address = f":{self._number('EXPORTER_PORT', 9400, 1, 65535)}"
         web: list[dict[str, object]] = [
-            {"listen": f"*{address}" if address.startswith(":") else address, "serve": "exporter"}
+            {"listen": all_interfaces(address), "serve": "exporter"}
         ]
         if self._is_on("ENABLE_UDS"):
             path = self._environ.get("UDS_SOCKET_PATH") or "/var/run/dcgm/metrics.sock"
@@ -233,19 +230,19 @@ class DcgmOptions:
 
 
 def _named(identity: str) -> str:
-    """The name of an identity, or the path of its file from anywhere."""
+    """The name of an identity, or the absolute path of its file."""
     return os.path.abspath(identity) if is_path(identity) else identity
 
 
 def _text(tree: object) -> str:
-    """A tree as text; a dollar in a path is a dollar: options are not expanded."""
+    """A tree as text, in which dollars are not expanded."""
     return json.dumps(tree, indent=1).replace("$", "$$")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the exporter until SIGTERM or SIGINT.
 
-    :returns: 0 after such an end; 2 when a flag, variable or file cannot be used.
+    :returns: 0 after a signal; 2 when a flag, variable or file cannot be used.
     """
     options = DcgmOptions(os.environ)
     values = options.flags.parse_or_exit(sys.argv[1:] if arguments is None else arguments)
@@ -266,7 +263,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for note in options.notes(values):
         print(f"fakedev-dcgm-exporter: {note}", file=sys.stderr)
     from fakedev.app.options import Run, record_head  # noqa: PLC0415
-    from fakedev.app.service import run_program  # noqa: PLC0415 - a usage error need not wait for Twisted
+    from fakedev.app.service import run_program  # noqa: PLC0415 - a usage error does not need Twisted
 
     run_program(configuration, Run(record_head(configuration, files, config=_OPTIONS, text=text)))
     return 0

@@ -1,4 +1,4 @@
-"""The options of dcgm-exporter: long and short flags, and the variables that stand for them."""
+"""The options of dcgm-exporter: long and short flags, and their environment variables."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Final
 
 from fakedev.commands.go_flags import Flag, FlagSet, Values, parse_boolean, parse_integer
 
-#: The counters that the image comes with: without such files its own are shown.
+#: The files of counters in the image: when they are missing, the identity's counters are shown.
 OF_THE_IMAGE: Final = ("/etc/dcgm-exporter/default-counters.csv", "/etc/dcgm-exporter/dcp-metrics-included.csv")
 _PREFIX: Final = "DCGM_EXPORTER_"
-_UNUSED: Final = "taken, and not used"
+_UNUSED: Final = "accepted, and not used"
 _FIVE_MINUTES: Final = 300_000
 
 
@@ -23,9 +23,9 @@ class UsageProblem(Exception):
 class Option:
     """An option of the exporter.
 
-    :param default: its type says what it takes: a text, a whole number, or nothing.
-    :param variable: the environment variable that stands for it; empty for none.
-    :param text: what it does here; empty: nothing.
+    :param default: its type is that of the value: a text, a whole number, or a boolean.
+    :param variable: its environment variable; empty for none.
+    :param text: what it does here; empty: it is not used.
     """
 
     name: str
@@ -94,7 +94,7 @@ OPTIONS: Final = (
 
 
 class DcgmFlags:
-    """The options among the flags of a program, and what flags and variables say of them.
+    """The values of the options, from flags and variables.
 
     :param environ: the environment variables.
     """
@@ -105,23 +105,23 @@ class DcgmFlags:
         self._flags = {option.name: _declared(flags, option) for option in OPTIONS}
 
     def text(self, name: str, values: Values) -> str:
-        """What is said of an option that takes a text."""
-        return str(self._said(name, values))
+        """The value of an option with a text."""
+        return str(self._value(name, values))
 
     def number(self, name: str, values: Values) -> int:
-        """What is said of an option that takes a whole number."""
-        return int(self._said(name, values))
+        """The value of an option with a whole number."""
+        return int(self._value(name, values))
 
     def is_on(self, name: str, values: Values) -> bool:
-        """What is said of an option that takes nothing."""
-        return bool(self._said(name, values))
+        """The value of a boolean option."""
+        return bool(self._value(name, values))
 
     def is_given(self, name: str, values: Values) -> bool:
-        """Whether a flag says something of it."""
+        """Whether a flag of the option is given."""
         return any(values.given(flag) for flag in self._flags[name])
 
     def notes(self, values: Values) -> list[str]:
-        """Flags and variables that are given, and not used."""
+        """A line for each flag and variable that is given, and not used."""
         unused = [option for option in OPTIONS if not option.text]
         found = [f"--{option.name} is not used" for option in unused if self.is_given(option.name, values)]
         used = {option.variable for option in OPTIONS if option.text}
@@ -129,8 +129,8 @@ class DcgmFlags:
         names = {name for name in self._environ if name.startswith(_PREFIX) or name in of_others} - used
         return found + [f"{name} is not used" for name in sorted(names)]
 
-    def _said(self, name: str, values: Values) -> str | int | bool:
-        """By a flag, short or long; else by the variable; else the default."""
+    def _value(self, name: str, values: Values) -> str | int | bool:
+        """From a flag, short or long; else from the variable; else the default."""
         for flag in self._flags[name]:
             if values.given(flag):
                 return values[flag]

@@ -1,4 +1,4 @@
-"""fakedev-exporter: stands in for the original program of that name, with its options, files and manners."""
+"""fakedev-exporter: a replacement of the original program of this name, with its options and files."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from fakedev.commands.go_flags import FlagSet, Values
+from fakedev.commands.go_flags import FlagSet, Values, all_interfaces
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
 from fakedev.config.schema.nodes import ConfigurationError
 
 #: The one node of a drop-in; no page shows its name.
 NODE: Final = "exporter"
-#: How the configuration calls the text that the options stand for.
+#: The name of the configuration's text in messages.
 _OPTIONS: Final = "options"
 
 
 class ExporterOptions:
-    """The original's options, and the configuration that they stand for."""
+    """The original's options, and the configuration that they mean."""
 
     def __init__(self) -> None:
         flags = FlagSet("fakedev-exporter", "simulates devices and shows their metrics")
         self.flags = flags
-        self.address = flags.text("address", ":9999", "where metrics are served", "HOST:PORT")
-        self.count = flags.integer("count", 1, "how many devices of the list are simulated")
+        self.address = flags.text("address", ":9999", "address of the metrics", "HOST:PORT")
+        self.count = flags.integer("count", 1, "how many devices of the list to simulate")
         self.devtype = flags.text("devtype", "devtype.json", "device type: labels, metric ranges", "FILE")
         self.devlist = flags.text("devlist", "devlist.json", "labels of each device", "FILE")
         self.identity = flags.text("identity", "identity.json", "labels and metrics that are shown", "FILE")
@@ -35,10 +35,10 @@ class ExporterOptions:
             group: flags.text(f"wl-{group}", "", f"base workload of {what}", "FILE")
             for group, what in (("all", "all devices"), ("even", "even devices"), ("odd", "odd devices"))
         }
-        self.record = flags.text("record", "", "record the run, to be run again (not in the original)", "FILE")
+        self.record = flags.text("record", "", "record the run, to replay it (not in the original)", "FILE")
 
     def configuration_text(self, values: Values) -> str:
-        """The configuration (YAML, for it is JSON) that the options stand for."""
+        """The configuration that the options mean, as JSON, which is YAML."""
         base = [
             {"file": _file(values[flag]), "devices": group} for group, flag in self.base.items() if values[flag]
         ]
@@ -56,30 +56,25 @@ class ExporterOptions:
                     }
                 ]
             },
-            "web": [{"listen": _listen(values[self.address]), "serve": "metrics"}],
+            "web": [{"listen": all_interfaces(values[self.address]), "serve": "metrics"}],
             "workloads": {
                 "listen": [{"listen": os.path.abspath(values[self.socket]), "mode": "600", "node": NODE}],
                 "base": base,
             },
         }
-        # A dollar in a path is a dollar: options are not expanded.
+        # A dollar in an option is not expanded.
         return json.dumps(tree, indent=1).replace("$", "$$")
 
 
 def _file(path: str) -> str:
-    """A path that cannot be taken for a name of the catalog."""
+    """A path that the configuration does not take for a name in the catalog."""
     return path if "/" in path or "." in path else f"./{path}"
-
-
-def _listen(address: str) -> str:
-    """Go's ``:9999`` means all interfaces."""
-    return f"*{address}" if address.startswith(":") else address
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the exporter until SIGTERM, SIGINT or SIGHUP.
 
-    :returns: 0 after such an end.
+    :returns: 0 after a signal.
     """
     options = ExporterOptions()
     values = options.flags.parse_or_exit(sys.argv[1:] if arguments is None else arguments)
@@ -95,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"fakedev-exporter: {problem.text}" if problem.file == _OPTIONS else problem, file=sys.stderr)
         return 2
     from fakedev.app.options import Run, record_head  # noqa: PLC0415
-    from fakedev.app.service import run_program  # noqa: PLC0415 - a usage error need not wait for Twisted
+    from fakedev.app.service import run_program  # noqa: PLC0415 - a usage error does not need Twisted
 
     head = record_head(configuration, files, config=_OPTIONS, text=text)
     run_program(configuration, Run(head, values[options.record], drop_in=True))

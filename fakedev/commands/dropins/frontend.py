@@ -1,4 +1,4 @@
-"""fakedev-frontend: stands in for the frontend of the scalability tester, with its options."""
+"""fakedev-frontend: a replacement of the scalability tester's frontend, with its options."""
 
 from __future__ import annotations
 
@@ -9,45 +9,45 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from fakedev.commands.go_flags import FlagSet, Values, parse_unsigned
+from fakedev.commands.go_flags import FlagSet, Values, all_interfaces, parse_unsigned
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
 from fakedev.config.schema.nodes import ConfigurationError, Problem
 
 _PROGRAM: Final = "fakedev-frontend"
-#: How the configuration calls the text that the options stand for.
+#: The name of the configuration's text in messages.
 _OPTIONS: Final = "options"
-#: Which line of that text is which option's.
+#: Lines of that text, and their options.
 _FLAG_OF_LINE: Final = {2: "-maddr", 5: "-caddr", 6: "-waddr"}
-#: What the configuration takes at most.
+#: The limits of the configuration.
 _LONGEST_INTERVAL_SECONDS: Final = 10**10
 _MAX_WAITING: Final = 10**8
 
 
 class FrontendOptions:
-    """The original's options, and the configuration that they stand for."""
+    """The original's options, and the configuration that they mean."""
 
     def __init__(self) -> None:
-        flags = FlagSet(_PROGRAM, "keeps queues of work between clients and backends", "QUEUE...")
+        flags = FlagSet(_PROGRAM, "runs queues of requests between clients and backends", "QUEUE...")
         self.flags = flags
         self.clients = flags.text("caddr", "localhost:9997", "where clients connect", "HOST:PORT")
         self.backends = flags.text("waddr", "localhost:9999", "where backends (workers) connect", "HOST:PORT")
-        self.metrics = flags.text("maddr", "localhost:9998", "where metrics are served", "HOST:PORT")
+        self.metrics = flags.text("maddr", "localhost:9998", "address of the metrics", "HOST:PORT")
         self.interval = flags.value(
-            "interval", 0, "seconds between statistics in the log, covered by the maxima, too; 0: none", "SECONDS",
+            "interval", 0, "seconds between statistics in the log, and the time of the maxima; 0: none", "SECONDS",
             _up_to(_LONGEST_INTERVAL_SECONDS),
         )  # fmt: skip
         self.max_waiting = flags.value(
-            "qmax", 0, "most requests that wait in a queue; 0: no limit", "N", _up_to(_MAX_WAITING)
+            "qmax", 0, "most waiting requests of a queue; 0: no limit", "N", _up_to(_MAX_WAITING)
         )
         self.verbose = flags.boolean("verbose", "log all messages")
         self.since_scrape = flags.boolean(
             "since-scrape",
-            "maxima cover the time since the last scrape, as the original's do (not an option there)",
+            "maxima are those since the last scrape, as the original's are (not an option there)",
         )
 
     def configuration_text(self, values: Values) -> str:
-        """The configuration (YAML, for it is JSON) that the options stand for."""
+        """The configuration that the options mean, as JSON, which is YAML."""
         interval = values[self.interval]
         maxima = "since-scrape" if values[self.since_scrape] else "interval" if interval else "window"
         names = {name: {"max-waiting": values[self.max_waiting]} for name in values.operands}
@@ -64,12 +64,12 @@ class FrontendOptions:
 
 
 def _listen(address: str) -> str:
-    """An address for the configuration: Go's ``:9999`` means all interfaces, and a dollar is a dollar."""
-    return (f"*{address}" if address.startswith(":") else address).replace("$", "$$")
+    """An address for the configuration, in which a dollar is not expanded."""
+    return all_interfaces(address).replace("$", "$$")
 
 
 def _up_to(most: int) -> Callable[[str], int]:
-    """What reads a whole number from 0 to ``most``."""
+    """A parser of whole numbers from 0 to ``most``."""
 
     def parse(text: str) -> int:
         value = parse_unsigned(text)
@@ -81,7 +81,7 @@ def _up_to(most: int) -> Callable[[str], int]:
 
 
 def _of_options(problem: Problem) -> str:
-    """What is wrong, said of the options instead of the configuration that they stand for."""
+    """A problem of the configuration, with the names of options instead of places."""
     flag = _FLAG_OF_LINE.get(problem.line)
     text = (f"{flag}: " if flag else "") + re.sub(r"^[a-z.-]+: ", "", problem.text)
     return re.sub(rf"{_OPTIONS}:(\d+)", lambda place: _FLAG_OF_LINE.get(int(place[1]), place[0]), text)
@@ -90,7 +90,7 @@ def _of_options(problem: Problem) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the frontend until SIGTERM, SIGINT or SIGHUP.
 
-    :returns: 0 after such an end.
+    :returns: 0 after a signal.
     """
     options = FrontendOptions()
     values = options.flags.parse_or_exit(sys.argv[1:] if arguments is None else arguments)
@@ -106,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for problem in error.problems:
             print(f"{_PROGRAM}: {_of_options(problem)}", file=sys.stderr)
         return 2
-    from fakedev.app.queues import run_frontend  # noqa: PLC0415 - a usage error need not wait for Twisted
+    from fakedev.app.queues import run_frontend  # noqa: PLC0415 - a usage error does not need Twisted
 
     run_frontend(configuration, values[options.verbose])
     return 0

@@ -1,7 +1,4 @@
-"""Which devices fakedev-workload puts its load on: names given, or files that were mapped to its container.
-
-The -json file of fakedev-workload: the original's, whose fields are named in any letter case.
-"""
+"""The devices of fakedev-workload, by name or by files that are mapped into its container, and its -json file."""
 
 from __future__ import annotations
 
@@ -12,11 +9,13 @@ from typing import Final, NoReturn
 
 from fakedev.spec.workload_fields import WORKLOAD_FIELDS
 
+_ACTIVITY_NAMES: Final = ("load", "fluctuation", "seconds", "time", "utilization")
+
 
 def indexed_names(names: str, max_index: int, environ: Mapping[str, str]) -> list[str]:
-    """Comma separated device names; with ``max_index`` INDEX in them becomes the Job's index modulo it.
+    """Comma separated device names; with ``max_index`` the Job's index modulo it replaces INDEX in them.
 
-    :param environ: holds JOB_COMPLETION_INDEX, which Kubernetes sets in the pods of an indexed Job.
+    :param environ: has JOB_COMPLETION_INDEX, which Kubernetes sets in the pods of an indexed Job.
     :raises ValueError: when the index is needed and missing, or a name is empty.
     """
     if max_index < 0:
@@ -36,12 +35,11 @@ def indexed_names(names: str, max_index: int, environ: Mapping[str, str]) -> lis
 def matched_names(pattern: str, expression: str, find: Callable[[str], Sequence[str]]) -> list[str]:
     """Names of the devices whose files match a glob pattern.
 
-    Without an expression they are the files' base names. With one it is looked for in each base
-    name, or else in the whole path; its first group is the index N of device ``cardN``, and files
-    in which it is not found are left out.
+    Without an expression they are the files' base names. An expression is searched in each base name, or else in the
+    whole path; its first group is the index N of device ``cardN``, and files without a match are left out.
 
-    :param find: glob pattern to paths.
-    :raises ValueError: when the expression is unusable or nothing is left.
+    :param find: returns the paths that match a glob pattern.
+    :raises ValueError: when the expression cannot be used, or no name is left.
     """
     paths = sorted(find(pattern))
     if not paths:
@@ -62,7 +60,7 @@ def matched_names(pattern: str, expression: str, find: Callable[[str], Sequence[
 
 
 def _card(expression: re.Pattern[str], path: str) -> str:
-    """``cardN`` with the index found in a path; empty when the expression is not in it."""
+    """``cardN`` with the index in a path; empty when the expression does not match."""
     match = expression.search(_base_name(path)) or expression.search(path)
     if match is None:
         return ""
@@ -75,13 +73,11 @@ def _card(expression: re.Pattern[str], path: str) -> str:
 def _base_name(path: str) -> str:
     return path.rstrip("/").rpartition("/")[2]
 
-_ACTIVITY_NAMES: Final = ("load", "fluctuation", "seconds", "time", "utilization")
-
 
 def fields_from_json(text: str) -> tuple[dict[str, object], list[str]]:
-    """The fields of a workload in a JSON text, by their lower-case names, and the keys that mean nothing.
+    """The fields of a workload in a JSON text, by their lower-case names, and the unknown keys.
 
-    A null is as good as a field left out, as for Go's reader.
+    The file is the original's: names are in any letter case, and a null is a missing field, as in Go.
 
     :raises ValueError: when the text is no JSON object, and no list.
     """
@@ -92,7 +88,7 @@ def fields_from_json(text: str) -> tuple[dict[str, object], list[str]]:
     except ValueError as error:
         raise ValueError(f"is not JSON: {error}") from None
     if isinstance(document, list):
-        # The list of a schedule, or of activities, alone.
+        # A list alone is a schedule, or a list of activities.
         document = {"schedule": document}
     if not isinstance(document, dict):
         raise ValueError("is not a JSON object with Name, Repeat and Profile, nor a list of activities")

@@ -1,14 +1,12 @@
-"""What fakedev-workload puts on the wire: one message that our server and the original's both take.
+"""The messages between fakedev-workload and a server: one request, and the answers to it.
 
-To ours it is a JSON line with ``op``. The original's Go server reads names in any letter case and
-skips those it does not know, so that to it the same bytes are the bare form it expects, as long
-as they fit its one read of 1024 bytes and activities are whole numbers. That read, too, is why
-the newline has to leave with the rest: a byte more, later, is a lost connection to it.
+The request is the same for our server and the original's. For ours it is a JSON line with ``op``. The original's Go
+server reads names in any letter case and skips unknown ones, so for it the same bytes are its bare form, when they fit
+into its one read of 1024 bytes and activities are whole numbers. Because of that read the newline must be sent with
+the rest: to the original a later byte means that the connection is lost.
 
-What a server says to fakedev-workload: bytes, in any pieces, to the news in them.
-
-Ours answers in JSON lines; the original's server says one digit, and nothing before it. A server
-that has no room may say so in words (``error busy ...``) before it has read anything.
+Our server answers in JSON lines, the original's with one digit only. A server without room may answer in words
+(``error busy ...``) before it has read anything.
 """
 
 from __future__ import annotations
@@ -21,16 +19,18 @@ from fakedev.spec.fleet import FOREVER, Activity, WorkloadSpec
 from fakedev.spec.profile_fields import use_profile, use_word
 from fakedev.spec.value_functions import Function, Value
 
-#: The line length that the line protocols allow.
+#: The longest line of the line protocols, in bytes.
 LONGEST_MESSAGE: Final = 65536
-#: What the original's server reads of a message.
+#: The bytes that the original's server reads of a message.
 ORIGINAL_READS: Final = 1024
+#: Characters of a server's answer in a message of ours.
+_SHOWN: Final = 200
 
 
 def run_message(workload: WorkloadSpec) -> bytes:
     """The request to run a workload, as one line.
 
-    :raises ValueError: when no server would take it.
+    :raises ValueError: when no server would accept it.
     """
     request: dict[str, object] = {
         "op": "run",
@@ -64,7 +64,7 @@ def run_message(workload: WorkloadSpec) -> bytes:
 
 
 def beyond_the_original(workload: WorkloadSpec, message: bytes) -> list[str]:
-    """What the original's server would refuse a workload for, each as a sentence's end."""
+    """Why the original's server would refuse a workload, each as the end of a sentence."""
     reasons = []
     if len(message) > ORIGINAL_READS:
         reasons.append(f"its message takes {len(message)} bytes, and the original reads {ORIGINAL_READS}")
@@ -77,7 +77,7 @@ def beyond_the_original(workload: WorkloadSpec, message: bytes) -> list[str]:
 
 
 def unknown_to_the_original(workload: WorkloadSpec) -> list[str]:
-    """What the original's server would take and not act on."""
+    """What the original's server would accept and ignore."""
     asked = {
         "limits": workload.limits,
         "run-time limit": workload.run_time_limit_seconds,
@@ -94,7 +94,7 @@ def unknown_to_the_original(workload: WorkloadSpec) -> list[str]:
 
 
 def _activity(activity: Activity) -> dict[str, object]:
-    """One activity with its zeros left out, which both servers fill in: bytes are scarce."""
+    """An activity without its zeros, which both servers add: the original reads few bytes."""
     seconds = 0.0 if activity.seconds >= FOREVER else activity.seconds
     numbers = {"load": activity.value, "fluctuation": activity.fluctuation, "seconds": seconds}
     return {name: _shown(number) for name, number in numbers.items() if number}
@@ -107,25 +107,22 @@ def _shown(value: Value) -> object:
 
 
 def _plain(number: float) -> float:
-    """A number that JSON writes without a fraction when it has none: Go reads integers only so."""
+    """A number that JSON writes without a fraction when it has none, as Go needs it for integers."""
     return int(number) if number.is_integer() else number
-
-_LONGEST_LINE: Final = 65536
-_SHOWN: Final = 200
 
 
 @dataclass(frozen=True)
 class Accepted:
-    """The workload runs, under this name of the server's."""
+    """The workload runs, with this name on the server."""
 
     workload: str
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The end: the code to exit with and the reason.
+    """The end of the workload: the exit code and the reason.
 
-    :param bare: whether it was the lone digit of an original server.
+    :param bare: whether it was the single digit of an original server.
     """
 
     code: int
@@ -134,28 +131,28 @@ class Verdict:
 
 
 class AnswerReader:
-    """Gathers the bytes of one connection; nothing is said after a verdict."""
+    """Reads the answers of one connection, in any pieces; there are none after a verdict."""
 
     def __init__(self) -> None:
         self._buffer = b""
         self._accepted: Accepted | None = None
-        self._heard_a_line = False
-        self._over = False
+        self._has_line = False
+        self._ended = False
 
     def feed(self, data: bytes) -> list[Accepted | Verdict]:
-        """The news in these bytes and what came before."""
+        """The new answers that these bytes complete."""
         news: list[Accepted | Verdict] = []
-        if self._over:
+        if self._ended:
             return news
         self._buffer += data
-        while not self._over:
-            if not self._heard_a_line:
+        while not self._ended:
+            if not self._has_line:
                 self._buffer = self._buffer.lstrip()
                 if self._buffer[:1].isdigit():
                     return self._end(news, Verdict(int(self._buffer[:1]), "", bare=True))
             line, newline, rest = self._buffer.partition(b"\n")
-            if len(line) > _LONGEST_LINE:
-                return self._end(news, Verdict(1, f"the server's answer is longer than {_LONGEST_LINE} bytes"))
+            if len(line) > LONGEST_MESSAGE:
+                return self._end(news, Verdict(1, f"the server's answer is longer than {LONGEST_MESSAGE} bytes"))
             if not newline:
                 break
             self._buffer = rest
@@ -163,10 +160,10 @@ class AnswerReader:
         return news
 
     def finish(self) -> Verdict:
-        """The verdict when the server has closed the connection without giving one."""
+        """The verdict when the server has closed the connection without one."""
         news: list[Accepted | Verdict] = []
         line = self._buffer.strip()
-        if not line.startswith(b"{") or line.endswith(b"}"):  # else an answer that was cut off
+        if not line.startswith(b"{") or line.endswith(b"}"):  # else an incomplete answer
             self._take(line, news)
         if news and isinstance(news[-1], Verdict):
             return news[-1]
@@ -176,16 +173,16 @@ class AnswerReader:
     def _take(self, line: bytes, news: list[Accepted | Verdict]) -> None:
         if not line:
             return
-        self._heard_a_line = True
-        said = self._understand(line)
+        self._has_line = True
+        said = self._parse(line)
         if isinstance(said, Verdict):
             self._end(news, said)
         elif said is not None:
             self._accepted = said
             news.append(said)
 
-    def _understand(self, line: bytes) -> Accepted | Verdict | None:
-        """What one line says; None for what does not concern this workload."""
+    def _parse(self, line: bytes) -> Accepted | Verdict | None:
+        """The answer of a line; None when it does not concern this workload."""
         shown = line[:_SHOWN].decode("utf-8", "replace")
         if line.startswith(b"error "):
             return Verdict(1, f"the server refuses: {shown.removeprefix('error ')}")
@@ -202,7 +199,7 @@ class AnswerReader:
         return None
 
     def _is_ours(self, workload: object) -> bool:
-        """Whether an event is about this workload; a name that was left out is not held against it."""
+        """Whether an event is about this workload; a missing name counts as this one."""
         return self._accepted is None or not workload or self._accepted.workload in ("", workload)
 
     def _reply(self, answer: dict[str, object]) -> Accepted | Verdict:
@@ -213,7 +210,7 @@ class AnswerReader:
         return Verdict(1, f"the server refuses: {details.get('code', 'error')} {details.get('message', '')}".rstrip())
 
     def _end(self, news: list[Accepted | Verdict], verdict: Verdict) -> list[Accepted | Verdict]:
-        self._over = True
+        self._ended = True
         self._buffer = b""
         news.append(verdict)
         return news

@@ -1,6 +1,6 @@
-"""fakedev-workload: asks a server to simulate a workload, waits for its end, exits with its code.
+"""fakedev-workload: asks a server to simulate a workload, waits for its end, and exits with its code.
 
-One runs in each pod of a crowd: this and what it imports stay free of Twisted and NumPy.
+Thousands of pods may each run one, so neither this module nor its imports use Twisted or NumPy.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(order: Order, stop: StopSignals) -> int:
-    """Take the workload to its server and return the exit code that its end brings.
+    """Send the workload to its server, and return the exit code at its end.
 
-    :raises Stopped: when a signal came first; the connection is closed then.
+    :raises Stopped: at a signal; the connection is closed then.
     """
     workload = order.workload
     for remark in order.remarks:
@@ -66,14 +66,14 @@ def run(order: Order, stop: StopSignals) -> int:
 
 
 def converse(connection: socket.socket, message: bytes, stop: StopSignals, say: Callable[[str], None]) -> Verdict:
-    """Send the request and read until the verdict; a lost connection is one too."""
+    """Send the request and read until the verdict; a lost connection is a verdict as well."""
     reader = AnswerReader()
     problem = ""
     try:
         send_all(connection, message, stop)
         say("Sent, waiting for the end")
     except OSError as error:
-        problem = error.strerror or str(error)  # the server may have said why before it closed
+        problem = error.strerror or str(error)  # the server may have sent the reason before it closed
     while True:
         try:
             data = receive(connection, stop)
@@ -90,12 +90,12 @@ def converse(connection: socket.socket, message: bytes, stop: StopSignals, say: 
 
 
 def accepted(news: Accepted) -> str:
-    """The log's line about a workload that the server took."""
+    """The log line about a workload that the server has accepted."""
     return f"Accepted as {news.workload}" if news.workload else "Accepted"
 
 
 def conclusion(verdict: Verdict, workload: WorkloadSpec, message: bytes) -> str:
-    """The log's last line: the code and all that is known about its reason."""
+    """The last log line: the code, and what is known about its reason."""
     if not verdict.bare:
         return f"Exiting with code {verdict.code}: {verdict.text or 'the server gives no reason'}"
     line = f"Exiting with code {verdict.code}, all that an original server says"

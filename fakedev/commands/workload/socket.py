@@ -1,7 +1,7 @@
-"""A socket whose every wait ends at once when the program is told to stop.
+"""A socket on which each wait ends at once when the program gets a signal to stop.
 
-The signals only wake a poll: a handler that raises could come between a check and a blocking
-call, and be heard only when the server speaks again, which a hanging server never does.
+The signals only wake a poll. A handler that raises could run between a check and a blocking call, which would then
+block until the server sends something: with a hanging server for ever.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT"
 
 
 class Stopped(Exception):
-    """The program was told to stop; the text is the name of the signal."""
+    """A signal to stop was received; the text is its name."""
 
 
 class StopSignals:
-    """While entered, these signals are caught and make :meth:`wait` raise."""
+    """A context in which these signals are caught, and make :meth:`wait` raise."""
 
     def __init__(self, signals: Iterable[signal.Signals] = (signal.SIGTERM, signal.SIGINT)) -> None:
         self._signals = tuple(signals)
-        self._came: signal.Signals | None = None
+        self._received: signal.Signals | None = None
 
     def __enter__(self) -> Self:
         self._woken, self._wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -49,32 +49,32 @@ class StopSignals:
         os.close(self._wake)
 
     def wait(self, descriptor: int | None = None, events: int = 0, milliseconds: int | None = None) -> None:
-        """Return when one of the events is there, or the time is over.
+        """Return at one of the events, or when the time is over.
 
         :param events: those of select.poll.
-        :raises Stopped: when a signal came, before the wait or in it.
+        :raises Stopped: at a signal, before the wait or during it.
         """
-        if self._came is None:
+        if self._received is None:
             poll = select.poll()
             poll.register(self._woken, select.POLLIN)
             if descriptor is not None:
                 poll.register(descriptor, events)
             if any(ready == self._woken for ready, _ in poll.poll(milliseconds)):
                 numbers = os.read(self._woken, 1024)  # the interpreter writes each signal's number
-                self._came = next((number for number in self._signals if number in numbers), None)
-        if self._came is not None:
-            raise Stopped(self._came.name)
+                self._received = next((number for number in self._signals if number in numbers), None)
+        if self._received is not None:
+            raise Stopped(self._received.name)
 
 
 def _ignore(number: int, frame: FrameType | None) -> None:
-    """A handler has to be there for the interpreter to write to the wake-up descriptor."""
+    """The interpreter writes to the wake-up descriptor only for a signal with a handler."""
 
 
 def connect(address: Address, stop: StopSignals) -> socket.socket:
     """A connected, non-blocking socket.
 
-    :raises OSError: when none of the address's hosts takes the connection.
-    :raises Stopped: when a signal came first.
+    :raises OSError: when none of the addresses accepts the connection.
+    :raises Stopped: at a signal.
     """
     if address.path:
         path = "\0" + address.path[1:] if address.path.startswith("@") else address.path
@@ -92,7 +92,7 @@ def connect(address: Address, stop: StopSignals) -> socket.socket:
 
 
 def send_all(connection: socket.socket, data: bytes, stop: StopSignals) -> None:
-    """Hand all bytes to the kernel, in one call as long as they fit."""
+    """Send all bytes, in one call if they fit into the kernel's buffer."""
     rest = memoryview(data)
     while rest:
         stop.wait(connection.fileno(), select.POLLOUT)
@@ -103,7 +103,7 @@ def send_all(connection: socket.socket, data: bytes, stop: StopSignals) -> None:
 
 
 def receive(connection: socket.socket, stop: StopSignals) -> bytes:
-    """Some bytes, as soon as there are any; none at the end of the connection."""
+    """The next bytes; empty at the end of the connection."""
     while True:
         stop.wait(connection.fileno(), select.POLLIN)
         try:
@@ -117,7 +117,7 @@ def _connected(family: int, target: tuple[Any, ...] | str, stop: StopSignals) ->
     try:
         connection.setblocking(False)
         while (problem := connection.connect_ex(target)) == errno.EAGAIN and family == socket.AF_UNIX:
-            # A UNIX server with a full queue: a crowd came before us, and no event tells of room.
+            # The queue of a UNIX server is full, and no event tells when it has room.
             stop.wait(milliseconds=_RETRY_MILLISECONDS)
         if problem in _PENDING:
             stop.wait(connection.fileno(), select.POLLOUT)
@@ -131,7 +131,7 @@ def _connected(family: int, target: tuple[Any, ...] | str, stop: StopSignals) ->
 
 
 def _keep_alive(connection: socket.socket) -> None:
-    """Notice within a minute that the server's machine is gone, though nothing is ever sent to it."""
+    """Notice within a minute that the server's machine is gone, although nothing is sent to it."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _KEEPALIVE:
         if hasattr(socket, name):

@@ -1,7 +1,4 @@
-"""A backend's work in JSON lines: one connection for many jobs, which waits for work at the frontend.
-
-A connection to a frontend that speaks JSON lines: requests, their answers, and news of the job that is held.
-"""
+"""A backend's jobs over JSON lines: one connection for many jobs, which waits for work at the frontend."""
 
 from __future__ import annotations
 
@@ -11,24 +8,16 @@ from typing import Final
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
-from twisted.protocols.basic import LineOnlyReceiver
-from twisted.python.failure import Failure
 
-from fakedev.net.backend.sources import BackendNames, FrontendLost, FrontendRefused, Shutdown, TakenJob
+from fakedev.net.backend.sources import BackendNames, JobSource, Shutdown, TakenJob
 from fakedev.net.lines.client import FrontendConnector
-from fakedev.wire.errors import ProtocolError
-from fakedev.wire.queue_messages import (
-    MAX_LINE_BYTES,
-    Done,
-    Refusal,
-    Withdrawn,
-    encode_request,
-    parse_backend_message,
-)
+from fakedev.net.lines.frontend_errors import FrontendLost, FrontendRefused
+from fakedev.net.lines.json_client import JsonClient
+from fakedev.wire.queue_messages import BackendMessage, Done, Refusal, Withdrawn, encode_request, parse_backend_message
 from fakedev.workqueue.outcome import Report
 
-#: Refusals that are over after a while.
-_PASSING: Final = ("busy", "full")
+#: Codes of refusals that may be over after a while.
+_TEMPORARY: Final = ("busy", "full")
 
 
 class LineJob(TakenJob):
@@ -40,96 +29,11 @@ class LineJob(TakenJob):
 
 
 class RequestRefused(Exception):
-    """The frontend does not grant a request.
-
-    :param code: one of the codes of doc/protocol-queue.txt.
-    """
-
-    def __init__(self, code: str, text: str) -> None:
-        super().__init__(f"{code}: {text}")
-        self.code = code
+    """The frontend refuses one request; the connection stays open."""
 
 
-class FrontendTalk(LineOnlyReceiver):
-    """A connection with requests that wait for their answers.
-
-    :ivar held: the job that the backend holds; withdrawn when the frontend says so, or the connection is lost.
-    :ivar is_lost: whether the connection is.
-    """
-
-    log = Logger()
-    delimiter = b"\n"
-    MAX_LENGTH = MAX_LINE_BYTES
-
-    def __init__(self) -> None:
-        self.held: LineJob | None = None
-        self.is_lost = False
-        self._number = 0
-        self._asked: dict[int, Deferred[Done]] = {}
-        self._fault: Exception | None = None
-
-    def ask(self, verb: str, arguments: Mapping[str, object]) -> Deferred[Done]:
-        """Send a request; fires with its good answer, or fails with RequestRefused, FrontendLost or FrontendRefused."""
-        self._number += 1
-        asked: Deferred[Done] = Deferred()
-        self._asked[self._number] = asked
-        line = encode_request(verb, self._number, arguments)
-        self.log.debug("sends {line!r}", line=line)
-        self.transport.write(line)
-        return asked
-
-    def lineReceived(self, line: bytes) -> None:
-        """Take an answer, or news."""
-        self.log.debug("received {line!r}", line=line)
-        try:
-            heard = parse_backend_message(line)
-        except ProtocolError as error:
-            self._fail(FrontendRefused(f"it does not speak JSON lines, try the other protocol: {error.text}"))
-            return
-        match heard:
-            case Done():
-                self._answer(heard.request, heard)
-            case Refusal(request=None):
-                text = f"{heard.code}: {heard.text}"
-                self._fail(FrontendLost(text) if heard.code in _PASSING else FrontendRefused(text))
-            case Refusal():
-                self._answer(heard.request, Failure(RequestRefused(heard.code, heard.text)))
-            case Withdrawn() if self.held is not None and self.held.id == heard.job:
-                self.held.withdraw(f"the frontend withdrew it: {heard.reason}")
-
-    def lineLengthExceeded(self, line: bytes) -> None:
-        """No answer is that long."""
-        self._fail(FrontendRefused(f"its answer is longer than {self.MAX_LENGTH} bytes"))
-
-    def connectionLost(self, reason: Failure) -> None:
-        """Nothing more will be answered."""
-        self.is_lost = True
-        fault = self._fault or FrontendLost(f"the connection was closed: {reason.getErrorMessage().rstrip('.')}")
-        asked, self._asked = self._asked, {}
-        for one in asked.values():
-            one.errback(fault)
-        if self.held is not None:
-            self.held.withdraw(str(fault))
-
-    def cut(self) -> None:
-        """Close now, whatever is still to be sent."""
-        self.transport.abortConnection()
-
-    def _answer(self, request: int, answer: Done | Failure) -> None:
-        asked = self._asked.pop(request, None)
-        if asked is not None:
-            asked.callback(answer)  # a Failure goes on as one
-
-    def _fail(self, fault: Exception) -> None:
-        self._fault = fault
-        self.cut()
-
-
-class LinesSource:
-    """Gets jobs in JSON lines. See JobSource.
-
-    :param pod: name of this backend's pod, and so on, for results.
-    """
+class LinesSource(JobSource):
+    """Gets jobs in JSON lines."""
 
     log = Logger()
     waits_for_work = True
@@ -139,19 +43,22 @@ class LinesSource:
         self._connector = connector
         self._queue = queue
         self._names = names
-        self._said: dict[str, str] = {}
-        self._talk: FrontendTalk | None = None
-        self._last_words = Shutdown(clock)
+        self._shutdown = Shutdown(clock)
+        # Of the connection:
+        self._client: JsonClient[BackendMessage] | None = None
+        self._held: LineJob | None = None
+        self._sent_names: dict[str, str] = {}
+        self._request_id = 0
+        self._pending: dict[int, Deferred[Done]] = {}
 
     async def take(self, idle_seconds: float) -> TakenJob | None:
-        """Ask, and wait for work as long as that."""
         try:
-            return await self._last_words.ask(self._take(idle_seconds))
+            return await self._shutdown.ask(self._take(idle_seconds))
         except RequestRefused as refused:
             raise FrontendRefused(str(refused)) from None
 
     async def finish(self, job: TakenJob, report: Report) -> None:
-        """Send the result, and wait until it is taken."""
+        """Send the result, and wait until the frontend has confirmed it."""
         arguments: dict[str, object] = {"exit-code": report.exit_code, "run": report.run_seconds or 0.0}
         if not report.error and not report.timeout_seconds:
             await self._settle(job, "done", arguments)
@@ -165,40 +72,68 @@ class LinesSource:
         await self._settle(job, "release", {})
 
     def leave(self) -> None:
-        """Wait for no more work, and a moment for an answer."""
-        self._last_words.leave()
+        self._shutdown.leave()
 
     def cut(self) -> None:
-        """Drop the connection."""
-        self._last_words.cut()
-        if self._talk is not None:
-            self._talk.cut()
+        self._shutdown.cut()
+        if self._client is not None:
+            self._client.abort()
 
     async def _take(self, idle_seconds: float) -> TakenJob | None:
-        talk = self._talk
-        if talk is None or talk.is_lost:
-            talk = self._talk = await self._connector.connect(FrontendTalk)
-            self._said = {}
+        if self._client is None or self._client.is_lost:
+            self._sent_names, self._request_id = {}, 0
+            self._client = await self._connector.connect(self._make_client)
         names = self._names.shown()
-        if names != self._said:
-            self._said = names
-            talk.ask("hello", names).addErrback(lambda _: None)  # a fault of the connection shows in what follows
-        done = await talk.ask("take", {"queue": self._queue, "wait": idle_seconds})
+        if names != self._sent_names:
+            self._sent_names = names
+            self._request("hello", names).addErrback(lambda _: None)  # if the connection fails, so does ``take``
+        done = await self._request("take", {"queue": self._queue, "wait": idle_seconds})
         if not done.jobs:
             return None
-        given = done.jobs[0]
-        talk.held = LineJob(given.id, given.arguments, given.limit_seconds)
-        return talk.held
+        job = done.jobs[0]
+        self._held = LineJob(job.id, job.arguments, job.limit_seconds)
+        return self._held
 
-    async def _settle(self, job: TakenJob, verb: str, arguments: dict[str, object]) -> None:
-        """Say what became of the job, and wait until that is taken."""
-        talk = self._talk
-        if talk is None or talk.held is not job or job.withdrawn:
+    async def _settle(self, job: TakenJob, verb: str, arguments: Mapping[str, object]) -> None:
+        """Report how the job ended, and wait until the frontend has confirmed it."""
+        held = self._held
+        if held is None or held is not job or job.withdrawn:
             raise FrontendLost(job.withdrawn)
-        job_id, talk.held = talk.held.id, None
+        self._held = None
         try:
-            await self._last_words.wait(talk.ask(verb, {"job": job_id, **arguments}))
+            await self._shutdown.wait(self._request(verb, {"job": held.id, **arguments}))
         except RequestRefused as refused:
-            self.log.warn("the frontend does not take what became of a job: {refused}", refused=refused)
+            self.log.warn("the frontend does not accept the result of a job: {refused}", refused=refused)
         except CancelledError:
-            raise FrontendLost("it did not say whether it took a result") from None
+            raise FrontendLost("the frontend did not confirm a result") from None
+
+    def _make_client(self) -> JsonClient[BackendMessage]:
+        return JsonClient(parse_backend_message, self._received, self._lost, log=self.log.debug)
+
+    def _request(self, verb: str, arguments: Mapping[str, object]) -> Deferred[Done]:
+        """Send a request; fires with Done, fails with RequestRefused, FrontendLost or FrontendRefused."""
+        assert self._client is not None
+        self._request_id += 1
+        answer = self._pending[self._request_id] = Deferred()
+        self._client.send(encode_request(verb, self._request_id, arguments))
+        return answer
+
+    def _received(self, message: BackendMessage) -> None:
+        assert self._client is not None
+        match message:
+            case Done(request) if request in self._pending:
+                self._pending.pop(request).callback(message)
+            case Refusal(None, code, text):
+                fault = FrontendLost if code in _TEMPORARY else FrontendRefused
+                self._client.fail(fault(f"{code}: {text}"))
+            case Refusal(request, code, text) if request in self._pending:
+                self._pending.pop(request).errback(RequestRefused(f"{code}: {text}"))
+            case Withdrawn(job, reason) if self._held is not None and self._held.id == job:
+                self._held.withdraw(f"the frontend withdrew it: {reason}")
+
+    def _lost(self, fault: Exception) -> None:
+        pending, self._pending = self._pending, {}
+        for answer in pending.values():
+            answer.errback(fault)
+        if self._held is not None:
+            self._held.withdraw(str(fault))

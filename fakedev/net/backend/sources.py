@@ -1,7 +1,4 @@
-"""Where a backend's worker gets its jobs from, whatever is spoken with the frontend.
-
-What a program that ends still waits for: an answer that is on its way, for a moment.
-"""
+"""Where a backend's worker gets its jobs from, whichever protocol the frontend speaks."""
 
 from __future__ import annotations
 
@@ -12,28 +9,27 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import ConnectingCancelledError
 from twisted.internet.interfaces import IReactorTime
 
+from fakedev.net.lines.frontend_errors import FrontendLost, FrontendRefused
 from fakedev.workqueue.outcome import Report
 
+#: How long a program that stops waits for an answer.
+LAST_WORDS_SECONDS: Final = 0.5
 
-class FrontendLost(Exception):
-    """The frontend cannot be reached, or left; it may come back."""
-
-
-class FrontendRefused(Exception):
-    """The frontend has no work for this backend, and will have none."""
+T = TypeVar("T")
 
 
 class BackendNames(Protocol):
     """Where a backend runs, for the results."""
 
     def shown(self) -> dict[str, str]:
-        """Its pod, node and device, each empty when not known."""
+        """Its ``pod``, ``node`` and ``device``, each empty when not known."""
 
 
 class TakenJob:
     """A job that a worker holds.
 
     :param limit_seconds: run-time limit; 0 for none.
+    :ivar withdrawn: why the frontend does not want the result any more; empty while it does.
     """
 
     def __init__(self, arguments: tuple[str, ...], limit_seconds: float) -> None:
@@ -43,13 +39,13 @@ class TakenJob:
         self._watcher: Callable[[], None] | None = None
 
     def watch(self, watcher: Callable[[], None]) -> None:
-        """Call this when nothing is wanted of the job any more; at once when that is so already."""
+        """Call ``watcher`` when the job is withdrawn; at once when it already is."""
         self._watcher = watcher
         if self.withdrawn:
             watcher()
 
     def withdraw(self, reason: str) -> None:
-        """Nothing is wanted of the job any more."""
+        """Mark the job as withdrawn, the first time this is called."""
         if not self.withdrawn:
             self.withdrawn = reason
             if self._watcher is not None:
@@ -57,7 +53,7 @@ class TakenJob:
 
 
 class JobSource(Protocol):
-    """A worker's way to its frontend. It holds one job at most.
+    """A worker's connection to its frontend. It holds one job at most.
 
     :ivar waits_for_work: whether :meth:`take` can wait at the frontend.
     :ivar takes_back: whether a job that is given back waits again, instead of failing.
@@ -75,43 +71,38 @@ class JobSource(Protocol):
         """
 
     async def finish(self, job: TakenJob, report: Report) -> None:
-        """Send the result of a job that was not withdrawn.
+        """Send the result of a job.
 
-        :raises FrontendLost: when it could not be sent.
+        :raises FrontendLost: when it could not be sent, or the job was withdrawn.
         """
 
     async def give_back(self, job: TakenJob, reason: str, run_seconds: float = 0.0) -> None:
-        """Send a job back that was not run to its end.
+        """Give back a job that did not run to its end.
 
         :param run_seconds: how long it ran.
         :raises FrontendLost: when that could not be sent.
         """
 
     def leave(self) -> None:
-        """Wait for no more work, and for no answer longer than a moment; a job that is held may still be finished."""
+        """Wait for no more work, and only a moment for any answer; the held job may still be finished."""
 
     def cut(self) -> None:
-        """Drop the connection now."""
-
-#: How long a program that ends waits for an answer.
-LAST_WORDS_SECONDS: Final = 0.5
-
-T = TypeVar("T")
+        """Close the connection now."""
 
 
 class Shutdown:
-    """Waits for one thing at a time; when the program is to end, each wait ends too, by CancelledError.
+    """Waits for one answer at a time; after :meth:`leave` no wait lasts longer than LAST_WORDS_SECONDS.
 
-    :ivar leaving: whether the program is to end.
+    :ivar leaving: whether the program is stopping.
     """
 
     def __init__(self, clock: IReactorTime) -> None:
         self._clock = clock
-        self._waited: Deferred[Any] | None = None
+        self._pending: Deferred[Any] | None = None
         self.leaving = False
 
     async def ask(self, asking: Coroutine[Any, Any, T]) -> T | None:
-        """What a frontend is asked for; None when the wait ended because the program is to end."""
+        """The result of a coroutine; None when the program stops before there is one."""
         try:
             return await self.wait(Deferred.fromCoroutine(asking))
         except (FrontendLost, FrontendRefused, CancelledError, ConnectingCancelledError):
@@ -119,24 +110,24 @@ class Shutdown:
                 return None
             raise
 
-    def wait(self, waited: Deferred[T]) -> Deferred[T]:
-        """Wait for this, as the one that is cancelled when there is no more time for it."""
-        self._waited = waited
+    def wait(self, pending: Deferred[T]) -> Deferred[T]:
+        """Watch over this Deferred: it is cancelled when the program stops and it has not fired in time."""
+        self._pending = pending
         if self.leaving:
-            self._hurry(waited)
-        return waited
+            self._cancel_soon(pending)
+        return pending
 
     def leave(self) -> None:
-        """Let the wait, and those to come, take no longer than a moment."""
+        """Cancel the pending wait, and later ones, when they do not end soon."""
         self.leaving = True
-        if self._waited is not None:
-            self._hurry(self._waited)
+        if self._pending is not None:
+            self._cancel_soon(self._pending)
 
     def cut(self) -> None:
-        """End the wait now."""
+        """Cancel the pending wait now."""
         self.leaving = True
-        if self._waited is not None:
-            self._waited.cancel()
+        if self._pending is not None:
+            self._pending.cancel()
 
-    def _hurry(self, waited: Deferred[Any]) -> None:
-        self._clock.callLater(LAST_WORDS_SECONDS, waited.cancel)
+    def _cancel_soon(self, pending: Deferred[Any]) -> None:
+        self._clock.callLater(LAST_WORDS_SECONDS, pending.cancel)

@@ -1,9 +1,4 @@
-"""One worker of a backend: takes jobs, one after the other, runs them and sends their results.
-
-Running a backend's command once, without any frontend.
-
-Where a backend runs: its pod and node, and the device file that it puts in the place of FILENAME.
-"""
+"""A worker of a backend: takes jobs, runs one at a time, and sends the results."""
 
 from __future__ import annotations
 
@@ -12,21 +7,27 @@ from collections.abc import Callable, Sequence
 from shlex import join
 from typing import assert_never
 
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
-from fakedev.net.backend.sources import FrontendLost, FrontendRefused, JobSource, TakenJob
+from fakedev.net.backend.sources import JobSource, TakenJob
+from fakedev.net.lines.frontend_errors import FrontendLost, FrontendRefused
 from fakedev.net.system.commands import CannotRun, Run
-from fakedev.net.system.timing import Pause
 from fakedev.workqueue.backend_run import BackendCommand, RequestFault, no_run_report
 from fakedev.workqueue.backend_steps import Ask, End, Pace, Retry, Step
 from fakedev.workqueue.outcome import Report
 
+#: Starts the words of a command, with a time limit in seconds; raises RequestFault and CannotRun.
+Start = Callable[[Sequence[str], float], Run]
+
 
 class DeviceFile:
-    """The first file that matches a pattern: the one that was found first is kept, and looked for until there is one.
+    """The device file that replaces FILENAME: the first one that matches a pattern.
 
-    :param find: the files that match the pattern now.
+    It is searched until one is found, which is then kept.
+
+    :param find: returns the files that match the pattern now.
     """
 
     log = Logger()
@@ -38,12 +39,12 @@ class DeviceFile:
         self._is_missing = False
 
     def path(self) -> str:
-        """The file's path; empty when no pattern was given, or nothing matches it."""
+        """The file's path; empty when there is no pattern, or no file matches it."""
         if self._pattern and not self._path:
             paths = sorted(self._find(self._pattern))
             if len(paths) > 1:
                 self.log.warn(
-                    "{count} files match {pattern!r}: the first is used", count=len(paths), pattern=self._pattern
+                    "{count} files match {pattern!r}: using the first", count=len(paths), pattern=self._pattern
                 )
             if paths:
                 self._path = paths[0]
@@ -57,7 +58,7 @@ class DeviceFile:
 
 
 class RunLocation:
-    """What results say of where they were made."""
+    """Where a backend runs, for its results."""
 
     def __init__(self, pod: str, node: str, device: DeviceFile) -> None:
         self._pod = pod
@@ -68,15 +69,38 @@ class RunLocation:
         """Pod, node, and the device file's base name; empty when there is none."""
         return {"pod": self._pod, "node": self._node, "device": os.path.basename(self._device.path())}
 
-#: Starts the words of a command, with a time limit in seconds; raises RequestFault and CannotRun.
-Start = Callable[[Sequence[str], float], Run]
+
+class Pause:
+    """A wait that can be interrupted."""
+
+    def __init__(self, clock: IReactorTime) -> None:
+        self._clock = clock
+        self._call: IDelayedCall | None = None
+        self._ended: Deferred[None] | None = None
+
+    def wait(self, seconds: float) -> Deferred[None]:
+        """Fires after ``seconds``, or when :meth:`interrupt` is called; one wait at a time."""
+        self._ended = ended = Deferred[None]()
+        self._call = self._clock.callLater(seconds, self._end)
+        return ended
+
+    def interrupt(self) -> None:
+        """End the wait, if there is one."""
+        if self._call is not None and self._call.active():
+            self._call.cancel()
+            self._end()
+
+    def _end(self) -> None:
+        ended, self._ended, self._call = self._ended, None, None
+        if ended is not None:
+            ended.callback(None)
 
 
 class BackendWorker:
-    """Works until its pace, its frontend or :meth:`leave` ends it.
+    """Takes jobs until its pace, its frontend or :meth:`leave` ends it.
 
     :param start: starts a run.
-    :param grace_seconds: how long a job may still run when the worker is to leave.
+    :param grace_seconds: how long a job may still run after :meth:`leave`.
     """
 
     log = Logger()
@@ -105,7 +129,7 @@ class BackendWorker:
         self._run: Run | None = None
 
     async def work(self) -> End:
-        """Work to the end; how it ended."""
+        """Take and run jobs; returns how the worker ended."""
         step: Step = Ask()
         while not self._leaving:
             match step:
@@ -118,10 +142,10 @@ class BackendWorker:
                     return step
                 case _:
                     assert_never(step)
-        return step if isinstance(step, End) else End(0, "told to end")
+        return step if isinstance(step, End) else End(0, "stopped by a signal")
 
     def leave(self) -> None:
-        """Take no more jobs; finish the one that runs, or give it back when the grace period is over."""
+        """Take no more jobs; finish the running one, or give it back when the grace period is over."""
         if self._leaving:
             return
         self._leaving = True
@@ -130,7 +154,7 @@ class BackendWorker:
         self._clock.callLater(self._grace_seconds, self._end_grace)
 
     def cut(self) -> None:
-        """End at once, and the run with it; the frontend finds the connection closed."""
+        """Stop at once, and kill the run; the frontend notices the closed connection."""
         self._leaving = True
         self._pause.interrupt()
         self._source.cut()
@@ -138,7 +162,7 @@ class BackendWorker:
             self._run.kill()
 
     async def _ask(self, idle_seconds: float) -> Step:
-        """Take a job and see it through; the step after it."""
+        """Take a job and run it; returns the next step."""
         try:
             if idle_seconds and not self._source.waits_for_work:
                 await self._pause.wait(idle_seconds)
@@ -146,7 +170,7 @@ class BackendWorker:
                     return Ask()
             job = await self._source.take(idle_seconds)
             if job is not None:
-                return await self._see_through(job)
+                return await self._run_job(job)
         except FrontendRefused as refused:
             return self._pace.refused(str(refused))
         except FrontendLost as lost:
@@ -156,7 +180,7 @@ class BackendWorker:
             return step
         return Ask() if self._leaving else self._pace.queue_empty()
 
-    async def _see_through(self, job: TakenJob) -> Step:
+    async def _run_job(self, job: TakenJob) -> Step:
         if self._leaving and self._source.takes_back:
             await self._source.give_back(job, "the backend ends")
             return Ask()
@@ -169,8 +193,8 @@ class BackendWorker:
             self.log.warn("a job was not finished: {reason}", reason=job.withdrawn)
         elif self._grace_over:
             self.log.warn(
-                "a job was not over {seconds:g} s after the signal to end: {what}", seconds=self._grace_seconds,
-                what="it waits again" if self._source.takes_back else "its client is told",
+                "a job had not ended {seconds:g} s after the signal to stop: {what}", seconds=self._grace_seconds,
+                what="it waits again" if self._source.takes_back else "its client gets an error",
             )  # fmt: skip
             await self._source.give_back(job, "the backend ended before the job did", report.run_seconds or 0.0)
         else:
@@ -178,9 +202,9 @@ class BackendWorker:
         return self._pace.got_work()
 
     async def _report_of(self, job: TakenJob) -> Report:
-        """Run a job, or say why it cannot be run.
+        """Run a job; the report says why when it cannot be run.
 
-        :raises CannotRun: when no job could.
+        :raises CannotRun: when no job can be run.
         """
         try:
             words = self._command.for_request(job.arguments, self._device.path())
@@ -207,9 +231,9 @@ class BackendWorker:
 
 
 class OneRun:
-    """Runs the command as it would be for a request without arguments. See BackendWorker.
+    """Runs the command once, as for a request without arguments, without a frontend. See BackendWorker.
 
-    :param grace_seconds: how long it may still run when it is told to leave.
+    :param grace_seconds: how long it may still run after :meth:`leave`.
     """
 
     log = Logger()
@@ -225,7 +249,7 @@ class OneRun:
         self._run: Run | None = None
 
     async def work(self) -> End:
-        """Run it; how that ended."""
+        """Run the command; returns how it ended."""
         try:
             words = self._command.for_request((), self._device.path())
             self._run = self._start(words, self._command.limit_of(0))
@@ -237,11 +261,11 @@ class OneRun:
         return End(0, f"{words[0]} took {report.run_seconds or 0.0:.3f} s")
 
     def leave(self) -> None:
-        """Stop it when the grace period is over."""
+        """Stop the run when the grace period is over."""
         if self._run is not None:
             self._clock.callLater(self._grace_seconds, self._run.stop)
 
     def cut(self) -> None:
-        """End it at once."""
+        """Kill the run."""
         if self._run is not None:
             self._run.kill()

@@ -22,7 +22,7 @@ from twisted.internet.interfaces import (
 )
 from twisted.internet.protocol import Factory, Protocol
 
-from fakedev.net.backend.sources import FrontendLost
+from fakedev.net.lines.frontend_errors import FrontendLost
 
 #: How long one address of the frontend may take to answer.
 CONNECT_SECONDS: Final = 5

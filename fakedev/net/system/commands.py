@@ -1,8 +1,6 @@
-"""Runs commands, each in a process group of its own, of which nothing is left when the run is over.
+"""Runs commands, each in its own process group: when a run has ended, no process of its group is left.
 
-One run of a request, whatever runs it.
-
-The built-in command: waits, and uses nothing while it does.
+:class:`SleepRun` is the built-in command, which needs no process.
 """
 
 from __future__ import annotations
@@ -10,11 +8,12 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections.abc import Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol, cast
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.error import ProcessDone, ProcessTerminated
+from twisted.internet.interfaces import IDelayedCall, IProcessTransport, IReactorTime
 from twisted.internet.protocol import ProcessProtocol
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -23,45 +22,45 @@ from fakedev.net.system.process_groups import ProcessGroups, SystemGroups
 from fakedev.workqueue.backend_run import SLEEP, command_report, limit_report, stopped_report
 from fakedev.workqueue.outcome import Report
 
+#: How often a run checks whether the other processes of its group have ended.
+LOOK_AGAIN_SECONDS: Final = 0.02
+#: How long a run waits after SIGKILL: only a process that hangs in the kernel is left then.
+AFTER_KILL_SECONDS: Final = 1.0
+
 
 class CannotRun(Exception):
-    """Nothing can be run, whatever the request; the text says why."""
+    """No request can be run at all; the text says why."""
 
 
 class Run(Protocol):
-    """Something that runs.
+    """One run of a request, whatever runs it.
 
-    :ivar ended: fires with the Report when it is over and nothing of it is left; never fails.
+    :ivar ended: fires with the Report when the run has ended and nothing of it is left; never fails.
     """
 
     ended: Deferred[Report]
 
     def stop(self) -> None:
-        """End it, if need be after a grace period."""
+        """Stop the run; it may have a grace period."""
 
     def kill(self) -> None:
-        """End it now."""
-
-#: How often is looked whether the rest of a group has gone.
-LOOK_AGAIN_SECONDS: Final = 0.02
-#: After SIGKILL only a process that hangs in the kernel is still there.
-AFTER_KILL_SECONDS: Final = 1.0
+        """Stop the run now."""
 
 
 class CommandRun(ProcessProtocol):
     """One run of a command.
 
-    SIGTERM goes to its group at its time limit, or when :meth:`stop` is called, and to what it leaves behind when it
-    ends by itself; SIGKILL after a grace period.
+    Its group gets SIGTERM at the time limit, when :meth:`stop` is called, and when the command has ended and left
+    processes behind; SIGKILL follows after a grace period.
 
     :param limit_seconds: 0 for none.
-    :ivar ended: fires with the Report when nothing of the group is left.
+    :ivar ended: fires with the Report when no process of the group is left.
     """
 
     log = Logger()
 
     def __init__(
-        self, command: str, limit_seconds: float, kill_after_seconds: float, clock: Any, groups: ProcessGroups
+        self, command: str, limit_seconds: float, kill_after_seconds: float, clock: IReactorTime, groups: ProcessGroups
     ) -> None:
         self.ended: Deferred[Report] = Deferred()
         self._command = command
@@ -78,7 +77,7 @@ class CommandRun(ProcessProtocol):
         self._report: Report | None = None
 
     def stop(self) -> None:
-        """Ask the group to end, and end it when it has not done so after the grace period."""
+        """Send SIGTERM to the group, and SIGKILL when it has not ended after the grace period."""
         if self._is_stopping or self.ended.called:
             return
         self._is_stopping = True
@@ -86,7 +85,7 @@ class CommandRun(ProcessProtocol):
         self._later(self._kill_after_seconds, self.kill)
 
     def kill(self) -> None:
-        """End the group now."""
+        """Send SIGKILL to the group."""
         if self._is_killed or self.ended.called:
             return
         self._is_stopping = self._is_killed = True
@@ -96,15 +95,15 @@ class CommandRun(ProcessProtocol):
 
     def connectionMade(self) -> None:
         """The command was started."""
-        self._leader = self.transport.pid
+        self._leader = cast(IProcessTransport, self.transport).pid
         self._began_seconds = self._clock.seconds()
         if self._limit_seconds:
             self._later(self._limit_seconds, self._reach_limit)
 
     def processEnded(self, reason: Failure) -> None:
-        """The command itself has ended; others of its group may not have."""
+        """The command has ended; other processes of its group may still run."""
         run_seconds = self._clock.seconds() - self._began_seconds
-        status = reason.value
+        status = cast(ProcessDone | ProcessTerminated, reason.value)
         if self._hit_limit:
             self._report = limit_report(self._command, self._limit_seconds, run_seconds)
         elif self._is_stopping:
@@ -125,14 +124,14 @@ class CommandRun(ProcessProtocol):
             self._finish()
             return
         if not self._is_stopping:
-            self.log.debug("{command} has ended and left processes behind: they are ended too", command=self._command)
+            self.log.debug("{command} has ended and left processes behind: they are stopped too", command=self._command)
             self.stop()
         if self._is_killed:
-            self._signal(signal.SIGKILL)  # those that were being made when the others were killed
+            self._signal(signal.SIGKILL)  # for processes that were just being started
         self._later(LOOK_AGAIN_SECONDS, self._look_for_rest)
 
     def _give_up(self) -> None:
-        self.log.warn("{command} left processes behind that SIGKILL does not end", command=self._command)
+        self.log.warn("{command} left processes behind that do not end after SIGKILL", command=self._command)
         self._finish()
 
     def _finish(self) -> None:
@@ -149,19 +148,19 @@ class CommandRun(ProcessProtocol):
         else:
             self._groups.signal_rest(self._leader, number)
 
-    def _later(self, seconds: float, action: Any) -> None:
+    def _later(self, seconds: float, action: Callable[[], None]) -> None:
         self._calls = [call for call in self._calls if call.active()]
         self._calls.append(self._clock.callLater(seconds, action))
 
 
 class ProcessRunner:
-    """Starts commands, all in one working directory and with one fate for their input and output.
+    """Starts commands, all in the same working directory.
 
-    A command inherits this program's environment, and its input and output, or has /dev/null in their place.
+    A command inherits this program's environment, and its input and output or /dev/null instead.
 
     :param folder: working directory; empty for this program's.
     :param kill_after_seconds: between SIGTERM and SIGKILL.
-    :param setsid: path of the program that makes the group; looked for when it is empty.
+    :param setsid: path of the program that makes the group; empty: it is searched in PATH.
     :raises CannotRun: when it is not found.
     """
 
@@ -190,13 +189,13 @@ class ProcessRunner:
 
         :param words: the absolute path of the program and its arguments.
         :param limit_seconds: 0 for none.
-        :raises CannotRun: when the program or the working directory is not there or not usable, or nothing can be
+        :raises CannotRun: when the program or the working directory is missing or not usable, or no process can be
             started.
         """
         path = words[0]
         self.check(path)
         run = CommandRun(path, limit_seconds, self._kill_after_seconds, self._reactor, self._groups)
-        # setsid, not being the leader of a group, makes one and becomes the command, with the same process id.
+        # setsid makes a new group and then becomes the command, with the same process id.
         arguments = [self._setsid, *words]
         try:
             self._reactor.spawnProcess(
@@ -207,9 +206,9 @@ class ProcessRunner:
         return run
 
     def check(self, path: str) -> None:
-        """Find out what would keep a program from being started.
+        """Check that a program can be started.
 
-        :raises CannotRun: naming it.
+        :raises CannotRun: with what prevents it.
         """
         if self._folder and not os.path.isdir(self._folder):
             raise CannotRun(f"the working directory {self._folder} is not there")
@@ -227,7 +226,7 @@ def _setsid() -> str:
 
 
 def _own(number: int, nothing: int) -> int:
-    """This program's own descriptor, or that of /dev/null when it was started without."""
+    """This program's descriptor, or that of /dev/null when it was started without."""
     try:
         os.fstat(number)
     except OSError:
@@ -236,7 +235,7 @@ def _own(number: int, nothing: int) -> int:
 
 
 class SleepRun:
-    """One wait, which ends as a command would that does nothing else.
+    """A run that only waits; it ends as a command that sleeps would.
 
     :param limit_seconds: 0 for none.
     :ivar ended: fires with the Report.
@@ -250,7 +249,7 @@ class SleepRun:
         self._call = clock.callLater(self._limit_seconds or seconds, self._over)
 
     def stop(self) -> None:
-        """End it now."""
+        """Stop the run now."""
         if self._call.active():
             self._call.cancel()
             self.ended.callback(stopped_report(SLEEP, self._run_seconds()))

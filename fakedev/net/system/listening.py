@@ -1,4 +1,4 @@
-"""Listening on one address as a service: clear errors at the start, the real address, a polite end."""
+"""Services that listen on an address: clear errors at the start, the real address, and an orderly stop."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from twisted.python.failure import Failure
 
 from fakedev.net.system.unix_sockets import DEFAULT_MODE, OwnedUnixPort, SocketPathError, group_number, prepare_path
 
-#: Connections that wait for accept: a thousand may come at once.
+#: Connections that wait for accept: a thousand peers may connect at once.
 BACKLOG = 1024
 _LOOK_AGAIN_SECONDS = 0.02
 
@@ -33,7 +33,7 @@ _PLAIN_REASONS = {
 
 
 class Address(Protocol):
-    """Where to listen, as the configuration says it."""
+    """An address to listen on, as the configuration has it."""
 
     @property
     def kind(self) -> str:
@@ -45,7 +45,7 @@ class Address(Protocol):
 
     @property
     def port(self) -> int:
-        """A TCP port; 0 for any that is free."""
+        """A TCP port; 0 for any free one."""
 
     @property
     def path(self) -> str:
@@ -57,7 +57,7 @@ class Address(Protocol):
 
     @property
     def group(self) -> str | None:
-        """The group of a UNIX socket; None for the one that a new file gets."""
+        """The group of a UNIX socket; None for that of a new file."""
 
     @property
     def description(self) -> str:
@@ -65,18 +65,18 @@ class Address(Protocol):
 
     @property
     def display(self) -> str:
-        """The address for people."""
+        """The address in messages."""
 
 
 class CannotListen(Exception):
-    """An address cannot be listened on; the text is a whole sentence for people."""
+    """The program cannot listen on an address; the text is a whole sentence."""
 
 
 class CannotStart(Exception, SystemExit):
     """Ends the program with code 1, after the reason was logged.
 
-    Two in one, because of twistd: only on an ordinary exception does it remove its pid file and tell the program that
-    waits for the daemon; only a SystemExit ends without a traceback.
+    It has two bases because of twistd: only after an Exception twistd removes its pid file and reports to the process
+    that waits for the daemon; only after a SystemExit it prints no traceback.
     """
 
     def __init__(self, text: str) -> None:
@@ -92,9 +92,9 @@ class ListeningService(Service):
     """
 
     log = Logger()
-    #: How long connections may take to send what is already written when the service stops.
+    #: How long connections may take to send buffered data when the service stops.
     closing_seconds = 2.0
-    #: What makes an endpoint of its description.
+    #: Makes an endpoint from its description.
     endpoint_of: Callable[..., Any] = staticmethod(endpoints.serverFromString)
 
     def __init__(
@@ -119,37 +119,37 @@ class ListeningService(Service):
 
     @property
     def display(self) -> str:
-        """The real address for people: ``127.0.0.1:9400``, ``[::1]:9400``, ``*:9400`` or a path."""
+        """The real address in messages: ``127.0.0.1:9400``, ``[::1]:9400``, ``*:9400`` or a path."""
         where = self.where
         port = getattr(where, "port", None)
         if port is None:
             return self.address.path or self.address.display
         if self.address.kind == "tcp":
-            # The host for people: of many addresses that are listened on as one it is the first that is meant.
+            # The configured host, with the real port.
             return f"{self.address.display.rpartition(':')[0]}:{port}"
         host = where.host
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     def privilegedStartService(self) -> None:
-        """Begin to listen (called before privileges are given up).
+        """Start to listen (called before privileges are given up).
 
-        :raises CannotListen: when the address cannot be had.
+        :raises CannotListen: when the address cannot be used.
         """
         super().privilegedStartService()
         self._listen()
 
     def startService(self) -> None:
-        """Begin to listen if that was not done with privileges."""
+        """Start to listen, unless :meth:`privilegedStartService` did."""
         super().startService()
         self._listen()
 
     def stopService(self) -> defer.Deferred[None]:
-        """Stop listening, let connections send what is written, then close them."""
+        """Stop listening, let connections send their buffered data, then close them."""
         super().stopService()
         return defer.Deferred.fromCoroutine(self._stop())
 
     def abandon(self) -> None:
-        """Leave no socket file behind when the program ends without its reactor having run."""
+        """Remove the socket file, when the program ends and its reactor has not run."""
         if isinstance(self._port, OwnedUnixPort):
             self._port.remove_file()
 
@@ -175,9 +175,12 @@ class ListeningService(Service):
         mode = DEFAULT_MODE if address.mode is None else address.mode
         group = None if address.group is None else group_number(address.group)
         prepare_path(address.path, self._make_folder)
-        # Only a reactor with real descriptors can run a port of ours; the in-memory ones of tests keep a record.
+        # Only a reactor with real descriptors can run our port; the in-memory reactors of tests only record it.
         if not isinstance(self._reactor, ReactorBase):
-            return self._reactor.listenUNIX(address.path, self.factory, backlog=BACKLOG, mode=mode)
+            recorded: IListeningPort = self._reactor.listenUNIX(
+                address.path, self.factory, backlog=BACKLOG, mode=mode
+            )
+            return recorded
         port = OwnedUnixPort(
             address.path, self.factory, backlog=BACKLOG, mode=mode, group=group, reactor=self._reactor
         )
@@ -192,13 +195,14 @@ class ListeningService(Service):
         if failed_now:
             self._waiting = None
             failed_now[0].raiseException()
-        # From here on nobody is left to raise to: a program that is deaf must not run on.
+        # No caller is left to raise to: stop the program, because it must not run without listening.
         waiting.addErrback(lambda _: None)
         waiting.addCallback(lambda _: self._stop_program(failed_now) if failed_now else None)
 
     def _stop_program(self, failures: list[Failure]) -> None:
-        if not failures[0].check(defer.CancelledError):
-            self.log.critical("{text}", text=str(self._failed(failures[0].value)))
+        reason = failures[0].value
+        if reason is not None and not isinstance(reason, defer.CancelledError):
+            self.log.critical("{text}", text=str(self._failed(reason)))
             self._reactor.stop()
 
     def _listening(self, port: Any) -> None:
@@ -210,7 +214,7 @@ class ListeningService(Service):
     def _accept(self, *args: Any) -> Any:
         assert self._make_transport is not None
         transport = self._make_transport(*args)
-        # An answer goes out whole: waiting for more only delays it.
+        # An answer is one write: waiting for more would only delay it.
         transport.setTcpNoDelay(True)
         self._transports.add(transport)
         return transport
@@ -239,9 +243,9 @@ class ListeningService(Service):
 
 
 class Listeners(MultiService):
-    """All addresses of the application: when one cannot be had the program ends with code 1 and one clear line.
+    """All addresses of the application: when one cannot be used, the program ends with code 1 and one clear line.
 
-    To be started before the reactor runs, as twistd does: inside it nobody can end the program by an exception.
+    Start it before the reactor runs, as twistd does: the reactor would catch the exception.
     """
 
     log = Logger()
@@ -254,15 +258,15 @@ class Listeners(MultiService):
 
     @property
     def failure(self) -> CannotListen | None:
-        """Why an address cannot be listened on, once one has failed: the program's code is then 1."""
+        """Why listening on an address has failed; the program's exit code is then 1."""
         return next((service.failure for service in self if service.failure), None)
 
     def privilegedStartService(self) -> None:
-        """Listen everywhere or end."""
+        """Listen on all addresses, or end the program."""
         self._all_or_none(super().privilegedStartService)
 
     def startService(self) -> None:
-        """Listen everywhere or end, where that was not done with privileges."""
+        """Listen on the remaining addresses, or end the program."""
         self._all_or_none(super().startService)
 
     def _all_or_none(self, start: Callable[[], None]) -> None:
@@ -276,7 +280,7 @@ class Listeners(MultiService):
 
 
 def _plain(reason: BaseException) -> str:
-    """Why listening failed, for people."""
+    """Why listening failed, in plain words."""
     if isinstance(reason, CannotListenError):
         reason = reason.socketError
     if isinstance(reason, socket.gaierror):

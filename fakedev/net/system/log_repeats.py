@@ -1,4 +1,4 @@
-"""Limits how often the same entry is logged, so that a noisy peer fills nobody's disk."""
+"""Limits how often the same entry is logged, so that a noisy peer cannot fill the disk."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import ILogObserver, LogEvent, LogLevel
 from zope.interface import implementer
 
-#: An entry may be logged this often in one span; then it is only counted.
+#: An entry is logged this often in one span; after that it is only counted.
 MAX_REPEATS = 10
 SPAN_SECONDS = 10.0
-#: Old entries are forgotten beyond this number: kinds of entries are few, unless somebody's texts are formats.
+#: Beyond this number old kinds are dropped: there are few, unless texts from outside are used as formats.
 MAX_KINDS = 1000
 
 _Kind = tuple[Any, ...]
@@ -20,7 +20,7 @@ _Kind = tuple[Any, ...]
 
 @dataclass
 class _Span:
-    """How often one kind of entry came in the span that runs."""
+    """How often one kind of entry was logged in the current span."""
 
     began: float
     count: int = 0
@@ -29,10 +29,10 @@ class _Span:
 
 @implementer(ILogObserver)
 class RepeatLimit:
-    """Hands entries on, but of one kind at most so many in ten seconds; then one that says how many were left out.
+    """Passes entries on, but of one kind at most ``most`` in ``seconds``; then one with the number of those left out.
 
-    Entries are of one kind when their format, logger and level are the same. Those of level debug, and those with the
-    field ``log_unlimited``, are all handed on: whoever asks for them wants them.
+    Entries are of one kind when their format, logger and level are the same. Entries of level debug, and those with
+    the field ``log_unlimited``, all pass.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class RepeatLimit:
         self._spans: dict[_Kind, _Span] = {}
 
     def __call__(self, event: LogEvent) -> None:
-        """Take one event (called by Twisted)."""
+        """Pass an event on, or count it (called by Twisted)."""
         if event.get("log_level") is LogLevel.debug or event.get("log_unlimited"):
             self._observer(event)
             return
@@ -61,12 +61,12 @@ class RepeatLimit:
             self._observer(event)
             return
         if span.last is None:
-            # The count must come out even when no such entry ever comes again.
+            # The count must be logged even when no entry of this kind follows.
             self._clock.callLater(span.began + self._seconds - now, self._close_span, kind, span)
         span.last = event
 
     def flush(self) -> None:
-        """Say now what was left out (at the end of the program)."""
+        """Log now what was left out (at the end of the program)."""
         for kind in list(self._spans):
             self._close(kind)
 

@@ -1,7 +1,4 @@
-"""The program's log: where it goes, from which level on, and in which form, alone and under twistd.
-
-A log event as one line: text for people, or a JSON object for programs.
-"""
+"""The program's log, alone and under twistd: its destination, its level, and its lines, as text or JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
-from twisted.application.service import MultiService
+from twisted.application.service import IServiceCollection, MultiService
 from twisted.internet.interfaces import IReactorCore, IReactorTime
 from twisted.logger import ILogObserver, LogEvent, LogLevel, formatEvent, globalLogBeginner
 from twisted.python.components import Componentized
@@ -22,19 +19,19 @@ from zope.interface import implementer
 
 from fakedev.net.system.log_repeats import RepeatLimit
 
-#: Longer texts are cut: a peer may have sent them.
+#: Longer texts are cut, because they may come from a peer.
 LONGEST_TEXT = 4000
-#: Before each line of a traceback, so that it cannot be taken for an entry.
+#: Before each line of a traceback, so that it does not look like an entry.
 TRACEBACK_INDENT = "    | "
 
-#: What Twisted's older logging module adds to an event.
+#: The fields that Twisted's older logging module adds to an event.
 _OLD_FIELDS = frozenset({"message", "time", "system", "format", "isError", "failure", "why", "logLevel", "debug"})
-#: Names of our own JSON keys, which a field of an event cannot have.
+#: Our JSON keys; fields of an event with these names are left out.
 _KEYS = frozenset({"time", "level", "logger", "text", "traceback"})
 
 
 def text_line(event: Mapping[str, Any]) -> str:
-    """``TIME LEVEL TEXT`` and a newline; a traceback follows on lines of its own, indented."""
+    """``TIME LEVEL TEXT`` and a newline; the lines of a traceback follow, indented."""
     lines = [f"{_time(event)} {_level(event):<5} {escaped(_text(event))}"]
     lines += (f"{TRACEBACK_INDENT}{escaped(line)}" for line in _traceback(event).splitlines())
     return "\n".join(lines) + "\n"
@@ -66,7 +63,7 @@ def json_line(event: Mapping[str, Any]) -> str:
 
 
 def escaped(text: str) -> str:
-    """A text that stays on its line: what does not print is shown as Python would write it, what is long is cut."""
+    """A text on one line: characters that do not print are escaped as Python does it, and long texts are cut."""
     text = _shortened(text)
     if text.isprintable():
         return text
@@ -106,7 +103,7 @@ def _traceback(event: Mapping[str, Any]) -> str:
         return ""
     try:
         return str(failure.getTraceback())
-    except Exception as reason:  # an exception whose text cannot be made must not lose the entry
+    except Exception as reason:  # an exception whose __str__ fails must not lose the entry
         return f"no traceback could be made: {type(reason).__name__}"
 
 
@@ -114,7 +111,7 @@ def _traceback(event: Mapping[str, Any]) -> str:
 class LogLines:
     """Writes events of a level and above to a stream, a line each.
 
-    What Twisted itself reports at level info (each port, each factory) counts as debug.
+    Twisted's own events of level info (for each port and factory) count as debug.
     """
 
     def __init__(self, stream: TextIO | LogFile, level: str = "info", form: str = "text") -> None:
@@ -134,12 +131,12 @@ class LogLines:
             self._stream.write(self._line(event))
             self._stream.flush()
         except (OSError, ValueError):
-            # Whoever read the log has left, or the disk is full: no reason to stop, and nowhere to say it.
+            # The reader of the log has gone, or the disk is full: no reason to stop, and no place to report it.
             return
 
 
 def make_log(stream: TextIO | LogFile, reactor: Any, level: str = "info", form: str = "text") -> ILogObserver:
-    """The observer that the whole program logs to: repeats limited, then written as lines."""
+    """The observer of the whole program: it limits repeats, then writes lines."""
     limit = RepeatLimit(LogLines(stream, level, form), IReactorTime(reactor))
     if IReactorCore.providedBy(reactor):
         reactor.addSystemEventTrigger("after", "shutdown", limit.flush)
@@ -147,9 +144,9 @@ def make_log(stream: TextIO | LogFile, reactor: Any, level: str = "info", form: 
 
 
 def begin_logging(reactor: Any, level: str = "info", form: str = "text", stream: TextIO | None = None) -> None:
-    """Begin to log to standard error (or another stream) in a program of our own; once, at its start.
+    """Log to standard error (or another stream); to be called once, when the program starts.
 
-    What was logged before is written now. Standard output stays as it is: it is for data.
+    Earlier entries are written now. Standard output stays as it is: it is for data.
     """
     observer = make_log(stream or sys.stderr, reactor, level, form)
     globalLogBeginner.beginLoggingTo([observer], redirectStandardIO=False)
@@ -160,9 +157,9 @@ def twistd_log(
 ) -> ILogObserver | None:
     """The observer for the application under twistd, or None when its options ask for another kind of log.
 
-    ``--logfile``, and twistd.log of a daemon, get our lines; ``--syslog`` and ``--logger`` remain twistd's matter.
+    ``--logfile``, and twistd.log of a daemon, get our lines; twistd handles ``--syslog`` and ``--logger``.
 
-    :param twistd_options: ``options.parent``, as makeService finds it.
+    :param twistd_options: ``options.parent`` in makeService.
     """
     if twistd_options.get("syslog") or twistd_options.get("logger"):
         return None
@@ -180,17 +177,17 @@ def twistd_log(
 
 
 class LoggedService(MultiService):
-    """The root of the application's services; it brings its log observer to the application that twistd makes.
+    """The root of the application's services, which sets the log observer of the application that twistd makes.
 
-    twistd asks the application for its observer after makeService and before anything starts, and makes the
-    application itself, so this is the one moment at which a plugin can give it one.
+    twistd makes the application after makeService and takes the observer from it before anything starts, so joining
+    it is the only moment at which a plugin can set one.
     """
 
     def __init__(self, observer: ILogObserver | None = None) -> None:
         super().__init__()
         self._observer = observer
 
-    def setServiceParent(self, parent: Any) -> None:
+    def setServiceParent(self, parent: IServiceCollection) -> None:
         """Join the application (called by twistd)."""
         super().setServiceParent(parent)
         if self._observer is not None and isinstance(parent, Componentized):

@@ -1,4 +1,4 @@
-"""Groups of processes: a command and all that it started, as far as these stay in its group."""
+"""Process groups: a command and the processes that it started, as long as they stay in its group."""
 
 from __future__ import annotations
 
@@ -12,43 +12,43 @@ _PROCESSES: Final = "/proc"
 
 
 class ProcessGroups(Protocol):
-    """What is done with a group; it is known by the process id of its leader."""
+    """Operations on a group, which is named by the process id of its leader."""
 
     def signal(self, leader: int, number: int) -> None:
         """Send a signal to all processes of a group whose leader has not been waited for."""
 
     def signal_rest(self, leader: int, number: int) -> None:
-        """Send a signal to what is left of a group whose leader has been waited for."""
+        """Send a signal to the remaining processes of a group whose leader has been waited for."""
 
     def is_gone(self, leader: int) -> bool:
-        """Whether nothing that lives is left of a group whose leader has been waited for."""
+        """Whether no process is alive in a group whose leader has been waited for."""
 
 
 class SystemGroups:
-    """The groups of this machine. Processes that have gone, or run as another user, are passed over."""
+    """The groups of this machine. Processes that have ended, or run as another user, are skipped."""
 
     def __init__(self) -> None:
-        # One process of each group that lived when it was looked for: who asks again is spared to go through all.
+        # A process of each group that was alive at the last check: the next check tries it before all others.
         self._seen: dict[int, int] = {}
 
     def signal(self, leader: int, number: int) -> None:
-        """Send a signal to the group; to the leader alone while it has not made its group yet."""
+        """Send a signal to the group, or to the leader alone while it has not made its group yet."""
         try:
             os.killpg(leader, number)
         except ProcessLookupError:
-            # spawnProcess returns before the leader has made its group. The leader is there, dead or alive.
+            # spawnProcess returns before the leader has made its group. The leader exists, dead or alive.
             os.kill(leader, number)
         except PermissionError:
             return
 
     def signal_rest(self, leader: int, number: int) -> None:
-        """Send a signal to what is left of the group."""
+        """Send a signal to the remaining processes of the group."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(leader, number)
 
     def is_gone(self, leader: int) -> bool:
-        """Whether nothing that lives is left of the group."""
-        # Orphans come to process 1, which this program is in a container; nobody else would wait for them there.
+        """Whether no process of the group is alive."""
+        # In a container this program may be process 1, which adopts orphans and must wait for them.
         with suppress(ChildProcessError):
             while os.waitpid(-leader, os.WNOHANG)[0]:
                 pass
@@ -62,7 +62,7 @@ class SystemGroups:
         return not self._lives(leader)
 
     def _lives(self, leader: int) -> bool:
-        """Whether one of a group lives; the dead stay in it until whoever adopted them has waited for them."""
+        """Whether a process of a group is alive; dead ones stay in it until their parent has waited for them."""
         seen = self._seen.pop(leader, None)
         try:
             candidates = chain([] if seen is None else [seen], _processes())
@@ -75,7 +75,7 @@ class SystemGroups:
 
 
 def _processes() -> Iterator[int]:
-    """All of this machine; they are looked for when the first is asked for."""
+    """The ids of all processes of this machine; lists them when the first is needed."""
     for name in os.listdir(_PROCESSES):
         if name.isdecimal():
             yield int(name)
@@ -91,7 +91,7 @@ def _group_of(process: int) -> int:
 def _is_alive(process: int) -> bool:
     try:
         with open(f"{_PROCESSES}/{process}/stat", "rb") as file:
-            # The state follows the name, which stands in parentheses and may hold some.
+            # The state follows the name, which is in parentheses and may contain some.
             state = file.read().rpartition(b")")[2].split()[0]
     except (OSError, IndexError):
         return False

@@ -1,7 +1,4 @@
-"""Signals that ask a program to end: the first politely, the second at once, and late ones in vain.
-
-What SIGHUP does: never end the program by default, as the signal otherwise would.
-"""
+"""Signals: the first one stops a program in order, the next one at once; SIGHUP reloads instead of killing."""
 
 from __future__ import annotations
 
@@ -12,14 +9,15 @@ from typing import Any, Final
 
 from twisted.application.service import Service
 from twisted.internet.error import ReactorNotRunning
+from twisted.internet.interfaces import IReactorCore
 
 ENDING_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class EndingSignals:
-    """Calls ``first`` with the signal's name when the first one comes, ``again`` at each further one.
+    """Calls ``first`` with the name of the first signal, and ``again`` with that of each later one.
 
-    :param reactor: calls both.
+    :param reactor: both are called in its thread.
     """
 
     def __init__(
@@ -33,45 +31,45 @@ class EndingSignals:
         self._first = first
         self._again = again
         self._numbers = numbers
-        self._came = False
+        self._received = False
 
     def install(self) -> None:
-        """Catch the signals, in place of whoever did; to be called when the reactor runs, which installs its own."""
+        """Install the handlers, replacing others; call this when the reactor runs, because it installs its own."""
         for number in self._numbers:
-            signal.signal(number, lambda number, _: self._reactor.callFromThread(self._heard, number))
+            signal.signal(number, lambda number, _: self._reactor.callFromThread(self._handle, number))
         self._reactor.addSystemEventTrigger("after", "shutdown", self._ignore)
 
-    def _heard(self, number: int) -> None:
-        action = self._again if self._came else self._first
-        self._came = True
+    def _handle(self, number: int) -> None:
+        action = self._again if self._received else self._first
+        self._received = True
         action(signal.Signals(number).name)
 
     def _ignore(self) -> None:
-        """Python gives up its signals before it exits: one that comes then would take the place of the exit code."""
+        """Ignore late signals: Python removes its handlers before it exits, and a signal would change the exit code."""
         for number in self._numbers:
             signal.signal(number, signal.SIG_IGN)
 
 
-def stop_reactor(reactor: Any) -> None:
+def stop_reactor(reactor: IReactorCore) -> None:
     """Stop the reactor, unless it is stopping already."""
     with suppress(ReactorNotRunning):
         reactor.stop()
 
 
 class HangupService(Service):
-    """Calls ``action`` in the reactor whenever SIGHUP comes, from start to stop."""
+    """Calls ``action`` in the reactor's thread at each SIGHUP, while the service runs."""
 
-    def __init__(self, reactor: Any, action: Callable[[], None]) -> None:
+    def __init__(self, reactor: Any, action: Callable[[], object]) -> None:
         self.setName("hangup")
         self._reactor = reactor
         self._action = action
 
     def startService(self) -> None:
-        """Catch the signal."""
+        """Install the handler."""
         super().startService()
         signal.signal(signal.SIGHUP, lambda *_: self._reactor.callFromThread(self._action))
 
     def stopService(self) -> None:
-        """Ignore it while the program ends: a terminal that closes sends both."""
+        """Ignore the signal while the program stops: a terminal that closes sends both."""
         super().stopService()
         signal.signal(signal.SIGHUP, signal.SIG_IGN)

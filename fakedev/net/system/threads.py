@@ -1,4 +1,4 @@
-"""What takes long and is Python, beside the reactor: in a thread that gives way soon."""
+"""Long Python computations in a thread, which let the reactor run often."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from twisted.internet.threads import deferToThreadPool
 
 Outcome = TypeVar("Outcome")
 
-#: Python lets a thread compute for 5 ms whenever another one has waited for something, as the reactor does at each
-#: socket, and at each step of a tick: many times over in one reactor turn. Meanwhile it is this.
-_TURN_SECONDS: Final = 0.0001
+#: How long the thread may run before the reactor gets its turn. Python's usual 5 ms would pass each time the reactor
+#: has waited for something, which is at each socket and at each step of a tick: many times in one reactor turn.
+_SWITCH_SECONDS: Final = 0.0001
 
 
 def call_in_thread(reactor: Any, work: Callable[[], Outcome]) -> Deferred[Outcome]:
-    """Do something in a thread, one such thing at a time.
+    """Call a function in a thread; callers make one call at a time.
 
-    :returns: fires with what it returns, or fails with what it raises.
+    :returns: fires with its result, or fails with its exception.
     """
-    usual = sys.getswitchinterval()
-    sys.setswitchinterval(_TURN_SECONDS)
+    usual_seconds = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_SECONDS)
 
-    def over(outcome: Outcome) -> Outcome:
-        sys.setswitchinterval(usual)
+    def ended(outcome: Outcome) -> Outcome:
+        sys.setswitchinterval(usual_seconds)
         return outcome
 
     done: Deferred[Outcome] = deferToThreadPool(reactor, reactor.getThreadPool(), work)
-    return done.addBoth(over)
+    return done.addBoth(ended)

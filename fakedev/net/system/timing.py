@@ -1,18 +1,12 @@
-"""Seconds that never go back, though the system's time may.
-
-A wait that can be cut short.
-
-In the place of a callback whose owner is gone, so that nothing points back at it.
-"""
+"""Small helpers for clocks and callbacks: seconds that never go back, and a callback that does nothing."""
 
 from __future__ import annotations
 
-from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.interfaces import IReactorTime
 
 
 class SteadySeconds:
-    """Called, it tells the seconds of a clock; while that is behind what it said before, the last ones again."""
+    """The seconds of a clock, which never go back: while the clock is behind its last value, that value again."""
 
     def __init__(self, clock: IReactorTime) -> None:
         self._clock = clock
@@ -24,31 +18,5 @@ class SteadySeconds:
         return self._last
 
 
-class Pause:
-    """Waits of one party, one at a time."""
-
-    def __init__(self, clock: IReactorTime) -> None:
-        self._clock = clock
-        self._call: IDelayedCall | None = None
-        self._over: Deferred[None] | None = None
-
-    def wait(self, seconds: float) -> Deferred[None]:
-        """Fires after so many seconds, or when :meth:`interrupt` is called."""
-        self._over = over = Deferred()
-        self._call = self._clock.callLater(seconds, self._end)
-        return over
-
-    def interrupt(self) -> None:
-        """End the wait, if there is one."""
-        if self._call is not None and self._call.active():
-            self._call.cancel()
-            self._end()
-
-    def _end(self) -> None:
-        over, self._over, self._call = self._over, None, None
-        if over is not None:
-            over.callback(None)
-
-
 def no_op(*_: object) -> None:
-    """Nobody is told any more."""
+    """Replaces a callback whose owner has gone, so that nothing refers to the owner."""

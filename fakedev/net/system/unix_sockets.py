@@ -1,4 +1,4 @@
-"""UNIX sockets without lock files: the path is made ready, the rights are never too wide, the end is clean."""
+"""UNIX sockets without lock files: stale sockets are removed, rights are exact, and the end is clean."""
 
 from __future__ import annotations
 
@@ -8,32 +8,33 @@ import os
 import socket
 import stat
 from dataclasses import dataclass
+from typing import cast
 
 from twisted.internet import tcp, unix
 from twisted.internet.interfaces import IProtocolFactory, IReactorCore
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-#: Read and write for the owner and the group, unless told otherwise.
+#: Read and write for the owner and the group.
 DEFAULT_MODE = 0o660
 #: The longest path in bytes (sockaddr_un without its final NUL).
 LONGEST_PATH = 107
 
 
 class SocketPathError(Exception):
-    """A UNIX socket cannot be made at this path; the text says why and what would help."""
+    """A UNIX socket cannot be made at this path; the text says why and how to fix it."""
 
 
 @dataclass(frozen=True)
 class FileMark:
-    """What tells one file from another that later bears the same name."""
+    """Identifies a file, also after another file has taken its name."""
 
     device: int
     inode: int
 
     @classmethod
     def of(cls, path: str) -> FileMark | None:
-        """The mark of the file that now has the path, or None when there is none."""
+        """The mark of the file at this path now, or None when there is none."""
         try:
             status = os.lstat(path)
         except OSError:
@@ -50,11 +51,12 @@ def group_number(name: str) -> int:
 
 
 def prepare_path(path: str, make_folder: bool = False) -> None:
-    """Make a path free for a new socket, or say why it cannot be had.
+    """Make a path free for a new socket.
 
-    A socket that nobody answers on is what an earlier run left behind: it is removed.
+    A socket on which no program answers is left from an earlier run, and is removed.
 
     :param make_folder: make the folder, for this user alone, when it is missing.
+    :raises SocketPathError: when the path cannot be used.
     """
     if len(os.fsencode(path)) > LONGEST_PATH:
         raise SocketPathError(f"the path is longer than the {LONGEST_PATH} bytes that a UNIX socket may have")
@@ -74,7 +76,7 @@ def prepare_path(path: str, make_folder: bool = False) -> None:
     if not stat.S_ISSOCK(status.st_mode):
         raise SocketPathError("there is a file of this name which is not a socket: it is left alone")
     _refuse_if_answered(path)
-    # Somebody else may have removed the old socket and made theirs since we looked.
+    # Another program may have replaced the old socket since the check.
     if FileMark.of(path) == FileMark(status.st_dev, status.st_ino):
         try:
             os.unlink(path)
@@ -94,11 +96,11 @@ def remove_own(path: str, mark: FileMark | None) -> bool:
 
 
 class OwnedUnixPort(unix.Port):
-    """A UNIX port with exact rights, which at its end removes its own socket file and no other.
+    """A UNIX port with exact rights, which removes its own socket file at its end, and no other file.
 
-    Twisted's own port sets the rights before it listens, but not the group, and at the end it removes whatever has
-    the path by then (or fails and stays open when nothing has). Here the socket is the owner's alone until the group
-    is set, and only then opened to what was asked.
+    Twisted's port sets the rights before it listens, but not the group, and at its end it removes any file that has
+    the path then (or fails and stays open when there is none). Here only the owner can use the socket until the group
+    is set; then it gets the requested rights.
     """
 
     log = Logger()
@@ -113,7 +115,8 @@ class OwnedUnixPort(unix.Port):
         group: int | None,
         reactor: IReactorCore,
     ) -> None:
-        super().__init__(path, factory, backlog, mode & 0o600, reactor)
+        # Annotated as bytes, but a text is taken as well.
+        super().__init__(cast(bytes, path), factory, backlog, mode & 0o600, reactor)
         self._path = path
         self._asked_mode = mode
         self._group = group
@@ -121,7 +124,7 @@ class OwnedUnixPort(unix.Port):
 
     def startListening(self) -> None:
         """Bind, listen, then give the file its group and rights."""
-        # The mask belongs to the whole process: no thread of ours makes files.
+        # The mask is that of the whole process: none of our threads makes files.
         mask = os.umask(0o177)
         try:
             super().startListening()
@@ -140,7 +143,7 @@ class OwnedUnixPort(unix.Port):
     def remove_file(self) -> None:
         """Remove the socket file if it is still ours; connections go on."""
         if not remove_own(self._path, self._mark) and self._mark is not None:
-            self.log.debug("the socket file {path} was replaced or removed by somebody else", path=self._path)
+            self.log.debug("another program has replaced or removed the socket file {path}", path=self._path)
         self._mark = None
 
     def connectionLost(self, reason: Failure) -> None:
@@ -151,7 +154,7 @@ class OwnedUnixPort(unix.Port):
 
 
 def _make_private_folder(folder: str) -> None:
-    """Make a folder that only this user can enter; refuse one that somebody else made first where anybody may."""
+    """Make a folder that only this user can enter; refuse another user's folder where every user can make one."""
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         owner = os.stat(folder).st_uid
@@ -170,9 +173,9 @@ def _refuse_if_answered(path: str) -> None:
         except (ConnectionRefusedError, FileNotFoundError):
             return
         except OSError as reason:
-            # EAGAIN: somebody listens, with a full queue; EPROTOTYPE: a socket of another kind is bound there.
+            # EAGAIN: a program listens, and its queue is full; EPROTOTYPE: it is a socket of another type.
             if reason.errno not in (errno.EAGAIN, errno.EINPROGRESS, errno.EPROTOTYPE):
-                raise SocketPathError(f"whether the socket is in use cannot be told: {_text_of(reason)}") from None
+                raise SocketPathError(f"cannot find out whether the socket is in use: {_text_of(reason)}") from None
     raise SocketPathError("the socket is in use: another program answers on it")
 
 

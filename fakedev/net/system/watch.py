@@ -1,4 +1,4 @@
-"""Follows files: tells when one of them is another than before, however that came about."""
+"""Watches files: reports when one of them has changed or was replaced, however that happened."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 from twisted.python.filepath import FilePath
 
-#: After a change in a folder: who writes several files, or one in several steps, mostly has done so by then.
+#: Wait after a change in a folder: writing several files, or one in several steps, mostly ends within it.
 _SETTLE_SECONDS: Final = 0.3
-#: How often it is looked at folders that cannot be watched: they are not there, or the limit of the system is reached.
+#: How often folders are checked that cannot be watched: they are missing, or the system's limit is reached.
 _LOOK_AGAIN_SECONDS: Final = 5.0
-#: Links to links that are followed.
+#: The longest chain of links.
 _MAX_LINKS: Final = 10
 
-#: What a file was when it was looked at: device, inode, time, size; None when it was not there.
+#: A file at the time of a check: device, inode, time, size; None when it was missing.
 Seen = tuple[int, int, int, int] | None
 
 
-def watch_folders(folders: Iterable[str], told: Callable[[], None]) -> tuple[Any, bool]:
+def watch_folders(folders: Iterable[str], changed: Callable[[], None]) -> tuple[Any, bool]:
     """Watch folders by inotify.
 
-    :param told: is called for each thing that changes in one of them.
-    :returns: what watches, with ``loseConnection``, and whether it watches all of them.
+    :param changed: called for each change in one of them.
+    :returns: the notifier, with ``loseConnection``, and whether it watches all folders.
     """
     from twisted.internet import inotify  # noqa: PLC0415 - only Linux has it
 
@@ -37,18 +37,18 @@ def watch_folders(folders: Iterable[str], told: Callable[[], None]) -> tuple[Any
     is_all = True
     for folder in folders:
         try:
-            notifier.watch(FilePath(folder), mask | inotify.IN_MOVE_SELF, callbacks=[lambda *_: told()])
+            notifier.watch(FilePath(folder), mask | inotify.IN_MOVE_SELF, callbacks=[lambda *_: changed()])
         except inotify.INotifyError:
             is_all = False
     return notifier, is_all
 
 
 class FileFollower(Service):
-    """Looks at some files whenever something happens in a folder that they, or links to them, are in.
+    """Checks some files whenever something changes in a folder that contains them, or links to them.
 
-    :param files: paths of the files, the main one first; asked again after each change.
-    :param changed: is called when one is another file, or other text, than when it was looked at last;
-        fires when what follows from that is done.
+    :param files: returns the paths of the files, the main one first; called again after each change.
+    :param changed: called when a file was changed or replaced since the last check; its Deferred fires when the
+        caller has finished with the change.
     :param watch: as :func:`watch_folders`.
     """
 
@@ -71,13 +71,13 @@ class FileFollower(Service):
         self._seen: dict[str, Seen] = {}
 
     def startService(self) -> None:
-        """Begin: what is there now is nothing new."""
+        """Start to watch; the present files count as unchanged."""
         super().startService()
-        self._watch_anew()
+        self._watch_folders()
         self._seen = {path: _seen(path) for path in self._files()}
 
     def stopService(self) -> None:
-        """Follow no more."""
+        """Stop watching."""
         super().stopService()
         if self._look is not None:
             self._look.cancel()
@@ -85,30 +85,30 @@ class FileFollower(Service):
         if self._watching is not None:
             self._watching.loseConnection()
 
-    def _told(self) -> None:
-        """Something has happened in a folder."""
+    def _check_soon(self) -> None:
+        """Something has changed in a folder."""
         if self._look is None and self.running:
             self._look = self._clock.callLater(_SETTLE_SECONDS, self._compare)
 
     def _compare(self) -> None:
-        """Look at the files, and tell when one has changed."""
+        """Check the files, and report a change."""
         self._look = None
-        # The folders may be others: links may have changed, and what was removed is watched no longer.
-        self._watch_anew()
+        # The folders may be different now: links may have changed, and removed folders are not watched any more.
+        self._watch_folders()
         files = self._files()
         now = {path: _seen(path) for path in files}
-        # Whoever replaces the main file by removing it first is not done yet.
+        # A missing main file is being replaced: wait for the new one.
         if now[files[0]] is None or all(now[path] == self._seen.get(path, now[path]) for path in files):
             return
         self._seen = now
         self.log.info("{path} has changed", path=files[0])
-        # There may be other files then.
-        self._changed().addBoth(lambda _: self._told())
+        # The files may be different after that.
+        self._changed().addBoth(lambda _: self._check_soon())
 
-    def _watch_anew(self) -> None:
+    def _watch_folders(self) -> None:
         before = self._watching
         folders = dict.fromkeys(folder for path in self._files() for folder in _folders(path))
-        self._watching, is_all = self._watch(folders, self._told)
+        self._watching, is_all = self._watch(folders, self._check_soon)
         if before is not None:
             before.loseConnection()
         if not is_all and self._look is None:
@@ -124,7 +124,7 @@ def _seen(path: str) -> Seen:
 
 
 def _folders(path: str) -> Iterable[str]:
-    """The folders of a file and of all links on the way to it: a mounted ConfigMap is a link by a link to a folder."""
+    """The folders of a file and of all links to it: a mounted ConfigMap is a link through a link to a folder."""
     for _ in range(_MAX_LINKS):
         folder = os.path.dirname(path)
         yield folder
@@ -133,7 +133,7 @@ def _folders(path: str) -> Iterable[str]:
             target = os.readlink(path)
         except OSError:
             return
-        # The folder may be a link in turn, which its own folder tells of.
+        # The folder may be a link as well; changes of it show in the folder that contains it.
         path = os.path.normpath(os.path.join(folder, target))
         parent = os.path.dirname(path)
         if os.path.islink(parent):

@@ -1,76 +1,26 @@
-"""Requests in bare JSON: a connection for each, as the original programs have it."""
+"""The tester's requests in bare JSON: a connection for each, as the original programs have it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
-from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.error import ConnectingCancelledError
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.protocol import Protocol
 from twisted.logger import Logger
-from twisted.python.failure import Failure
 
-from fakedev.net.backend.sources import FrontendLost
+from fakedev.net.lines.bare_client import BareClient
 from fakedev.net.lines.client import FrontendConnector
-from fakedev.net.tester.driver import Asker, Reconnection, lost
+from fakedev.net.lines.frontend_errors import FrontendLost
+from fakedev.net.tester.driver import Asker, Reconnection, Requests, lost, report_failure
 from fakedev.tester.plan import Plan
-from fakedev.wire.bare_queue import BareReader, BareRequest, BareResult, parse_bare_result
+from fakedev.wire.bare_queue import BareRequest, BareResult, parse_bare_result
 from fakedev.wire.bare_queue_encoding import encode_bare_request
 from fakedev.wire.errors import ProtocolError
 from fakedev.workqueue.outcome import Answer, Outcome, Report, outcome_of, refusal
 
 
-class BareExchange(Protocol):
-    """One connection: a request and its answer."""
-
-    log = Logger()
-
-    def __init__(self, verbose: bool) -> None:
-        self._reader = BareReader(parse_bare_result)
-        self._verbose = verbose
-        self._answered: Callable[[Answer], None] | None = None
-        self.is_lost = False
-
-    def ask(self, request: bytes, answered: Callable[[Answer], None]) -> None:
-        """Send the request; ``answered`` is called once."""
-        self._answered = answered
-        if self._verbose:
-            self.log.info("sends {request!r}", request=request)
-        self.transport.write(request)
-
-    def dataReceived(self, data: bytes) -> None:
-        """Take a piece of the answer."""
-        if self._verbose:
-            self.log.info("received {data!r}", data=data)
-        try:
-            result = self._reader.feed(data)
-        except ProtocolError as error:
-            self._end(refusal(error.text) if error.code == "busy" else lost(error.text))
-            self.cut()
-            return
-        if result is not None:
-            self._end(answer_of(result))
-            self.transport.loseConnection()
-
-    def connectionLost(self, reason: Failure) -> None:  # type: ignore[override]
-        """Nothing more will be answered."""
-        self.is_lost = True
-        self._end(lost(f"the connection was closed: {reason.getErrorMessage()}"))
-
-    def cut(self) -> None:
-        """Close at once; nobody is told."""
-        self._answered = None
-        self.transport.abortConnection()
-
-    def _end(self, answer: Answer) -> None:
-        answered, self._answered = self._answered, None
-        if answered is not None:
-            answered(answer)
-
-
-class BareRequests:
-    """See Requests.
+class BareRequests(Requests):
+    """Sends each request of a plan on its own connection.
 
     :param verbose: log all messages.
     """
@@ -83,118 +33,96 @@ class BareRequests:
         self._message = encode_bare_request(BareRequest(plan.queue, plan.arguments, plan.limit_seconds))
         self._connector = connector
         self._asker = asker
-        self._verbose = verbose
-        self._comeback = Reconnection(self._look, clock)
-        self._looking: Deferred[None] | None = None
+        self._log = self.log.info if verbose else None
+        self._reconnection = Reconnection(connector, self._make_client, self._found, asker, clock)
         self._connecting: dict[int, Deferred[None]] = {}
-        self._exchanges: dict[int, BareExchange] = {}
-        self._spare: BareExchange | None = None  # the connection that showed that the frontend is there
+        self._clients: dict[int, BareClient[BareResult]] = {}
+        self._spare: BareClient[BareResult] | None = None  # the connection that showed that the frontend is there
         self._is_away = True
-        self._was_away = False
 
     @property
     def can_start(self) -> bool:
-        """See Requests."""
         return not self._is_away
 
     def start(self) -> None:
-        """See Requests."""
-        self._look()
+        self._reconnection.connect()
 
     def send(self, number: int) -> None:
-        """See Requests."""
         spare, self._spare = self._spare, None
         if spare is not None and not spare.is_lost:
             self._ask(number, spare)
             return
-        connecting = Deferred.fromCoroutine(self._connected(number))
+        connecting = Deferred.fromCoroutine(self._connect(number))
         if not connecting.called:
             self._connecting[number] = connecting
-        connecting.addErrback(self._report)
+        connecting.addErrback(report_failure, self.log)
 
     def take_back(self, number: int) -> None:
-        """See Requests."""
         connecting = self._connecting.pop(number, None)
         if connecting is not None:
             connecting.cancel()
-        exchange = self._exchanges.pop(number, None)
-        if exchange is not None:
-            exchange.cut()
+        client = self._clients.pop(number, None)
+        if client is not None:
+            client.abort()
 
     def stop(self) -> None:
-        """See Requests."""
-        self._comeback.stop()
-        if self._looking is not None:
-            self._looking.cancel()
-        for number in [*self._connecting, *self._exchanges]:
+        self._reconnection.stop()
+        for number in [*self._connecting, *self._clients]:
             self.take_back(number)
         if self._spare is not None:
-            self._spare.cut()
+            self._spare.abort()
 
-    async def _connected(self, number: int) -> None:
+    def _make_client(self) -> BareClient[BareResult]:
+        return BareClient(parse_bare_result, log=self._log)
+
+    async def _connect(self, number: int) -> None:
         try:
-            exchange = await self._connector.connect(lambda: BareExchange(self._verbose))
+            client = await self._connector.connect(self._make_client)
         except FrontendLost as reason:
             self._connecting.pop(number, None)
-            # First it is known that there is no frontend: whoever hears of the end must not start the next there.
-            self._away(str(reason))
+            # Before the answer: its receiver must not start the next request while there is no frontend.
+            if not self._is_away:
+                self.log.warn("{reason}; trying again", reason=reason)
+                self._is_away = True
+                self._reconnection.retry()
             self._asker.answered(number, lost(str(reason)))
             return
         self._connecting.pop(number, None)
-        self._ask(number, exchange)
+        self._ask(number, client)
 
-    def _ask(self, number: int, exchange: BareExchange) -> None:
-        self._exchanges[number] = exchange
-        exchange.ask(self._message, lambda answer: self._answered(number, answer))
+    def _ask(self, number: int, client: BareClient[BareResult]) -> None:
+        self._clients[number] = client
+        client.request(self._message, partial(self._answered, number, client), partial(self._failed, number, client))
 
-    def _answered(self, number: int, answer: Answer) -> None:
-        del self._exchanges[number]
-        self._asker.answered(number, answer)
+    def _answered(self, number: int, client: BareClient[BareResult], result: BareResult) -> None:
+        del self._clients[number]
+        self._asker.answered(number, answer_of(result))
+        client.close()
 
-    def _away(self, reason: str) -> None:
-        if not self._is_away:
-            self.log.warn("{reason}; trying again", reason=reason)
-            self._is_away = self._was_away = True
-            self._comeback.later()
+    def _failed(self, number: int, client: BareClient[BareResult], fault: Exception) -> None:
+        is_refusal = isinstance(fault, ProtocolError) and fault.code == "busy"
+        del self._clients[number]
+        self._asker.answered(number, refusal(str(fault)) if is_refusal else lost(str(fault)))
+        client.abort()
 
-    def _look(self) -> None:
-        """See whether the frontend is there."""
-        self._looking = Deferred.fromCoroutine(self._looked())
-        self._looking.addErrback(self._report)
-
-    async def _looked(self) -> None:
-        try:
-            self._spare = await self._connector.connect(lambda: BareExchange(self._verbose))
-        except FrontendLost as reason:
-            if not self._was_away:
-                self.log.warn("{reason}; trying again", reason=reason)
-            self._was_away = True
-            self._comeback.later()
-            return
-        self._comeback.succeeded()
+    def _found(self, client: BareClient[BareResult]) -> None:
+        """The frontend is there."""
+        self._reconnection.succeeded()
         self._is_away = False
-        if self._was_away:
-            self._was_away = False
-            self._asker.reconnected()
+        self._spare = client
         self._asker.may_start()
         if self._spare is not None:
             # A silent connection stops the original frontend.
-            self._spare.cut()
+            self._spare.abort()
             self._spare = None
-
-    def _report(self, failure: Failure) -> None:
-        if not failure.check(CancelledError, ConnectingCancelledError):
-            self.log.failure("Connecting failed", failure)
 
 
 def answer_of(result: BareResult) -> Answer:
-    """What a frontend that speaks bare JSON says of a request.
+    """The answer to a request whose frontend speaks bare JSON, which names no outcome.
 
-    It names no outcome. Who answered without any backend's name refused the request, if that did not wait; else it
-    waited for a backend that got lost.
+    An answer without any backend's name is a refusal when the request did not wait; when it did, its backend was lost.
     """
-    report = Report(result.exit_code, result.error, result.timeout_seconds)
-    outcome = outcome_of(report)
+    outcome = outcome_of(Report(result.exit_code, result.error, result.timeout_seconds))
     if outcome is Outcome.FAILURE and not (result.pod or result.node or result.device or result.run_seconds):
         outcome = Outcome.LOST if result.wait_seconds else Outcome.REFUSED
     return Answer(

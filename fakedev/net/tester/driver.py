@@ -1,16 +1,23 @@
-"""Drives the load of one plan: starts what is due, notes what came of it.
+"""Drives the load of one plan: starts the requests that are due, and counts how they end.
 
-What a load's driver and its way to the frontend know of each other.
+How they are sent is a matter of :class:`Requests`; both ways to send use :class:`Reconnection`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import islice
-from typing import Final, Protocol
+from typing import Final, Generic, Protocol, TypeVar
 
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.error import ConnectingCancelledError
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.protocol import Protocol as TwistedProtocol
+from twisted.logger import Logger
+from twisted.python.failure import Failure
 
+from fakedev.net.lines.client import FrontendConnector
+from fakedev.net.lines.frontend_errors import FrontendLost
 from fakedev.net.system.timing import SteadySeconds
 from fakedev.tester.pacing import MAX_AT_ONCE, ClosedPacer, OpenPacer, pacer_of
 from fakedev.tester.plan import Plan
@@ -19,85 +26,129 @@ from fakedev.workqueue.outcome import Answer, Outcome
 
 _FIRST_WAIT_SECONDS: Final = 0.1
 _LONGEST_WAIT_SECONDS: Final = 5.0
+#: After these outcomes a request of the closed model pauses before the next one starts.
+_BAD_OUTCOMES: Final = frozenset((Outcome.REFUSED, Outcome.LOST))
+
+Client = TypeVar("Client", bound=TwistedProtocol)
 
 
 class Requests(Protocol):
-    """A way to send requests to one queue of a frontend.
-
-    :ivar can_start: whether ``send`` may be called now; ``Asker.may_start`` is called when that becomes so.
-    """
+    """Sends the requests of a plan to one queue of a frontend."""
 
     @property
     def can_start(self) -> bool:
-        """Whether there is a frontend, and room."""
+        """Whether :meth:`send` may be called; ``Asker.may_start`` is called when this becomes true."""
 
     def start(self) -> None:
-        """Look for the frontend."""
+        """Connect to the frontend."""
 
     def send(self, number: int) -> None:
-        """Send a request; ``Asker.answered`` is told of its end, once."""
+        """Send a request; ``Asker.answered`` is called once, when it ends."""
 
     def take_back(self, number: int) -> None:
-        """Cancel a request; nothing is told of it any more."""
+        """Cancel a request; ``Asker.answered`` is not called for it any more."""
 
     def stop(self) -> None:
-        """Close all connections at once, whatever the frontend does; nothing is told any more."""
+        """Close all connections at once, whatever the frontend does, and call nothing any more."""
 
 
 class Asker(Protocol):
-    """Who sends requests."""
+    """The owner of requests."""
 
     def answered(self, number: int, answer: Answer) -> None:
-        """A request is over."""
+        """A request has ended."""
 
     def may_start(self) -> None:
         """Requests can be sent (again)."""
 
     def reconnected(self) -> None:
-        """There is a connection again, after one was lost or could not be had."""
+        """There is a connection again, after one was lost or could not be made."""
 
 
-class Reconnection:
-    """When a frontend that is away is tried again: soon at first, then less and less often."""
+class Reconnection(Generic[Client]):
+    """Connects to a frontend, and tries again while that fails: soon at first, then less and less often.
 
-    def __init__(self, attempt: Callable[[], None], clock: IReactorTime) -> None:
-        self._attempt = attempt
+    :param make_client: makes the protocol of a connection.
+    :param connected: called with the protocol of each new connection.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        connector: FrontendConnector,
+        make_client: Callable[[], Client],
+        connected: Callable[[Client], None],
+        asker: Asker,
+        clock: IReactorTime,
+    ) -> None:
+        self._connector = connector
+        self._make_client = make_client
+        self._connected = connected
+        self._asker = asker
         self._clock = clock
         self._wait_seconds = _FIRST_WAIT_SECONDS
         self._call: IDelayedCall | None = None
+        self._connecting: Deferred[None] | None = None
+        self._was_away = False
 
-    def later(self) -> None:
-        """Try after the next, longer wait."""
-        self.stop()
-        self._call = self._clock.callLater(self._wait_seconds, self._attempt)
+    def connect(self) -> None:
+        """Connect now."""
+        self._connecting = Deferred.fromCoroutine(self._connect())
+        self._connecting.addErrback(report_failure, self.log)
+
+    def retry(self) -> None:
+        """The frontend is away: connect after the next, longer wait."""
+        self._was_away = True
+        self._call = self._clock.callLater(self._wait_seconds, self.connect)
         self._wait_seconds = min(2 * self._wait_seconds, _LONGEST_WAIT_SECONDS)
 
     def succeeded(self) -> None:
-        """It is back: the next wait is short again."""
+        """The frontend serves requests: make the next wait short again."""
         self._wait_seconds = _FIRST_WAIT_SECONDS
 
     def stop(self) -> None:
-        """Try no more."""
+        """Do not connect any more."""
         if self._call is not None and self._call.active():
             self._call.cancel()
+        if self._connecting is not None:
+            self._connecting.cancel()
+
+    async def _connect(self) -> None:
+        try:
+            client = await self._connector.connect(self._make_client)
+        except FrontendLost as reason:
+            if not self._was_away:
+                self.log.warn("{reason}; trying again", reason=reason)
+            self.retry()
+            return
+        if self._was_away:
+            self._was_away = False
+            self._asker.reconnected()
+        self._connected(client)
+
+
+def report_failure(failure: Failure, log: Logger) -> None:
+    """Log that connecting failed, unless it was cancelled."""
+    if not failure.check(CancelledError, ConnectingCancelledError):
+        log.failure("Connecting failed", failure)
 
 
 def lost(error: str) -> Answer:
-    """What becomes of a request whose connection did not bear it to its end."""
+    """The answer to a request whose connection was lost before it ended."""
     return Answer(Outcome.LOST, error=error)
 
-#: A place in the closed model pauses after these.
-_BAD_ENDS: Final = frozenset((Outcome.REFUSED, Outcome.LOST))
-#: Makes the way to the frontend of a plan.
+
+#: Makes the requests of a plan.
 MakeRequests = Callable[[Plan, Asker], Requests]
 
 
-class PlanDriver:
-    """The load of one plan. It is the Asker of its Requests.
+class PlanDriver(Asker):
+    """The load of one plan.
 
-    :param books: statistics in which each request is counted.
-    :param clock: calls when something is due; what time it is ``seconds`` tells.
-    :ivar is_over: whether nothing is under way and nothing will be due.
+    :param books: the statistics that count each request.
+    :param clock: for delayed calls; times are those of ``seconds``.
+    :param over: called when nothing is pending and nothing will be due.
     """
 
     def __init__(
@@ -116,118 +167,115 @@ class PlanDriver:
         self._over = over
         self._pacer = pacer_of(plan, seconds())
         self._requests = make_requests(plan, self)
-        self._tickets: dict[int, tuple[Ticket, ...]] = {}  # requests under way, the youngest last
+        self._tickets: dict[int, tuple[Ticket, ...]] = {}  # pending requests, the youngest last
         self._number = 0
         self._dropped = 0
         self._call: IDelayedCall | None = None
-        self._turning = False
+        self._is_starting = False
         self._again = False
         self._halted = False
 
     @property
     def waiting(self) -> int:
-        """Arrivals that wait."""
+        """The number of waiting arrivals."""
         return self._pacer.waiting
 
     @property
     def parallel(self) -> int | None:
-        """How many requests are to be under way at once; None in the open model."""
+        """The wanted number of parallel requests; None in the open model."""
         return self._pacer.parallel if isinstance(self._pacer, ClosedPacer) else None
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is under way and nothing will be."""
+        """Whether nothing is pending and nothing will be due."""
         return not self._tickets and (self._halted or self._pacer.is_exhausted)
 
     def start(self) -> None:
-        """Begin; arrivals are counted from now."""
+        """Start the load; arrivals are counted from now."""
         self._pacer = pacer_of(self.plan, self._seconds())
         self._requests.start()
-        self._turn()
+        self._start_what_is_due()
 
     def set_parallel(self, parallel: int) -> None:
-        """Change the number of parallel requests, in the closed model; what is too much is taken back at once."""
+        """Change the number of parallel requests, in the closed model; surplus requests are cancelled at once."""
         assert isinstance(self._pacer, ClosedPacer)
         self._pacer.set_parallel(parallel, len(self._tickets))
-        self._turn()
+        self._start_what_is_due()
 
     @property
     def rate(self) -> float | None:
-        """Arrivals per second that are to come now; None in the closed model, and where arrivals are listed."""
+        """The current rate in arrivals per second; None in the closed model, and where arrivals are listed."""
         return self._pacer.rate(self._seconds()) if isinstance(self._pacer, OpenPacer) else None
 
     def set_rate(self, rate: float) -> None:
         """Change the rate of the open model, from now on."""
         assert isinstance(self._pacer, OpenPacer)
         self._pacer.set_rate(rate, self._seconds())
-        self._turn()
+        self._start_what_is_due()
 
     def halt(self) -> None:
-        """Start what is due by now, and nothing more; what is under way goes on, arrivals that wait are dropped."""
-        self._turn()
+        """Start what is due now, and nothing more; pending requests continue, waiting arrivals are dropped."""
+        self._start_what_is_due()
         self._pacer.give_up()
-        self._note_dropped()
-        self._cease()
+        self._count_dropped()
+        self._stop_starting()
 
     def end(self, error: str) -> None:
-        """End what is under way as cancelled, for this reason."""
+        """End the pending requests as cancelled, for this reason."""
         now = self._seconds()
         for number in list(self._tickets):
             self._requests.take_back(number)
-            self._note(number, Answer(Outcome.CANCELLED, error=error), now)
+            self._count(number, Answer(Outcome.CANCELLED, error=error), now)
 
     def stop(self) -> None:
-        """Close all connections; requests under way stay pending for ever, and arrivals that wait go on waiting."""
-        self._cease()
+        """Close all connections; pending requests stay pending, and waiting arrivals stay waiting."""
+        self._stop_starting()
         self._requests.stop()
 
-    def _cease(self) -> None:
+    def _stop_starting(self) -> None:
         self._halted = True
         self._cancel_call()
 
-    # What the way to the frontend says
+    # Called by the requests
 
     def answered(self, number: int, answer: Answer) -> None:
-        """See Asker."""
         if number not in self._tickets:
             return
         now = self._seconds()
-        self._note(number, answer, now)
-        # The place of one that was too many is gone, and does not rest.
+        self._count(number, answer, now)
+        # A surplus request frees no place, so none has to pause.
         if not self._pacer.excess(len(self._tickets) + 1):
-            self._pacer.ended(now, answer.outcome in _BAD_ENDS)
-        self._turn()
+            self._pacer.ended(now, answer.outcome in _BAD_OUTCOMES)
+        self._start_what_is_due()
 
     def may_start(self) -> None:
-        """See Asker."""
-        self._turn()
+        self._start_what_is_due()
 
     def reconnected(self) -> None:
-        """See Asker."""
         for statistics in self._books:
             statistics.reconnects += 1
 
-    def _note(self, number: int, answer: Answer, now: float) -> None:
+    def _count(self, number: int, answer: Answer, now: float) -> None:
         for statistics, ticket in zip(self._books, self._tickets.pop(number), strict=True):
             statistics.answered(ticket, answer, now)
 
-    def _turn(self) -> None:
-        """Start what is due, and look again when something will be."""
+    def _start_what_is_due(self) -> None:
+        """Start what is due, and call this again when something will be."""
         self._again = True
-        if self._turning:
+        if self._is_starting:
             return
-        self._turning = True
+        self._is_starting = True
         try:
             while self._again and not self._halted:
                 self._again = False  # set again by a request that ends inside ``send``
                 self._start_due()
         finally:
-            self._turning = False
+            self._is_starting = False
         if self.is_over:
             self._over()
 
-    def _take_back(self, count: int) -> None:
-        """Take the youngest requests back."""
+    def _withdraw(self, count: int) -> None:
+        """Cancel the youngest requests."""
         for number in list(islice(reversed(self._tickets), count)):
             for statistics, ticket in zip(self._books, self._tickets.pop(number), strict=True):
                 statistics.withdraw(ticket)
@@ -236,27 +284,27 @@ class PlanDriver:
     def _start_due(self) -> None:
         now = self._seconds()
         excess = self._pacer.excess(len(self._tickets))
-        self._take_back(min(excess, MAX_AT_ONCE))
+        self._withdraw(min(excess, MAX_AT_ONCE))
         due = self._pacer.due(now, len(self._tickets), self._requests.can_start)
         for intended in due:
             self._number += 1
             self._tickets[self._number] = tuple(statistics.started(intended, now) for statistics in self._books)
             self._requests.send(self._number)
-        self._note_dropped()
-        # What is left over is done in the next reactor turn, after all others had theirs.
+        self._count_dropped()
+        # The rest starts in the next reactor turn, so that other work has its turn.
         is_more = max(excess, len(due)) >= MAX_AT_ONCE
-        self._look_again(now if is_more else self._pacer.next_due(now, len(self._tickets)), now)
+        self._schedule(now if is_more else self._pacer.next_due(now, len(self._tickets)), now)
 
-    def _note_dropped(self) -> None:
+    def _count_dropped(self) -> None:
         dropped, self._dropped = self._pacer.dropped - self._dropped, self._pacer.dropped
         for statistics in self._books:
             statistics.dropped += dropped
 
-    def _look_again(self, when: float | None, now: float) -> None:
+    def _schedule(self, when: float | None, now: float) -> None:
         if when is None:
             self._cancel_call()
         elif self._call is None or not self._call.active():
-            self._call = self._clock.callLater(max(0.0, when - now), self._turn)
+            self._call = self._clock.callLater(max(0.0, when - now), self._start_what_is_due)
         elif self._call.getTime() != when:
             self._call.reset(max(0.0, when - now))
 

@@ -1,4 +1,4 @@
-"""The tester's pages, each as plain text, JSON or HTML."""
+"""The tester's pages: each as plain text, JSON or HTML."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from fakedev.tester.statistics import Statistics
 from fakedev.tester.tallies import ALL
 
 _HTML: Final = "text/html; charset=utf-8"
-#: Nodes, devices and pods in one answer: what can be written in about 20 ms.
+#: The most nodes, devices and pods in one answer, which takes about 20 ms to write.
 _MAX_SHOWN: Final = 100
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,9}")
 _WAY: Final = f"POST to {LOAD.template}: "
 
 
 class Form(Enum):
-    """How a page is wanted."""
+    """The forms of a page."""
 
     PLAIN = "plain"
     JSON = "json"
@@ -37,7 +37,7 @@ class Form(Enum):
 
 
 class LoadPage(GuardedResource, ABC):
-    """What all pages of the tester share: forms and plans.
+    """The base of the tester's pages: forms and plans.
 
     :param changes: whether GET may change something here, as on the port of the original.
     """
@@ -49,7 +49,7 @@ class LoadPage(GuardedResource, ABC):
         self.allow_head = not changes
 
     def get(self, request: GuardedRequest) -> Response:
-        """The page in the form that ``type=`` asks for, HTML when it does not."""
+        """The page in the form of ``type=``, HTML by default."""
         text = argument(request, "type") or Form.HTML.value
         if text not in (form.value for form in Form):
             raise HttpError(400, "type must be plain, json or html", "bad-argument", "type")
@@ -63,9 +63,9 @@ class LoadPage(GuardedResource, ABC):
         """The page."""
 
     def refuse_change(self, allowed: str, way: str) -> None:
-        """Answer a GET that would change something where that is not allowed.
+        """Refuse a GET that would change something, where GET must not.
 
-        :raises HttpError: 405, with what does it.
+        :raises HttpError: 405, with the request that is allowed.
         """
         if not self.changes:
             raise HttpError(405, f"GET changes nothing here: {_WAY}{way}", headers=[("Allow", allowed)])
@@ -74,8 +74,8 @@ class LoadPage(GuardedResource, ABC):
 class NumberPage(LoadPage):
     """A page with one number.
 
-    :param read: the number, from the statistics and the time they are of.
-    :param info: what it is, in words.
+    :param read: returns the number, from the statistics and their time.
+    :param info: its meaning, in words.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class NumberPage(LoadPage):
 
 
 class ParallelPage(LoadPage):
-    """/parallel and /parallelism: tells, or sets by ``value=``, the number of parallel requests.
+    """/parallel and /parallelism: shows the number of parallel requests, or sets it by ``value=``.
 
     :param resets: whether setting it resets the statistics first.
     """
@@ -116,7 +116,7 @@ class ParallelPage(LoadPage):
 
 
 class ResetPage(LoadPage):
-    """/reset: begins all statistics anew."""
+    """/reset: resets all statistics."""
 
     def answer(self, form: Form, plan: str, request: GuardedRequest) -> Response:
         """The page."""
@@ -140,7 +140,7 @@ class StatisticsPage(LoadPage):
 
 
 class NodesPage(LoadPage):
-    """/nodes: how the answers spread over nodes, and of these over their devices and pods."""
+    """/nodes: how the answers spread over nodes, and over the devices and pods of each."""
 
     def answer(self, form: Form, plan: str, request: GuardedRequest) -> Response:
         """The page."""
@@ -195,17 +195,17 @@ def make_load_pages(tester: LoadTester, *, changes: bool) -> dict[str, GuardedRe
 
 
 def make_tester_folder(tester: LoadTester) -> Folder:
-    """/tester in the service's own tree, where GET changes nothing."""
-    return Folder(**make_load_pages(tester, changes=False))
+    """/tester in the service's web tree, where GET changes nothing."""
+    return Folder(errors_as_json=False, **make_load_pages(tester, changes=False))
 
 
 def shown_names(request: GuardedRequest) -> range:
-    """Which nodes, devices and pods a query with limit and offset asks for."""
+    """The range of nodes, devices and pods that a query selects by limit and offset."""
     return page_of(request, len(ALL), _MAX_SHOWN)
 
 
 def result(form: Form, value: float | str, info: str) -> Response:
-    """One value: bare, as an object, or as a sentence."""
+    """A page with one value: alone, as an object, or as a sentence."""
     text = f"{value:.6f}" if isinstance(value, float) else str(value)
     if form is Form.PLAIN:
         return _plain(f"{text}\n")

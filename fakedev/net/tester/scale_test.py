@@ -1,29 +1,31 @@
-"""Doubles backends and load, and measures what each step brings."""
+"""Doubles backends and load in steps, and measures the throughput of each step."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from twisted.application.service import Service
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from fakedev.net.system.timing import no_op
 from fakedev.net.tester.scale_backends import Backends, CannotScale
 from fakedev.net.tester.service import LoadTester
 from fakedev.tester.scaling import ScaleStep
 from fakedev.tester.statistics import Statistics
 
-#: Stretches of time that a step is measured in, to know how much its rate varies.
-STRETCHES: Final = 10
+#: A step is measured in this many intervals, to see how much its rate varies.
+INTERVALS: Final = 10
 
 
 @dataclass(frozen=True)
 class ScaleSettings:
-    """How it is done.
+    """The settings of a scale test.
 
     :param most: backends of the last step, at most.
     :param per_backend: parallel requests for each backend.
@@ -38,12 +40,12 @@ class ScaleSettings:
 
 
 class ScaleTest(Service):
-    """All steps, one after the other; then calls ``over``.
+    """Runs all steps in turn, then calls ``over``.
 
     :param tester: has one plan, of the closed model.
-    :param tell: is told how it goes.
-    :ivar steps: what was measured.
-    :ivar problem: why it ended early; empty when it did not.
+    :param tell: called with each line of progress.
+    :ivar steps: the results.
+    :ivar problem: why the test ended early; empty when it did not.
     """
 
     log = Logger()
@@ -53,7 +55,7 @@ class ScaleTest(Service):
         tester: LoadTester,
         backends: Backends,
         settings: ScaleSettings,
-        reactor: Any,
+        clock: IReactorTime,
         over: Callable[[], None],
         tell: Callable[[str], None],
     ) -> None:
@@ -62,13 +64,13 @@ class ScaleTest(Service):
         self._tester = tester
         self._backends = backends
         self._settings = settings
-        self._reactor = reactor
+        self._clock = clock
         self._over = over
         self._tell = tell
         self._running: Deferred[None] | None = None
 
     def startService(self) -> None:
-        """Begin."""
+        """Start the first step."""
         super().startService()
         self._tester.startService()
         self._running = Deferred.fromCoroutine(self._run())
@@ -76,9 +78,9 @@ class ScaleTest(Service):
         self._running.addCallback(lambda _: self._over())
 
     def stop_all(self) -> Deferred[None]:
-        """End at once, with the backends that were started; fires when these have ended."""
+        """Stop at once, also the started backends; fires when these have ended."""
         if self._running is not None and not self._running.called:
-            self._over = _nothing
+            self._over = no_op
             self.problem = self.problem or "it was stopped"
             self._running.cancel()
         self._tester.stopService()
@@ -87,7 +89,7 @@ class ScaleTest(Service):
     async def _run(self) -> None:
         count = 1
         while count <= self._settings.most:
-            # The load first: backends of the original are known to the frontend only while they work.
+            # The load first: the frontend knows backends of the original only while they work.
             self._tester.set_parallel(count * self._settings.per_backend)
             await self._backends.become(count)
             step = await self._measured(count)
@@ -100,14 +102,14 @@ class ScaleTest(Service):
 
     async def _measured(self, count: int) -> ScaleStep:
         settings, statistics = self._settings, self._tester.total
-        await deferLater(self._reactor, settings.settle_seconds)
-        # What ends in a stretch belongs to it, whenever it started: no reset, after which that would count nowhere.
-        began = _Reading(statistics, self._reactor.seconds())
+        await deferLater(self._clock, settings.settle_seconds)
+        # A request belongs to the interval in which it ends. A reset would lose requests that are pending then.
+        began = _Reading(statistics, self._clock.seconds())
         rates: list[float] = []
         before = now = began
-        for _ in range(STRETCHES):
-            await deferLater(self._reactor, settings.measure_seconds / STRETCHES)
-            before, now = now, _Reading(statistics, self._reactor.seconds())
+        for _ in range(INTERVALS):
+            await deferLater(self._clock, settings.measure_seconds / INTERVALS)
+            before, now = now, _Reading(statistics, self._clock.seconds())
             rates.append((now.successes - before.successes) / (now.seconds - before.seconds))
         means = {part: now.mean_since(began, part) for part in ("run", "wait", "communication")}
         return ScaleStep(
@@ -119,11 +121,11 @@ class ScaleTest(Service):
             self.problem = str(failure.value)
         elif not failure.check(CancelledError):
             self.log.failure("The scale test failed", failure)
-            self.problem = "a fault of fakedev"
+            self.problem = "an internal error of fakedev"
 
 
 class _Reading:
-    """What the statistics said at a time."""
+    """A copy of the counts at one time."""
 
     def __init__(self, statistics: Statistics, seconds: float) -> None:
         self.seconds = seconds
@@ -132,11 +134,7 @@ class _Reading:
         self._sums = {part: (each.count, each.total_seconds) for part, each in statistics.timings.items()}
 
     def mean_since(self, earlier: _Reading, part: str) -> float:
-        """The mean of a part of the time of the requests that ended since then; 0 when there were none."""
+        """The mean of a part of the time of the requests that ended since then; 0 without requests."""
         count, total_seconds = self._sums[part]
         count_before, total_before = earlier._sums[part]
         return (total_seconds - total_before) / (count - count_before) if count > count_before else 0.0
-
-
-def _nothing() -> None:
-    """Nobody is to be told."""

@@ -1,15 +1,12 @@
-"""All load of a tester, as a service.
-
-Files that say at the end what came of a load.
-"""
+"""The tester as a service: the load of all its plans, and the files with its report."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from fakedev.net.system.timing import SteadySeconds
@@ -22,11 +19,11 @@ from fakedev.tester.statistics import Statistics
 
 
 class UnknownPlan(Exception):
-    """There is no such plan, or the request does not fit it; the text says what would be right."""
+    """There is no such plan, or the request does not fit it; the text says what is possible."""
 
 
 class LoadTester(Service):
-    """Puts the load of its plans on their queues while it runs.
+    """Puts load on the queues of its plans while it runs.
 
     :ivar total: the statistics of all plans together.
     :ivar drivers: by the name of the plan.
@@ -34,9 +31,9 @@ class LoadTester(Service):
 
     log = Logger()
 
-    def __init__(self, plans: Sequence[Plan], make_requests: MakeRequests, reactor: Any) -> None:
+    def __init__(self, plans: Sequence[Plan], make_requests: MakeRequests, clock: IReactorTime) -> None:
         self.setName("tester")
-        self._seconds = SteadySeconds(reactor)
+        self._seconds = SteadySeconds(clock)
         self._ended_at: float | None = None
         self._over: list[Deferred[None]] = []
         now = self._seconds()
@@ -44,30 +41,30 @@ class LoadTester(Service):
         self._own = {plan.name: Statistics(now) for plan in plans} if len(plans) > 1 else {}
         self.drivers = {
             plan.name: PlanDriver(
-                plan, make_requests, self._books(plan.name), reactor, self._seconds, self._one_is_over
+                plan, make_requests, self._books(plan.name), clock, self._seconds, self._one_is_over
             )
             for plan in plans
         }
 
     @property
     def now(self) -> float:
-        """The time that the statistics are of: now, or the end of the run."""
+        """The time of the statistics: now, or the end of the run."""
         return self._seconds() if self._ended_at is None else self._ended_at
 
     @property
     def waiting(self) -> int:
-        """Arrivals that wait, in all plans."""
+        """The number of waiting arrivals, in all plans."""
         return sum(driver.waiting for driver in self.drivers.values())
 
     def startService(self) -> None:
-        """Begin all plans."""
+        """Start all plans."""
         super().startService()
         self.reset()
         for driver in self.drivers.values():
             driver.start()
 
     def stopService(self) -> None:
-        """End at once, whatever the frontends do."""
+        """Stop at once, whatever the frontends do."""
         if not self.running:
             return
         super().stopService()
@@ -76,7 +73,7 @@ class LoadTester(Service):
             driver.stop()
 
     def statistics(self, name: str = "") -> Statistics:
-        """The statistics of a plan; of all together when no name is given.
+        """The statistics of a plan; of all plans without a name.
 
         :raises UnknownPlan: when there is no such plan.
         """
@@ -86,59 +83,59 @@ class LoadTester(Service):
         return self._own.get(name, self.total)
 
     def report(self, title: str, findings: Sequence[Finding] = ()) -> Report:
-        """All that is known now."""
+        """The report of the statistics as they are now."""
         plans = {name: self.statistics(name) for name in self.drivers}
         return Report(title, self.now, self.total, plans, findings, self.waiting)
 
     def reset(self) -> None:
-        """Begin all statistics anew."""
+        """Reset all statistics."""
         for statistics in (self.total, *self._own.values()):
             statistics.reset(self._seconds())
 
     def parallel(self, name: str = "") -> int:
-        """How many requests a plan has under way at once.
+        """The number of parallel requests of a plan.
 
-        :param name: may be left out when only one plan has a number that can be set.
+        :param name: may be empty when only one plan is of the closed model.
         :raises UnknownPlan: when there is no such plan.
         """
-        parallel = self._closed(name).parallel
+        parallel = self._plan_of_model(name, is_closed=True).parallel
         assert parallel is not None
         return parallel
 
     def set_parallel(self, parallel: int, name: str = "") -> int:
-        """Change it, within what the plan allows; what is set.
+        """Change the number of parallel requests, within the limits of the plan; returns the new number.
 
         :raises UnknownPlan: when there is no such plan.
         """
-        driver = self._closed(name)
+        driver = self._plan_of_model(name, is_closed=True)
         assert isinstance(driver.plan.load, ClosedLoad)
         driver.set_parallel(min(max(parallel, 0), driver.plan.load.max_parallel))
         return self.parallel(name)
 
     def set_rate(self, rate: float, name: str = "") -> float:
-        """Let the requests of a plan of the open model arrive at this rate from now on; what is set.
+        """Change the arrival rate of a plan of the open model; returns the new rate.
 
-        :param rate: per second; 0: none arrive until another is set.
-        :param name: may be left out when only one plan is of the open model.
+        :param rate: per second; 0: no arrivals until another rate is set.
+        :param name: may be empty when only one plan is of the open model.
         :raises UnknownPlan: when there is no such plan.
         """
         self.open_plan(name).set_rate(rate)
         return rate
 
     def halt(self) -> None:
-        """Start nothing more; what is under way goes on."""
+        """Start no more requests; pending ones continue."""
         for driver in self.drivers.values():
             driver.halt()
         self._one_is_over()
 
     def end(self, error: str) -> None:
-        """End the run: what is under way ends as cancelled, for this reason."""
+        """End the run: pending requests end as cancelled, for this reason."""
         for driver in self.drivers.values():
             driver.end(error)
         self._end()
 
     def when_over(self) -> Deferred[None]:
-        """Fires when nothing is under way and nothing will be due."""
+        """Fires when nothing is pending and nothing will be due."""
         over: Deferred[None] = Deferred()
         self._over.append(over)
         self._one_is_over()
@@ -170,41 +167,33 @@ class LoadTester(Service):
         :param name: may be left out when only one plan is of the open model.
         :raises UnknownPlan: when there is no such plan.
         """
-        if name:
-            driver = self._driver(name)
-            if driver.parallel is not None:
-                raise UnknownPlan(f"plan {name[:100]!r} is of the closed model: it has a number in parallel, no rate")
-            return driver
-        found = [driver for driver in self.drivers.values() if driver.parallel is None]
-        if len(found) != 1:
-            names = ", ".join(driver.plan.name for driver in found)
+        return self._plan_of_model(name, is_closed=False)
+
+    def _plan_of_model(self, name: str, *, is_closed: bool) -> PlanDriver:
+        """The plan of this name, or the only one of the model when no name is given."""
+        fitting = [driver for driver in self.drivers.values() if (driver.parallel is not None) == is_closed]
+        if name and self._driver(name) not in fitting:
             raise UnknownPlan(
-                f"there are several plans, say which: plan=NAME, one of {names}" if found
+                f"plan {name[:100]!r} is of the open model: its rate decides, not a number in parallel" if is_closed
+                else f"plan {name[:100]!r} is of the closed model: it has a number in parallel, no rate"
+            )  # fmt: skip
+        if name:
+            return self._driver(name)
+        if not fitting:
+            raise UnknownPlan(
+                "all plans are of the open model: a rate decides, not a number in parallel" if is_closed
                 else "all plans are of the closed model: they have a number in parallel, no rate"
             )  # fmt: skip
-        return found[0]
-
-    def _closed(self, name: str) -> PlanDriver:
-        if name:
-            driver = self._driver(name)
-            if driver.parallel is None:
-                raise UnknownPlan(
-                    f"plan {name[:100]!r} is of the open model: its rate decides, not a number in parallel"
-                )
-            return driver
-        closed = [driver for driver in self.drivers.values() if driver.parallel is not None]
-        if not closed:
-            raise UnknownPlan("all plans are of the open model: a rate decides, not a number in parallel")
-        if len(closed) > 1:
-            names = ", ".join(driver.plan.name for driver in closed)
+        if len(fitting) > 1:
+            names = ", ".join(driver.plan.name for driver in fitting)
             raise UnknownPlan(f"there are several plans, say which: plan=NAME, one of {names}")
-        return closed[0]
+        return fitting[0]
 
 
 class ReportFiles(Service):
-    """Says in the log, and in files, what came of the load when it ends.
+    """Writes the result of the load to the log and to files when it stops.
 
-    :param paths: their names say in which form.
+    :param paths: their extensions select the form.
     """
 
     log = Logger()
@@ -214,7 +203,7 @@ class ReportFiles(Service):
         self._paths = paths
 
     def stopService(self) -> None:
-        """The load is over."""
+        """Stop the load, and write its result."""
         super().stopService()
         self._tester.stopService()
         self.log.info("load: {text}", text=progress_text(self._tester.total, self._tester.now))

@@ -9,6 +9,7 @@ import pytest
 from fakedev.app.backend import BackendSettings
 from fakedev.commands.dropins.backend import BackendOptions
 from fakedev.commands.go_flags import FlagError
+from fakedev.config.peer_address import Address, parse_address
 from fakedev.workqueue.backend_run import BackendCommand
 
 
@@ -23,7 +24,7 @@ def test_the_defaults_are_the_originals() -> None:
     given = settings("sleep")
     expected = {
         "queue": "sleep", "command": BackendCommand(("sleep",)), "pod": "host", "node": "host",
-        "path": "", "host": "localhost", "port": 9999, "pattern": "", "folder": "",
+        "frontend": parse_address("localhost:9999"), "pattern": "", "folder": "",
         "null_in": False, "null_out": False, "backoff_seconds": 0.0, "max_backoff_seconds": 5.0,
         "once": False, "verbose": False,
         "reconnect_seconds": 60.0, "grace_seconds": 25.0, "kill_after_seconds": 3.0, "workers": 1, "protocol": "bare",
@@ -34,10 +35,10 @@ def test_the_defaults_are_the_originals() -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["-faddr", "frontend:1234"], {"host": "frontend", "port": 1234}),
-        (["--faddr=:1234"], {"host": "localhost", "port": 1234}),
-        (["-faddr", "[::1]:5"], {"host": "::1", "port": 5}),
-        (["-faddr", "/run/q.sock"], {"path": "/run/q.sock"}),
+        (["-faddr", "frontend:1234"], {"frontend": Address("frontend:1234", host="frontend", port=1234)}),
+        (["--faddr=:1234"], {"frontend": Address(":1234", host="localhost", port=1234)}),
+        (["-faddr", "[::1]:5"], {"frontend": Address("[::1]:5", host="::1", port=5)}),
+        (["-faddr", "/run/q.sock"], {"frontend": Address("/run/q.sock", path="/run/q.sock")}),
         (["-name", "media"], {"queue": "media"}),
         (["-glob", "/dev/dri/card*"], {"pattern": "/dev/dri/card*"}),
         (["-backoff", "0.5", "-backoff-max", "10"], {"backoff_seconds": 0.5, "max_backoff_seconds": 10.0}),

@@ -70,7 +70,7 @@ def test_a_file_of_plans(tmp_path: Path) -> None:
     file = tmp_path / "plans.yaml"
     file.write_text("plans: [{queue: a, parallel: 2}, {queue: b, rate: 5/s}]")
     assert [plan.queue for plan in order_of("-plans", str(file)).plans] == ["a", "b"]
-    with pytest.raises(FlagError, match="-name is said in the file"):
+    with pytest.raises(FlagError, match="-name belongs in the file"):
         order_of("-plans", str(file), "-name", "a")
 
 
@@ -80,8 +80,8 @@ def test_a_file_of_plans(tmp_path: Path) -> None:
         (("-req-now", "3", "-req-max", "2"), "-req-now 3 is more than -req-max 2"),
         (("-name", ""), "-name must name a queue"),
         (("-rate", "fast"), "-rate: 'fast' is no rate"),
-        (("-rate", "5/s", "-delay", "1s"), "-delay does not go with -rate"),
-        (("-seed", "3"), "-seed goes with -rate"),
+        (("-rate", "5/s", "-delay", "1s"), "-delay cannot be used with -rate"),
+        (("-seed", "3"), "-seed needs -rate"),
         (("-rate", "5/s", "-arrivals", "odd"), "-arrivals: even or poisson, not 'odd'"),
         (("-protocol", "xml"), "-protocol: bare or json, not 'xml'"),
         (("-caddr", "host:port"), "-caddr: 'host:port' is no address"),

@@ -151,7 +151,7 @@ class TestBackendWorker(WorkerCase):
             assert_no_result(ended)
             worker.leave()
             worker.leave()
-            assert success_result_of(ended) == End(0, "told to end")
+            assert success_result_of(ended) == End(0, "stopped by a signal")
             assert source.said == [("take", 0.0), "leave"]
 
     def test_a_running_job_is_finished_within_the_grace_period(self) -> None:
