@@ -20,7 +20,8 @@ from fakedev.net.lines.client import FrontendConnector
 from fakedev.net.system.commands import CannotRun, ProcessRunner, SleepRun
 from fakedev.net.system.logging import begin_logging
 from fakedev.net.system.signals import EndingSignals
-from fakedev.workqueue.backend import SLEEP, BackendCommand, Pace, sleep_seconds
+from fakedev.workqueue.backend_run import SLEEP, BackendCommand, sleep_seconds
+from fakedev.workqueue.backend_steps import Pace
 
 #: The protocols that a backend speaks.
 PROTOCOLS: Final = ("bare", "json")

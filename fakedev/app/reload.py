@@ -25,7 +25,6 @@ from fakedev.sim.events import Reload
 from fakedev.sim.fleet import Fleet
 from fakedev.spec.errors import Refused
 from fakedev.spec.record_head import RecordHead
-from fakedev.workqueue.spec import Refused as QueueRefused
 
 #: The answer to a request for a reload does not wait for a tick that takes longer than this.
 _LONGEST_WAIT_SECONDS: Final = 5.0
@@ -134,7 +133,7 @@ class Reloader:
             self._files = _files(head)
             for part in self._parts:
                 part.begin(configuration, self._listeners)
-        except (ConfigurationError, CannotListen, Refused, QueueRefused, ReloadFailed) as reason:
+        except (ConfigurationError, CannotListen, Refused, ReloadFailed) as reason:
             self._undo()
             raise ReloadFailed(str(reason)) from None
         except Exception:

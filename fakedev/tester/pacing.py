@@ -1,4 +1,4 @@
-"""Which requests are to start now: the rules of the closed and the open model."""
+"""Pacing of requests: which of them start now, in the closed and the open model."""
 
 from __future__ import annotations
 
@@ -9,54 +9,57 @@ from typing import Final, Protocol
 from fakedev.tester.plan import ClosedLoad, OpenLoad, Plan
 from fakedev.tester.rate_curve import constant
 
-#: How long a place of the closed model pauses after a request that was refused or got lost, lest it spins.
+#: The pause of a slot of the closed model after a refused or lost request, to avoid a busy loop.
 REFUSED_PAUSE_SECONDS: Final = 0.1
-#: Requests that may be started, or taken back, in one go: about 10 ms of work where each has a connection.
+#: Maximum requests to start or cancel in one call: about 10 ms of work if each has a connection.
 MAX_AT_ONCE: Final = 50
-#: Arrivals looked at in one call: after a standstill there may be millions.
-_MAX_LOOKED_AT: Final = 2_000
+#: Maximum arrivals to process in one call: after a stall there may be millions.
+_MAX_ARRIVALS: Final = 2_000
 
 
 class Pacer(Protocol):
-    """Says when requests start; whoever asks starts them.
+    """Decides when requests start.
 
-    :ivar dropped: requests given up because too many waited.
+    :ivar dropped: arrivals without a request, because too many waited.
     """
 
     dropped: int = 0
 
     def due(self, now: float, running: int, can_start: bool) -> list[float]:
-        """The intended start of each request that is to start now; when there are MAX_AT_ONCE, there may be more.
+        """The intended start of each request to start now; if there are MAX_AT_ONCE, there may be more.
 
-        :param running: requests under way.
-        :param can_start: whether there is a connection to start them on.
+        :param running: requests in flight.
+        :param can_start: whether there is a connection for them.
         """
 
     def next_due(self, now: float, running: int) -> float | None:
-        """When ``due`` is to be asked again if no request ends before; None for not before."""
+        """When to call ``due`` again if no request ends before; None for not before."""
 
     def excess(self, running: int) -> int:
-        """How many of the requests under way are too many."""
+        """How many requests in flight are too many."""
 
     def give_up(self) -> None:
-        """Nothing more will start: drop what waits."""
+        """Drop waiting arrivals: no more requests will start."""
 
     def ended(self, now: float, is_bad: bool) -> None:
-        """A request has ended; ``is_bad``: it was refused or got lost."""
+        """A request has ended.
+
+        :param is_bad: it was refused or lost.
+        """
 
     @property
     def waiting(self) -> int:
-        """Requests whose time has come and that could not start yet."""
+        """Arrivals whose request could not start yet."""
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether no request will ever be due again."""
+        """Whether no request will be due again."""
 
 
 class ClosedPacer(Pacer):
     """The closed model.
 
-    :ivar parallel: how many requests are to be under way at once.
+    :ivar parallel: intended number of requests in flight.
     """
 
     waiting = 0
@@ -65,49 +68,45 @@ class ClosedPacer(Pacer):
     def __init__(self, load: ClosedLoad) -> None:
         self.parallel = load.parallel
         self._delay_seconds = load.delay_seconds
-        self._resting: deque[float] = deque()  # when places that rest may go on, after the delay
-        self._paused: deque[float] = deque()  # the same of places that pause for longer, after a bad end
+        self._resting: deque[float] = deque()  # when resting slots may continue, after the delay
+        self._paused: deque[float] = deque()  # the same for slots that pause longer, after a bad end
 
     def due(self, now: float, running: int, can_start: bool) -> list[float]:
-        """See Pacer."""
         for waits in (self._resting, self._paused):
             while waits and waits[0] <= now:
                 waits.popleft()
         if not can_start:
             return []
-        places = self.parallel - running - len(self._resting) - len(self._paused)
-        return [now] * max(0, min(places, MAX_AT_ONCE))
+        slots = self.parallel - running - len(self._resting) - len(self._paused)
+        return [now] * max(0, min(slots, MAX_AT_ONCE))
 
     def next_due(self, now: float, running: int) -> float | None:
-        """See Pacer."""
         return min((waits[0] for waits in (self._resting, self._paused) if waits), default=None)
 
     def excess(self, running: int) -> int:
-        """See Pacer."""
         return max(0, running - self.parallel)
 
     def ended(self, now: float, is_bad: bool) -> None:
-        """See Pacer."""
         if is_bad and self._delay_seconds < REFUSED_PAUSE_SECONDS:
             self._paused.append(now + REFUSED_PAUSE_SECONDS)
         elif self._delay_seconds > 0:
             self._resting.append(now + self._delay_seconds)
 
     def give_up(self) -> None:
-        """Nobody waits here."""
+        """No arrivals wait in this model."""
 
     def set_parallel(self, parallel: int, running: int) -> None:
-        """Change how many requests are under way at once; places that rest are the first to go."""
+        """Change the number of requests in flight. Resting slots are removed first."""
         self.parallel = parallel
-        places = max(0, parallel - running)
-        while len(self._resting) + len(self._paused) > places:
+        slots = max(0, parallel - running)
+        while len(self._resting) + len(self._paused) > slots:
             (self._resting or self._paused).pop()
 
 
 class OpenPacer(Pacer):
     """The open model.
 
-    :param begin: when the run begins; arrivals are counted from there.
+    :param begin: the start of the run, and of the arrivals.
     """
 
     def __init__(self, load: OpenLoad, name: str, begin: float) -> None:
@@ -121,19 +120,18 @@ class OpenPacer(Pacer):
         self._advance()
 
     def rate(self, now: float) -> float | None:
-        """Arrivals per second that the curve asks for now; None where arrivals are listed."""
+        """The present rate of the curve in arrivals per second; None for listed arrivals."""
         return None if self._load.curve is None else self._load.curve.rate(max(0.0, now - self._begin))
 
     def set_rate(self, rate: float, now: float) -> None:
-        """Let arrivals come at this rate from now on, in place of the curve; those that wait go on waiting."""
+        """Replace the curve by a constant rate from now on. Waiting arrivals stay."""
         self._load = replace(self._load, curve=constant(rate), listed_seconds=())
         self._begin = now
         self._arrivals = self._load.arrivals(self._name)
         self._advance()
 
     def due(self, now: float, running: int, can_start: bool) -> list[float]:
-        """See Pacer."""
-        for _ in range(_MAX_LOOKED_AT):
+        for _ in range(_MAX_ARRIVALS):
             if self._next is None or self._next > now:
                 break
             if len(self._waiting) < self._load.max_waiting:
@@ -145,29 +143,25 @@ class OpenPacer(Pacer):
         return [self._waiting.popleft() for _ in range(max(0, min(room, len(self._waiting), MAX_AT_ONCE)))]
 
     def next_due(self, now: float, running: int) -> float | None:
-        """See Pacer."""
         return self._next
 
     def excess(self, running: int) -> int:
-        """None: whoever has arrived stays."""
+        """None: requests in flight stay."""
         return 0
 
     def give_up(self) -> None:
-        """See Pacer."""
         self.dropped += len(self._waiting)
         self._waiting.clear()
 
     def ended(self, now: float, is_bad: bool) -> None:
-        """Nothing: arrivals do not depend on it."""
+        """Do nothing: arrivals do not depend on it."""
 
     @property
     def waiting(self) -> int:
-        """See Pacer."""
         return len(self._waiting)
 
     @property
     def is_exhausted(self) -> bool:
-        """See Pacer."""
         return self._next is None and not self._waiting
 
     def _advance(self) -> None:
@@ -176,7 +170,7 @@ class OpenPacer(Pacer):
 
 
 def pacer_of(plan: Plan, begin: float) -> ClosedPacer | OpenPacer:
-    """What paces the requests of a plan."""
+    """The pacer of a plan."""
     if isinstance(plan.load, ClosedLoad):
         return ClosedPacer(plan.load)
     return OpenPacer(plan.load, plan.name, begin)

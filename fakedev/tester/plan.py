@@ -1,7 +1,4 @@
-"""What load is put on which queue.
-
-When requests are meant to start in the open model. Pure functions of the curve, a seed and a name.
-"""
+"""Load plans: the load on a queue, and the arrivals of requests in the open model."""
 
 from __future__ import annotations
 
@@ -15,8 +12,77 @@ from itertools import count
 from fakedev.tester.rate_curve import RateCurve
 
 
+class Spacing(Enum):
+    """How arrivals are spread in the open model."""
+
+    EVEN = "even"
+    POISSON = "poisson"
+
+
+@dataclass(frozen=True)
+class ClosedLoad:
+    """A fixed number of requests in flight: the next one starts when one has ended.
+
+    :param parallel: at the start.
+    :param max_parallel: maximum of later changes.
+    :param delay_seconds: between the end of a request and the start of the next one.
+    """
+
+    parallel: int = 1
+    max_parallel: int = 2
+    delay_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class OpenLoad:
+    """Requests that arrive at given times, whether or not earlier ones have ended.
+
+    :param curve: the rate over time.
+    :param listed_seconds: a list of increasing arrivals instead of a curve.
+    :param max_outstanding: maximum requests in flight; further arrivals wait.
+    :param max_waiting: maximum waiting arrivals; further ones are dropped and counted.
+    """
+
+    curve: RateCurve | None = None
+    listed_seconds: tuple[float, ...] = ()
+    spacing: Spacing = Spacing.EVEN
+    seed: int = 1
+    max_outstanding: int = 10_000
+    max_waiting: int = 100_000
+
+    def arrivals(self, name: str) -> Iterator[float]:
+        """Seconds after the start of each arrival.
+
+        :param name: of the plan: plans with the same seed have different arrivals.
+        """
+        if self.curve is None:
+            return iter(self.listed_seconds)
+        if self.spacing is Spacing.POISSON:
+            return poisson_arrivals(self.curve, self.seed, name)
+        return even_arrivals(self.curve)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A load on a queue.
+
+    :param frontend: where the queue is: HOST:PORT, or the path of a UNIX socket.
+    :param limit_seconds: run-time limit of each request; 0 for none.
+    :param json_lines: all requests on one connection, as JSON lines; else a connection for each, in bare JSON, as with
+        the original program.
+    """
+
+    name: str
+    queue: str
+    load: ClosedLoad | OpenLoad
+    frontend: str
+    arguments: tuple[str, ...] = ()
+    limit_seconds: float = 0.0
+    json_lines: bool = True
+
+
 def even_arrivals(curve: RateCurve) -> Iterator[float]:
-    """Seconds after the start of each arrival, as even as the curve allows; ends when nothing more arrives."""
+    """Seconds after the start of each arrival, evenly spaced along the curve; ends if the curve does."""
     for number in count():
         seconds = curve.time_of(number + 0.5)
         if math.isinf(seconds):
@@ -27,9 +93,9 @@ def even_arrivals(curve: RateCurve) -> Iterator[float]:
 def poisson_arrivals(curve: RateCurve, seed: int, name: str) -> Iterator[float]:
     """Seconds after the start of each arrival of a Poisson process whose rate follows the curve.
 
-    The gaps of a process of rate 1 are put through the inverse of the curve's integral.
+    The inverse of the curve's integral transforms the gaps of a process of rate 1.
 
-    :param seed: with ``name``, decides them all: the same two give the same arrivals.
+    :param seed: the same seed and name give the same arrivals.
     """
     expected = 0.0
     for number in count():
@@ -44,72 +110,3 @@ def _uniform(seed: int, name: str, number: int) -> float:
     """A number in [0, 1) of 53 random bits."""
     digest = hashlib.blake2b(f"{seed}\0{name}\0{number}".encode(), digest_size=8).digest()
     return (int.from_bytes(digest, "little") >> 11) * 2.0**-53
-
-
-class Spacing(Enum):
-    """How arrivals are spread in the open model."""
-
-    EVEN = "even"
-    POISSON = "poisson"
-
-
-@dataclass(frozen=True)
-class ClosedLoad:
-    """So many requests at once, whatever time they take: the next begins when one has ended.
-
-    :param parallel: at the start.
-    :param max_parallel: as far as it may be raised.
-    :param delay_seconds: between the end of a request and the begin of the one after it.
-    """
-
-    parallel: int = 1
-    max_parallel: int = 2
-    delay_seconds: float = 0.0
-
-
-@dataclass(frozen=True)
-class OpenLoad:
-    """Requests that arrive when it is their time, whether or not earlier ones have ended.
-
-    :param curve: the rate over time.
-    :param listed_seconds: arrivals given one by one, in place of a curve; rising.
-    :param max_outstanding: requests under way at once; further arrivals wait.
-    :param max_waiting: arrivals that wait; further ones are dropped, and counted.
-    """
-
-    curve: RateCurve | None = None
-    listed_seconds: tuple[float, ...] = ()
-    spacing: Spacing = Spacing.EVEN
-    seed: int = 1
-    max_outstanding: int = 10_000
-    max_waiting: int = 100_000
-
-    def arrivals(self, name: str) -> Iterator[float]:
-        """Seconds after the start of each arrival.
-
-        :param name: of the plan: plans of one seed have arrivals of their own.
-        """
-        if self.curve is None:
-            return iter(self.listed_seconds)
-        if self.spacing is Spacing.POISSON:
-            return poisson_arrivals(self.curve, self.seed, name)
-        return even_arrivals(self.curve)
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A load on a queue.
-
-    :param frontend: where the queue is: HOST:PORT, or the path of a UNIX socket.
-    :param limit_seconds: run-time limit that each request brings; 0 for none.
-    :param json_lines: all requests on one connection, as JSON lines; else a connection for each, in bare JSON, as the
-        original does.
-    """
-
-    name: str
-    queue: str
-    load: ClosedLoad | OpenLoad
-    frontend: str
-    arguments: tuple[str, ...] = ()
-    limit_seconds: float = 0.0
-    json_lines: bool = True

@@ -1,4 +1,4 @@
-"""How many requests a second arrive when: rates over time, with their integral and its inverse."""
+"""Rates of arrivals over time, with their integral and its inverse."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class RateCurve(Protocol):
         """Arrivals per second at this time."""
 
     def time_of(self, count: float) -> float:
-        """When so many arrivals are to be expected since the start; infinity when never."""
+        """When this number of arrivals is expected since the start; infinity for never."""
 
 
-class Lines:
-    """A rate made of straight lines between points.
+class Lines(RateCurve):
+    """A rate of straight lines between points.
 
-    :param points: (seconds, rate), the first at 0, the seconds never falling; two points at the same time are a step.
-    :param ends: nothing arrives after the last point; else its rate goes on.
+    :param points: (seconds, rate), the first at 0, the seconds not decreasing; two points at the same time are a step.
+    :param ends: no arrivals after the last point; else its rate continues.
     """
 
     def __init__(self, points: Sequence[tuple[float, float]], ends: bool = False) -> None:
@@ -41,7 +41,6 @@ class Lines:
             raise ValueError("a rate must not be below 0")
 
     def rate(self, seconds: float) -> float:
-        """See RateCurve."""
         place = bisect_right(self._times, seconds)
         if place == len(self._times):
             return self._last_rate
@@ -50,7 +49,6 @@ class Lines:
         return self._rates[place - 1] * (1 - share) + self._rates[place] * share
 
     def time_of(self, count: float) -> float:
-        """See RateCurve."""
         place = bisect_right(self._counts, count)
         begin = self._times[place - 1]
         rest = count - self._counts[place - 1]
@@ -60,13 +58,13 @@ class Lines:
             return begin + rest / self._last_rate if self._last_rate > 0 else math.inf
         width = self._times[place] - begin
         first, last = self._rates[place - 1], self._rates[place]
-        # first * x + slope / 2 * x^2 = rest, in the form that loses no digits.
+        # first * x + slope / 2 * x^2 = rest, in the numerically stable form.
         root = math.sqrt(max(0.0, first * first + 2 * (last - first) / width * rest))
         return begin + min(width, 2 * rest / (first + root)) if first + root > 0 else begin
 
 
-class Sine:
-    """A rate that swings around its mean, beginning there and rising.
+class Sine(RateCurve):
+    """A sine wave around a mean, which first rises.
 
     :param mean: arrivals per second.
     :param amplitude: at most the mean.
@@ -82,11 +80,9 @@ class Sine:
         self._turn = 2 * math.pi / period_seconds
 
     def rate(self, seconds: float) -> float:
-        """See RateCurve."""
         return self._mean + self._amplitude * math.sin(self._turn * seconds)
 
     def time_of(self, count: float) -> float:
-        """See RateCurve."""
         swing = 2 * self._amplitude / self._turn  # the integral is between mean * t and mean * t + swing
         low, high = max(0.0, (count - swing) / self._mean), count / self._mean
         for _ in range(60):
@@ -102,17 +98,17 @@ class Sine:
 
 
 def constant(rate: float) -> Lines:
-    """The same rate for ever."""
+    """A constant rate."""
     return Lines([(0.0, rate)])
 
 
 def ramp(first: float, last: float, seconds: float) -> Lines:
-    """From one rate to another in so many seconds, and on with that."""
+    """A linear change from one rate to another, which then continues."""
     return Lines([(0.0, first), (seconds, last)])
 
 
 def steps(rates: Sequence[float], seconds: float) -> Lines:
-    """Each rate for so many seconds; the last goes on."""
+    """Each rate for the same time; the last one continues."""
     points = []
     for place, rate in enumerate(rates):
         points += [(place * seconds, rate), ((place + 1) * seconds, rate)]
@@ -120,6 +116,6 @@ def steps(rates: Sequence[float], seconds: float) -> Lines:
 
 
 def spike(base: float, peak: float, begin_seconds: float, seconds: float) -> Lines:
-    """A rate with one jump to a peak and back."""
+    """A constant rate with one peak."""
     end = begin_seconds + seconds
     return Lines([(0.0, base), (begin_seconds, base), (begin_seconds, peak), (end, peak), (end, base)])

@@ -1,157 +1,15 @@
-"""Statistics as a page: one file with plots, which loads nothing from anywhere. Everything is escaped.
-
-Plots as SVG, written by hand: lines over time, and a distribution.
-"""
+"""Statistics as one HTML page with plots, which loads nothing else. Every text is escaped."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from html import escape
 
 from fakedev.tester.expectation import POINTS, Finding, point_of
-from fakedev.tester.quantiles import Histogram
 from fakedev.tester.report_text import measured_text, more_text, range_text
-from fakedev.tester.statistics import ALL, PARTS, ByName, NodeTally, Statistics, Tally
-
-_WIDTH, _HEIGHT = 860, 240
-_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 20, 34, 44
-_SPAN_X = _WIDTH - _LEFT - _RIGHT
-_SPAN_Y = _HEIGHT - _TOP - _BOTTOM
-#: Bars of a distribution, at most.
-_MAX_BARS = 60
-
-#: Styles of what is drawn here, to be put into the page once.
-PLOT_STYLE = """
-svg { max-width: 100%; height: auto; display: block; margin: 1em 0 }
-svg text { font: 12px system-ui, sans-serif; fill: currentColor }
-svg .title { font-size: 14px; font-weight: bold }
-svg .grid { stroke: currentColor; stroke-opacity: .15 }
-svg .frame { fill: none; stroke: currentColor; stroke-opacity: .5 }
-svg polyline { fill: none; stroke-width: 1.5; stroke-linejoin: round }
-"""
-
-
-@dataclass(frozen=True)
-class Series:
-    """One line.
-
-    :param points: (x, y), x rising; y None: there is nothing to show there, and the line is broken.
-    """
-
-    name: str
-    colour: str
-    points: Sequence[tuple[float, float | None]]
-
-
-@dataclass(frozen=True)
-class Scale:
-    """A range of numbers and the places of their marks."""
-
-    most: float
-    marks: tuple[float, ...]
-
-
-def line_plot(title: str, series: Sequence[Series], x_label: str = "seconds since the start") -> str:
-    """Lines over x; both axes begin at 0."""
-    across = nice_scale(max((x for each in series for x, _ in each.points), default=0.0))
-    up = nice_scale(max((y for each in series for _, y in each.points if y is not None), default=0.0))
-    parts = [_axes(title, across, up, x_label)]
-    for place, each in enumerate(series):
-        for stretch in _stretches(each.points):
-            points = " ".join(f"{_x(x, across.most):.1f},{_y(y, up.most):.1f}" for x, y in stretch)
-            if len(stretch) == 1:
-                x, y = stretch[0]
-                circle = f'cx="{_x(x, across.most):.1f}" cy="{_y(y, up.most):.1f}" r="2"'
-                parts.append(f'<circle {circle} fill="{each.colour}"/>')
-            else:
-                parts.append(f'<polyline stroke="{each.colour}" points="{points}"/>')
-        x = _LEFT + _SPAN_X - 110 * (len(series) - place)
-        parts.append(f'<rect x="{x}" y="14" width="14" height="10" fill="{each.colour}"/>')
-        parts.append(f'<text x="{x + 19}" y="23">{escape(each.name)}</text>')
-    return _document(title, parts)
-
-
-def distribution_plot(title: str, histogram: Histogram) -> str:
-    """How often which duration was measured: bars over seconds, each as wide as its share of the logarithm."""
-    values = [(max(seconds, 1e-6), count) for seconds, count in histogram.buckets()]
-    if not values:
-        return _document(title, [_axes(title, nice_scale(0), nice_scale(0), "seconds")])
-    low, high = math.log10(values[0][0]), math.log10(values[-1][0])
-    if high - low < 0.02:
-        low, high = low - 0.05, high + 0.05
-    counts = [0] * _MAX_BARS
-    for seconds, count in values:
-        counts[min(_MAX_BARS - 1, int((math.log10(seconds) - low) / (high - low) * _MAX_BARS))] += count
-    up = nice_scale(max(counts))
-    parts = [_frame(title, up, "seconds (logarithmic)")]
-    for place in range(7):
-        x = _LEFT + _SPAN_X * place / 6
-        value = 10 ** (low + (high - low) * place / 6)
-        parts.append(f'<text x="{x:.1f}" y="{_HEIGHT - _BOTTOM + 17}" text-anchor="middle">{value:.3g}</text>')
-    width = _SPAN_X / _MAX_BARS
-    for place, count in enumerate(counts):
-        y = _y(count, up.most)
-        box = f'x="{_LEFT + place * width:.1f}" y="{y:.1f}" width="{width - 1:.1f}"'
-        parts.append(f'<rect {box} height="{_TOP + _SPAN_Y - y:.1f}" fill="#3b7dd8"/>')
-    return _document(title, parts)
-
-
-def nice_scale(most: float) -> Scale:
-    """A range from 0 to a round number that holds ``most``, with four to ten marks."""
-    if not most > 0:
-        return Scale(1.0, (0.0, 1.0))
-    raw = most / 5
-    power = 10.0 ** math.floor(math.log10(raw))
-    step = next(power * times for times in (1, 2, 2.5, 5, 10) if power * times >= raw * (1 - 1e-9))
-    count = math.ceil(most / step - 1e-9)
-    return Scale(count * step, tuple(place * step for place in range(count + 1)))
-
-
-def _axes(title: str, across: Scale, up: Scale, x_label: str) -> str:
-    parts = [_frame(title, up, x_label)]
-    for mark in across.marks:
-        x = _x(mark, across.most)
-        parts.append(f'<line class="grid" x1="{x:.1f}" y1="{_TOP}" x2="{x:.1f}" y2="{_TOP + _SPAN_Y}"/>')
-        parts.append(f'<text x="{x:.1f}" y="{_HEIGHT - _BOTTOM + 17}" text-anchor="middle">{mark:g}</text>')
-    return "\n".join(parts)
-
-
-def _frame(title: str, up: Scale, x_label: str) -> str:
-    parts = [f'<text class="title" x="{_LEFT}" y="20">{escape(title)}</text>']
-    for mark in up.marks:
-        y = _y(mark, up.most)
-        parts.append(f'<line class="grid" x1="{_LEFT}" y1="{y:.1f}" x2="{_LEFT + _SPAN_X}" y2="{y:.1f}"/>')
-        parts.append(f'<text x="{_LEFT - 7}" y="{y + 4:.1f}" text-anchor="end">{mark:g}</text>')
-    parts.append(f'<rect class="frame" x="{_LEFT}" y="{_TOP}" width="{_SPAN_X}" height="{_SPAN_Y}"/>')
-    middle = _LEFT + _SPAN_X / 2
-    parts.append(f'<text x="{middle:.0f}" y="{_HEIGHT - 8}" text-anchor="middle">{escape(x_label)}</text>')
-    return "\n".join(parts)
-
-
-def _document(title: str, parts: Sequence[str]) -> str:
-    size = f'width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}"'
-    return "\n".join([f'<svg role="img" {size}>', f"<title>{escape(title)}</title>", *parts, "</svg>"])
-
-
-def _x(value: float, most: float) -> float:
-    return _LEFT + _SPAN_X * value / most
-
-
-def _y(value: float, most: float) -> float:
-    return _TOP + _SPAN_Y * (1 - value / most)
-
-
-def _stretches(points: Sequence[tuple[float, float | None]]) -> list[list[tuple[float, float]]]:
-    """The stretches of points that are not interrupted."""
-    found: list[list[tuple[float, float]]] = [[]]
-    for x, y in points:
-        if y is not None:
-            found[-1].append((x, y))
-        elif found[-1]:
-            found.append([])
-    return [stretch for stretch in found if stretch]
+from fakedev.tester.statistics import PARTS, Statistics
+from fakedev.tester.svg_plots import PLOT_STYLE, Series, distribution_plot, line_plot
+from fakedev.tester.tallies import ALL, TALLY_POINTS, ByName, NodeTally, Tally
 
 _GOOD, _BAD, _PLAIN, _FAINT = "#2e9c5a", "#d64545", "#3b7dd8", "#e0902f"
 _STYLE = (
@@ -173,7 +31,7 @@ def page(title: str, body: Iterable[str]) -> str:
 
     :param body: its parts, as HTML.
     """
-    # Should a text ever come through unescaped: no script runs here, and nothing is loaded.
+    # Defence in depth against an unescaped text: no script runs, and nothing is loaded.
     policy = "default-src 'none'; style-src 'unsafe-inline'"
     return "\n".join([
         "<!doctype html>",
@@ -189,7 +47,7 @@ def page(title: str, body: Iterable[str]) -> str:
 
 
 def statistics_html(statistics: Statistics, now: float, waiting: int = 0) -> list[str]:
-    """All about the requests themselves, with plots.
+    """The requests, with plots.
 
     :param waiting: arrivals that wait now.
     """
@@ -222,7 +80,7 @@ def statistics_html(statistics: Statistics, now: float, waiting: int = 0) -> lis
 
 
 def findings_html(findings: Sequence[Finding]) -> list[str]:
-    """What came of each expectation; nothing when there are none."""
+    """The results of the expectations; nothing if there are none."""
     if not findings:
         return []
     rows = []
@@ -235,17 +93,16 @@ def findings_html(findings: Sequence[Finding]) -> list[str]:
 
 
 def tallies_html(what: str, tallies: ByName[Tally] | ByName[NodeTally], which: range = ALL) -> list[str]:
-    """Nodes, devices or pods: how the answers spread over them, and their run times."""
+    """The distribution of answers over nodes, devices or pods, and their run times."""
     total = sum(tally.answers for tally in tallies.values())
-    points = ("min", "mean", "p50", "p99", "max")
-    head = (what, "answers", "share", "", "failures", *(f"run {point}" for point in points), "last error")
+    head = (what, "answers", "share", "", "failures", *(f"run {point}" for point in TALLY_POINTS), "last error")
     rows = []
     for name, tally in tallies.items(which):
         share = tally.answers / total
         cells = [_cell(name), _cell(tally.answers), f'<td class="n">{100 * share:.1f}%</td>']
         cells.append(f'<td><span class="bar" style="width:{100 * share:.0f}px"></span></td>')
         cells.append(_cell(tally.failures))
-        cells += [f'<td class="n">{point_of(tally.run, point):.6f}</td>' for point in points]
+        cells += [f'<td class="n">{point_of(tally.run, point):.6f}</td>' for point in TALLY_POINTS]
         cells.append(_cell(tally.last_error))
         rows.append(f"<tr>{''.join(cells)}</tr>")
     more = more_text(len(tallies), which)
@@ -253,7 +110,7 @@ def tallies_html(what: str, tallies: ByName[Tally] | ByName[NodeTally], which: r
 
 
 def node_spread_html(statistics: Statistics, which: range = ALL) -> list[str]:
-    """How the answers of each node spread over run times, its devices and its pods."""
+    """The distribution of each node's answers over run times, devices and pods."""
     rows = []
     for name, tally in statistics.nodes.items(which):
         rows += [(name, f"run time {range_text(bound)}", count) for bound, count in tally.run_ranges()]
@@ -263,7 +120,7 @@ def node_spread_html(statistics: Statistics, which: range = ALL) -> list[str]:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
-    """A table; numbers and texts of numbers stand to the right."""
+    """A table with numbers aligned to the right."""
     body = [f"<tr>{''.join(_cell(cell) for cell in row)}</tr>" for row in rows]
     return ["<table>", _head(head) if any(head) else "", *(body or ["<tr><td>none</td></tr>"]), "</table>"]
 
@@ -281,7 +138,7 @@ def _cell(value: object) -> str:
 def _plots(statistics: Statistics, now: float) -> list[str]:
     width = statistics.timeline.step_seconds
     steps = list(statistics.timeline.steps(now))
-    # The last step is not over: its counts are of a shorter time.
+    # The last step is not complete.
     whole = steps[:-1] or steps
     middle = [(begin + width / 2, step) for begin, step in whole]
     good: list[tuple[float, float | None]] = [(x, step.successes / width) for x, step in middle]

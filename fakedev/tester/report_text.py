@@ -1,4 +1,4 @@
-"""Statistics as text for people: titles underlined with =, histograms of #."""
+"""Statistics as text: titles underlined with =, histograms of #."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import math
 from collections.abc import Iterable
 
 from fakedev.tester.expectation import POINTS, Finding, point_of
-from fakedev.tester.statistics import ALL, PARTS, ByName, Count, NodeTally, Statistics, Tally
+from fakedev.tester.statistics import PARTS, Statistics
+from fakedev.tester.tallies import ALL, TALLY_POINTS, ByName, Count, NodeTally, Tally
 
-#: The widest bar of a histogram, in characters.
-WIDEST_BAR = 60
+#: Maximum length of a bar, in characters.
+MAX_BAR = 60
 _NOTHING = "(none)"
 _NAMELESS = "(no name)"
 
 
 def statistics_text(title: str, statistics: Statistics, now: float, waiting: int = 0) -> str:
-    """All about the requests themselves.
+    """The requests.
 
     :param waiting: arrivals that wait now.
     """
@@ -43,7 +44,7 @@ def statistics_text(title: str, statistics: Statistics, now: float, waiting: int
 
 
 def progress_text(statistics: Statistics, now: float) -> str:
-    """How it goes, in a line."""
+    """The progress of a run, in one line."""
     total = statistics.timings["total"]
     return (
         f"{now - statistics.begin:.0f} s: {statistics.successes} good, {statistics.failed} failed, "
@@ -53,13 +54,13 @@ def progress_text(statistics: Statistics, now: float) -> str:
 
 
 def errors_lines(statistics: Statistics) -> list[str]:
-    """The error texts, with how often each came."""
+    """The error texts with their counts."""
     lines = [f"{count.value:8}  {text}" for text, count in statistics.errors.items()]
     return [*_titled("Errors"), *(lines or [_NOTHING])]
 
 
 def nodes_text(statistics: Statistics, which: range = ALL) -> str:
-    """How the answers spread over nodes, and those of each node over its devices and pods."""
+    """The distribution of answers over nodes, and over the devices and pods of each node."""
     lines = [*_titled("Requests by node"), *_bars(statistics.nodes, which), ""]
     lines += [*_titled("Run times by node, in seconds"), *_runs(statistics.nodes, which), ""]
     for name, tally in statistics.nodes.items(which):
@@ -70,13 +71,13 @@ def nodes_text(statistics: Statistics, which: range = ALL) -> str:
 
 
 def pods_text(statistics: Statistics, which: range = ALL) -> str:
-    """How the answers spread over pods."""
+    """The distribution of answers over pods."""
     lines = [*_titled("Requests by pod"), *_bars(statistics.pods, which), ""]
     return "\n".join([*lines, *_titled("Run times by pod, in seconds"), *_runs(statistics.pods, which), ""])
 
 
 def more_text(count: int, which: range) -> str:
-    """What is told when there are more than those that are shown; nothing when there are not."""
+    """The hint at further entries; empty if all are shown."""
     return f"{count - which.stop} more: offset={which.stop}" if count > which.stop else ""
 
 
@@ -90,7 +91,7 @@ def findings_text(findings: Iterable[Finding]) -> str:
 
 
 def measured_text(finding: Finding) -> str:
-    """What was measured, in the unit of the expectation."""
+    """The measured value, in the unit of the expectation."""
     measured, subject = finding.measured or 0.0, finding.expectation.subject
     if finding.expectation.is_share:
         return f"{measured:.3%}"
@@ -117,30 +118,30 @@ def _run_bars(tally: Tally) -> list[str]:
 
 
 def range_text(bound: float) -> str:
-    """The words for run times up to a bound in seconds, and longer than the one before."""
+    """The text for a range of run times with an upper bound in seconds."""
     return f"up to {bound:g} s" if math.isfinite(bound) else "longer"
 
 
 def _bar_lines(counts: list[tuple[str, int]], total: int = 0, more: str = "") -> list[str]:
-    """
-    :param total: what all have, those that are not shown too; 0: what these have.
+    """Bars of counts.
+
+    :param total: the sum of all counts, also of hidden ones; 0 for the sum of these.
     """
     total = total or sum(count for _, count in counts)
     width = max((len(name) for name, _ in counts), default=0)
     lines = []
     for name, count in counts:
-        bar = "#" * round(WIDEST_BAR * count / total)
+        bar = "#" * round(MAX_BAR * count / total)
         lines.append(f"{name:{width}} | {bar}{' ' if bar else ''}{100 * count / total:.1f}% ({count})")
     return [*(lines or [_NOTHING]), *([more] if more else [])]
 
 
 def _runs(tallies: ByName[Tally] | ByName[NodeTally], which: range) -> list[str]:
-    points = ("min", "mean", "p50", "p99", "max")
     shown = list(tallies.items(which))
     width = max((len(name or _NAMELESS) for name, _ in shown), default=0)
-    lines = [f"{'':{width}}" + "".join(f"{word:>12}" for word in (*points, "failures"))]
+    lines = [f"{'':{width}}" + "".join(f"{word:>12}" for word in (*TALLY_POINTS, "failures"))]
     for name, tally in shown:
-        numbers = "".join(f"{point_of(tally.run, point):12.6f}" for point in points)
+        numbers = "".join(f"{point_of(tally.run, point):12.6f}" for point in TALLY_POINTS)
         error = f"  {tally.last_error}" if tally.last_error else ""
         lines.append(f"{name or _NAMELESS:{width}}{numbers}{tally.failures:12}{error}")
     return lines if len(lines) > 1 else [_NOTHING]

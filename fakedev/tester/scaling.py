@@ -4,8 +4,8 @@ Neil Gunther, Guerrilla Capacity Planning (2007): the throughput of n is
 
     x(n) = x1 * n / (1 + contention * (n - 1) + coherency * n * (n - 1))
 
-Contention is the share of work that only one can do at a time; coherency what each costs each other one. With neither
-it is a straight line; contention alone leads to a ceiling, coherency to a peak with a fall behind it.
+Contention is the share of serial work; coherency is the cost of coordination between each two. Without both the law is
+a straight line; contention alone leads to a ceiling, coherency to a peak with a decline after it.
 """
 
 from __future__ import annotations
@@ -22,20 +22,19 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-#: Of an interval that is told: the truth is outside of it once in ten times, were all else right.
+#: Quantiles of the confidence interval of 90 %.
 _LOWER, _UPPER = 0.05, 0.95
 _DRAWS: Final = 400
-#: With less loss than this at the largest step nothing limits.
+#: A smaller loss than this at the largest step is no limit.
 NEGLIGIBLE: Final = 0.05
 
 
 @dataclass(frozen=True)
 class ScaleStep:
-    """What was measured with one number of backends.
+    """A measurement with one number of backends.
 
-    :param backends: how many there were.
-    :param rates: requests per second in each of several stretches of time.
-    :param failures: requests that were no success.
+    :param rates: requests per second in each of several intervals.
+    :param failures: requests without success.
     :param run_seconds, wait_seconds, communication_seconds: means of a request.
     """
 
@@ -75,36 +74,36 @@ class Law:
     coherency: float
 
     def rate(self, backends: float) -> float:
-        """Requests per second with so many backends."""
+        """Requests per second with this number of backends."""
         loss = self.contention * (backends - 1) + self.coherency * backends * (backends - 1)
         return self.single * backends / (1 + loss)
 
     @property
     def peak_backends(self) -> float:
-        """With how many backends throughput is highest; infinity when it never falls."""
+        """The number of backends with the highest throughput; infinity if it never falls."""
         if self.coherency <= 0:
             return math.inf
         return max(1.0, math.sqrt(max(0.0, 1 - self.contention) / self.coherency))
 
     @property
     def ceiling(self) -> float:
-        """The highest throughput that any number of backends reaches; infinity when there is no limit."""
+        """The highest throughput with any number of backends; infinity for no limit."""
         if self.coherency > 0:
             return self.rate(self.peak_backends)
         return self.single / self.contention if self.contention > 0 else math.inf
 
     @property
     def knee_backends(self) -> float:
-        """Where the straight line of the first backend meets the ceiling: more than these hardly pay."""
+        """Where the straight line of the first backend meets the ceiling: more backends bring little."""
         return self.ceiling / self.single
 
 
 @dataclass(frozen=True)
 class Doubling:
-    """What doubling the backends brought.
+    """The effect of doubling the backends.
 
     :param speed_up: throughput after by throughput before.
-    :param error: the standard error of that.
+    :param error: its standard error.
     """
 
     backends: int
@@ -114,11 +113,11 @@ class Doubling:
 
 @dataclass(frozen=True)
 class Scaling:
-    """All that follows from the steps.
+    """The analysis of all steps.
 
-    :param knee_interval: the knee's ends, each perhaps infinite, with nine chances in ten.
-    :param hits_ceiling: whether a straight line that ends at a ceiling fits better than the law. That is a resource
-        which is fully used; the law, which has no sharp bend, takes it for coordination and foretells a fall.
+    :param knee_interval: the 90 % confidence interval of the knee; both ends may be infinite.
+    :param hits_ceiling: whether a straight line up to a ceiling fits better than the law. The reason is a fully used
+        resource; the law, which has no sharp bend, would explain it by coordination and predict a decline.
     """
 
     steps: tuple[ScaleStep, ...]
@@ -129,9 +128,9 @@ class Scaling:
 
 
 def scaling_of(steps: Sequence[ScaleStep], seed: int = 1) -> Scaling:
-    """Speed-ups, law and knee of measured steps, in rising numbers of backends.
+    """Analyse measured steps, in increasing numbers of backends.
 
-    :param seed: of the draws that the interval is made from: the same steps have the same interval.
+    :param seed: of the random draws for the interval: the same steps have the same interval.
     """
     doublings = tuple(
         Doubling(
@@ -153,10 +152,10 @@ def scaling_of(steps: Sequence[ScaleStep], seed: int = 1) -> Scaling:
 
 
 def fit(backends: Floats, rates: Floats) -> Law:
-    """The law that fits best: least squares of relative errors, no coefficient below 0.
+    """Fit the law by least squares of relative errors, without negative coefficients.
 
-    n / x(n) is linear in 1 / x1, contention / x1 and coherency / x1. What would be below 0 is 0, and the others are
-    fitted anew; with two numbers of backends there is no coherency, for nothing would tell it from contention.
+    n / x(n) is linear in 1 / x1, contention / x1 and coherency / x1. A coefficient that would be negative is 0, and the
+    others are fitted again. With two numbers of backends coherency is 0, as it cannot be distinguished from contention.
 
     :param backends: shape (steps,), at least two different ones.
     :param rates: shape (steps,), above 0.
@@ -168,7 +167,7 @@ def fit(backends: Floats, rates: Floats) -> Law:
     for used in ([0, 1, 2], [0, 1], [0, 2], [0]):
         if max(used) >= most:
             continue
-        # Divided by what is to be met, each row's error is relative.
+        # Dividing each row by its target makes its error relative.
         scaled = columns[:, used] / inverse[:, None]
         found, *_ = np.linalg.lstsq(scaled, np.ones_like(inverse), rcond=None)
         if found.min() < 0 or found[0] <= 0:
@@ -178,7 +177,7 @@ def fit(backends: Floats, rates: Floats) -> Law:
         error = float(np.sum((scaled @ found - 1) ** 2))
         if best is None or error < best[0] - 1e-12:
             best = (error, law)
-    assert best is not None  # the last one is always possible
+    assert best is not None  # [0] is always possible
     return best[1]
 
 
@@ -195,7 +194,7 @@ def _hits_ceiling(backends: Floats, rates: Floats, law: Law) -> bool:
 def _knee_interval(
     steps: Sequence[ScaleStep], backends: Floats, rates: Floats, law: Law, seed: int
 ) -> tuple[float, float]:
-    """Where the knee is when measurements and law are as uncertain as they show themselves to be."""
+    """The confidence interval of the knee, from draws with the errors of the measurements and of the fit."""
     expected = np.array([law.rate(count) for count in backends.tolist()])
     residuals = rates / expected - 1
     freedom = max(1, len(steps) - 3)
@@ -210,12 +209,12 @@ def _knee_interval(
 
 
 def _normal(seed: int, draw: int, step: int) -> float:
-    """A number of mean 0 and deviation 1, a pure function of its place: twelve uniforms less six."""
+    """A draw of mean 0 and deviation 1, a pure function of its arguments: the sum of twelve uniforms less 6."""
     digest = hashlib.blake2b(f"{seed}\0{draw}\0{step}".encode(), digest_size=48).digest()
     return sum(int.from_bytes(digest[at : at + 4], "little") for at in range(0, 48, 4)) / 2**32 - 6
 
 
 def growth(steps: Iterable[ScaleStep], part: str) -> float:
-    """How much longer a part of a request takes at the last step than at the first, in seconds."""
+    """The growth of a part of a request from the first step to the last, in seconds."""
     found = [getattr(step, f"{part}_seconds") for step in steps]
     return float(found[-1] - found[0]) if found else 0.0

@@ -1,17 +1,19 @@
-"""What is told of scaling, in words and numbers."""
+"""The report of a scaling test, as text and as plain values."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 from fakedev.tester.scaling import NEGLIGIBLE, Law, Scaling, growth
 
+_STEP_NAMES: Final = ("backends", "rate", "failures", "run_seconds", "wait_seconds", "communication_seconds")
+
 
 def scaling_text(scaling: Scaling, wanted: float) -> str:
-    """The whole report.
+    """The report as text.
 
-    :param wanted: speed-up that each doubling must reach.
+    :param wanted: minimum speed-up of each doubling.
     """
     lines = ["Scaling", "=======", ""]
     lines.append(
@@ -52,7 +54,7 @@ def _law_lines(scaling: Scaling, law: Law) -> list[str]:
 
 
 def limiting_cause(scaling: Scaling, law: Law) -> str:
-    """What keeps throughput from growing in step, in a sentence."""
+    """What limits throughput, in a sentence."""
     most = scaling.steps[-1].backends
     contention = law.contention * (most - 1)
     coherency = law.coherency * most * (most - 1)
@@ -77,7 +79,7 @@ def limiting_cause(scaling: Scaling, law: Law) -> str:
 
 
 def verdicts(scaling: Scaling, wanted: float) -> list[str]:
-    """What was not reached, a line for each; none when all was."""
+    """A line for each failed check; none if all passed."""
     lines = [
         f"FAIL: {step.failures} requests failed with {step.backends} backends"
         for step in scaling.steps
@@ -93,20 +95,10 @@ def verdicts(scaling: Scaling, wanted: float) -> list[str]:
 
 
 def scaling_values(scaling: Scaling, wanted: float) -> dict[str, Any]:
-    """The same as plain values, for JSON; infinity is null."""
+    """The report as plain values for JSON; infinity is null."""
     law = scaling.law
     return {
-        "steps": [
-            {
-                "backends": step.backends,
-                "rate": step.rate,
-                "failures": step.failures,
-                "run-seconds": step.run_seconds,
-                "wait-seconds": step.wait_seconds,
-                "communication-seconds": step.communication_seconds,
-            }
-            for step in scaling.steps
-        ],
+        "steps": [{name.replace("_", "-"): getattr(step, name) for name in _STEP_NAMES} for step in scaling.steps],
         "doublings": [
             {"backends": doubling.backends, "speed-up": doubling.speed_up, "error": doubling.error}
             for doubling in scaling.doublings
@@ -129,7 +121,7 @@ def scaling_values(scaling: Scaling, wanted: float) -> dict[str, Any]:
 
 
 def _loss(scaling: Scaling, law: Law) -> float:
-    """What is lost at the last step, by the law: a share of what a straight line would have."""
+    """The loss at the last step according to the law, as a share of linear growth."""
     most = scaling.steps[-1].backends
     return 1 - law.rate(most) / (most * law.single)
 

@@ -1,4 +1,4 @@
-"""What happened when, in steps that get longer as the run does: constant memory, however long it lasts."""
+"""Statistics over time, in steps whose length grows with the run: constant memory."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from fakedev.tester.quantiles import COARSE, Histogram
+from fakedev.tester.quantiles import COARSE, QuantileSketch
 
-#: Steps that are kept, an even number; when there are more, each two become one.
+#: Maximum number of steps, an even number; when there are more, each pair becomes one.
 MAX_STEPS: Final = 240
 _FIRST_STEP_SECONDS: Final = 1.0
 
 
 @dataclass
 class Step:
-    """What happened in one step of time.
+    """The statistics of one step.
 
-    :ivar outstanding: requests under way, the most that was seen in the step.
+    :ivar outstanding: the maximum of requests in flight.
     :ivar total: of the answered requests, from the intended start to the answer.
     """
 
@@ -25,10 +25,10 @@ class Step:
     successes: int = 0
     failures: int = 0
     outstanding: int = 0
-    total: Histogram = field(default_factory=lambda: Histogram(COARSE))
+    total: QuantileSketch = field(default_factory=lambda: QuantileSketch(COARSE))
 
     def merge(self, other: Step) -> None:
-        """Make of this step and the one after it one step."""
+        """Add the statistics of another step."""
         self.started += other.started
         self.successes += other.successes
         self.failures += other.failures
@@ -37,9 +37,9 @@ class Step:
 
 
 class Timeline:
-    """The steps since the begin.
+    """The steps since the start.
 
-    :ivar step_seconds: how long each step is now: 1 s, doubled as often as needed.
+    :ivar step_seconds: the present length of a step: 1 s, doubled as often as necessary.
     """
 
     def __init__(self, begin: float) -> None:
@@ -48,7 +48,7 @@ class Timeline:
         self._steps: dict[int, Step] = {}
 
     def at(self, now: float) -> Step:
-        """The step of this time, to be counted in."""
+        """The step that contains this time, to count in."""
         place = int((now - self._begin) / self.step_seconds)
         while place >= MAX_STEPS:
             self._halve()
@@ -59,7 +59,7 @@ class Timeline:
         return step
 
     def steps(self, now: float) -> Iterator[tuple[float, Step]]:
-        """Each step since the begin with the seconds at which it began; those in which nothing happened are empty."""
+        """Each step since the start, preceded by its begin in seconds."""
         self.at(now)
         for place in range(int((now - self._begin) / self.step_seconds) + 1):
             yield place * self.step_seconds, self._steps.get(place) or Step()

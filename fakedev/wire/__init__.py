@@ -1,1 +1,1 @@
-"""Bytes to messages and back, for all line protocols. Pure, and imports nothing of ours."""
+"""Parsing and encoding of the messages of all line protocols. Pure."""

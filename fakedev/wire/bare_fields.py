@@ -1,26 +1,32 @@
-"""The fields of bare JSON, as the original programs read and write it."""
+"""Fields of bare JSON, with the rules of the original programs: any letter case; null and missing are the same.
+
+The functions raise ProtocolError ``bad-argument``, with the name of the field, for other types.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from functools import cache
+from typing import TypeVar
 
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.strict_json import kind_of
+
+T = TypeVar("T")
 
 
 def known_fields(
     fields: Mapping[str, object], names: tuple[str, ...], where: str, notes: list[str]
 ) -> dict[str, object]:
-    """The fields by their proper names, found in any letter case; None for those that are missing.
+    """The fields by their canonical names, matched in any letter case. Missing fields are None.
 
-    :param notes: gets a line for each field that is ignored.
+    :param notes: receives a line for each ignored field.
     """
-    proper = _by_folded_name(names)
+    canonical = _by_folded_name(names)
     found: dict[str, object] = dict.fromkeys(names)
     for key, value in fields.items():
-        name = proper.get(key.casefold())
+        name = canonical.get(key.casefold())
         if name is None:
             notes.append(f"{where}{key[:100]}: unknown, ignored")
         else:
@@ -34,34 +40,22 @@ def _by_folded_name(names: tuple[str, ...]) -> Mapping[str, str]:
 
 
 def list_field(where: str, value: object) -> list[object]:
-    """A list; empty when it is missing.
-
-    :raises ProtocolError: ``bad-argument``, naming the field.
-    """
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise ProtocolError("bad-argument", f"{where}: must be a list, not {kind_of(value)}")
-    return value
+    """A list; empty if it is missing."""
+    return _typed(where, value, list, [], "a list")
 
 
 def text_field(where: str, value: object) -> str:
-    """A text; empty when it is missing.
+    """A text; empty if it is missing."""
+    return _typed(where, value, str, "", "a text")
 
-    :raises ProtocolError: ``bad-argument``, naming the field.
-    """
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise ProtocolError("bad-argument", f"{where}: must be a text, not {kind_of(value)}")
-    return value
+
+def bool_field(where: str, value: object) -> bool:
+    """True or false; false if it is missing."""
+    return _typed(where, value, bool, False, "true or false")
 
 
 def whole_field(where: str, value: object) -> int:
-    """A whole number; 0 when it is missing.
-
-    :raises ProtocolError: ``bad-argument``, naming the field.
-    """
+    """A whole number; 0 if it is missing."""
     if value is None:
         return 0
     if isinstance(value, bool) or not isinstance(value, int):
@@ -69,21 +63,8 @@ def whole_field(where: str, value: object) -> int:
     return value
 
 
-def bool_field(where: str, value: object) -> bool:
-    """True or false; false when it is missing.
-
-    :raises ProtocolError: ``bad-argument``, naming the field.
-    """
-    if not isinstance(value, bool | None):
-        raise ProtocolError("bad-argument", f"{where}: must be true or false, not {kind_of(value)}")
-    return bool(value)
-
-
 def number_field(where: str, value: object) -> float:
-    """A finite number; 0 when it is missing.
-
-    :raises ProtocolError: ``bad-argument``, naming the field.
-    """
+    """A finite number; 0 if it is missing."""
     if value is None:
         return 0.0
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -95,3 +76,11 @@ def number_field(where: str, value: object) -> float:
     if not math.isfinite(number):
         raise ProtocolError("bad-argument", f"{where}: is too large")
     return number
+
+
+def _typed(where: str, value: object, expected: type[T], default: T, name: str) -> T:
+    if value is None:
+        return default
+    if not isinstance(value, expected):
+        raise ProtocolError("bad-argument", f"{where}: must be {name}, not {kind_of(value)}")
+    return value

@@ -1,4 +1,4 @@
-"""Bare JSON: what the original's workload program sends."""
+"""Bare JSON of the workload port, as the original workload program sends it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _ACTIVITY_NAMES = ("Load", "Fluctuation", "Seconds")
 
 @dataclass(frozen=True)
 class BareWorkload:
-    """A workload as the original's object describes it; what was missing is empty or 0.
+    """A workload as an object of the original program describes it. Missing fields are empty or 0.
 
     :param profile: (load, fluctuation, seconds) of each activity.
-    :param notes: what was ignored, in words, for the log.
+    :param notes: fields that were ignored, in words, for the log.
     """
 
     name: str
@@ -29,7 +29,7 @@ class BareWorkload:
     notes: tuple[str, ...] = ()
 
     def arguments(self) -> dict[str, object]:
-        """The same as the arguments of a ``run`` request."""
+        """The arguments of the equivalent ``run`` request."""
         return {
             "name": self.name,
             "repeat": self.repeat,
@@ -40,9 +40,9 @@ class BareWorkload:
 
 
 def parse_bare_workload(message: bytes) -> BareWorkload:
-    """The workload that an object describes.
+    """Parse a workload.
 
-    Names are found in any letter case, and the last of several counts, as for Go.
+    Names match in any letter case, and the last of several counts, as in Go.
 
     :raises ProtocolError: ``bad-argument``, naming the field at fault.
     """

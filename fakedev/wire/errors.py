@@ -1,31 +1,32 @@
-"""What a peer is told when its message cannot be used."""
+"""Errors that answer a message which cannot be used."""
 
 from __future__ import annotations
 
 from typing import Final
 
-#: The codes an error may have, in all line protocols.
+#: The codes of errors in all line protocols.
 CODES: Final = (
     "unknown-verb", "bad-argument", "unknown-name", "too-long", "full", "limit", "busy", "internal",
 )  # fmt: skip
 
 
 def error_in_words(line: bytes) -> tuple[str, str]:
-    """Code and text of an answer in words that begins with ``error``, as its reader sees it.
+    """Code and text of an answer in words that begins with ``error``.
 
-    Readers of JSON lines hear such when there are too many connections: nobody knows yet who asks in which way.
+    Clients of JSON lines receive such an answer if there are too many connections: the server does not know the format
+    yet.
     """
     code, _, text = line.decode("utf-8", "replace").removeprefix("error ").strip().partition(" ")
     return code, text
 
 
 class ProtocolError(Exception):
-    """A message that is answered with an error.
+    """An error that answers a message.
 
     :param code: one of CODES.
-    :param text: what is wrong and what would be right; it begins with the argument's name, where there is one.
+    :param text: what is wrong and what would be right. It begins with the name of the argument, if there is one.
     :param fatal: whether the framing is lost, so that the connection must be closed after the answer.
-    :param request_id: the id of the request at fault, where one could be read.
+    :param request_id: the id of the request, if it could be read.
     """
 
     def __init__(self, code: str, text: str, fatal: bool = False, request_id: str | int | None = None) -> None:

@@ -1,7 +1,4 @@
-"""Decides from the first bytes of a connection in which way its peer speaks.
-
-Finds where a JSON object ends, in bytes that come in pieces.
-"""
+"""Framing of a connection: the format of its peer, and where a JSON object ends, in pieces of any size."""
 
 from __future__ import annotations
 
@@ -13,19 +10,19 @@ from typing import Final
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.json_scan import has_top_level_key
 
-#: Bytes that a message may have.
+#: Maximum bytes of a message.
 MAX_BYTES: Final = 65536
 BLANKS: Final = b" \t\r\n"
 
 _OUTSIDE: Final = re.compile(rb'["{}]')
 _INSIDE: Final = re.compile(rb'["\\]')
-# An object without objects in it, whole: most are. Possessive, so that hostile bytes cost linear time.
+# A complete object without nested objects, as most are. Possessive, so that hostile bytes cost linear time.
 _FLAT: Final = re.compile(rb'\{(?:[^"{}]++|"(?:[^"\\]++|\\.)*+")*+\}', re.DOTALL)
 _NOT_BLANK: Final = re.compile(rb"[^ \t\r\n]")
 
 
 class BraceScanner:
-    """Finds the brace that closes an object; knows strings and escapes, and looks at each byte once."""
+    """Finds the brace that closes an object. It knows strings and escapes, and reads each byte once."""
 
     def __init__(self) -> None:
         self._depth = 0
@@ -33,9 +30,9 @@ class BraceScanner:
         self._escaped = False
 
     def scan(self, data: bytes, start: int = 0) -> int:
-        """The position after the closing brace; -1 when it is not in these bytes.
+        """The position after the closing brace; -1 if it is not in these bytes.
 
-        The first byte ever scanned must be the opening brace.
+        The first byte of the first call must be the opening brace.
         """
         if not self._depth and (flat := _FLAT.match(data, start)):
             return flat.end()
@@ -64,7 +61,7 @@ class BraceScanner:
 
 
 class ObjectReader:
-    """Cuts objects that follow each other, with or without white space between, out of a stream."""
+    """Splits a stream into objects, with or without white space between them."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
@@ -74,18 +71,18 @@ class ObjectReader:
 
     @property
     def begun(self) -> bool:
-        """Whether an object was begun and is not complete."""
+        """Whether there is the beginning of an object."""
         return self._size > 0
 
     @property
     def incomplete(self) -> bytes:
-        """What has come of an object that is not complete, as far as it may be long."""
+        """The received part of an object that is not complete, at most ``max_bytes``."""
         return b"".join(self._parts)[: self._max_bytes]
 
     def feed(self, data: bytes) -> tuple[bytes | None, bytes]:
-        """The object that these bytes complete, and the bytes after it; (None, empty) when none is complete.
+        """The object that these bytes complete, and the bytes after it; (None, empty) if there is none.
 
-        :raises ProtocolError: fatal, for anything between objects, and for an object that is too long.
+        :raises ProtocolError: fatal, for other bytes between objects, and for an object that is too long.
         """
         start = 0
         if not self.begun:
@@ -93,7 +90,7 @@ class ObjectReader:
             if first is None:
                 return None, b""
             if first[0] != b"{":
-                raise ProtocolError("bad-argument", "something that is no object follows the object", fatal=True)
+                raise ProtocolError("bad-argument", "the bytes after the object are not an object", fatal=True)
             start = first.start()
         end = self._scanner.scan(data, start)
         self._parts.append(data[start : len(data) if end < 0 else end])
@@ -108,21 +105,21 @@ class ObjectReader:
 
 
 class Dialect(enum.Enum):
-    """The ways in which a peer may speak; it is answered in the same."""
+    """The format of a peer's messages, and of the answers to them."""
 
     WORDS = "words"
     JSON_LINES = "JSON lines"
     BARE = "bare JSON"
 
-    __hash__ = object.__hash__  # members are single objects, and this is asked often
+    __hash__ = object.__hash__  # faster, as members are unique objects
 
 
 @dataclass(frozen=True)
 class Opened:
-    """What the first bytes said.
+    """The format of a connection, with its first message.
 
-    :param message: the first message, an object; empty in words, where ``rest`` begins with the first line.
-    :param rest: the bytes after it, not looked at.
+    :param message: the first message, an object; empty for words, where ``rest`` begins with the first line.
+    :param rest: the unread bytes after it.
     """
 
     way: Dialect
@@ -131,20 +128,20 @@ class Opened:
 
 
 class Opening:
-    """Reads a connection until it is clear which way it goes; content alone decides."""
+    """Reads a connection until its format is known. Only the content decides."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._objects = ObjectReader(max_bytes)
 
     @property
     def begun(self) -> bool:
-        """Whether a message was begun and is not complete."""
+        """Whether there is the beginning of a message."""
         return self._objects.begun
 
     def feed(self, data: bytes) -> Opened | None:
-        """The way, as soon as it is clear; None before.
+        """The format, as soon as it is known; None before.
 
-        :raises ProtocolError: fatal, when the first object is too long.
+        :raises ProtocolError: fatal, if the first object is too long.
         """
         if not self._objects.begun:
             data = data.lstrip(BLANKS)
@@ -157,8 +154,8 @@ class Opening:
             return None
         return Opened(Dialect.JSON_LINES if has_top_level_key(message, "op") else Dialect.BARE, message, rest)
 
-    def likely_way(self) -> Dialect:
-        """The way in which to answer a peer whose first message did not become complete."""
+    def likely_dialect(self) -> Dialect:
+        """The format in which to answer a peer whose first message is incomplete."""
         if not self._objects.begun:
             return Dialect.WORDS
         return Dialect.JSON_LINES if has_top_level_key(self._objects.incomplete, "op") else Dialect.BARE

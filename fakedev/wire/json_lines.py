@@ -1,25 +1,26 @@
-"""JSON lines: for programs."""
+"""Requests in JSON lines, the format for programs."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from fakedev.wire.argument_values import from_json
 from fakedev.wire.errors import ProtocolError
-from fakedev.wire.grammar import Grammar, Request, Verb, did_you_mean, from_json
+from fakedev.wire.grammar import Grammar, Request, Verb, did_you_mean
 from fakedev.wire.strict_json import kind_of, load_object
 
-_LONGEST_ID: Final = 256
-_LARGEST_ID: Final = 2**63
+_MAX_ID_CHARACTERS: Final = 256
+_MAX_ID: Final = 2**63
 
 
 def parse_json_line(line: bytes, grammar: Grammar) -> Request:
-    """The request that an object says; its arguments have the names that words use.
+    """Parse a request.
 
-    :raises ProtocolError: ``unknown-verb`` or ``bad-argument``, with the request's id when it could be read.
+    :raises ProtocolError: ``unknown-verb`` or ``bad-argument``, with the id of the request if it could be read.
     """
     fields = load_object(line)
     request_id = fields.pop("id", None)
-    if type(request_id) is not int or not -_LARGEST_ID <= request_id < _LARGEST_ID:
+    if type(request_id) is not int or not -_MAX_ID <= request_id < _MAX_ID:
         request_id = _request_id(request_id)
     try:
         verb = _verb(fields, grammar)
@@ -30,10 +31,12 @@ def parse_json_line(line: bytes, grammar: Grammar) -> Request:
 
 
 def _request_id(value: object) -> str | None:
-    """An id that is no integer."""
-    if value is None or (isinstance(value, str) and len(value) <= _LONGEST_ID):
+    """An id that is not an integer."""
+    if value is None or (isinstance(value, str) and len(value) <= _MAX_ID_CHARACTERS):
         return value
-    raise ProtocolError("bad-argument", f"id: must be a text of at most {_LONGEST_ID} characters or a 64-bit integer")
+    raise ProtocolError(
+        "bad-argument", f"id: must be a text of at most {_MAX_ID_CHARACTERS} characters or a 64-bit integer"
+    )
 
 
 def _verb(fields: dict[str, object], grammar: Grammar) -> Verb:
@@ -53,7 +56,7 @@ def _arguments(verb: Verb, fields: dict[str, object]) -> dict[str, object]:
 
 
 def _checked(verb: Verb, name: str, value: object) -> object:
-    """The value of an argument or a flag; None when it is as if it were not given."""
+    """The value of an argument or a flag; None if it counts as not given."""
     argument = verb.arguments_by_name.get(name)
     if argument is not None:
         return None if value is None else from_json(argument, value)

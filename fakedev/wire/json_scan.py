@@ -1,4 +1,4 @@
-"""Questions about JSON text that are answered without parsing it, so that the text may be broken or unfinished."""
+"""Checks of JSON text without parsing it, so that the text may be invalid or incomplete."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import re
 from typing import Final
 
-# Possessive, and an unclosed string runs to the end of the text: hostile text costs linear time.
+# Possessive, and an unclosed string extends to the end of the text: hostile text costs linear time.
 _TOKEN: Final = re.compile(rb'"((?:[^"\\]++|\\.?)*+)"?+[ \t\r\n]*+(:?)|([{\[])|[}\]]', re.DOTALL)
 
 
@@ -25,7 +25,7 @@ def has_top_level_key(text: bytes, key: str) -> bool:
 
 
 def is_deeper_than(text: bytes, levels: int) -> bool:
-    """Whether objects and arrays are nested in more than so many levels."""
+    """Whether objects and arrays are nested in more than ``levels`` levels."""
     if text.count(b"{") + text.count(b"[") <= levels:
         return False
     depth = 0
@@ -38,7 +38,7 @@ def is_deeper_than(text: bytes, levels: int) -> bool:
 
 
 def _unescaped(key: bytes) -> str:
-    """A key as a parser would read it; empty when it could not."""
+    """A key as a parser would read it; empty if it is invalid."""
     text = key.decode("utf-8", "replace")
     if "\\" not in text:
         return text

@@ -1,9 +1,4 @@
-"""What may be said on both ports of the work queue, and the arguments that both have.
-
-What may be said on the client port of the work queue; doc/protocol-queue.txt tells it in full.
-
-What may be said on the backend port of the work queue; doc/protocol-queue.txt tells it in full.
-"""
+"""The verbs and notifications of the two queue ports; doc/protocol-queue.txt describes them in full."""
 
 from __future__ import annotations
 
@@ -15,15 +10,18 @@ from fakedev.wire.replies import News
 from fakedev.wire.words import quote_word
 
 QUEUE: Final = Argument("queue", Kind.TEXT, "QUEUE", "its name", required=True)
-ANY_QUEUE: Final = Argument("queue", Kind.TEXT, "QUEUE", "its name; all queues when not given")
+ANY_QUEUE: Final = Argument("queue", Kind.TEXT, "QUEUE", "its name; default: all queues")
 JOB: Final = Argument("job", Kind.WHOLE, "ID", "of the job", required=True)
+_EXIT_CODE: Final = Argument("exit-code", Kind.WHOLE, "EXITCODE", "of the command; 128 + N for signal N", required=True)
+_RUN: Final = Argument("run", Kind.DURATION, "DURATION", "how long it ran; default: measured by the frontend")
+_REASON: Final = Argument("reason", Kind.TEXT, "REASON", "a text")
 
 COMMON_VERBS: Final = (
-    Verb("stats", "How the queues are.", positionals=[ANY_QUEUE], answers=["ok N lines"]),
+    Verb("stats", "The state of the queues.", positionals=[ANY_QUEUE], answers=["ok N lines"]),
     Verb(
         "list",
         "The queues, or the jobs of one.",
-        positionals=[Argument("queue", Kind.TEXT, "QUEUE", "its jobs; the names of the queues when not given")],
+        positionals=[Argument("queue", Kind.TEXT, "QUEUE", "its jobs; default: the names of the queues")],
         answers=["ok N lines"],
     ),
     *EVERYWHERE,
@@ -32,12 +30,12 @@ COMMON_VERBS: Final = (
 QUEUE_CLIENT_VERBS: Final = (
     Verb(
         "put",
-        "Put a request in.",
+        "Put a request into a queue.",
         positionals=[QUEUE],
-        rest=Argument("args", Kind.WORDS, "ARG", "of the command; one like NAME=VALUE comes after --"),
+        rest=Argument("args", Kind.WORDS, "ARG", "of the command; one like NAME=VALUE must follow --"),
         options=[
-            Argument("limit", Kind.DURATION, "DURATION", "of the run, as 90s or 5m; the queue's when not given"),
-            Argument("answer", Kind.TEXT, "accepted|ended", "when this is answered; in words accepted when not given"),
+            Argument("limit", Kind.DURATION, "DURATION", "of the run, as 90s or 5m; default: that of the queue"),
+            Argument("answer", Kind.TEXT, "accepted|ended", "when this is answered; default in words: accepted"),
         ],
         answers=["ok ID; later: ended ID OUTCOME key=value ...", "with answer=ended: ok ID OUTCOME key=value ..."],
     ),
@@ -47,33 +45,10 @@ QUEUE_CLIENT_VERBS: Final = (
 
 QUEUE_CLIENT_GRAMMAR: Final = Grammar(QUEUE_CLIENT_VERBS)
 
-
-def result_text(result: Mapping[str, object]) -> str:
-    """A result in words: job, outcome, and the rest as key=value, without texts that are empty.
-
-    :param result: ``job``, ``outcome`` and the other keys of a result, in their order; seconds are numbers.
-    """
-    words = [str(result["job"]), str(result["outcome"])]
-    words += [f"{key}={_shown(result[key])}" for key in result if key not in ("job", "outcome") and result[key] != ""]
-    return " ".join(words)
-
-
-def request_ended(result: Mapping[str, object]) -> News:
-    """The news that a request is over."""
-    return News(f"ended {result_text(result)}", {"event": "ended", **result})
-
-
-def _shown(value: object) -> str:
-    return f"{value:.6f}".rstrip("0").rstrip(".") if isinstance(value, float) else quote_word(str(value))
-
-_EXIT_CODE: Final = Argument("exit-code", Kind.WHOLE, "EXITCODE", "of the command; 128 + N for signal N", required=True)
-_RUN: Final = Argument("run", Kind.DURATION, "DURATION", "how long it ran; measured here when not given")
-_REASON: Final = Argument("reason", Kind.TEXT, "REASON", "in words")
-
 QUEUE_BACKEND_VERBS: Final = (
     Verb(
         "hello",
-        "Say who this backend is.",
+        "Identify this backend.",
         options=[
             Argument("node", Kind.TEXT, "TEXT", "the node it runs on"),
             Argument("pod", Kind.TEXT, "TEXT", "the pod it runs in"),
@@ -86,8 +61,8 @@ QUEUE_BACKEND_VERBS: Final = (
         "Take the oldest job.",
         positionals=[QUEUE],
         options=[
-            Argument("wait", Kind.DURATION, "DURATION", "for one, when there is none"),
-            Argument("count", Kind.WHOLE, "N", "up to so many, as are there"),
+            Argument("wait", Kind.DURATION, "DURATION", "how long to wait for a job if there is none"),
+            Argument("count", Kind.WHOLE, "N", "up to N jobs"),
         ],
         answers=["ok ID limit-seconds=S attempt=N ARG ...", "ok empty", "with count=: ok N lines"],
     ),
@@ -100,28 +75,28 @@ QUEUE_BACKEND_VERBS: Final = (
     ),
     Verb(
         "fail",
-        "The command failed, or could not be run.",
+        "The command failed, or could not run.",
         positionals=[JOB, _EXIT_CODE],
         rest=_REASON,
-        options=[_RUN, Argument("timeout", Kind.DURATION, "DURATION", "the time limit, when it ended the command")],
+        options=[_RUN, Argument("timeout", Kind.DURATION, "DURATION", "the time limit, if it ended the command")],
         answers=["ok OUTCOME"],
     ),
-    Verb("touch", "The time limit of a job counts from now.", positionals=[JOB], answers=["ok"]),
-    Verb("release", "Give a job back, at its old place.", positionals=[JOB], answers=["ok"]),
-    Verb("bury", "Put a job aside; its client is told lost.", positionals=[JOB], rest=_REASON, answers=["ok"]),
+    Verb("touch", "Restart the time limit of a job.", positionals=[JOB], answers=["ok"]),
+    Verb("release", "Return a job to its old place in the queue.", positionals=[JOB], answers=["ok"]),
+    Verb("bury", "Bury a job; its client receives lost.", positionals=[JOB], rest=_REASON, answers=["ok"]),
     Verb(
         "kick",
-        "Put buried jobs in again.",
-        positionals=[QUEUE, Argument("count", Kind.WHOLE, "COUNT", "up to so many; all when not given")],
+        "Put buried jobs into the queue again.",
+        positionals=[QUEUE, Argument("count", Kind.WHOLE, "COUNT", "up to COUNT jobs; default: all")],
         answers=["ok kicked N"],
     ),
     Verb(
         "pause",
-        "Hand no jobs out.",
-        positionals=[QUEUE, Argument("duration", Kind.DURATION, "DURATION", "until resume when not given")],
+        "Stop handing out jobs.",
+        positionals=[QUEUE, Argument("duration", Kind.DURATION, "DURATION", "default: until resume")],
         answers=["ok"],
     ),
-    Verb("drain", "Take no requests in.", positionals=[ANY_QUEUE], answers=["ok"]),
+    Verb("drain", "Stop accepting requests.", positionals=[ANY_QUEUE], answers=["ok"]),
     Verb("resume", "End pause and drain.", positionals=[ANY_QUEUE], answers=["ok"]),
     *COMMON_VERBS,
 )
@@ -129,6 +104,25 @@ QUEUE_BACKEND_VERBS: Final = (
 QUEUE_BACKEND_GRAMMAR: Final = Grammar(QUEUE_BACKEND_VERBS)
 
 
+def result_text(result: Mapping[str, object]) -> str:
+    """A result in words: job, outcome, and the rest as key=value, without empty texts.
+
+    :param result: ``job``, ``outcome`` and the other keys of a result, in order; seconds are numbers.
+    """
+    words = [str(result["job"]), str(result["outcome"])]
+    words += [f"{key}={_shown(result[key])}" for key in result if key not in ("job", "outcome") and result[key] != ""]
+    return " ".join(words)
+
+
+def request_ended(result: Mapping[str, object]) -> News:
+    """The notification that a request has ended."""
+    return News(f"ended {result_text(result)}", {"event": "ended", **result})
+
+
 def job_withdrawn(job_id: int, reason: str) -> News:
-    """The news that nothing is wanted any more of a job that the backend holds."""
+    """The notification that the frontend withdrew a job that the backend holds."""
     return News(f"withdrawn {job_id} {reason}", {"event": "withdrawn", "job": job_id, "reason": reason})
+
+
+def _shown(value: object) -> str:
+    return f"{value:.6f}".rstrip("0").rstrip(".") if isinstance(value, float) else quote_word(str(value))

@@ -1,4 +1,4 @@
-"""Answers and news, and how they look in each way."""
+"""Answers and notifications, and their encoding in each format."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import orjson
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.framing import Dialect
 
-_EXCERPT_BYTES = 400
+_MAX_EXCERPT_BYTES = 400
 _SHORT_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 @dataclass(slots=True)
 class Reply:
-    """A good answer.
+    """An answer that reports success.
 
-    :param text: what follows ``ok`` in words.
-    :param data: what the object holds in JSON lines; the text or the lines when it is None.
-    :param lines: a longer answer, in place of the text.
+    :param text: follows ``ok`` in words.
+    :param data: the fields of the object in JSON lines; None for the text or the lines.
+    :param lines: a longer answer, instead of the text.
     """
 
     text: str = ""
@@ -31,7 +31,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class News:
-    """Something that a peer is told without having asked just now.
+    """An event that is sent to a peer without a request.
 
     :param data: the object in JSON lines; its ``event`` names the kind.
     """
@@ -41,7 +41,7 @@ class News:
 
 
 def encode_reply(reply: Reply, way: Dialect, request_id: str | int | None = None) -> bytes:
-    """A good answer in words or JSON lines."""
+    """Encode an answer in words or JSON lines."""
     if way is Dialect.JSON_LINES:
         data = reply.data if reply.data is not None else _data(reply)
         return _json_line({"ok": True, **data} if request_id is None else {"id": request_id, "ok": True, **data})
@@ -51,34 +51,34 @@ def encode_reply(reply: Reply, way: Dialect, request_id: str | int | None = None
 
 
 def encode_error(error: ProtocolError, way: Dialect, request_id: str | int | None = None) -> bytes:
-    """An error in words or JSON lines."""
+    """Encode an error in words or JSON lines."""
     if way is Dialect.JSON_LINES:
-        fault = {"code": error.code, "message": error.text}
-        return _json_line({**_identified(request_id), "ok": False, "error": fault})
+        fields = {"ok": False, "error": {"code": error.code, "message": error.text}}
+        return _json_line(fields if request_id is None else {"id": request_id, **fields})
     return _line(f"error {error.code} {error.text}")
 
 
 def encode_news(news: News, way: Dialect) -> bytes:
-    """News in words or JSON lines."""
+    """Encode a notification in words or JSON lines."""
     return _json_line(news.data) if way is Dialect.JSON_LINES else _line(news.text)
 
 
 def bare_digit(code: int) -> bytes:
-    """What a bare workload is told: 0 or 1, and nothing else."""
+    """The only answer to a bare workload: 0 or 1."""
     return b"1" if code else b"0"
 
 
 def printable(text: str) -> str:
-    """A text of which everything prints, on one line: other characters are shown as escapes."""
+    """A text on one line, with unprintable characters as escapes."""
     if text.isprintable():
         return text
     return "".join(character if character.isprintable() else _escape(character) for character in text)
 
 
 def excerpt(message: bytes) -> str:
-    """A message as the log shows it: everything prints, and only the beginning of a long one is there."""
-    shown = printable(message[:_EXCERPT_BYTES].decode("utf-8", "replace"))
-    return shown if len(message) <= _EXCERPT_BYTES else f"{shown}... ({len(message)} bytes)"
+    """A message as the log shows it: printable, and cut if it is long."""
+    text = printable(message[:_MAX_EXCERPT_BYTES].decode("utf-8", "replace"))
+    return text if len(message) <= _MAX_EXCERPT_BYTES else f"{text}... ({len(message)} bytes)"
 
 
 def _escape(character: str) -> str:
@@ -93,8 +93,8 @@ def _line(text: str) -> bytes:
 
 
 def _json_line(data: Mapping[str, object]) -> bytes:
-    # ASCII only: control characters and half surrogate pairs come out as escapes. orjson takes a third of the time,
-    # but leaves DEL and what is not ASCII as it is, and calls a NaN null.
+    # ASCII only, with control characters and half surrogate pairs as escapes. orjson takes a third of the time, but
+    # does not escape DEL and other characters that are not ASCII, and writes null for NaN.
     try:
         plain = orjson.dumps(data, option=orjson.OPT_APPEND_NEWLINE)
     except TypeError:
@@ -102,10 +102,6 @@ def _json_line(data: Mapping[str, object]) -> bytes:
     if plain.isascii() and b"\x7f" not in plain and b"null" not in plain:
         return plain
     return json.dumps(data, separators=(",", ":"), allow_nan=False).encode("ascii") + b"\n"
-
-
-def _identified(request_id: str | int | None) -> dict[str, object]:
-    return {} if request_id is None else {"id": request_id}
 
 
 def _data(reply: Reply) -> Mapping[str, object]:

@@ -1,4 +1,4 @@
-"""JSON as it may come from a peer: refused is what could hurt later."""
+"""Strict JSON: values that would cause errors later are refused."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import orjson
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.json_scan import is_deeper_than
 
-#: Levels to which objects and arrays may be nested.
+#: Maximum nesting of objects and arrays.
 MAX_LEVELS: Final = 64
 
 _KINDS: Final[dict[type, str]] = {
@@ -20,13 +20,13 @@ _KINDS: Final[dict[type, str]] = {
 
 
 def load_object(data: bytes, *, last_one_counts: bool = False) -> dict[str, object]:
-    """The object that the bytes hold.
+    """Parse an object.
 
-    Not taken are NaN, infinities, numbers past a float, texts with half a surrogate pair (they cannot be
-    written again), nesting beyond MAX_LEVELS, and keys given twice. Integers over 64 bits become floats.
+    Refused are NaN, infinities, numbers beyond a float, texts with half a surrogate pair (UTF-8 cannot encode them),
+    nesting beyond MAX_LEVELS, and duplicate keys. Integers over 64 bits become floats.
 
-    :param last_one_counts: take keys that are given twice, as Go does: the last one counts.
-    :raises ProtocolError: ``bad-argument``, saying what is wrong and where.
+    :param last_one_counts: accept duplicate keys, as Go does: the last one counts.
+    :raises ProtocolError: ``bad-argument``, with what is wrong and where.
     """
     plain = _load_plain(data)
     if plain is not None:
@@ -38,18 +38,17 @@ def load_object(data: bytes, *, last_one_counts: bool = False) -> dict[str, obje
 
 
 def kind_of(value: object) -> str:
-    """What a JSON value is, in words."""
+    """The type of a JSON value, in words."""
     return _KINDS.get(type(value), "null")
 
 
 def _load_plain(data: bytes) -> dict[str, object] | None:
-    """The object, when it is plain; None when that is not sure, or when something is wrong with it.
+    """The object, if it certainly is flat and valid; else None.
 
-    Most messages are plain, and this takes a sixth of the time. orjson forgets keys that are given twice, so it is
-    counted how many there are: each has a colon, and as a rule nothing else does. It makes floats of integers over 64
-    bits, which nobody wants as they are.
+    Most messages are, and this takes a sixth of the time. orjson drops duplicate keys, so the keys are counted: each
+    has a colon, and usually no other byte is a colon. orjson makes floats of integers over 64 bits.
     """
-    if data.count(b"[") >= MAX_LEVELS - 1:  # an object without keys may be in them
+    if data.count(b"[") >= MAX_LEVELS - 1:  # empty objects may be nested in them
         return None
     try:
         value = orjson.loads(data)
@@ -57,13 +56,13 @@ def _load_plain(data: bytes) -> dict[str, object] | None:
         return None
     if type(value) is not dict:
         return None
-    return value if data.count(b":") == len(value) or _has_no_key_twice(data, len(value)) else None
+    return value if data.count(b":") == len(value) or _has_no_duplicate_key(data, len(value)) else None
 
 
-def _has_no_key_twice(data: bytes, keys: int) -> bool:
-    """Whether that is sure of an object with so many different keys, though some text has a colon.
+def _has_no_duplicate_key(data: bytes, keys: int) -> bool:
+    """Whether an object with this many different keys certainly has no duplicates, though some text has a colon.
 
-    Where no text has an escape, and no blank is before a colon, each key ends with ``":`` and nothing else does.
+    If no text has an escape, and no blank precedes a colon, each key ends with ``":`` and no other text does.
     """
     if b"\\" in data or data.count(b"{") != 1 or data.count(b'":') != keys:
         return False
@@ -79,14 +78,14 @@ def _load(data: bytes, *, last_one_counts: bool) -> object:
             parse_constant=_refuse_constant,
             parse_float=_finite,
             parse_int=_integer,
-            object_pairs_hook=_last_one_last if last_one_counts else _no_key_twice,
+            object_pairs_hook=_last_key_last if last_one_counts else _unique_keys,
         )
         if b"\\u" in data:
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeDecodeError as error:
         raise ProtocolError("bad-argument", f"not UTF-8 at byte {error.start + 1}") from None
     except UnicodeEncodeError:
-        raise ProtocolError("bad-argument", "a text holds half a surrogate pair") from None
+        raise ProtocolError("bad-argument", "a text contains half a surrogate pair") from None
     except json.JSONDecodeError as error:
         raise ProtocolError("bad-argument", f"not JSON: {error.msg}, at character {error.pos + 1}") from None
     except ValueError:
@@ -95,7 +94,7 @@ def _load(data: bytes, *, last_one_counts: bool) -> object:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ProtocolError("bad-argument", f"not JSON: {name} is no number")
+    raise ProtocolError("bad-argument", f"not JSON: {name} is not a number")
 
 
 def _finite(text: str) -> float:
@@ -112,10 +111,10 @@ def _integer(text: str) -> int | float:
     try:
         return float(number)
     except OverflowError:
-        return number  # no argument can be so large: whoever reads it says which one was
+        return number  # the check of the argument refuses it, with the name of the argument
 
 
-def _no_key_twice(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     result = dict(pairs)
     if len(result) < len(pairs):
         seen: set[str] = set()
@@ -126,8 +125,8 @@ def _no_key_twice(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return result
 
 
-def _last_one_last(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """The pairs in the order of the last ones, so that names that differ in letter case only can be told apart."""
+def _last_key_last(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """The pairs in the order of their last occurrences: known_fields then takes the last of all letter cases."""
     result: dict[str, object] = {}
     for key, value in pairs:
         result.pop(key, None)

@@ -1,12 +1,13 @@
-"""Lines of words: for people and netcat."""
+"""Requests in words, the format for people and netcat."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
+from fakedev.wire.argument_values import from_text, from_words
 from fakedev.wire.errors import ProtocolError
-from fakedev.wire.grammar import Grammar, Request, Verb, did_you_mean, from_text, from_words
+from fakedev.wire.grammar import Grammar, Request, Verb, did_you_mean
 
 _PLAIN: Final = re.compile(r"[^ \t\r\n]+")
 # Possessive, so that hostile lines cost linear time.
@@ -21,7 +22,7 @@ _NEEDS_QUOTES: Final = re.compile(r"""[\s'"\\]|^$""")
 
 
 def parse_words(line: bytes, grammar: Grammar) -> Request:
-    """The request that a line says; the line is not blank and has no LF.
+    """Parse a request. The line is not blank and has no LF.
 
     :raises ProtocolError: ``unknown-verb`` or ``bad-argument``, naming the argument.
     """
@@ -36,7 +37,7 @@ def parse_words(line: bytes, grammar: Grammar) -> Request:
 
 
 def split_words(text: str) -> list[str]:
-    """The words of a line, without the quotes that a shell would take off.
+    """The words of a line, with quotes removed as in a shell.
 
     :raises ProtocolError: ``bad-argument`` for a quote that is not closed.
     """
@@ -60,7 +61,7 @@ def split_words(text: str) -> list[str]:
 
 
 def quote_word(text: str) -> str:
-    """A text as one word: in quotes when it would not be one otherwise."""
+    """A text as one word, in quotes if necessary."""
     if not _NEEDS_QUOTES.search(text):
         return text
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
@@ -71,7 +72,7 @@ def _inner(piece: re.Match[str]) -> str:
 
 
 def _arguments(verb: Verb, words: list[str]) -> dict[str, object]:
-    by_word = {argument.said: argument for argument in (*verb.positionals, *verb.options)}
+    by_word = {argument.name_in_words: argument for argument in (*verb.positionals, *verb.options)}
     flags = verb.flag_names
     found: dict[str, object] = {}
     rest: list[str] = []
@@ -103,7 +104,7 @@ def _arguments(verb: Verb, words: list[str]) -> dict[str, object]:
 def _unexpected(verb: Verb, word: str, *, already: bool) -> ProtocolError:
     if already:
         return ProtocolError("bad-argument", f"{word}: given twice")
-    known = [flag.name for flag in verb.flags] + [f"{a.said}=" for a in verb.options]
+    known = [flag.name for flag in verb.flags] + [f"{a.name_in_words}=" for a in verb.options]
     hint = did_you_mean(word, known)
     return ProtocolError("bad-argument", f"unexpected {word[:100]!r}{hint or f'; usage: {verb.usage}'}")
 
@@ -111,7 +112,7 @@ def _unexpected(verb: Verb, word: str, *, already: bool) -> ProtocolError:
 def _unknown_option(verb: Verb, name: str, *, is_flag: bool) -> ProtocolError:
     if is_flag:
         return ProtocolError("bad-argument", f"{name}: takes no value")
-    hint = did_you_mean(name, [a.said for a in (*verb.positionals, *verb.options)])
+    hint = did_you_mean(name, [a.name_in_words for a in (*verb.positionals, *verb.options)])
     if verb.rest:
-        hint += f"; to give it as {verb.rest.shown}, say -- first"
+        hint += f"; to give it as {verb.rest.metavar}, write -- first"
     return ProtocolError("bad-argument", f"{name[:100]}: not an argument of {verb.name}{hint}")

@@ -1,1 +1,1 @@
-"""Queues, jobs, leases, statistics. Pure."""
+"""The work queue: queues, jobs, leases, statistics. Pure."""

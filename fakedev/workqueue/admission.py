@@ -1,27 +1,27 @@
-"""Who may what: which queues there are, whether they take a request in, and a worker another job."""
+"""Which requests are accepted, and which workers may get another job."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from fakedev.spec.errors import Refused
 from fakedev.workqueue.job import Client, Worker
 from fakedev.workqueue.ledger import Ledger
 from fakedev.workqueue.queue import Queue
-from fakedev.workqueue.spec import Refused
 
-#: What a job takes beside its arguments, and each of these beside its text.
+#: Bytes that a job counts for in addition to its arguments, and each argument in addition to its text.
 JOB_BYTES: Final = 512
 ARGUMENT_BYTES: Final = 64
-#: Requests that one client may have open, and jobs that one worker may hold: what is done at once when it leaves.
+#: Maximum open requests of a client, and jobs of a worker: all of them end when it disconnects.
 MAX_PER_OWNER: Final = 4096
 
 
 class Admission:
-    """Says no, in words.
+    """Checks the limits of requests, clients and workers.
 
     :ivar max_bytes: of requests that wait or run, in all queues together.
-    :ivar closed: why no request is taken in any more; None while some are.
+    :ivar closed: why no request is accepted any more; None while requests are accepted.
     """
 
     def __init__(self, max_bytes: int, queues: Mapping[str, Queue], ledger: Ledger) -> None:
@@ -31,7 +31,7 @@ class Admission:
         self.closed: str | None = None
 
     def queue(self, name: str) -> Queue:
-        """The queue of this name.
+        """The queue with this name.
 
         :raises Refused: ``unknown-name``.
         """
@@ -40,15 +40,15 @@ class Admission:
             raise Refused("unknown-name", f"Unknown '{name}' queue")
         return found
 
-    def some(self, name: str | None) -> Iterable[Queue]:
-        """The queue of this name, or all.
+    def queues_named(self, name: str | None) -> Iterable[Queue]:
+        """The queue with this name, or all queues for None.
 
         :raises Refused: ``unknown-name``.
         """
         return list(self._queues.values()) if name is None else [self.queue(name)]
 
     def check_open(self, queue: Queue) -> None:
-        """Whether requests are taken in, were there room for them.
+        """Check that a queue accepts requests, apart from their number and size.
 
         :raises Refused: ``busy``.
         """
@@ -58,9 +58,9 @@ class Admission:
             raise Refused("busy", f"Queue '{queue.spec.name}' is draining")
 
     def check_room(self, queue: Queue, client: Client | None, size_bytes: int) -> None:
-        """Whether one more request of this size is taken in.
+        """Check that a queue accepts one more request of this size.
 
-        :param client: None for nobody, who may have any number.
+        :param client: None for no client, which has no limit of requests.
         :raises Refused: ``busy`` or ``full``.
         """
         self.check_open(queue)
@@ -71,8 +71,8 @@ class Admission:
         if client is not None and self._ledger.requests.count(client) >= MAX_PER_OWNER:
             raise Refused("full", f"{MAX_PER_OWNER} requests of this connection are open")
 
-    def check_hands(self, worker: Worker) -> None:
-        """Whether a worker may have another job.
+    def check_worker(self, worker: Worker) -> None:
+        """Check that a worker may get another job.
 
         :raises Refused: ``full``.
         """
@@ -81,5 +81,5 @@ class Admission:
 
 
 def no_job(job_id: int) -> Refused:
-    """What somebody is answered who speaks of a job that is not, or not any more, its own."""
+    """The error for a job that does not belong, or not any more, to the connection."""
     return Refused("unknown-name", f"No job {job_id} of this connection")

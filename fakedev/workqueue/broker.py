@@ -1,27 +1,30 @@
-"""The rules of the work queue: who gets which job when, and how each request ends."""
+"""The rules of the work queue: which worker gets which job when, and how each request ends."""
 
 from __future__ import annotations
 
 from functools import partial
 from itertools import islice
 
+from fakedev.spec.errors import Refused
 from fakedev.workqueue.admission import JOB_BYTES, Admission, no_job
-from fakedev.workqueue.ends import JobEnds, QueueControl
-from fakedev.workqueue.job import Answer, Client, Job, Outcome, Report, Worker, answer_to
+from fakedev.workqueue.job import Client, Job, Worker
+from fakedev.workqueue.job_ends import JobEnds
 from fakedev.workqueue.ledger import Ledger
-from fakedev.workqueue.queue import Queue, QueueSnapshot, Wait
+from fakedev.workqueue.outcome import Answer, Outcome, Report
+from fakedev.workqueue.queue import Queue, QueueSnapshot
+from fakedev.workqueue.queue_control import QueueControl
 from fakedev.workqueue.reload import change_queues, check_change
 from fakedev.workqueue.slices import MAX_AT_ONCE, Slices, for_each
-from fakedev.workqueue.spec import BrokerSpec, Refused
+from fakedev.workqueue.spec import BrokerSpec
 from fakedev.workqueue.statistics import QueueStatistics
+from fakedev.workqueue.waiting import Wait
 
 
 class Broker:
     """All queues, and the jobs in them.
 
-    Each method that takes ``now``, in seconds, must be given one that never goes back. What is told to a party is
-    told when the change is complete. What concerns many jobs is done in slices: the first at once, the others by
-    expire().
+    ``now`` is in monotonic seconds. Clients and workers are notified after each complete change. Changes of many jobs
+    are made in slices: the first at once, the others by expire().
 
     :ivar queue_names: in the order of the configuration.
     :ivar control: pauses, drains and ends whole queues.
@@ -53,12 +56,12 @@ class Broker:
         is_large: bool = False,
         ticket: object = None,
     ) -> Job:
-        """Take a request in; a worker that waits for one is offered it at once.
+        """Accept a request. A waiting worker gets it at once.
 
-        :param limit_seconds: of a run; 0 or less for the queue's.
+        :param limit_seconds: run-time limit; 0 or less for that of the queue.
         :param size_bytes: of the arguments, in memory.
-        :param is_large: whether the original's backend could not read it, so that it is kept from those.
-        :param ticket: for the client's own use, kept in the job.
+        :param is_large: whether backends of the original programs cannot read it, so that they do not get it.
+        :param ticket: an object of the client's choice, kept in the job.
         :raises Refused: ``unknown-name``, ``full`` or ``busy`` (draining).
         """
         found = self._admission.queue(queue)
@@ -76,9 +79,9 @@ class Broker:
         return job
 
     def cancel(self, client: Client, job_id: int, now: float) -> None:
-        """End a request of this client; it is told so first.
+        """End a request of this client, which is notified of the end first.
 
-        :raises Refused: ``unknown-name``, when it is none of its open ones.
+        :raises Refused: ``unknown-name``, if the client has no such open request.
         """
         job = self._ledger.requests.get(client, job_id)
         if job is None:
@@ -86,23 +89,23 @@ class Broker:
         self._ledger.withdraw(job, Outcome.CANCELLED, "cancelled by the client", now)
 
     def client_left(self, client: Client, now: float) -> None:
-        """End all requests of a client; nobody is told but the workers."""
+        """End all requests of a client that disconnected. Only the workers are notified."""
         jobs = self._ledger.requests.all_of(client)
         for job in jobs:
-            self._ledger.disown(job)
+            self._ledger.remove_client(job)
             self._queues[job.queue].statistics.client_left()
-        self._slices.begin(for_each(jobs, self._job_ends.forget), now)
+        self._slices.begin(for_each(jobs, self._job_ends.cancel_for_client), now)
 
     # Workers
 
     def take(self, worker: Worker, queue: str, now: float, *, small_only: bool = False) -> Job | None:
-        """The oldest waiting job, which is the worker's now; None when none waits or the queue is paused.
+        """Give the oldest waiting job to the worker; None if no job waits or the queue is paused.
 
-        :param small_only: only one that the original's backend can read.
-        :raises Refused: ``unknown-name``; ``full``, when the worker holds too many.
+        :param small_only: skip jobs that backends of the original programs cannot read.
+        :raises Refused: ``unknown-name``; ``full``, if the worker holds too many jobs.
         """
         found = self._admission.queue(queue)
-        self._admission.check_hands(worker)
+        self._admission.check_worker(worker)
         job = None if found.is_paused else found.waiting.pop(small_only)
         if job is not None:
             self._ledger.hand_out(found, job, worker, now)
@@ -111,29 +114,29 @@ class Broker:
     def wait(
         self, worker: Worker, queue: str, ticket: object, until_seconds: float | None, *, small_only: bool = False
     ) -> None:
-        """Offer the worker the next job that take() would give, after those that wait longer. Ask take() first.
+        """Wait for the next job that take() would give, after earlier waits. Call take() first.
 
-        :param ticket: for the worker's own use, given back in offered() or nothing().
-        :param until_seconds: then it is told nothing(); None for never.
-        :raises Refused: ``unknown-name``; ``full``, when the worker holds too many jobs, those it waits for counted.
+        :param ticket: an object of the worker's choice, passed to offered() or wait_expired().
+        :param until_seconds: when to call wait_expired(); None for never.
+        :raises Refused: ``unknown-name``; ``full``, if the worker holds and waits for too many jobs.
         """
         self._admission.queue(queue)
-        self._admission.check_hands(worker)
+        self._admission.check_worker(worker)
         self._last_wait += 1
         self._ledger.add_wait(Wait(self._last_wait, worker, queue, ticket, small_only), until_seconds)
 
     def finish(self, worker: Worker, job_id: int, report: Report, now: float) -> Answer:
-        """A run is over; the client is told.
+        """End a job with the report of its run; the client is notified.
 
-        :raises Refused: ``unknown-name``, when the job is not this worker's, or not any more.
+        :raises Refused: ``unknown-name``, if the worker does not hold the job, or not any more.
         """
         job = self._held_by(worker, job_id)
-        answer = answer_to(job, report, now)
+        answer = job.answer_to(report, now)
         self._ledger.end(job, answer, now)
         return answer
 
     def touch(self, worker: Worker, job_id: int, now: float) -> None:
-        """The limit of the job counts from now.
+        """Restart the time limit of a job.
 
         :raises Refused: as for finish().
         """
@@ -141,35 +144,39 @@ class Broker:
         self._ledger.set_limit(self._queues[job.queue], job, now)
 
     def release(self, worker: Worker, job_id: int, now: float) -> None:
-        """The job waits again, at its old place.
+        """Return a job to its old place in the queue.
 
         :raises Refused: as for finish().
         """
         self._job_ends.give_back(self._held_by(worker, job_id), now)
 
     def bury(self, worker: Worker, job_id: int, reason: str, now: float) -> None:
-        """The request is lost; the job is kept for kick().
+        """End a request with ``lost``, and keep the job for kick().
 
         :raises Refused: as for finish().
         """
         self._job_ends.bury(self._held_by(worker, job_id), reason or "buried", now)
 
     def worker_quits(self, worker: Worker, now: float) -> None:
-        """A worker is about to leave in good order: it waits for nothing, and its jobs wait again."""
+        """A worker quits: its waits end, and its jobs return to their queues."""
         self._stop_waits(worker)
-        self._slices.begin(for_each(self._ledger.held.all_of(worker), partial(self._job_ends.let_go, worker)), now)
+        self._slices.begin(
+            for_each(self._ledger.held.all_of(worker), partial(self._job_ends.release_for_worker, worker)), now
+        )
 
     def worker_left(self, worker: Worker, now: float) -> None:
-        """A worker is gone: its jobs wait again where a retry is left, and are lost else."""
+        """A worker disconnected: its jobs return to their queues if a retry remains; else they are lost."""
         self._stop_waits(worker)
-        self._slices.begin(for_each(self._ledger.held.all_of(worker), partial(self._job_ends.lose, worker)), now)
+        self._slices.begin(
+            for_each(self._ledger.held.all_of(worker), partial(self._job_ends.lose_for_worker, worker)), now
+        )
 
     # Buried jobs
 
     def kick(self, queue: str, count: int | None, now: float) -> list[Job]:
-        """Put buried jobs in again, those first that were buried first, as new requests of nobody.
+        """Put buried jobs in again, in the order of burial, as new requests without a client.
 
-        :param count: at most so many; None for all. Fewer when the queue gets full.
+        :param count: maximum number; None for all. Fewer if the queue gets full.
         :raises Refused: ``unknown-name`` or ``busy`` (draining).
         """
         found = self._admission.queue(queue)
@@ -179,8 +186,8 @@ class Broker:
             try:
                 self._admission.check_room(found, None, job.size_bytes)
             except Refused:
-                break  # full, which is not a refusal of the kick
-            found.dig_out(job)
+                break  # full: the kick itself is not refused
+            found.unbury(job)
             size = job.size_bytes - JOB_BYTES
             kicked.append(self.put(None, queue, job.arguments, job.limit_seconds, size, now, is_large=job.is_large))
         return kicked
@@ -188,14 +195,14 @@ class Broker:
     # Time
 
     def next_deadline(self) -> float | None:
-        """When expire() has something to do next; None for never."""
+        """When to call expire() next; None for never."""
         due = self._slices.due_seconds
         return self._ledger.deadlines.next() if due is None else due
 
     def expire(self, now: float) -> None:
-        """Do what is due: slices of what was begun, jobs over their limit and grace, waits and pauses that are over.
+        """Do what is due: slices of long works, jobs beyond their limit and grace period, ends of waits and pauses.
 
-        So much at a time: next_deadline() says when there is more.
+        Each call does a bounded amount of work; next_deadline() is due at once if there is more.
         """
         self._slices.go_on(now)
         for _ in range(MAX_AT_ONCE):
@@ -205,58 +212,56 @@ class Broker:
                     self._job_ends.time_out(due, now)
                 case Wait():
                     self._ledger.remove_wait(due)
-                    due.worker.nothing(due.queue, due.ticket)
+                    due.worker.wait_expired(due.queue, due.ticket)
                 case Queue():
                     self.control.end_pause(due, now)
                 case None:
                     return
 
-    # Another configuration
+    # Reload
 
     def prepare(self, spec: BrokerSpec) -> None:
-        """Before :meth:`reconfigure`: queues that will go take no requests in from here on.
+        """Before :meth:`reconfigure`: drain the queues that will be removed.
 
-        :raises Refused: as for :func:`check_change`; nothing is changed then.
+        :raises Refused: as for :func:`check_change`, without any change.
         """
         for queue in check_change(self._queues, self.spec, spec):
             queue.is_draining = True
 
     def reconfigure(self, spec: BrokerSpec, now: float) -> None:
-        """Go over to other queues and limits, which were prepared; jobs, waits and statistics of the others live on."""
+        """Use prepared other queues and limits. Remaining queues keep their jobs, waits and statistics."""
         change_queues(self._queues, self._ledger, spec, now)
         self.spec = spec
         self.queue_names = tuple(queue.name for queue in spec.queues)
         self._admission.max_bytes = spec.max_bytes
 
-    # What can be seen
+    # Inspection
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing waits and nothing runs."""
+        """Whether no job waits or runs."""
         return not self._ledger.open
 
     def snapshot(self, queue: str, now: float) -> QueueSnapshot:
-        """How a queue is.
+        """The present state of a queue.
 
         :raises Refused: ``unknown-name``.
         """
         return self._admission.queue(queue).snapshot(now)
 
     def statistics(self, queue: str) -> QueueStatistics:
-        """What was counted of a queue.
+        """The statistics of a queue.
 
         :raises Refused: ``unknown-name``.
         """
         return self._admission.queue(queue).statistics
 
-    def jobs(self, queue: str, most: int) -> list[Job]:
-        """Jobs of a queue: those that run, those that wait in their order, those that are buried.
+    def jobs(self, queue: str, max_jobs: int) -> list[Job]:
+        """The running jobs of a queue, the waiting ones in their order, and the buried ones.
 
         :raises Refused: ``unknown-name``.
         """
-        return list(islice(self._admission.queue(queue).jobs(), most))
-
-    # What several of these need
+        return list(islice(self._admission.queue(queue).jobs(), max_jobs))
 
     def _held_by(self, worker: Worker, job_id: int) -> Job:
         job = self._ledger.held.get(worker, job_id)

@@ -1,4 +1,4 @@
-"""Moments at which something is due."""
+"""Deadlines in a heap."""
 
 from __future__ import annotations
 
@@ -8,42 +8,42 @@ from typing import Final, Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
 
-#: Entries that are not due any more are kept until they outnumber the others by so many.
+#: Stale entries stay in the heap until there are more of them than of current ones by this number.
 _SLACK: Final = 64
 
 
 class Deadlines(Generic[Key]):
-    """One moment for each key at most; setting, clearing and finding the next one cost O(log n)."""
+    """At most one deadline for each key. Setting, clearing and finding the next one cost O(log n)."""
 
     __slots__ = ("_entries", "_heap", "_set")
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Key]] = []
-        self._entries: dict[Key, int] = {}  # the number of the entry that counts
+        self._entries: dict[Key, int] = {}  # the number of the current heap entry
         self._set = 0
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def set(self, key: Key, seconds: float) -> None:
-        """A key is due then, and not when it was due before."""
+        """Set or replace the deadline of a key."""
         self._set += 1
         self._entries[key] = self._set
         heapq.heappush(self._heap, (seconds, self._set, key))
         self._tidy()
 
     def clear(self, key: Key) -> None:
-        """A key is not due any more, if it was."""
+        """Remove the deadline of a key, if it has one."""
         if self._entries.pop(key, None) is not None:
             self._tidy()
 
     def next(self) -> float | None:
-        """When the next key is due."""
+        """The earliest deadline; None if there is none."""
         self._skip()
         return self._heap[0][0] if self._heap else None
 
     def pop_due(self, now: float) -> Key | None:
-        """A key that is due, the earliest first; it is due no longer then. None when there is none."""
+        """Remove and return the key with the earliest deadline, if that is over; else None."""
         self._skip()
         if not self._heap or self._heap[0][0] > now:
             return None

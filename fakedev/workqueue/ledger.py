@@ -1,69 +1,68 @@
-"""The jobs on their way: every index that knows them, and each of their moves, complete or not at all.
-
-What belongs to whom: the requests of a client, the jobs and the waits of a worker.
-"""
+"""All indexes of open jobs, and the changes of a job's state, each of which updates all indexes."""
 
 from __future__ import annotations
 
 from typing import Generic, TypeVar
 
 from fakedev.workqueue.deadlines import Deadlines
-from fakedev.workqueue.job import Answer, Client, Job, JobState, Outcome, Worker, answer_without_report
-from fakedev.workqueue.queue import Queue, Wait
+from fakedev.workqueue.job import Client, Job, JobState, Worker
+from fakedev.workqueue.outcome import Answer, Outcome
+from fakedev.workqueue.queue import Queue
+from fakedev.workqueue.waiting import Wait
 
 Owner = TypeVar("Owner")
 Thing = TypeVar("Thing")
 
 
 class ByOwner(Generic[Owner, Thing]):
-    """Things by number for each party; a party without any is not known here."""
+    """The things of each owner by number. An owner without things takes no memory."""
 
-    __slots__ = ("_by_party",)
+    __slots__ = ("_things",)
 
     def __init__(self) -> None:
-        self._by_party: dict[Owner, dict[int, Thing]] = {}
+        self._things: dict[Owner, dict[int, Thing]] = {}
 
     def __len__(self) -> int:
-        return len(self._by_party)
+        return len(self._things)
 
-    def add(self, party: Owner, number: int, thing: Thing) -> None:
-        """A party has one more."""
-        things = self._by_party.get(party)
+    def add(self, owner: Owner, number: int, thing: Thing) -> None:
+        """Add a thing of an owner."""
+        things = self._things.get(owner)
         if things is None:
-            self._by_party[party] = {number: thing}
+            self._things[owner] = {number: thing}
         else:
             things[number] = thing
 
-    def get(self, party: Owner, number: int) -> Thing | None:
-        """The thing of this number, when the party has it."""
-        things = self._by_party.get(party)
+    def get(self, owner: Owner, number: int) -> Thing | None:
+        """The thing with this number; None if the owner does not have it."""
+        things = self._things.get(owner)
         return None if things is None else things.get(number)
 
-    def count(self, party: Owner) -> int:
-        """How many a party has."""
-        things = self._by_party.get(party)
+    def count(self, owner: Owner) -> int:
+        """How many things an owner has."""
+        things = self._things.get(owner)
         return 0 if things is None else len(things)
 
-    def remove(self, party: Owner, number: int) -> None:
-        """A party has one less."""
-        things = self._by_party[party]
+    def remove(self, owner: Owner, number: int) -> None:
+        """Remove a thing of an owner."""
+        things = self._things[owner]
         del things[number]
         if not things:
-            del self._by_party[party]
+            del self._things[owner]
 
-    def all_of(self, party: Owner) -> list[Thing]:
-        """What a party has, in the order in which it got it; a list of its own."""
-        return list(self._by_party.get(party, {}).values())
+    def all_of(self, owner: Owner) -> list[Thing]:
+        """A new list of an owner's things, in the order in which they were added."""
+        return list(self._things.get(owner, {}).values())
 
 
 class Ledger:
     """Where each job is.
 
-    :ivar requests: the jobs of each client, whether they wait or run.
+    :ivar requests: the waiting and running jobs of each client.
     :ivar held: the jobs of each worker.
-    :ivar waits: for what each worker waits.
-    :ivar deadlines: when jobs, waits and pauses are over.
-    :ivar open: jobs that wait or run.
+    :ivar waits: the waits of each worker.
+    :ivar deadlines: of jobs, waits and pauses.
+    :ivar open: number of jobs that wait or run.
     :ivar bytes: of these.
     """
 
@@ -77,7 +76,7 @@ class Ledger:
         self.bytes = 0
 
     def accept(self, queue: Queue, job: Job, now: float) -> None:
-        """A new job waits."""
+        """Add a new job to its queue."""
         self.open += 1
         self.bytes += job.size_bytes
         if job.client is not None:
@@ -88,7 +87,7 @@ class Ledger:
             self.dispatch(queue, now)
 
     def dispatch(self, queue: Queue, now: float) -> bool:
-        """Give a waiting job to a worker that waits; whether there was one of each."""
+        """Hand out a waiting job to a waiting worker; whether there was one of each."""
         if queue.is_paused or not queue.waits:
             return False
         job = queue.waiting.pop(small_only=not queue.waits.takes_any())
@@ -101,7 +100,7 @@ class Ledger:
         return True
 
     def hand_out(self, queue: Queue, job: Job, worker: Worker, now: float) -> None:
-        """A job, out of the waiting ones, is a worker's now."""
+        """Give a job, already removed from the waiting ones, to a worker."""
         job.move_to(JobState.RUNNING)
         job.worker = worker
         job.taken_seconds = now
@@ -112,65 +111,65 @@ class Ledger:
         queue.statistics.taken(now, job.wait_seconds)
 
     def set_limit(self, queue: Queue, job: Job, now: float) -> None:
-        """The limit of a job counts from now."""
+        """Start the time limit of a job now."""
         if job.limit_seconds > 0:
             self.deadlines.set(job, now + job.limit_seconds + queue.spec.grace_seconds)
 
     def give_back(self, job: Job, now: float) -> None:
-        """A job that was handed out waits again, at its old place."""
+        """Return a running job to its old place in the queue."""
         queue = self.queues[job.queue]
-        self._let_go(queue, job)
+        self._detach(queue, job)
         job.move_to(JobState.WAITING)
         queue.waiting.put_back(job)
         self.dispatch(queue, now)
 
     def end(self, job: Job, answer: Answer, now: float, state: JobState = JobState.OVER) -> None:
-        """A request ends: the one place where that is counted and told."""
+        """End a request: every end is counted and notified here."""
         queue = self.queues[job.queue]
         ran = job.worker is not None
         if ran:
-            self._let_go(queue, job)
+            self._detach(queue, job)
         else:
             queue.waiting.remove(job)
         job.move_to(state)
         self.open -= 1
         self.bytes -= job.size_bytes
-        queue.statistics.over(
+        queue.statistics.ended(
             now, answer.outcome, answer.wait_seconds, answer.run_seconds if ran else None, answer.node, answer.pod
         )
         client = job.client
         if client is not None:
-            self.disown(job)
+            self.remove_client(job)
             client.answered(job, answer)
 
     def withdraw(self, job: Job, outcome: Outcome, error: str, now: float) -> None:
-        """A request ends without its worker, which is told so when there is one."""
+        """End a request without a report, and notify its worker, if it has one."""
         worker = job.worker
-        self.end(job, answer_without_report(job, outcome, error, now), now)
+        self.end(job, job.answer_without_report(outcome, error, now), now)
         if worker is not None:
             worker.withdrawn(job, outcome.value)
 
-    def disown(self, job: Job) -> None:
-        """Nobody is to be told how a request ends."""
+    def remove_client(self, job: Job) -> None:
+        """Remove the client of a job: it receives no answer."""
         if job.client is not None:
             self.requests.remove(job.client, job.id)
             job.client = None
 
     def add_wait(self, wait: Wait, until_seconds: float | None) -> None:
-        """A worker waits."""
+        """Add a wait of a worker."""
         self.queues[wait.queue].waits.add(wait)
         self.waits.add(wait.worker, wait.number, wait)
         if until_seconds is not None:
             self.deadlines.set(wait, until_seconds)
 
     def remove_wait(self, wait: Wait) -> None:
-        """A worker waits no longer."""
+        """Remove a wait of a worker."""
         self.queues[wait.queue].waits.remove(wait)
         self.waits.remove(wait.worker, wait.number)
         self.deadlines.clear(wait)
 
-    def _let_go(self, queue: Queue, job: Job) -> None:
-        """A job that was handed out is nobody's any more."""
+    def _detach(self, queue: Queue, job: Job) -> None:
+        """Take a running job from its worker."""
         if job.worker is not None:
             self.held.remove(job.worker, job.id)
             job.worker = None

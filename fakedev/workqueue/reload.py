@@ -1,45 +1,48 @@
-"""Other queues and limits while the queues work: what may change, and what it takes."""
+"""Reload of the configuration of queues: which changes are allowed, and how they are made."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fakedev.spec.errors import Refused
 from fakedev.workqueue.ledger import Ledger
 from fakedev.workqueue.queue import Queue
-from fakedev.workqueue.spec import BrokerSpec, Refused
+from fakedev.workqueue.spec import BrokerSpec
 from fakedev.workqueue.statistics import QueueStatistics
 
 
 def check_change(queues: Mapping[str, Queue], before: BrokerSpec, after: BrokerSpec) -> list[Queue]:
-    """Whether one can go over from one specification to the other.
+    """Check that the queues can be reloaded with another specification.
 
-    :returns: the queues that will go.
-    :raises Refused: ``busy``, when such a queue has jobs; ``bad-argument``, when the maxima or what they and rates
-        cover would change.
+    :returns: the queues to remove.
+    :raises Refused: ``busy``, if a queue to remove has jobs; ``bad-argument``, if the kind of maxima or the time that
+        maxima and rates cover would change.
     """
     for name in ("window_seconds", "maxima", "interval_seconds"):
         if getattr(after, name) != getattr(before, name):
-            raise Refused("bad-argument", f"{name.removesuffix('_seconds')} cannot be changed while queues work")
-    gone = _gone(queues, after)
-    for queue in gone:
-        left = queue.waiting.count + len(queue.running) + len(queue.buried)
-        if left:
-            raise Refused("busy", f"queue '{queue.spec.name}' cannot go: jobs wait, run or lie buried there ({left})")
-    return gone
+            raise Refused("bad-argument", f"{name.removesuffix('_seconds')} cannot change while the queues are in use")
+    removed = _removed(queues, after)
+    for queue in removed:
+        jobs = queue.waiting.count + len(queue.running) + len(queue.buried)
+        if jobs:
+            raise Refused(
+                "busy", f"queue '{queue.spec.name}' cannot be removed: it has {jobs} waiting, running or buried jobs"
+            )
+    return removed
 
 
 def change_queues(queues: dict[str, Queue], ledger: Ledger, after: BrokerSpec, now: float) -> None:
-    """Make the queues those of another specification; those that stay keep what they have.
+    """Replace the queues by those of another specification. Remaining queues keep their jobs and statistics.
 
-    Who waits for work of a queue that goes is told nothing().
+    Waits for jobs of a removed queue expire.
     """
-    for queue in _gone(queues, after):
+    for queue in _removed(queues, after):
         for wait in queue.waits.all():
             ledger.remove_wait(wait)
-            wait.worker.nothing(wait.queue, wait.ticket)
+            wait.worker.wait_expired(wait.queue, wait.ticket)
         ledger.deadlines.clear(queue)
     before = dict(queues)
-    # Others look into the same mapping.
+    # The ledger and others share this mapping.
     queues.clear()
     for each in after.queues:
         queue = before.get(each.name) or Queue(each, QueueStatistics(after, now))
@@ -47,6 +50,6 @@ def change_queues(queues: dict[str, Queue], ledger: Ledger, after: BrokerSpec, n
         queues[each.name] = queue
 
 
-def _gone(queues: Mapping[str, Queue], after: BrokerSpec) -> list[Queue]:
+def _removed(queues: Mapping[str, Queue], after: BrokerSpec) -> list[Queue]:
     names = {queue.name for queue in after.queues}
     return [queue for name, queue in queues.items() if name not in names]

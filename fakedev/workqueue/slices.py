@@ -1,4 +1,4 @@
-"""Long work, a bounded part of it at a time, so that whoever drives it can do other things in between."""
+"""Long works in slices of bounded size, so that the reactor can serve peers in between."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Final, TypeVar
 
 Thing = TypeVar("Thing")
 
-#: Does one piece of a long work at this time; whether there may be more of it.
+#: Does one step of a work at a time; returns whether there may be more steps.
 Step = Callable[[float], bool]
 
-#: Pieces of one slice: some milliseconds, when peers must be told of each.
+#: Steps of one slice: some milliseconds, if each step notifies peers.
 MAX_AT_ONCE: Final = 100
 
 
 class Slices:
-    """Long works, one after the other. The first slice is done at once, when nothing else is under way."""
+    """A queue of long works. The first slice of a work runs at once if no other work is pending."""
 
     __slots__ = ("_begun_seconds", "_going_on", "_steps")
 
@@ -27,19 +27,19 @@ class Slices:
 
     @property
     def due_seconds(self) -> float | None:
-        """When the next slice should be done: a time that is over; None when all is done."""
+        """When the next slice is due, which is at once; None if there is no work."""
         return self._begun_seconds if self._steps else None
 
     def begin(self, step: Step, now: float) -> None:
-        """Begin a work."""
+        """Add a work."""
         self._steps.append(step)
         if len(self._steps) == 1 and not self._going_on:
             self._begun_seconds = now
             self.go_on(now)
 
     def go_on(self, now: float) -> None:
-        """Do a slice."""
-        self._going_on = True  # a piece may begin further work
+        """Run a slice."""
+        self._going_on = True  # a step may add further works
         try:
             for _ in range(MAX_AT_ONCE):
                 if not self._steps:
@@ -51,11 +51,11 @@ class Slices:
 
 
 def for_each(things: Iterable[Thing], do: Callable[[Thing, float], None]) -> Step:
-    """The work of doing something to each of some things."""
-    rest = iter(things)
+    """The work that calls ``do`` with each of the things."""
+    remaining = iter(things)
 
     def step(now: float) -> bool:
-        for thing in rest:
+        for thing in remaining:
             do(thing, now)
             return True
         return False

@@ -1,17 +1,12 @@
-"""What a configuration says of the queues.
-
-What the rules answer when something cannot be done.
-"""
+"""The configuration of the queues, as frozen values."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-from fakedev.spec import errors
-
-#: What a shown maximum covers: the last ``window_seconds``; the time since the page was last asked for, as the
-#: original has it; or the last ``interval_seconds``, near to what the original has with -interval.
+#: The time that a maximum covers: the last ``window_seconds``; the time since the last scrape, as in the original
+#: program; or the last ``interval_seconds``, similar to the original program with -interval.
 Maxima = Literal["window", "since-scrape", "interval"]
 
 MIB = 2**20
@@ -22,9 +17,9 @@ class QueueSpec:
     """One queue.
 
     :param max_waiting: requests that may wait; 0 for no limit.
-    :param retries: how often a job that its worker lost is offered again.
-    :param run_time_limit_seconds: for requests that bring no limit; 0 for none.
-    :param grace_seconds: how long after its limit a job is ended here, when its worker does not say that it is over.
+    :param retries: how often a job returns to the queue after its worker disconnected.
+    :param run_time_limit_seconds: for requests without a limit; 0 for none.
+    :param grace_seconds: how long after its limit a job is ended if its worker sends no result.
     """
 
     name: str
@@ -46,7 +41,3 @@ class BrokerSpec:
     window_seconds: float = 60.0
     maxima: Maxima = "window"
     interval_seconds: float = 0.0
-
-
-class Refused(errors.Refused):
-    """A request that the rules of the queues do not allow; its code is ``unknown-name``, ``full`` or ``busy``."""

@@ -1,34 +1,33 @@
-"""What is counted of one queue: O(1) for each event, and constant memory."""
+"""The statistics of one queue: O(1) for each event, and constant memory."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Final
 
-from fakedev.workqueue.histogram import Histogram
-from fakedev.workqueue.job import Outcome
+from fakedev.spec.histogram import JOB_BUCKETS, Histogram
+from fakedev.workqueue.outcome import Outcome
 from fakedev.workqueue.spec import BrokerSpec
 from fakedev.workqueue.windowed import MaximumSinceScrape, WindowedMaximum, WindowedRate
 
-#: The outcomes that a request which was taken in can have.
+#: The outcomes of accepted requests.
 ENDS: Final[tuple[Outcome, ...]] = tuple(outcome for outcome in Outcome if outcome is not Outcome.REFUSED)
 
 
 @dataclass
 class Interval:
-    """What happened between two log lines.
+    """Events between two log lines.
 
-    :ivar put: requests that were taken in.
-    :ivar over: requests that ended.
-    :ivar longest_wait_seconds: from put to take, or to the end of what was never taken.
-    :ivar longest_run_seconds: of the runs that ended.
+    :ivar put: accepted requests.
+    :ivar ended: ended requests.
+    :ivar longest_wait_seconds: from put to take, or to the end of a request without a take.
+    :ivar longest_run_seconds: of the ended runs.
     :ivar longest_total_seconds: wait and run together.
-    :ivar node: where the longest run was; empty when nothing ran to its end.
-    :ivar pod: likewise.
+    :ivar node, pod: of the longest run; empty if no run ended.
     """
 
     put: int = 0
-    over: dict[Outcome, int] = field(default_factory=lambda: dict.fromkeys(Outcome, 0))
+    ended: dict[Outcome, int] = field(default_factory=lambda: dict.fromkeys(Outcome, 0))
     longest_wait_seconds: float = 0.0
     longest_run_seconds: float = 0.0
     longest_total_seconds: float = 0.0
@@ -37,20 +36,20 @@ class Interval:
 
 
 class QueueStatistics:
-    """The figures of one queue.
+    """The statistics of one queue.
 
-    Each request that is put is counted once in ``puts`` and, when it is over, once in ``outcomes``; one that is refused
-    only in ``outcomes[Outcome.REFUSED]``.
+    Each accepted request is counted once in ``puts`` and, at its end, once in ``outcomes``; a refused one only in
+    ``outcomes[Outcome.REFUSED]``.
 
-    :param now: the time from which on is counted; seconds that never go back, as in all methods.
-    :param spec: says what rates and maxima cover.
-    :ivar puts: requests taken in.
-    :ivar outcomes: requests that are over, by outcome.
-    :ivar disconnects: clients that left before the answer; their requests are among the cancelled ones.
-    :ivar retries: how often a job was offered again because its backend had left.
-    :ivar burials: jobs laid aside.
-    :ivar wait: time from put to take, by outcome; of a job that was offered several times, to the last one.
-    :ivar run: run time of what was taken, by outcome.
+    :param now: when counting starts; monotonic seconds, as in all methods.
+    :param spec: the time that rates and maxima cover.
+    :ivar puts: accepted requests.
+    :ivar outcomes: ended requests by outcome.
+    :ivar disconnects: requests whose client disconnected; they are among the cancelled ones.
+    :ivar retries: how often a job returned to the queue after its backend disconnected.
+    :ivar burials: buried jobs.
+    :ivar wait: time from put to the last take, by outcome.
+    :ivar run: run times, by outcome.
     """
 
     def __init__(self, spec: BrokerSpec, now: float) -> None:
@@ -59,8 +58,8 @@ class QueueStatistics:
         self.disconnects = 0
         self.retries = 0
         self.burials = 0
-        self.wait: dict[Outcome, Histogram] = {outcome: Histogram() for outcome in ENDS}
-        self.run: dict[Outcome, Histogram] = {outcome: Histogram() for outcome in ENDS}
+        self.wait: dict[Outcome, Histogram] = {outcome: Histogram(JOB_BUCKETS) for outcome in ENDS}
+        self.run: dict[Outcome, Histogram] = {outcome: Histogram(JOB_BUCKETS) for outcome in ENDS}
         self._arrivals = WindowedRate(spec.window_seconds, now)
         self._services = WindowedRate(spec.window_seconds, now)
         self._longest_wait = _maximum(spec)
@@ -69,35 +68,35 @@ class QueueStatistics:
         self._interval = Interval()
 
     def put(self, now: float) -> None:
-        """A request was taken in."""
+        """A request was accepted."""
         self.puts += 1
         self._interval.put += 1
         self._arrivals.count(now)
 
     def refused(self) -> None:
-        """A request was not taken in."""
+        """A request was refused."""
         self.outcomes[Outcome.REFUSED] += 1
-        self._interval.over[Outcome.REFUSED] += 1
+        self._interval.ended[Outcome.REFUSED] += 1
 
     def taken(self, now: float, wait_seconds: float) -> None:
-        """A backend got a job that had waited so long."""
+        """A backend got a job after this wait."""
         self._longest_wait.record(now, wait_seconds)
         if wait_seconds > self._interval.longest_wait_seconds:
             self._interval.longest_wait_seconds = wait_seconds
 
-    def offered_again(self) -> None:
-        """A job goes back to the queue because its backend did not see it through."""
+    def retried(self) -> None:
+        """A job returns to the queue because its backend disconnected."""
         self.retries += 1
 
     def buried(self) -> None:
-        """A job was laid aside."""
+        """A job was buried."""
         self.burials += 1
 
     def client_left(self) -> None:
-        """A client went away before it had its answer; that its request is over is told apart."""
+        """A client disconnected before its answer; ended() counts the end of its request."""
         self.disconnects += 1
 
-    def over(
+    def ended(
         self,
         now: float,
         outcome: Outcome,
@@ -106,19 +105,18 @@ class QueueStatistics:
         node: str = "",
         pod: str = "",
     ) -> None:
-        """A request ended, once and for all.
+        """A request ended.
 
-        :param wait_seconds: from put to the last time it was taken, or to the end of what was never taken.
-        :param run_seconds: how long it ran; None when no backend took it.
-        :param node: where it ran.
-        :param pod: likewise.
+        :param wait_seconds: from put to the last take, or to the end without a take.
+        :param run_seconds: how long it ran; None if no backend took it.
+        :param node, pod: where it ran.
         """
         self.outcomes[outcome] += 1
         self.wait[outcome].observe(wait_seconds)
         interval = self._interval
-        interval.over[outcome] += 1
+        interval.ended[outcome] += 1
         if run_seconds is None:
-            self.taken(now, wait_seconds)  # it waits no longer, and nobody else will tell
+            self.taken(now, wait_seconds)  # its wait ends without a take
             return
         self._services.count(now)
         self.run[outcome].observe(run_seconds)
@@ -133,11 +131,11 @@ class QueueStatistics:
             interval.pod = pod
 
     def arrivals_per_second(self, now: float) -> float:
-        """Requests taken in, per second of the window."""
+        """Accepted requests per second of the window."""
         return self._arrivals.per_second(now)
 
     def services_per_second(self, now: float) -> float:
-        """Runs that ended, however, per second of the window."""
+        """Ended runs, with any outcome, per second of the window."""
         return self._services.per_second(now)
 
     def longest_wait_seconds(self, now: float) -> float:
@@ -153,12 +151,12 @@ class QueueStatistics:
         return self._longest_total.value(now)
 
     def scraped(self) -> None:
-        """The maxima were read for a page; only those since the last scrape begin again."""
+        """A page has read the maxima: clear them if they cover the time since the last scrape."""
         for maximum in (self._longest_wait, self._longest_run, self._longest_total):
             maximum.clear()
 
     def end_interval(self) -> Interval:
-        """What happened since the last call; a new interval begins."""
+        """The events since the last call. A new interval begins."""
         interval, self._interval = self._interval, Interval()
         return interval
 

@@ -243,7 +243,8 @@ def test_queues() -> None:
         assert client.say("put one a", "put one b", "put one c")[:2] == ["ok 1", "ok 2"]
         without = SMALL + "queues:\n  drain: 1s\n  names: {two: {}}\n"
         answer = reload(app, without)
-        assert (answer.status, answer.body) == (400, b"queue 'one' cannot go: jobs wait, run or lie buried there (2)\n")
+        expected = b"queue 'one' cannot be removed: it has 2 waiting, running or buried jobs\n"
+        assert (answer.status, answer.body) == (400, expected)
         assert reload(app, QUEUES.replace("max-waiting: 2}", "max-waiting: 3}, three: {}")).status == 200
         assert client.say("put one d", "put three e", "put one f") == [
             "ok 3", "ok 4", "error full Queue 'one' is full: 3 requests wait",

@@ -10,7 +10,7 @@ from fakedev.config.rates import parse_expectation, parse_open_load, parse_rate
 from fakedev.config.schema.files import Unreadable
 from fakedev.tester.expectation import judge
 from fakedev.tester.statistics import Statistics
-from fakedev.workqueue.job import Answer, Outcome
+from fakedev.workqueue.outcome import Answer, Outcome
 
 FILES = {
     "curve.csv": "seconds,rate\n0,0\n10,20\n\n20,20\n",

@@ -7,13 +7,8 @@ import re
 
 import pytest
 
-from fakedev.wire.bare_queue import (
-    MAX_BARE_BYTES,
-    parse_bare_ask,
-    parse_bare_request,
-    parse_bare_result,
-    parse_bare_work,
-)
+from fakedev.wire.bare_queue import parse_bare_ask, parse_bare_request, parse_bare_result, parse_bare_work
+from fakedev.wire.bare_queue_encoding import MAX_BARE_BYTES
 from fakedev.wire.errors import CODES
 from fakedev.wire.framing import MAX_BYTES
 from fakedev.wire.json_lines import parse_json_line
@@ -25,15 +20,17 @@ from fakedev.wire.queue_verbs import (
 )
 from fakedev.wire.strict_json import MAX_LEVELS
 from fakedev.workqueue.admission import ARGUMENT_BYTES, JOB_BYTES, MAX_PER_OWNER
-from fakedev.workqueue.job import Outcome
+from fakedev.workqueue.outcome import Outcome
 from fakedev.workqueue.queue import MAX_BURIED, MAX_BURIED_BYTES
 from fakedev.workqueue.spec import MIB, BrokerSpec, QueueSpec
 from tests.support.paths import DOCUMENTS
+from tests.support.queue_transcripts import QueuePorts, Transcript
 
 TEXT = (DOCUMENTS / "protocol-queue.txt").read_text(encoding="utf-8")
 CLIENT = TEXT[TEXT.index("\nVerbs of the client port\n") : TEXT.index("\nVerbs of the backend port\n")]
 BACKEND = TEXT[TEXT.index("\nVerbs of the backend port\n") : TEXT.index("\nBare JSON\n---")]
-BARE = TEXT[TEXT.index("\nBare JSON\n---") :]
+BARE = TEXT[TEXT.index("\nBare JSON\n---") : TEXT.index("\nExamples\n---")]
+EXAMPLES = TEXT[TEXT.index("\nExamples\n---") :]
 OWN = [(CLIENT, QUEUE_CLIENT_GRAMMAR, verb) for verb in QUEUE_CLIENT_VERBS if verb not in QUEUE_BACKEND_VERBS]
 ALL = [*OWN, *((BACKEND, QUEUE_BACKEND_GRAMMAR, verb) for verb in QUEUE_BACKEND_VERBS)]
 
@@ -47,6 +44,18 @@ def test_every_verb_and_argument(part, grammar, verb):
     request = parse_json_line(json_form.encode(), grammar)
     assert request.verb == verb.name
     assert set(request.arguments) == {argument.name for argument in verb.arguments}
+
+
+@pytest.mark.parametrize(("part", "grammar", "verb"), ALL, ids=[verb.name for _, _, verb in ALL])
+def test_every_verb_has_an_example(part, grammar, verb):
+    """In words or in JSON, on the port of the verb or, where both have it, on any."""
+    assert re.search(rf'^    (client|backend)> ({verb.name}\b|{{"op":"{verb.name}")', EXAMPLES, re.MULTILINE)
+
+
+@pytest.mark.parametrize("example", re.findall(r"(?:^    .*\n)+", EXAMPLES, re.MULTILINE), ids=["words", "JSON lines"])
+def test_an_example(example):
+    """Played on both ports, it is answered as it says."""
+    Transcript(QueuePorts()).play(example)
 
 
 def test_every_code():

@@ -20,7 +20,8 @@ def sessions(page: str) -> list[tuple[str, str]]:
     return [(configuration, each) for each in blocks if each.startswith("$")]
 
 
-SESSIONS = [*sessions("simulation.md"), *sessions("parts.md"), *sessions("topology.md"), *sessions("faults.md")]
+PAGES = ("simulation.md", "parts.md", "topology.md", "faults.md", "protocol-workload.txt")
+SESSIONS = [session for page in PAGES for session in sessions(page)]
 
 
 @pytest.mark.parametrize(("configuration", "session"), SESSIONS, ids=[each.split()[5] for _, each in SESSIONS])
@@ -41,5 +42,5 @@ def test_a_session(configuration: str, session: str) -> None:
 
 
 def test_all_are_there() -> None:
-    """A limit of its own, one of its device, and work on a throttled board; parts; links; faults."""
-    assert len(SESSIONS) == 6
+    """A limit of its own, one of its device, and work on a throttled board; parts; links; faults; a protocol."""
+    assert len(SESSIONS) == 8

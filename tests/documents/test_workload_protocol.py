@@ -19,6 +19,7 @@ from tests.support.paths import DOCUMENTS
 
 TEXT = (DOCUMENTS / "protocol-workload.txt").read_text(encoding="utf-8")
 COMMANDS = TEXT[TEXT.index("\nCommands\n") : TEXT.index("\nBare JSON\n")]
+EXAMPLES = TEXT[TEXT.index("\nExamples\n---") :]
 
 
 @pytest.mark.parametrize("verb", WORKLOAD_VERBS, ids=lambda verb: verb.name)
@@ -26,13 +27,19 @@ def test_every_verb_and_argument(verb):
     """Each verb has its section, which names its arguments, in words and in JSON."""
     section = re.search(rf"\n\n({verb.name}\b.*?)(?=\n\n[a-z]|\Z)", COMMANDS, re.DOTALL)[1]
     for argument in verb.options:
-        assert f"{argument.said}=" in section
+        assert f"{argument.name_in_words}=" in section
     for flag in verb.flags:
         assert f"[{flag.name}]" in section
     json_form = re.search(r'^\{"op".*?\}$', section, re.DOTALL | re.MULTILINE)[0]
     request = parse_json_line(json_form.encode(), WORKLOAD_GRAMMAR)
     assert request.verb == verb.name
     assert set(request.arguments) == {a.name for a in verb.arguments} | {flag.name for flag in verb.flags}
+
+
+@pytest.mark.parametrize("verb", WORKLOAD_VERBS, ids=lambda verb: verb.name)
+def test_every_verb_has_an_example(verb):
+    """In words or in JSON; test_sessions.py runs the sessions."""
+    assert re.search(rf'^    ({verb.name}\b|{{"op":"{verb.name}")', EXAMPLES, re.MULTILINE)
 
 
 def test_every_value_function_and_kind():

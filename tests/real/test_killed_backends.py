@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fakedev.workqueue.job import Outcome
+from fakedev.workqueue.outcome import Outcome
 from tests.support.programs.processes import PATIENCE_SECONDS, Program, console
 from tests.support.programs.service import FLEET, Peer, Service, StartProgram, ready
 

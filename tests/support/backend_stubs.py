@@ -13,7 +13,7 @@ from twisted.internet.testing import MemoryReactorClock, StringTransport
 from twisted.python.failure import Failure
 
 from fakedev.net.backend.sources import TakenJob
-from fakedev.workqueue.job import Report
+from fakedev.workqueue.outcome import Report
 
 
 @dataclass

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from fakedev.spec.errors import Refused
 from fakedev.workqueue.broker import Broker
-from fakedev.workqueue.job import Answer, Job, Report
-from fakedev.workqueue.spec import BrokerSpec, QueueSpec, Refused
+from fakedev.workqueue.job import Job
+from fakedev.workqueue.outcome import Answer, Report
+from fakedev.workqueue.spec import BrokerSpec, QueueSpec
 
 DONE = Report(0)
 
@@ -55,7 +57,7 @@ class SomeWorker:
         """Write the offer down."""
         self.offers.append((job.id, ticket))
 
-    def nothing(self, queue: str, ticket: object) -> None:
+    def wait_expired(self, queue: str, ticket: object) -> None:
         """Write down that a wait is over."""
         self.nothings.append(ticket)
 

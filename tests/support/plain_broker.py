@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from fakedev.workqueue.job import Report
+from fakedev.workqueue.outcome import Report
 from fakedev.workqueue.spec import QueueSpec
 
 NEVER = float("inf")
@@ -212,7 +212,7 @@ class PlainBroker:
                 self._withdraw(thing, "timeout")
             elif isinstance(thing, PlainWait):
                 self._remove(thing)
-                self.told.append(("nothing", thing.worker, thing.ticket, thing.queue))
+                self.told.append(("wait_expired", thing.worker, thing.ticket, thing.queue))
             else:
                 self._unpause(str(thing), now)
 

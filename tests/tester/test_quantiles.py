@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakedev.tester.quantiles import COARSE, FINE, SHORTEST_SECONDS, Histogram
+from fakedev.tester.quantiles import COARSE, FINE, MIN_SECONDS, QuantileSketch
 
-SECONDS = st.floats(0, 1e6) | st.floats(SHORTEST_SECONDS, 0.1)
+SECONDS = st.floats(0, 1e6) | st.floats(MIN_SECONDS, 0.1)
 
 
 def nearest_rank(values: list[float], share: float) -> float:
@@ -18,11 +18,11 @@ def nearest_rank(values: list[float], share: float) -> float:
     return sorted(values)[max(1, math.ceil(share * len(values))) - 1]
 
 
-def filled(values: list[float], error: float = FINE) -> Histogram:
+def filled(values: list[float], error: float = FINE) -> QuantileSketch:
     """A histogram of these values."""
-    histogram = Histogram(error)
+    histogram = QuantileSketch(error)
     for value in values:
-        histogram.add(value)
+        histogram.observe(value)
     return histogram
 
 
@@ -35,14 +35,14 @@ def test_quantiles_are_within_the_error(values: list[float], share: float, error
     """Of any values, any quantile is wrong by at most the share that the histogram promises."""
     exact = nearest_rank(values, share)
     found = filled(values, error).quantile(share)
-    assert abs(found - exact) <= error * exact * (1 + 1e-9) + SHORTEST_SECONDS
+    assert abs(found - exact) <= error * exact * (1 + 1e-9) + MIN_SECONDS
 
 
 @given(st.lists(SECONDS, min_size=1))
 def test_number_sum_and_extremes_are_exact(values: list[float]) -> None:
     """Only quantiles are estimates."""
     histogram = filled(values)
-    assert (histogram.count, histogram.least, histogram.most) == (len(values), min(values), max(values))
+    assert (histogram.count, histogram.minimum, histogram.maximum) == (len(values), min(values), max(values))
     assert histogram.mean == pytest.approx(sum(values) / len(values))
     assert sum(count for _, count in histogram.buckets()) == len(values)
 
@@ -54,7 +54,7 @@ def test_merging_is_counting_both(first: list[float], second: list[float]) -> No
     merged.merge(filled(second))
     together = filled(first + second)
     assert list(merged.buckets()) == list(together.buckets())
-    assert (merged.count, merged.least, merged.most) == (together.count, together.least, together.most)
+    assert (merged.count, merged.minimum, merged.maximum) == (together.count, together.minimum, together.maximum)
 
 
 @given(st.lists(SECONDS, min_size=1), st.lists(st.floats(0, 1), min_size=2))
@@ -75,28 +75,28 @@ def test_memory_is_bounded() -> None:
 
 def test_an_empty_one_is_all_zero() -> None:
     """Nothing was counted: no division, no infinity."""
-    empty = Histogram()
-    assert (empty.count, empty.mean, empty.least, empty.most, empty.quantile(0.99)) == (0, 0, 0, 0, 0)
+    empty = QuantileSketch()
+    assert (empty.count, empty.mean, empty.minimum, empty.maximum, empty.quantile(0.99)) == (0, 0, 0, 0, 0)
 
 
 def test_what_is_below_zero_counts_as_zero() -> None:
     """Clocks of several machines differ."""
     histogram = filled([-5.0, 1.0])
-    assert (histogram.least, histogram.total_seconds) == (0, 1)
+    assert (histogram.minimum, histogram.total_seconds) == (0, 1)
 
 
 def test_different_errors_cannot_be_merged() -> None:
     """Their buckets are others."""
     with pytest.raises(ValueError, match="different errors"):
-        Histogram(FINE).merge(Histogram(COARSE))
+        QuantileSketch(FINE).merge(QuantileSketch(COARSE))
 
 
 @given(st.lists(SECONDS), st.lists(SECONDS, min_size=1, max_size=8, unique=True).map(sorted))
 def test_ranges_lose_nothing(values: list[float], bounds: list[float]) -> None:
     """Each value is counted once; those that are clear of a bound by the error on their side of it."""
-    counts = filled(values).counts_within(bounds)
+    counts = filled(values).histogram(bounds).counts
     assert (len(counts), sum(counts)) == (len(bounds) + 1, len(values))
     for place, bound in enumerate(bounds, 1):
-        clear = bound * 2 * FINE + SHORTEST_SECONDS
+        clear = bound * 2 * FINE + MIN_SECONDS
         least = sum(value < bound - clear for value in values)
         assert least <= sum(counts[:place]) <= sum(value <= bound + clear for value in values)

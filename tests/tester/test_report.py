@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from fakedev.config.rates import parse_expectation
 from fakedev.tester.expectation import judge
-from fakedev.tester.quantiles import Histogram
+from fakedev.tester.quantiles import QuantileSketch
 from fakedev.tester.report import Report
-from fakedev.tester.report_html import Series, distribution_plot, line_plot, nice_scale
-from fakedev.tester.report_text import WIDEST_BAR, progress_text
+from fakedev.tester.report_text import MAX_BAR, progress_text
 from fakedev.tester.statistics import Statistics
-from fakedev.workqueue.job import Answer, Outcome
+from fakedev.tester.svg_plots import Series, distribution_plot, line_plot, nice_scale
+from fakedev.workqueue.outcome import Answer, Outcome
 
 MARKUP = '<script>alert("1")</script>&<b>'
 
@@ -82,14 +82,14 @@ def test_a_page_loads_nothing() -> None:
 
 def test_the_plots_are_good_xml() -> None:
     """Each by itself; with and without something to show."""
-    histogram = Histogram()
+    histogram = QuantileSketch()
     for plot in (
         line_plot("<&", [Series("<&", "red", [(0.0, 1.0), (1.0, None), (2.0, 3.0), (3.0, 4.0)])]),
         line_plot("empty", [Series("a", "red", [])]),
         distribution_plot("none", histogram),
     ):
         ElementTree.fromstring(plot)
-    histogram.add(0.5)
+    histogram.observe(0.5)
     ElementTree.fromstring(distribution_plot("one", histogram))
 
 
@@ -97,7 +97,7 @@ def test_the_plots_are_good_xml() -> None:
 def test_scales_hold_what_they_show(most: float) -> None:
     """A few marks, from 0 to at least the largest value, and not far beyond it."""
     scale = nice_scale(most)
-    assert scale.marks[0] == 0 and most <= scale.most * (1 + 1e-9) and scale.most <= 2 * most
+    assert scale.marks[0] == 0 and most <= scale.maximum * (1 + 1e-9) and scale.maximum <= 2 * most
     assert 2 <= len(scale.marks) <= 7
 
 
@@ -106,8 +106,8 @@ def test_the_text() -> None:
     lines = report("node", plans=2).text().splitlines()
     assert lines[1] == "=" * len(lines[0])
     bars = [line for line in lines if " | #" in line]
-    assert f"node | {'#' * WIDEST_BAR} 100.0% (100)" in bars
-    assert f"up to 0.25 s | {'#' * WIDEST_BAR} 100.0% (100)" in bars
+    assert f"node | {'#' * MAX_BAR} 100.0% (100)" in bars
+    assert f"up to 0.25 s | {'#' * MAX_BAR} 100.0% (100)" in bars
     assert "failures                10: 10 failure" in lines
     assert lines[-3:] == [
         "met      p99<2s  (0.4 s)", "NOT MET  failures<1%  (10.000%)", "met      rate>=1/s  (1.8/s)",

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from fakedev.tester.pacing import ClosedPacer, OpenPacer
 from fakedev.tester.plan import ClosedLoad, OpenLoad, Spacing
 from fakedev.tester.rate_curve import constant
-from fakedev.tester.statistics import OTHERS, ByName, Count, Statistics, Ticket, kept_text
+from fakedev.tester.statistics import Statistics, Ticket
+from fakedev.tester.tallies import OTHERS, ByName, Count, kept_text
 from fakedev.tester.timeline import MAX_STEPS, Timeline
-from fakedev.workqueue.job import Answer, Outcome
+from fakedev.workqueue.outcome import Answer, Outcome
 
 GOOD = Answer(Outcome.SUCCESS, 0, run_seconds=0.5, wait_seconds=0.25, node="n", pod="p", device="card0")
 
@@ -43,7 +44,7 @@ def test_times_are_of_requests_that_ran() -> None:
         statistics.answered(statistics.started(0.0, 0.0), bad(outcome), 0.001)
     assert statistics.timings["total"].count == 0
     statistics.answered(statistics.started(0.0, 0.0), bad(Outcome.TIMEOUT), 9.0)
-    assert statistics.timings["total"].most == 9.0
+    assert statistics.timings["total"].maximum == 9.0
 
 
 def test_rates_are_of_successes() -> None:
@@ -198,8 +199,8 @@ def test_closed_load_of_known_times() -> None:
     statistics = drive(ClosedPacer(ClosedLoad(parallel=4)), FakeQueue(2), [1.0] * 400)
     assert statistics.timings["total"].quantile(0.5) == pytest.approx(2.0, rel=0.005)
     assert statistics.timings["wait"].quantile(0.9) == pytest.approx(1.0, rel=0.005)
-    assert statistics.timings["run"].least == statistics.timings["run"].most == 1.0
-    assert statistics.timings["late"].most == 0.0
+    assert statistics.timings["run"].minimum == statistics.timings["run"].maximum == 1.0
+    assert statistics.timings["late"].maximum == 0.0
     assert statistics.rate(200.0) == pytest.approx(2.0)
 
 
@@ -225,7 +226,7 @@ def test_open_poisson_load_is_the_queue_of_the_books() -> None:
 def test_open_load_at_half_of_what_is_served_never_waits() -> None:
     """Even arrivals at a server of constant times: nobody waits, nobody is late."""
     statistics = drive(OpenPacer(OpenLoad(constant(5.0)), "a", 0.0), FakeQueue(1), [0.1] * 500)
-    assert statistics.timings["total"].most == pytest.approx(0.1)
+    assert statistics.timings["total"].maximum == pytest.approx(0.1)
     assert statistics.late == 0
 
 
@@ -239,7 +240,7 @@ def test_a_standstill_is_charged_for_all_that_it_kept_waiting() -> None:
     closed = ClosedPacer(ClosedLoad(parallel=1, delay_seconds=0.099))
     closed_total = drive(closed, FakeQueue(1), runs, stall=50.0).timings["total"]
     assert closed_total.quantile(0.99) < 0.1
-    assert closed_total.most == pytest.approx(10.0, abs=0.2)
+    assert closed_total.maximum == pytest.approx(10.0, abs=0.2)
 
 
 def test_the_standstill_is_charged_also_when_few_may_be_under_way() -> None:

@@ -10,10 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakedev.wire.bare_queue import (
-    MAX_BARE_BYTES,
     BareRequest,
     BareResult,
     BareWork,
+    parse_bare_ask,
+    parse_bare_request,
+    parse_bare_result,
+    parse_bare_work,
+)
+from fakedev.wire.bare_queue_encoding import (
+    MAX_BARE_BYTES,
     encode_bare_answer,
     encode_bare_ask,
     encode_bare_no_work,
@@ -22,10 +28,6 @@ from fakedev.wire.bare_queue import (
     encode_bare_work,
     fits_bare_work,
     go_number,
-    parse_bare_ask,
-    parse_bare_request,
-    parse_bare_result,
-    parse_bare_work,
 )
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.framing import Dialect, Opening
@@ -130,13 +132,13 @@ def test_a_limit_below_0_is_none():
         (parse_bare_request, b'{"Queue":1}', "Queue: must be a text"),
         (parse_bare_request, b'{"Args":"0.5"}', "Args: must be a list, not a text"),
         (parse_bare_request, b'{"Args":["a",1]}', "Args[1]: must be a text"),
-        (parse_bare_request, b'{"Args":["a\\u0000b"]}', "Args[0]: holds a NUL"),
+        (parse_bare_request, b'{"Args":["a\\u0000b"]}', "Args[0]: contains a NUL"),
         (parse_bare_request, b'{"Limit":"2"}', "Limit: must be a number"),
         (parse_bare_request, b'{"Limit":1e999}', "1e999"),
         (parse_bare_ask, b'{"Queue":[]}', "Queue: must be a text"),
         (parse_bare_work, b'{"Empty":1}', "Empty: must be true or false, not a number"),
         (parse_bare_result, b'{"Retcode":1.5}', "Retcode: must be a whole number"),
-        (parse_bare_result, b'{"Retcode":2147483648}', "Retcode: is no exit code"),
+        (parse_bare_result, b'{"Retcode":2147483648}', "Retcode: is not an exit code"),
         (parse_bare_result, b'{"Runtime":-1}', "Runtime: must not be negative"),
         (parse_bare_result, b'{"Timeout":true}', "Timeout: must be a number"),
         (parse_bare_result, b'{"Pod":null,"Node":{}}', "Node: must be a text, not an object"),

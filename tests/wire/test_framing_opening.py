@@ -74,9 +74,9 @@ def test_too_long_is_told_in_the_likely_way(head, way, piece):
     with pytest.raises(ProtocolError, match="65536"):
         for start in range(0, len(stream), piece):
             opening.feed(stream[start : start + piece])
-    assert opening.likely_way() is way
+    assert opening.likely_dialect() is way
 
 
 def test_nothing_said_is_words():
     """Who said nothing is told in words."""
-    assert Opening().likely_way() is Dialect.WORDS
+    assert Opening().likely_dialect() is Dialect.WORDS

@@ -57,10 +57,10 @@ def test_words(port, line, verb, arguments):
     ("port", "line", "text"),
     [
         ("client", b"put", "queue: missing; usage: put QUEUE [ARG...] [limit=DURATION]"),
-        ("client", b"put sleep size=5", "size: not an argument of put; to give it as ARG, say -- first"),
+        ("client", b"put sleep size=5", "size: not an argument of put; to give it as ARG, write -- first"),
         ("client", b"put sleep limt=2s", "limt: not an argument of put; did you mean limit?; to give it"),
         ("client", b"put sleep args=x", "args: not an argument of put"),
-        ("client", b"put sleep a\0b", "args[0]: holds a NUL"),
+        ("client", b"put sleep a\0b", "args[0]: contains a NUL"),
         ("client", b"cancel seven", "job: must be a whole number, not 'seven'"),
         ("client", b"take sleep", "no verb 'take'"),
         ("backend", b"done 7", "exit-code: missing; usage: done ID EXITCODE"),

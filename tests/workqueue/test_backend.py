@@ -6,21 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakedev.workqueue.backend import (
-    Ask,
+from fakedev.workqueue.backend_run import (
     BackendCommand,
-    End,
-    Pace,
     RequestFault,
-    Retry,
-    Step,
     command_report,
     limit_report,
     no_run_report,
     sleep_seconds,
     stopped_report,
 )
-from fakedev.workqueue.job import Outcome, Report, outcome_of
+from fakedev.workqueue.backend_steps import Ask, End, Pace, Retry, Step
+from fakedev.workqueue.outcome import Outcome, Report, outcome_of
 
 CARD = "/dev/dri/card1"
 
@@ -47,7 +43,7 @@ def test_words_of_a_request(own: list[str], requested: list[str], ignores: bool,
     [
         (["/bin/a"], ["FILENAME"], "no device file"),
         (["/bin/a", "x/FILENAME"], [], "no device file"),
-        (["/bin/a"], ["a\0b"], "argument 1: holds a NUL"),
+        (["/bin/a"], ["a\0b"], "argument 1: contains a NUL"),
         (["/bin/a"], ["\ud800"], "half a surrogate pair"),
         (["/bin/a"], ["x" * 131072], "argument 1: 131073 bytes"),
         (["/bin/a"], ["x" * 131071] * 8, "all arguments"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fakedev.workqueue.admission import JOB_BYTES, MAX_PER_OWNER
-from fakedev.workqueue.job import Answer, Outcome, Report
+from fakedev.workqueue.outcome import Answer, Outcome, Report
 from tests.support.broker_cases import BrokerCase, OneQueue, SomeClient, left_behind
 
 

@@ -10,10 +10,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from fakedev.spec.errors import Refused
 from fakedev.workqueue.admission import JOB_BYTES
 from fakedev.workqueue.broker import Broker
-from fakedev.workqueue.job import Answer, Job, Report
-from fakedev.workqueue.spec import BrokerSpec, QueueSpec, Refused
+from fakedev.workqueue.job import Job
+from fakedev.workqueue.outcome import Answer, Report
+from fakedev.workqueue.spec import BrokerSpec, QueueSpec
 from tests.support.broker_cases import left_behind
 from tests.support.examples import examples
 from tests.support.plain_broker import PlainBroker
@@ -52,9 +54,9 @@ class Owner:
         """A job that it waited for."""
         self.told.append(("offered", self, job.id, ticket))
 
-    def nothing(self, queue: str, ticket: object) -> None:
+    def wait_expired(self, queue: str, ticket: object) -> None:
         """A wait is over."""
-        self.told.append(("nothing", self, ticket, queue))
+        self.told.append(("wait_expired", self, ticket, queue))
 
     def withdrawn(self, job: Job, reason: str) -> None:
         """A job that it held."""

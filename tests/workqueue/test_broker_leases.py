@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fakedev.workqueue.admission import JOB_BYTES
 from fakedev.workqueue.deadlines import Deadlines
-from fakedev.workqueue.job import Answer, Outcome
+from fakedev.workqueue.outcome import Answer, Outcome
 from fakedev.workqueue.queue import MAX_BURIED, MAX_BURIED_BYTES
 from fakedev.workqueue.slices import MAX_AT_ONCE
 from tests.support.broker_cases import BrokerCase, OneQueue, SomeClient, left_behind
@@ -19,9 +19,8 @@ class TestLostWorker(BrokerCase):
         self.queue.take(self.worker)
         self.queue.now += 4
         self.broker.worker_left(self.worker, self.queue.now)
-        assert self.client.answers[1] == Answer(
-                Outcome.LOST, 1, "the backend left before the run was over", 0.0, 4.0, 0.0, "pod-1", "node-1", "card0"
-            )
+        error = "the backend disconnected before the run ended"
+        assert self.client.answers[1] == Answer(Outcome.LOST, 1, error, 0.0, 4.0, 0.0, "pod-1", "node-1", "card0")
         assert self.queue.state() == (0, 0, 0)
         assert left_behind(self.broker) == []
 

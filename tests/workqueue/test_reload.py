@@ -46,7 +46,7 @@ class TestBrokerReload(BrokerCase):
     def test_a_queue_with_jobs_cannot_go(self) -> None:
         """Whether they wait, run or lie buried; nothing is changed then."""
         without = replace(self.broker.spec, queues=(QueueSpec("other"),))
-        told = "queue 'sleep' cannot go: jobs wait, run or lie buried there (1)"
+        told = "queue 'sleep' cannot be removed: it has 1 waiting, running or buried jobs"
         job_id = self.queue.put(self.client)
         self.refused("busy", told, self.broker.prepare, without)
         self.queue.take(self.worker)
@@ -64,7 +64,7 @@ class TestBrokerReload(BrokerCase):
     def test_what_cannot_change(self) -> None:
         """What maxima and rates cover."""
         spec = replace(self.broker.spec, window_seconds=5.0)
-        self.refused("bad-argument", "window cannot be changed", self.broker.prepare, spec)
+        self.refused("bad-argument", "window cannot change", self.broker.prepare, spec)
 
     def test_memory(self) -> None:
         """The most bytes of all requests."""

@@ -12,7 +12,7 @@ from fakedev.app.backend import PROTOCOLS, BackendSettings, run_backend
 from fakedev.commands.go_flags import FlagError, FlagSet, Values
 from fakedev.commands.workload.options import find_files, parse_seconds
 from fakedev.config.peer_address import parse_address
-from fakedev.workqueue.backend import SLEEP, BackendCommand
+from fakedev.workqueue.backend_run import SLEEP, BackendCommand
 
 _MAX_WORKERS: Final = 1000
 #: The longest name of a host, pod or node in characters, as in DNS.

@@ -10,8 +10,8 @@ from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.response import Response, json_response
 from fakedev.net.queues.figures import QueueFigures
 from fakedev.net.queues.port import describe_queue
+from fakedev.spec.histogram import Histogram
 from fakedev.spec.web_paths import QUEUES
-from fakedev.workqueue.histogram import Histogram
 from fakedev.workqueue.spec import BrokerSpec
 from fakedev.workqueue.statistics import ENDS
 

@@ -13,7 +13,7 @@ from fakedev.net.tester.pages import shown_names
 from fakedev.net.tester.service import LoadTester, UnknownPlan
 from fakedev.spec.web_paths import LOAD, LOAD_PLAN
 from fakedev.tester.plan import ClosedLoad
-from fakedev.tester.report import statistics_values
+from fakedev.tester.report_values import statistics_values
 from fakedev.tester.timeline import Step
 
 #: The highest rate that can be set.

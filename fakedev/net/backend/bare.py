@@ -10,10 +10,11 @@ from fakedev.net.backend.sources import BackendNames, JobSource, Shutdown, Taken
 from fakedev.net.lines.bare_client import BareClient
 from fakedev.net.lines.client import FrontendConnector
 from fakedev.net.lines.frontend_errors import FrontendLost, FrontendRefused
-from fakedev.wire.bare_queue import BareResult, BareWork, encode_bare_ask, encode_bare_result, parse_bare_work
+from fakedev.wire.bare_queue import BareResult, BareWork, parse_bare_work
+from fakedev.wire.bare_queue_encoding import encode_bare_ask, encode_bare_result
 from fakedev.wire.errors import ProtocolError
-from fakedev.workqueue.backend import unfinished_report
-from fakedev.workqueue.job import Report
+from fakedev.workqueue.backend_run import unfinished_report
+from fakedev.workqueue.outcome import Report
 
 
 class BareSource(JobSource):

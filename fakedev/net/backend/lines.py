@@ -13,15 +13,8 @@ from fakedev.net.backend.sources import BackendNames, JobSource, Shutdown, Taken
 from fakedev.net.lines.client import FrontendConnector
 from fakedev.net.lines.frontend_errors import FrontendLost, FrontendRefused
 from fakedev.net.lines.json_client import JsonClient
-from fakedev.wire.queue_talk import (
-    BackendMessage,
-    Done,
-    Refusal,
-    Withdrawn,
-    encode_request,
-    parse_backend_message,
-)
-from fakedev.workqueue.job import Report
+from fakedev.wire.queue_messages import BackendMessage, Done, Refusal, Withdrawn, encode_request, parse_backend_message
+from fakedev.workqueue.outcome import Report
 
 #: Codes of refusals that may be over after a while.
 _TEMPORARY: Final = ("busy", "full")

@@ -11,7 +11,7 @@ from twisted.logger import Logger, LogLevel
 from twisted.python.failure import Failure
 
 from fakedev.net.system.signals import stop_reactor
-from fakedev.workqueue.backend import End
+from fakedev.workqueue.backend_steps import End
 
 
 class Worker(Protocol):

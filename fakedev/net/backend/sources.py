@@ -10,7 +10,7 @@ from twisted.internet.error import ConnectingCancelledError
 from twisted.internet.interfaces import IReactorTime
 
 from fakedev.net.lines.frontend_errors import FrontendLost, FrontendRefused
-from fakedev.workqueue.job import Report
+from fakedev.workqueue.outcome import Report
 
 #: How long a program that stops waits for an answer.
 LAST_WORDS_SECONDS: Final = 0.5

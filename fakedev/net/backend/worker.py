@@ -14,8 +14,9 @@ from twisted.logger import Logger
 from fakedev.net.backend.sources import JobSource, TakenJob
 from fakedev.net.lines.frontend_errors import FrontendLost, FrontendRefused
 from fakedev.net.system.commands import CannotRun, Run
-from fakedev.workqueue.backend import Ask, BackendCommand, End, Pace, RequestFault, Retry, Step, no_run_report
-from fakedev.workqueue.job import Report
+from fakedev.workqueue.backend_run import BackendCommand, RequestFault, no_run_report
+from fakedev.workqueue.backend_steps import Ask, End, Pace, Retry, Step
+from fakedev.workqueue.outcome import Report
 
 #: Starts the words of a command, with a time limit in seconds; raises RequestFault and CannotRun.
 Start = Callable[[Sequence[str], float], Run]

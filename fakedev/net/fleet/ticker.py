@@ -12,13 +12,12 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
-from fakedev.net.http.statistics import Durations
 from fakedev.net.system.timing import no_op
-from fakedev.net.web.own_metrics import TICK_BUCKETS
 from fakedev.sim.events import ChangeClock
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.workloads.workload import Verdict
 from fakedev.spec.errors import Refused
+from fakedev.spec.histogram import TICK_BUCKETS, Histogram
 
 #: When the clock is further behind, the missed ticks are dropped and counted.
 _MAX_BEHIND_SECONDS: Final = 10.0
@@ -68,7 +67,7 @@ class Ticker(Service):
         self.ticks = self.missed = self.failures = 0
         self.lag_seconds = 0.0
         self._last_failed = False
-        self.durations = Durations(TICK_BUCKETS)
+        self.durations = Histogram(TICK_BUCKETS)
 
     def startService(self) -> None:
         """Start the clock: the first tick is due one tick from now."""

@@ -2,31 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Sequence
-from typing import Final
-
-#: Upper bounds in seconds: a cached page takes tens of microseconds, a large one by gzip seconds.
-REQUEST_BUCKETS: Final = (1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
-
-
-class Durations:
-    """A histogram of seconds.
-
-    :ivar counts: one for each bound, and one for longer times; not cumulative.
-    """
-
-    __slots__ = ("bounds", "counts", "total")
-
-    def __init__(self, bounds: Sequence[float] = REQUEST_BUCKETS) -> None:
-        self.bounds = tuple(bounds)
-        self.counts = [0] * (len(self.bounds) + 1)
-        self.total = 0.0
-
-    def observe(self, seconds: float) -> None:
-        """Count one duration."""
-        self.counts[bisect_left(self.bounds, seconds)] += 1
-        self.total += seconds
+from fakedev.spec.histogram import REQUEST_BUCKETS, Histogram
 
 
 class PageStatistics:
@@ -41,7 +17,7 @@ class PageStatistics:
     def __init__(self) -> None:
         self.codes: dict[int, int] = {}
         self.in_flight = 0
-        self.durations = Durations()
+        self.durations = Histogram(REQUEST_BUCKETS)
 
     def begun(self) -> None:
         """A request arrived."""

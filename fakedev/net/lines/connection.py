@@ -124,7 +124,7 @@ class LineConnection(LineReceiver):
 
     def likely_dialect(self) -> Dialect:
         """The dialect that the first bytes suggest, while it is not clear."""
-        return self._opening.likely_way() if self._opening is not None else Dialect.WORDS
+        return self._opening.likely_dialect() if self._opening is not None else Dialect.WORDS
 
     def describe(self) -> str:
         """The peer's address, for the log."""

@@ -13,7 +13,7 @@ from zope.interface import implementer
 
 from fakedev.net.lines.frontend_errors import FrontendLost, FrontendRefused
 from fakedev.wire.errors import ProtocolError
-from fakedev.wire.queue_talk import MAX_LINE_BYTES
+from fakedev.wire.queue_messages import MAX_LINE_BYTES
 
 Message = TypeVar("Message")
 

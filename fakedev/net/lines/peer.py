@@ -209,7 +209,7 @@ class Peer:
         if isinstance(error, Refused):
             text = error.text
             if isinstance(error, FieldError) and request is not None and self.dialect is Dialect.WORDS:
-                text = f"{self._grammar.find(request.verb).said(error.field)}: {error.reason}"
+                text = f"{self._grammar.find(request.verb).name_in_words(error.field)}: {error.reason}"
             error = ProtocolError(error.code, text)
         if request is not None:
             self._settle(request)

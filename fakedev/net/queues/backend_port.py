@@ -23,20 +23,16 @@ from fakedev.net.queues.port import (
     whole_of,
     work_in_words,
 )
-from fakedev.wire.bare_queue import (
-    LARGEST_EXIT_CODE,
-    encode_bare_no_work,
-    encode_bare_work,
-    parse_bare_ask,
-    parse_bare_result,
-)
+from fakedev.spec.errors import Refused
+from fakedev.wire.bare_queue import LARGEST_EXIT_CODE, parse_bare_ask, parse_bare_result
+from fakedev.wire.bare_queue_encoding import encode_bare_no_work, encode_bare_work
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.framing import Dialect
 from fakedev.wire.grammar import Request
 from fakedev.wire.queue_verbs import QUEUE_BACKEND_GRAMMAR, job_withdrawn
 from fakedev.wire.replies import Reply
-from fakedev.workqueue.job import Job, Report
-from fakedev.workqueue.spec import Refused
+from fakedev.workqueue.job import Job
+from fakedev.workqueue.outcome import Report
 
 #: A `take` is answered when its jobs have so many bytes, whatever count it asks for.
 _MAX_TAKEN_BYTES: Final = 2**20
@@ -94,7 +90,7 @@ class BackendSession:
         request = cast("Request", ticket)
         self._peer.reply(request, self._give(request, [job]))
 
-    def nothing(self, queue: str, ticket: object) -> None:
+    def wait_expired(self, queue: str, ticket: object) -> None:
         """A `take` has waited long enough."""
         request = cast("Request", ticket)
         self._peer.reply(request, self._give(request, []))

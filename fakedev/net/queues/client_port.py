@@ -18,14 +18,16 @@ from fakedev.net.queues.port import (
     reply_to_stats,
     seconds_of,
 )
-from fakedev.wire.bare_queue import BareResult, encode_bare_answer, fits_bare_work, parse_bare_request
+from fakedev.wire.bare_queue import BareResult, parse_bare_request
+from fakedev.wire.bare_queue_encoding import encode_bare_answer, fits_bare_work
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.framing import Dialect
 from fakedev.wire.grammar import Request
 from fakedev.wire.queue_verbs import QUEUE_CLIENT_GRAMMAR, request_ended, result_text
 from fakedev.wire.replies import Reply
 from fakedev.workqueue.admission import ARGUMENT_BYTES
-from fakedev.workqueue.job import Answer, Job
+from fakedev.workqueue.job import Job
+from fakedev.workqueue.outcome import Answer
 
 _ANSWERS: Final = ("accepted", "ended")
 

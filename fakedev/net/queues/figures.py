@@ -14,7 +14,7 @@ from twisted.logger import Logger
 from fakedev.net.queues.backend_port import QueueBackendFactory
 from fakedev.net.queues.client_port import QueueClientFactory
 from fakedev.net.queues.hub import QueueHub
-from fakedev.workqueue.job import Outcome
+from fakedev.workqueue.outcome import Outcome
 from fakedev.workqueue.queue import QueueSnapshot
 from fakedev.workqueue.spec import BrokerSpec
 from fakedev.workqueue.statistics import Interval, QueueStatistics
@@ -122,7 +122,7 @@ class QueueLog(Service):
 
 def interval_line(queue: QueueFigure, interval: Interval) -> str:
     """The state of a queue and the events of an interval in one line, with the place of the longest run."""
-    ends = ", ".join(f"{interval.over[outcome]} {outcome.value}" for outcome in Outcome if interval.over[outcome])
+    ends = ", ".join(f"{interval.ended[outcome]} {outcome.value}" for outcome in Outcome if interval.ended[outcome])
     line = (
         f"queue {queue.now.name}: {queue.now.waiting} waiting, {queue.now.running} running; "
         f"since the last line {interval.put} put, {ends or 'none over'}; "

@@ -20,8 +20,8 @@ from fakedev.net.http.resource import GuardedResource
 from fakedev.net.http.response import Response
 from fakedev.net.http.statistics import PageStatistics
 from fakedev.net.queues.figures import QueueFigure, QueueFigures
-from fakedev.workqueue.histogram import JOB_BUCKETS, Histogram
-from fakedev.workqueue.job import Outcome
+from fakedev.spec.histogram import JOB_BUCKETS, Histogram
+from fakedev.workqueue.outcome import Outcome
 from fakedev.workqueue.spec import BrokerSpec
 from fakedev.workqueue.statistics import ENDS
 

@@ -17,7 +17,8 @@ from fakedev.wire.grammar import Grammar, Request
 from fakedev.wire.replies import Reply
 from fakedev.wire.words import quote_word
 from fakedev.workqueue.broker import Broker
-from fakedev.workqueue.job import Answer, Job, JobState, Outcome
+from fakedev.workqueue.job import Job, JobState
+from fakedev.workqueue.outcome import Answer, Outcome
 
 #: Jobs in one answer.
 MAX_JOBS: Final = 1000

@@ -19,8 +19,8 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from fakedev.net.system.process_groups import ProcessGroups, SystemGroups
-from fakedev.workqueue.backend import SLEEP, command_report, limit_report, stopped_report
-from fakedev.workqueue.job import Report
+from fakedev.workqueue.backend_run import SLEEP, command_report, limit_report, stopped_report
+from fakedev.workqueue.outcome import Report
 
 #: How often a run checks whether the other processes of its group have ended.
 LOOK_AGAIN_SECONDS: Final = 0.02

@@ -13,9 +13,10 @@ from fakedev.net.lines.client import FrontendConnector
 from fakedev.net.lines.frontend_errors import FrontendLost
 from fakedev.net.tester.driver import Asker, Reconnection, Requests, lost, report_failure
 from fakedev.tester.plan import Plan
-from fakedev.wire.bare_queue import BareRequest, BareResult, encode_bare_request, parse_bare_result
+from fakedev.wire.bare_queue import BareRequest, BareResult, parse_bare_result
+from fakedev.wire.bare_queue_encoding import encode_bare_request
 from fakedev.wire.errors import ProtocolError
-from fakedev.workqueue.job import Answer, Outcome, Report, outcome_of, refusal
+from fakedev.workqueue.outcome import Answer, Outcome, Report, outcome_of, refusal
 
 
 class BareRequests(Requests):

@@ -22,7 +22,7 @@ from fakedev.net.system.timing import SteadySeconds
 from fakedev.tester.pacing import MAX_AT_ONCE, ClosedPacer, OpenPacer, pacer_of
 from fakedev.tester.plan import Plan
 from fakedev.tester.statistics import Statistics, Ticket
-from fakedev.workqueue.job import Answer, Outcome
+from fakedev.workqueue.outcome import Answer, Outcome
 
 _FIRST_WAIT_SECONDS: Final = 0.1
 _LONGEST_WAIT_SECONDS: Final = 5.0

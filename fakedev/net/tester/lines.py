@@ -10,16 +10,16 @@ from fakedev.net.lines.frontend_errors import FrontendRefused
 from fakedev.net.lines.json_client import JsonClient
 from fakedev.net.tester.driver import Asker, Reconnection, Requests, lost
 from fakedev.tester.plan import Plan
-from fakedev.wire.queue_talk import (
+from fakedev.wire.queue_messages import (
     Accepted,
     ClientMessage,
     Ended,
-    NotAccepted,
     PutForm,
+    Refusal,
     encode_cancel,
     parse_client_message,
 )
-from fakedev.workqueue.job import Answer, Outcome, refusal
+from fakedev.workqueue.outcome import Answer, Outcome, refusal
 
 
 class LineRequests(Requests):
@@ -76,7 +76,7 @@ class LineRequests(Requests):
         self._asker.may_start()
 
     def _received(self, message: ClientMessage) -> None:
-        if isinstance(message, NotAccepted) and message.request is None:
+        if isinstance(message, Refusal) and message.request is None:
             assert self._client is not None
             self._client.fail(
                 FrontendRefused(f"the frontend refuses the connection: {message.code}: {message.text}")
@@ -90,10 +90,10 @@ class LineRequests(Requests):
             case Accepted(number, job) if number in self._jobs:
                 self._jobs[number] = job
                 self._requests[job] = number
-            case NotAccepted(int(number), code, text) if number in self._jobs:
+            case Refusal(int(number), code, text) if number in self._jobs:
                 del self._jobs[number]
                 self._asker.answered(number, refusal(f"{code}: {text}"))
-            case NotAccepted(int(number)):
+            case Refusal(int(number)):
                 self._cancelled.discard(number)
             case Ended(job) if job in self._requests:
                 number = self._requests.pop(job)

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
-from itertools import accumulate
-from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.utils import floatToGoString
 
 from fakedev.net.tester.service import LoadTester
-from fakedev.tester.quantiles import Histogram
-from fakedev.workqueue.histogram import JOB_BUCKETS
-
-_BOUNDS: Final = tuple(floatToGoString(bound) for bound in (*JOB_BUCKETS, math.inf))
+from fakedev.net.web.own_metrics import add_histogram
+from fakedev.spec.histogram import JOB_BUCKETS
 
 
 class LoadMetrics:
@@ -56,8 +50,7 @@ class LoadMetrics:
             waiting.add_metric([name], driver.waiting)
             if driver.parallel is not None:
                 parallel.add_metric([name], driver.parallel)
-            total = statistics.timings["total"]
-            times.add_metric([name], _buckets(total), total.total_seconds)
+            add_histogram(times, [name], statistics.timings["total"].histogram(JOB_BUCKETS))
         yield from (*counters.values(), ended, outstanding, waiting, parallel, times)
 
 
@@ -79,8 +72,3 @@ class QueryMetrics:
         family.add_metric(["completed"], completed)
         family.add_metric(["refused"], sum(self._codes.values()) - completed)
         yield family
-
-
-def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
-    sums = accumulate(histogram.counts_within(JOB_BUCKETS))
-    return list(zip(_BOUNDS, sums, strict=True))

@@ -15,10 +15,11 @@ from fakedev.net.http.resource import Folder, GuardedResource
 from fakedev.net.http.response import HttpError, Response, json_response
 from fakedev.net.tester.service import LoadTester, UnknownPlan
 from fakedev.spec.web_paths import LOAD
-from fakedev.tester.report import node_values, statistics_values, tally_values, totals
 from fakedev.tester.report_html import node_spread_html, page, statistics_html, tallies_html
 from fakedev.tester.report_text import nodes_text, pods_text, statistics_text
-from fakedev.tester.statistics import ALL, Statistics
+from fakedev.tester.report_values import node_values, statistics_values, tally_values, totals
+from fakedev.tester.statistics import Statistics
+from fakedev.tester.tallies import ALL
 
 _HTML: Final = "text/html; charset=utf-8"
 #: The most nodes, devices and pods in one answer, which takes about 20 ms to write.

@@ -19,7 +19,7 @@ from fakedev.net.lines.client import FrontendConnector
 from fakedev.net.lines.frontend_errors import FrontendLost, FrontendRefused
 from fakedev.net.lines.json_client import JsonClient
 from fakedev.net.system.commands import CannotRun, ProcessRunner, Run
-from fakedev.workqueue.job import Report
+from fakedev.workqueue.outcome import Report
 
 _POLL_SECONDS: Final = 0.5
 _ANSWER_SECONDS: Final = 10.0

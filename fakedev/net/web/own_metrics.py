@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Final, Protocol
+from typing import Protocol
 
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -19,10 +19,8 @@ from fakedev.net.http.negotiation import choose_exposition
 from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.resource import GuardedResource
 from fakedev.net.http.response import Response
-from fakedev.net.http.statistics import Durations, ScrapeStatistics
-
-#: Upper bounds in seconds of the time that a tick takes.
-TICK_BUCKETS: Final = (1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
+from fakedev.net.http.statistics import ScrapeStatistics
+from fakedev.spec.histogram import Histogram
 
 
 class Group(Protocol):
@@ -46,7 +44,7 @@ class TickerStatistics(Protocol):
     missed: int
     failures: int
     lag_seconds: float
-    durations: Durations
+    durations: Histogram
 
 
 @dataclass
@@ -97,7 +95,7 @@ class TickMetrics(Group):
         yield CounterMetricFamily("fakedev_tick_failures", "Ticks that failed by an error of ours.", ticker.failures)
         yield GaugeMetricFamily("fakedev_tick_lag_seconds", "How late the last tick began.", ticker.lag_seconds)
         durations = HistogramMetricFamily("fakedev_tick_duration_seconds", "How long ticks took.", labels=[])
-        _add_histogram(durations, [], ticker.durations)
+        add_histogram(durations, [], ticker.durations)
         yield durations
 
 
@@ -121,7 +119,7 @@ class ScrapeMetrics(Group):
             for code, count in sorted(statistics.codes.items()):
                 total.add_metric([page, str(code)], count)
             in_flight.add_metric([page], statistics.in_flight)
-            _add_histogram(durations, [page], statistics.durations)
+            add_histogram(durations, [page], statistics.durations)
         yield from (total, in_flight, durations)
 
 
@@ -189,13 +187,13 @@ class ReloadMetrics(Group):
         yield from (info, reloads)
 
 
-def _add_histogram(family: HistogramMetricFamily, labels: list[str], durations: Durations) -> None:
-    buckets: list[tuple[str, float]] = []
-    sofar = 0
-    for bound, count in zip((*durations.bounds, float("inf")), durations.counts, strict=True):
-        sofar += count
-        buckets.append((floatToGoString(bound), sofar))  # type: ignore[no-untyped-call, unused-ignore]
-    family.add_metric(labels, buckets, durations.total)
+def add_histogram(family: HistogramMetricFamily, labels: list[str], histogram: Histogram) -> None:
+    """Add a histogram to a family."""
+    buckets = [
+        (floatToGoString(bound), count)  # type: ignore[no-untyped-call, unused-ignore]
+        for bound, count in histogram.cumulative()
+    ]
+    family.add_metric(labels, buckets, histogram.total_seconds)
 
 
 class OwnMetrics:

@@ -10,7 +10,7 @@ from fakedev.app.backend import BackendSettings
 from fakedev.commands.dropins.backend import BackendOptions
 from fakedev.commands.go_flags import FlagError
 from fakedev.config.peer_address import Address, parse_address
-from fakedev.workqueue.backend import BackendCommand
+from fakedev.workqueue.backend_run import BackendCommand
 
 
 def settings(*arguments: str, **environ: str) -> BackendSettings:

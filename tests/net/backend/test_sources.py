@@ -12,7 +12,7 @@ from fakedev.net.backend.bare import BareSource
 from fakedev.net.backend.lines import LinesSource
 from fakedev.net.backend.sources import LAST_WORDS_SECONDS, FrontendLost, FrontendRefused, JobSource, TakenJob
 from fakedev.net.lines.client import FrontendConnector
-from fakedev.workqueue.job import Report
+from fakedev.workqueue.outcome import Report
 from tests.support.backend_stubs import FrontendReactor, FrontendWire
 from tests.support.deferreds import assert_no_result, failure_result_of, success_result_of
 from tests.support.programs.original_tester import to_go, work
@@ -125,7 +125,7 @@ class TestBareSource(TalkCase):
             (work(None, error="Queue 'sleep' is empty", empty=True), None, ""),
             (work(None, error="Unknown 'sleep' queue"), FrontendRefused, "Unknown 'sleep' queue"),
             (b"error busy too many connections\n", FrontendLost, "too many connections"),
-            (b"HTTP/1.1 400 Bad Request\r\n\r\n", FrontendRefused, "no answer of a queue's frontend"),
+            (b"HTTP/1.1 400 Bad Request\r\n\r\n", FrontendRefused, "not an answer of a queue's frontend"),
             (b'{"Args": 1}', FrontendRefused, "Args"),
         ):
             asked = self.take()

@@ -12,8 +12,9 @@ from fakedev.net.backend.program import BackendProgram
 from fakedev.net.backend.sources import FrontendLost, FrontendRefused
 from fakedev.net.backend.worker import BackendWorker, DeviceFile, OneRun
 from fakedev.net.system.commands import CannotRun
-from fakedev.workqueue.backend import BackendCommand, End, Pace, RequestFault
-from fakedev.workqueue.job import Report
+from fakedev.workqueue.backend_run import BackendCommand, RequestFault
+from fakedev.workqueue.backend_steps import End, Pace
+from fakedev.workqueue.outcome import Report
 from tests.support.backend_stubs import RecordedRun, ScriptedSource, starter
 from tests.support.deferreds import assert_no_result, success_result_of
 from tests.support.logged_errors import LoggedErrors

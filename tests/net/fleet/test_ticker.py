@@ -101,7 +101,7 @@ class TestTicker:
         self.fleet.cost_seconds = 0.004
         self.clock.advance(1)
         assert sum(self.ticker.durations.counts) == 1
-        assert self.ticker.durations.total == pytest.approx(0.004, rel=1e-3)
+        assert self.ticker.durations.total_seconds == pytest.approx(0.004, rel=1e-3)
 
     # -- stalls ----------------------------------------------------------------------------------------
 

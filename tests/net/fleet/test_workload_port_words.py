@@ -147,7 +147,7 @@ class TestWords(WorkloadPortCase):
             "run x devices=a/0 profile=10 use=memry:1": "use: 'memry' is no metric that workloads bring; did you",
             "run x devices=a/0 profile=10 use=memory:lots": "use: memory: activity 1: 'lots' is no size",
             "run x devices=a/0 profile=10 limit=memory:lots": "limit: memory: 'lots' is no size",
-            "run x devices=a/0 profile=10 measured-frequency=fast": "measured-frequency: 'fast' is no finite number",
+            "run x devices=a/0 profile=10 measured-frequency=fast": "measured-frequency: 'fast' is not a finite number",
             "run x devices=a/0 profile=10 measured-frequency=-1": "measured-frequency: must be a number from 0",
             "run x devices=a/0 profile=10 limit=power": "limit: 'power' is not NAME:NUMBER",
             "run x devices=a/0 profile=10 limit=power:nan": "limit: the limit of 'power' must be a number",

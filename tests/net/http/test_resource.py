@@ -330,4 +330,4 @@ def test_statistics() -> None:
     waiting.callback(Response(503))
     leaving.leave()
     assert (statistics.codes, statistics.in_flight) == ({200: 1, 405: 1, 503: 1, 499: 1}, 0)
-    assert (sum(statistics.durations.counts), statistics.durations.total) == (4, 4.0)
+    assert (sum(statistics.durations.counts), statistics.durations.total_seconds) == (4, 4.0)

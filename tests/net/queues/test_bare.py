@@ -157,7 +157,7 @@ class TestBareBackend:
             backend.send(ASK)
             leave(backend)
             told = self.client_told(client)
-            assert (told["Error"], told["Retcode"]) == ("the backend left before the run was over", 1)
+            assert (told["Error"], told["Retcode"]) == ("the backend disconnected before the run ended", 1)
         assert self.ports.counted() == {"lost": 2}
 
     def test_a_result_that_cannot_be_read(self):
@@ -168,7 +168,7 @@ class TestBareBackend:
             backend.send(ASK)
             backend.send(result)
             assert (backend.transport.writes, backend.is_closed) == ([WORK], True)
-            assert self.client_told(client)["Error"] == "the backend left before the run was over"
+            assert self.client_told(client)["Error"] == "the backend disconnected before the run ended"
 
     def test_results(self):
         """What the original's backend may say of a run, and what the client is told."""

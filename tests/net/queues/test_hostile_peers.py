@@ -66,7 +66,7 @@ class TestSilentPeers:
         backend.send(RESULT[:-1])
         self.ports.clock.advance(10)
         assert backend.is_closed
-        assert b"the backend left before the run was over" in client.told()
+        assert b"the backend disconnected before the run ended" in client.told()
         self.assert_served()
 
     def test_a_backend_that_hangs(self):

@@ -42,7 +42,7 @@ TRANSCRIPTS = {
         c> put sleep limit=-5
         c: error bad-argument limit: must be 0 to 10000000000 seconds
         c> put sleep limit=1e400
-        c: error bad-argument limit: '1e400' is no finite number
+        c: error bad-argument limit: '1e400' is not a finite number
         c> put sleep answer=soon
         c: error bad-argument answer: must be accepted or ended
         c> take sleep
@@ -157,7 +157,7 @@ TRANSCRIPTS = {
         b: ok 1 limit-seconds=2 attempt=1
         + 6.9
         + 0.1
-        c: ok 1 timeout exit-code=1 error="the backend said nothing within the time limit of 2 s and 5 s more" timeout-seconds=2 run-seconds=7 wait-seconds=0
+        c: ok 1 timeout exit-code=1 error="the backend sent no result within the time limit of 2 s and 5 s more" timeout-seconds=2 run-seconds=7 wait-seconds=0
         b: withdrawn 1 timeout
         b> done 1 0
         b: error unknown-name No job 1 of this connection
@@ -336,7 +336,7 @@ TRANSCRIPTS = {
         b> take sleep
         b: ok 1 limit-seconds=0 attempt=1
         b> GONE
-        c: ok 1 lost exit-code=1 error="the backend left before the run was over" timeout-seconds=0 run-seconds=0 wait-seconds=0
+        c: ok 1 lost exit-code=1 error="the backend disconnected before the run ended" timeout-seconds=0 run-seconds=0 wait-seconds=0
     """,
     "a backend that waits and leaves gets nothing": """
         b> take sleep wait=1h

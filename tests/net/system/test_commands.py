@@ -18,7 +18,7 @@ from fakedev.net.system.commands import (
     ProcessRunner,
     SleepRun,
 )
-from fakedev.workqueue.job import Outcome, outcome_of
+from fakedev.workqueue.outcome import Outcome, outcome_of
 from tests.support.backend_stubs import RecordedGroups, SpawningClock
 from tests.support.deferreds import assert_no_result, success_result_of
 

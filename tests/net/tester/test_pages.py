@@ -19,7 +19,7 @@ from fakedev.net.tester.pages import make_load_pages, make_tester_folder
 from fakedev.net.tester.service import LoadTester
 from fakedev.net.web.own_metrics import OwnMetrics, OwnMetricsResource
 from fakedev.tester.plan import ClosedLoad, Plan
-from fakedev.workqueue.job import Answer, Outcome
+from fakedev.workqueue.outcome import Answer, Outcome
 from tests.net.tester.test_service import OPEN, FakeRequests
 from tests.support.http_wire import Answer as HttpAnswer
 from tests.support.http_wire import Peer

@@ -17,7 +17,7 @@ from fakedev.net.tester.bare import BareRequests, answer_of
 from fakedev.net.tester.lines import LineRequests
 from fakedev.tester.plan import ClosedLoad, Plan
 from fakedev.wire.bare_queue import BareResult
-from fakedev.workqueue.job import Answer, Outcome
+from fakedev.workqueue.outcome import Answer, Outcome
 
 PLAN = Plan("p", "sleep", ClosedLoad(), "localhost:9997", ("0.5",), 2.5)
 
@@ -311,7 +311,7 @@ class TestBare:
         """Is told as what it is."""
         for text, outcome, reason in (
             (b"error busy too many connections\n", Outcome.REFUSED, "busy"),
-            (b"HTTP/1.1 400 Bad Request\n", Outcome.LOST, "no answer of a queue's frontend"),
+            (b"HTTP/1.1 400 Bad Request\n", Outcome.LOST, "not an answer of a queue's frontend"),
             (b'{"Pod": 5}', Outcome.LOST, "Pod"),
         ):
             self.way.send(1)

@@ -22,7 +22,7 @@ from fakedev.net.tester.scale_test import ScaleSettings, ScaleTest
 from fakedev.net.tester.service import LoadTester
 from fakedev.tester.plan import ClosedLoad, Plan
 from fakedev.tester.scaling import scaling_of
-from fakedev.workqueue.job import Answer, Outcome
+from fakedev.workqueue.outcome import Answer, Outcome
 from tests.support.deferreds import assert_no_result, failure_result_of, success_result_of
 from tests.support.paths import ROOT
 

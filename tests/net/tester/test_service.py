@@ -13,7 +13,7 @@ from fakedev.net.tester.service import LoadTester, UnknownPlan
 from fakedev.tester.pacing import MAX_AT_ONCE
 from fakedev.tester.plan import ClosedLoad, OpenLoad, Plan
 from fakedev.tester.rate_curve import constant
-from fakedev.workqueue.job import Answer, Outcome, refusal
+from fakedev.workqueue.outcome import Answer, Outcome, refusal
 from tests.support.deferreds import assert_no_result, success_result_of
 
 GOOD = Answer(Outcome.SUCCESS, 0, run_seconds=0.5, node="n", pod="p")
@@ -149,7 +149,7 @@ class TestLoadTester:
         way.come()
         assert self.tester.total.late == 10
         way.answer(10)
-        assert self.tester.total.timings["total"].most == pytest.approx(0.95, rel=0, abs=5e-8)
+        assert self.tester.total.timings["total"].maximum == pytest.approx(0.95, rel=0, abs=5e-8)
 
     def test_a_frontend_that_goes_loses_what_was_under_way(self) -> None:
         """And nothing is started until it is back; places pause a moment after that."""
@@ -226,7 +226,7 @@ class TestLoadTester:
         self.clock.rightNow -= 100.0
         self.ways["closed"].answer(3)
         assert self.tester.now == 1005.0
-        assert self.tester.total.timings["total"].most == 5.0
+        assert self.tester.total.timings["total"].maximum == 5.0
         assert sum(step.successes for _, step in self.tester.total.timeline.steps(self.tester.now)) == 3
 
     def test_the_end_of_a_run(self) -> None:

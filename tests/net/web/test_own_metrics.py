@@ -10,9 +10,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from fakedev import __version__
-from fakedev.net.http.statistics import Durations, ScrapeStatistics
+from fakedev.net.http.statistics import ScrapeStatistics
 from fakedev.net.web.own_metrics import (
-    TICK_BUCKETS,
     OwnMetrics,
     OwnMetricsResource,
     ReloadMetrics,
@@ -21,6 +20,7 @@ from fakedev.net.web.own_metrics import (
     TickMetrics,
     WorkloadMetrics,
 )
+from fakedev.spec.histogram import TICK_BUCKETS, Histogram
 from tests.support.http_wire import Peer, make_site
 from tests.support.logged_errors import LoggedErrors
 
@@ -36,7 +36,7 @@ class Clockwork:
     lag_seconds = 0.25
 
     def __init__(self) -> None:
-        self.durations = Durations(TICK_BUCKETS)
+        self.durations = Histogram(TICK_BUCKETS)
 
 
 def full(scrapes: ScrapeStatistics | None = None) -> OwnMetrics:

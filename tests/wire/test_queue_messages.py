@@ -9,7 +9,7 @@ import pytest
 from fakedev.wire.bare_queue import BareWork, BareWorkReader
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.json_lines import parse_json_line
-from fakedev.wire.queue_talk import (
+from fakedev.wire.queue_messages import (
     BackendMessage,
     Done,
     Job,
@@ -48,11 +48,11 @@ def test_an_answer_may_come_in_any_pieces(message: bytes, expected: BareWork) ->
     ("message", "code", "part"),
     [
         (b"error busy too many connections\n", "busy", "too many connections"),
-        (b"HTTP/1.1 400 Bad Request\r\n", "bad-argument", "no answer of a queue's frontend: HTTP/1.1 400"),
+        (b"HTTP/1.1 400 Bad Request\r\n", "bad-argument", "not an answer of a queue's frontend: HTTP/1.1 400"),
         (b'{"Args": 7}', "bad-argument", "Args"),
         (b'{"Limit": "x"}', "bad-argument", "Limit"),
         (b"{]}", "bad-argument", "not JSON"),
-        (b"x" * 5000, "bad-argument", "no answer"),
+        (b"x" * 5000, "bad-argument", "not an answer"),
         (b'{"a":"' + b"x" * 65536, "too-long", "65536"),
     ],
 )

@@ -1,0 +1,80 @@
+"""How a job ends or returns when its client, its worker, its time limit or the program gives it up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fakedev.workqueue.admission import Admission
+from fakedev.workqueue.job import Job, JobState, Worker
+from fakedev.workqueue.ledger import Ledger
+from fakedev.workqueue.outcome import Outcome
+from fakedev.workqueue.queue import Queue
+
+
+class JobEnds:
+    """Decides for one job; the ledger executes it."""
+
+    def __init__(self, queues: Mapping[str, Queue], ledger: Ledger, admission: Admission) -> None:
+        self._queues = queues
+        self._ledger = ledger
+        self._admission = admission
+
+    def give_back(self, job: Job, now: float) -> None:
+        """Return a running job to its queue, unless the program ends."""
+        if self._admission.closed is not None:
+            self._ledger.end(job, job.answer_without_report(Outcome.CANCELLED, self._admission.closed, now), now)
+        else:
+            self._ledger.give_back(job, now)
+
+    def bury(self, job: Job, reason: str, now: float) -> None:
+        """Bury a running job; its client receives ``lost``."""
+        queue = self._queues[job.queue]
+        job.reason = reason
+        queue.statistics.buried()
+        queue.bury(job)
+        self._ledger.end(job, job.answer_without_report(Outcome.LOST, reason, now), now, JobState.BURIED)
+
+    def time_out(self, job: Job, now: float) -> None:
+        """End a running job whose time limit and grace period are over."""
+        grace_seconds = self._queues[job.queue].spec.grace_seconds
+        limit = f"{job.limit_seconds:g} s and {grace_seconds:g} s more"
+        self._ledger.withdraw(job, Outcome.TIMEOUT, f"the backend sent no result within the time limit of {limit}", now)
+
+    # Slices of long works: the job may have ended or moved since the work began
+
+    def cancel_for_client(self, job: Job, now: float) -> None:
+        """End a job whose client disconnected."""
+        if job.state in (JobState.WAITING, JobState.RUNNING):
+            self._ledger.withdraw(job, Outcome.CANCELLED, "the client disconnected", now)
+
+    def release_for_worker(self, worker: Worker, job: Job, now: float) -> None:
+        """Return a job whose worker quits."""
+        if job.worker is worker:
+            self.give_back(job, now)
+
+    def lose_for_worker(self, worker: Worker, job: Job, now: float) -> None:
+        """Return, bury or end a job whose worker disconnected."""
+        if job.worker is not worker:
+            return
+        queue = self._queues[job.queue]
+        job.losses += 1
+        if job.losses <= queue.spec.retries:
+            queue.statistics.retried()
+            self.give_back(job, now)
+        elif queue.spec.retries:
+            self.bury(job, f"lost by {job.losses} backends", now)
+        else:
+            text = "the backend disconnected before the run ended"
+            self._ledger.end(job, job.answer_without_report(Outcome.LOST, text, now), now)
+
+    def cancel_running(self, reason: str, job: Job, now: float) -> None:
+        """End a running job because the program stops."""
+        if job.state is JobState.RUNNING:
+            self._ledger.withdraw(job, Outcome.CANCELLED, reason, now)
+
+    def cancel_first_waiting(self, queue: Queue, reason: str, now: float) -> bool:
+        """End the first waiting job because the program stops; whether there was one."""
+        job = queue.waiting.first()
+        if job is not None:
+            self._ledger.withdraw(job, Outcome.CANCELLED, reason, now)
+        return job is not None
