@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 import pytest
 from twisted.internet import reactor
-from twisted.internet.defer import Deferred, gatherResults
+from twisted.internet.defer import Deferred, FirstError, gatherResults
 from twisted.internet.endpoints import TCP4ClientEndpoint, UNIXClientEndpoint, connectProtocol
 from twisted.internet.inotify import INotify
 from twisted.internet.interfaces import IStreamClientEndpoint
@@ -384,7 +384,10 @@ async def eventually(found: Callable[[], T | Awaitable[T]], what: str, seconds: 
 async def at_once(calls: Sequence[Awaitable[T]]) -> list[T]:
     """What coroutines come to that run at the same time, in their order."""
     running = gatherResults([Deferred.fromCoroutine(call) for call in calls], consumeErrors=True)
-    results: list[T] = await running.addTimeout(PATIENCE_SECONDS, reactor)
+    try:
+        results: list[T] = await running.addTimeout(PATIENCE_SECONDS, reactor)
+    except FirstError as first:
+        raise first.subFailure.value from first
     return results
 
 
