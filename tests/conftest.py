@@ -62,8 +62,8 @@ def misuse(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
 
 @pytest.fixture
 def short_folder() -> Iterator[Path]:
-    """A folder for UNIX sockets: its path is short wherever the tests keep their other files."""
-    with TemporaryDirectory(prefix="fakedev-") as folder:
+    """A folder for UNIX sockets: its path is short and without a space, wherever the tests keep their other files."""
+    with TemporaryDirectory(prefix="fakedev-", dir="/tmp") as folder:
         yield Path(folder)
 
 
