@@ -381,11 +381,11 @@ async def eventually(found: Callable[[], T | Awaitable[T]], what: str, seconds: 
         await deferLater(reactor, _LOOK_AGAIN_SECONDS)
 
 
-async def at_once(calls: Sequence[Awaitable[T]]) -> list[T]:
+async def at_once(calls: Sequence[Awaitable[T]], seconds: float = PATIENCE_SECONDS) -> list[T]:
     """What coroutines come to that run at the same time, in their order."""
     running = gatherResults([Deferred.fromCoroutine(call) for call in calls], consumeErrors=True)
     try:
-        results: list[T] = await running.addTimeout(PATIENCE_SECONDS, reactor)
+        results: list[T] = await running.addTimeout(seconds, reactor)
     except FirstError as first:
         raise first.subFailure.value from first
     return results
