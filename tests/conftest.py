@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+import pytest_twisted
 
 from tests.support.examples import load_profile
+from tests.support.programs.asynchronous import AsyncProgram, StartAsync
 from tests.support.programs.processes import Program, require_program
 
 pytest_plugins = ["tests.support.logged_errors"]
@@ -60,8 +62,8 @@ def misuse(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
 
 @pytest.fixture
 def short_folder() -> Iterator[Path]:
-    """A folder for UNIX sockets: its path is short wherever the tests keep their other files."""
-    with TemporaryDirectory(prefix="fakedev-") as folder:
+    """A folder for UNIX sockets: its path is short and without a space, wherever the tests keep their other files."""
+    with TemporaryDirectory(prefix="fakedev-", dir="/tmp") as folder:
         yield Path(folder)
 
 
@@ -82,3 +84,17 @@ def start_program() -> Iterator[Callable[..., Program]]:
             return running.enter_context(Program(command, **options))
 
         yield start
+
+
+@pytest_twisted.async_yield_fixture
+async def start_async() -> AsyncIterator[StartAsync]:
+    """Starts real programs as ``asynchronous.AsyncProgram(command, ...)`` does, and ends all of them with the test."""
+    started: list[AsyncProgram] = []
+
+    def start(command: list[str], **options: Any) -> AsyncProgram:
+        started.append(AsyncProgram(command, **options))
+        return started[-1]
+
+    yield start
+    for program in started:
+        await program.kill()

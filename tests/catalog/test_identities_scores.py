@@ -25,6 +25,7 @@ def test_every_page_is_compared() -> None:
     assert {case.file for case in CASES} == texts
 
 
+@pytest.mark.slow
 def test_the_document_has_the_scores() -> None:
     """As tests/support/documents/identity_scores.py writes them."""
     document = DOCUMENT.read_text(encoding="utf-8")

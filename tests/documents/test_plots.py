@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
+
 from tests.support.paths import ROOT
 
 PLOTS = ROOT / "doc" / "plots"
@@ -17,6 +19,7 @@ NAMES = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_plots_are_current(tmp_path: Path) -> None:
     """The script runs, and draws the committed files byte for byte."""
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,6 +41,7 @@ def test_any_page_reads_as_the_arrays(
     }
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.sampled_from(NumberFormat), min_size=2, max_size=6),
     st.lists(st.floats(-1e12, 1e12) | st.sampled_from([np.nan, np.inf, 0.0, 1e6, 4e9, 1e-5]), min_size=6, max_size=6),

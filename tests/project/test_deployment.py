@@ -94,6 +94,7 @@ def test_what_is_sent_to_the_image_build_is_enough(tmp_path: Path) -> None:
     assert any(fnmatch.fnmatch("fakedev/sim/__pycache__", rule) for rule in rules)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(path.name for path in (ROOT / "etc").glob("*.yaml")))
 def test_shipped_configurations_are_good(name: str, tmp_path: Path) -> None:
     """Everything in etc/ loads, also where no environment variable helps."""

@@ -39,6 +39,7 @@ def test_taken(logged_errors):
 """
 
 
+@pytest.mark.slow
 def test_errors_that_are_not_taken_fail_their_test(tmp_path: Path) -> None:
     """Failures, critical events, and errors of Deferreds that no errback handled; each test answers for its own."""
     path = tmp_path / "test_some.py"

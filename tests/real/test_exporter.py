@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import signal
-import socket
-import subprocess
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import pytest_twisted
 
 from tests.support.original_bytes import go_workload
 from tests.support.paths import DATA, ORIGINALS
+from tests.support.programs.asynchronous import AsyncProgram, StartAsync, at_once, connected, eventually, fetch
 from tests.support.programs.ports import free_port
-from tests.support.programs.processes import PATIENCE_SECONDS, Program, clean_environment, console, require_program
-from tests.support.programs.service import Peer, StartProgram, at_once, connected, eventually, fetch
+from tests.support.programs.processes import console, require_program
 
 pytestmark = pytest.mark.real
 
@@ -28,33 +27,33 @@ def message_to(device: str, seconds: float = 1) -> bytes:
     return go_workload([(10, 1, seconds), (0, 0, 0.5)], devices=(device,))
 
 
+@dataclass
 class Exporter:
-    """A fakedev-exporter that runs."""
+    """A fakedev-exporter that runs, its HTTP address and the path of its socket."""
 
-    def __init__(self, program: Program, address: str, path: Path) -> None:
-        self.program = program
-        self.address = address
-        self.path = str(path)
+    program: AsyncProgram
+    address: str
+    path: str
 
-    def page(self) -> str:
+    async def page(self) -> str:
         """Its page."""
-        page = fetch(self.address, "/metrics")
+        page = await fetch(self.address, "/metrics")
         assert page.status == 200
         return page.body.decode()
 
 
-Start = Callable[..., Exporter]
+Start = Callable[..., Awaitable[Exporter]]
 
 
 @pytest.fixture
-def start(start_program: StartProgram, tmp_path: Path) -> Start:
+def start(start_async: StartAsync, tmp_path: Path) -> Start:
     """Starts the exporter on a free port; further arguments are its options."""
 
-    def exporter(*options: str) -> Exporter:
-        address, path = f"127.0.0.1:{free_port()}", tmp_path / "exporter"
-        program = start_program([*EXPORTER, "-address", address, "-socket", str(path), *options], folder=tmp_path)
-        program.wait_for_file(path)
-        program.wait_for_text("workloads: ")
+    async def exporter(*options: str) -> Exporter:
+        address, path = f"127.0.0.1:{free_port()}", str(tmp_path / "exporter")
+        program = start_async([*EXPORTER, "-address", address, "-socket", path, *options], folder=tmp_path)
+        await program.wait_for_file(path)
+        await program.wait_for_text("workloads: ")
         return Exporter(program, address, path)
 
     return exporter
@@ -72,13 +71,12 @@ def files(kind: str) -> list[str]:
     return [part for option, name in named for part in (option, str(folder / f"{name}.json"))]
 
 
-def test_families_and_labels_of_the_original(start: Start) -> None:
+@pytest_twisted.ensureDeferred
+async def test_families_and_labels_of_the_original(start: Start) -> None:
     """Two DG1 as xpu-manager shows them, at ten percent: the original's lines, each family once and typed."""
-    exporter = start(*files("original"), "-count=2", "-wl-all", str(ORIGINALS / "load-10-exact.json"))
-    page = exporter.page()
-    devices = [
-        f'dev_file="card{number}",pci_bdf="0000:03:0{number}.0",pci_dev="0x4905"' for number in range(2)
-    ]
+    exporter = await start(*files("original"), "-count=2", "-wl-all", str(ORIGINALS / "load-10-exact.json"))
+    page = await exporter.page()
+    devices = [f'dev_file="card{number}",pci_bdf="0000:03:0{number}.0",pci_dev="0x4905"' for number in range(2)]
     families = {
         "xpum_frequency_mhz": (',location="gpu",type="actual"', "435"),
         "xpum_memory_used_bytes": ("", "4.01709466e+08"),
@@ -93,79 +91,86 @@ def test_families_and_labels_of_the_original(start: Start) -> None:
 
 
 @pytest.mark.parametrize("kind", ["own", "original"])
-def test_the_original_client(start: Start, kind: str) -> None:
+@pytest_twisted.ensureDeferred
+async def test_the_original_client(start: Start, kind: str) -> None:
     """The original's bytes in odd segments: told 0 in one byte when the profile is over, or 1 for what cannot be."""
-    exporter = start(*files(kind), "-count", "2")
+    exporter = await start(*files(kind), "-count", "2")
     device = "card4" if kind == "own" else "card0"
     message = message_to(device)
 
-    def told(*segments: bytes) -> bytes:
-        with Peer(exporter.path) as peer:
-            for segment in segments:
-                peer.send(segment)
-            return peer.rest()
+    async def told(*segments: bytes) -> bytes:
+        async with await connected(exporter.path) as peer:
+            await peer.send(*segments)
+            return await peer.rest()
 
-    whole = [lambda: told(message)]
-    halves = [lambda: told(message[:1], message[1:100], message[100:])]
-    bytewise = [lambda: told(*(message[place : place + 1] for place in range(len(message))))]
-    too_much = [lambda: told(message_to(device, seconds=-1)), lambda: told(message_to("card99"))]
-    not_json = [lambda: told(b"{]}"), lambda: told(b'{"Name": "x"}')]
+    whole = told(message)
+    halves = told(message[:1], message[1:100], message[100:])
+    bytewise = told(*(message[place : place + 1] for place in range(len(message))))
     # Larger than the 1024 bytes of the original.
     long = message.replace(b"load-10-5min", b"n" * 1000).replace(b"\n", b"\n" + b" " * 100)
     assert len(long) > 3000
-    good = [*whole, *halves, *bytewise, lambda: told(long)]
-    assert at_once([*good, *too_much, *not_json]) == [b"0"] * 4 + [b"1"] * 4
+    good = [whole, halves, bytewise, told(long)]
+    too_much = [told(message_to(device, seconds=-1)), told(message_to("card99"))]
+    not_json = [told(b"{]}"), told(b'{"Name": "x"}')]
+    assert await at_once([*good, *too_much, *not_json]) == [b"0"] * 4 + [b"1"] * 4
 
 
-def test_a_part_of_a_message_then_silence(start: Start) -> None:
+@pytest_twisted.ensureDeferred
+async def test_a_part_of_a_message_then_silence(start: Start) -> None:
     """Told 1, without the connection being closed by its peer; a silent one may stay."""
-    exporter = start(*files("own"), "-count", "1")
-    with Peer(exporter.path) as silent, Peer(exporter.path) as partial:
-        partial.send(b'{\n\t"Name": "x",')
-        assert partial.rest() == b"1"
-        silent.send(b'{"Name":"x","Profile":[{"Load":10,"Seconds":1}],"Devices":["card4"],"Repeat":1}')
-        assert silent.rest() == b"0"
+    exporter = await start(*files("own"), "-count", "1")
+    async with await connected(exporter.path) as silent, await connected(exporter.path) as partial:
+        await partial.send(b'{\n\t"Name": "x",')
+        assert await partial.rest() == b"1"
+        await silent.send(b'{"Name":"x","Profile":[{"Load":10,"Seconds":1}],"Devices":["card4"],"Repeat":1}')
+        assert await silent.rest() == b"0"
 
 
-def test_what_it_serves(start: Start) -> None:
+@pytest_twisted.ensureDeferred
+async def test_what_it_serves(start: Start) -> None:
     """GET /metrics and nothing else."""
-    exporter = start(*files("own"), "-count", "2")
+    exporter = await start(*files("own"), "-count", "2")
     address = exporter.address
-    assert fetch(address, "/metrics").headers["server"].endswith("(simulated)")
-    assert [fetch(address, path).status for path in ("/", "/metrics/", "/metrics/x", "/health")] == [404] * 4
-    assert [fetch(address, "/metrics", method=each).status for each in ("HEAD", "PUT", "POST", "DELETE")] == [405] * 4
-    assert fetch(address, "/metrics", "a body").status == 400
+    assert (await fetch(address, "/metrics")).headers["server"].endswith("(simulated)")
+    for path in ("/", "/metrics/", "/metrics/x", "/health"):
+        assert (await fetch(address, path)).status == 404, path
+    for method in ("HEAD", "PUT", "POST", "DELETE"):
+        assert (await fetch(address, "/metrics", method=method)).status == 405, method
+    assert (await fetch(address, "/metrics", "a body")).status == 400
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_its_end(start: Start, number: signal.Signals) -> None:
+@pytest_twisted.ensureDeferred
+async def test_its_end(start: Start, number: signal.Signals) -> None:
     """0 on all three signals; its socket is gone, its peers are not told 0 or 1."""
-    exporter = start(*files("own"), "-count", "1")
-    with Peer(exporter.path) as peer:
-        peer.send(b'{"Name":"x","Profile":[{"Load":10}],"Devices":["card4"]}')
-        assert exporter.page()
-        assert exporter.program.stop(number) == 0
-        assert peer.rest() == b""
+    exporter = await start(*files("own"), "-count", "1")
+    async with await connected(exporter.path) as peer:
+        await peer.send(b'{"Name":"x","Profile":[{"Load":10}],"Devices":["card4"]}')
+        assert await exporter.page()
+        assert await exporter.program.stop(number) == 0
+        assert await peer.rest() == b""
     assert not Path(exporter.path).exists()
 
 
-def test_a_second_instance(start: Start, start_program: StartProgram) -> None:
+@pytest_twisted.ensureDeferred
+async def test_a_second_instance(start: Start, start_async: StartAsync) -> None:
     """On the same socket: an error; the first goes on."""
-    exporter = start(*files("own"))
+    exporter = await start(*files("own"))
     options = ["-address", f"127.0.0.1:{free_port()}", "-socket", exporter.path, *files("own")]
-    second = start_program([*EXPORTER, *options])
-    assert second.wait() == 1
+    second = start_async([*EXPORTER, *options])
+    assert await second.wait() == 1
     assert "in use" in second.stderr
     assert len(second.stderr.splitlines()) == 1
-    with Peer(exporter.path) as peer:
-        peer.send(b"{}")
-        assert peer.rest() == b"1"
+    async with await connected(exporter.path) as peer:
+        await peer.send(b"{}")
+        assert await peer.rest() == b"1"
 
 
 @pytest.mark.parametrize("kind", ["own", "original"])
-def test_pages_while_workloads_join(start: Start, start_program: StartProgram, kind: str) -> None:
+@pytest_twisted.ensureDeferred
+async def test_pages_while_workloads_join(start: Start, start_async: StartAsync, kind: str) -> None:
     """A typical script of users: workloads of 0 % join in the background, pages are fetched in parallel, all alike."""
-    exporter = start(*files(kind), "-count", "2")
+    exporter = await start(*files(kind), "-count", "2")
     curl = require_program("curl")
     device = "card4" if kind == "own" else "card0"
     script = f"""
@@ -184,36 +189,40 @@ def test_pages_while_workloads_join(start: Start, start_program: StartProgram, k
         for pid in $idle; do wait $pid || true; done
         echo identical
     """
-    shell = start_program(["sh", "-c", script, "sh", *WORKLOAD], folder=Path(exporter.path).parent)
-    assert (shell.wait(), shell.stdout) == (0, "identical\n"), shell.stderr
+    shell = start_async(["sh", "-c", script, "sh", *WORKLOAD], folder=Path(exporter.path).parent)
+    assert (await shell.wait(), shell.stdout) == (0, "identical\n"), shell.stderr
 
 
-def test_fakedev_workload_against_it(start: Start) -> None:
+@pytest_twisted.ensureDeferred
+async def test_fakedev_workload_against_it(start: Start, start_async: StartAsync) -> None:
     """Our client's exit code is the simulated job's; SIGTERM ends it and its load."""
-    exporter = start(*files("own"), "-count", "2")
+    exporter = await start(*files("own"), "-count", "2")
     base = [*WORKLOAD, "-socket", exporter.path, "-devnames", "card4"]
-
-    def code(*options: str) -> int:
-        return subprocess.run(
-            [*base, *options], capture_output=True, timeout=PATIENCE_SECONDS, check=False, env=clean_environment()
-        ).returncode
-
-    wrong = (["-activity", "101:0:1"], ["-devnames", "card9"])
-    good, bad, unknown = at_once([lambda: code("-activity", "60:5:1"), *(partial(code, *each) for each in wrong)])
+    runs = [
+        start_async([*base, *options])
+        for options in (["-activity", "60:5:1"], ["-activity", "101:0:1"], ["-devnames", "card9"])
+    ]
+    good, bad, unknown = await at_once([each.wait() for each in runs])
     assert (good, bad > 0, unknown > 0) == (0, True, True)
-    idle = exporter.page()
-    with Program([*base, "-activity", "60:0:0"]) as running:
-        busy = eventually(lambda: (page := exporter.page()) != idle and page, "load is seen")
-        assert busy.count("\n") == idle.count("\n")
-        assert running.stop(signal.SIGTERM) == 0
-    eventually(lambda: exporter.page() != busy, "load is gone")
+    idle = await exporter.page()
+
+    async def page_other_than(page: str) -> str | None:
+        found = await exporter.page()
+        return found if found != page else None
+
+    running = start_async([*base, "-activity", "60:0:0"])
+    busy = await eventually(lambda: page_other_than(idle), "load is seen")
+    assert busy.count("\n") == idle.count("\n")
+    assert await running.stop(signal.SIGTERM) == 0
+    await eventually(lambda: page_other_than(busy), "load is gone")
 
 
-def test_no_answer_to_a_stranger(start: Start) -> None:
+@pytest_twisted.ensureDeferred
+async def test_no_answer_to_a_stranger(start: Start) -> None:
     """Somebody who speaks HTTP to the workload socket gets an error, and nobody is disturbed."""
-    exporter = start(*files("own"), "-count", "1")
-    with connected(exporter.path) as stranger:
-        stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
-        stranger.shutdown(socket.SHUT_WR)
-        assert stranger.makefile("rb").read().startswith(b"error unknown-verb no verb 'GET'")
-    assert exporter.page()
+    exporter = await start(*files("own"), "-count", "1")
+    async with await connected(exporter.path) as stranger:
+        await stranger.send(b"GET / HTTP/1.1\r\n\r\n")
+        stranger.transport.loseWriteConnection()
+        assert (await stranger.rest()).startswith(b"error unknown-verb no verb 'GET'")
+    assert await exporter.page()

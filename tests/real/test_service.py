@@ -12,37 +12,36 @@ import socket
 import stat
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
 import pytest
+import pytest_twisted
 
 from tests.support.paths import ROOT
+from tests.support.programs.asynchronous import AsyncService, StartAsync, connected, eventually, fetch, ready, serve
 from tests.support.programs.ports import free_port
 from tests.support.programs.processes import PATIENCE_SECONDS, clean_environment, console, require_program, twistd
-from tests.support.programs.service import (
-    FLEET,
-    Service,
-    StartProgram,
-    addresses,
-    connected,
-    eventually,
-    fetch,
-    ready,
-    serve,
-)
+from tests.support.programs.service import FLEET, addresses
 
 pytestmark = pytest.mark.real
 
 SERVE = [*console("fakedev"), "serve"]
 
 
-@pytest.fixture
-def service(start_program: StartProgram, tmp_path: Path) -> Service:
+@pytest_twisted.async_fixture
+async def service(start_async: StartAsync, tmp_path: Path) -> AsyncService:
     """A service that runs."""
-    return serve(start_program, tmp_path)
+    return await serve(start_async, tmp_path)
+
+
+async def no_workloads_are_left(service: AsyncService) -> None:
+    """Wait until the service has no workload."""
+
+    async def is_so() -> bool:
+        return (await service.get_json("/api/v1/workloads"))["total"] == 0
+
+    await eventually(is_so, "no workload is left")
 
 
 def run(*command: str, text: str = "") -> subprocess.CompletedProcess[str]:
@@ -56,19 +55,20 @@ def run(*command: str, text: str = "") -> subprocess.CompletedProcess[str]:
 # -- start and stop -----------------------------------------------------------------------------------------------
 
 
-def test_twistd_with_the_example(start_program: StartProgram, tmp_path: Path) -> None:
+@pytest_twisted.ensureDeferred
+async def test_twistd_with_the_example(start_async: StartAsync, tmp_path: Path) -> None:
     """`twistd -n --pidfile= fakedev --config etc/fakedev.yaml` serves from the checkout and ends by SIGTERM."""
     file = tmp_path / "ready.json"
     command = [*twistd(), "-n", "--pidfile=", "fakedev", "--config", "etc/fakedev.yaml", "--ready-file", str(file)]
     free = ["--set", "web.0=127.0.0.1:0"]
     environment = clean_environment(RUNTIME_DIRECTORY=str(tmp_path / "run"))
-    program = start_program([*command, *free], environment=environment, folder=ROOT)
-    service = ready(program, file)
-    page = service.fetch("/metrics")
+    program = start_async([*command, *free], environment=environment, folder=ROOT)
+    service = await ready(program, file)
+    page = await service.fetch("/metrics")
     assert (page.status, page.body.count(b"\nDCGM_FI_DEV_GPU_UTIL{")) == (200, 16)
     assert service.web[1] == f"{tmp_path}/run/control.sock"
-    assert service.fetch("/metrics", place=1).status == 200
-    assert program.stop(signal.SIGTERM) == 128 + signal.SIGTERM
+    assert (await service.fetch("/metrics", place=1)).status == 200
+    assert await program.stop(signal.SIGTERM) == 128 + signal.SIGTERM
     assert "fakedev 0." in program.stderr
     assert "16 devices on 2 nodes" in program.stderr
     assert list((tmp_path / "run").iterdir()) == []
@@ -82,45 +82,48 @@ def test_the_example_is_good() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_serve_ends_with_0(service: Service, tmp_path: Path, number: signal.Signals) -> None:
+@pytest_twisted.ensureDeferred
+async def test_serve_ends_with_0(service: AsyncService, tmp_path: Path, number: signal.Signals) -> None:
     """SIGTERM and SIGINT: a clean end, with peers connected, and no socket left."""
-    peer = service.connect()
-    peer.say("run x devices=a/0 profile=10")
-    scraper = connected(service.web[0])
-    scraper.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
-    assert scraper.recv(4096).startswith(b"HTTP/1.1 200 OK")
-    assert service.program.stop(number) == 0
-    assert peer.rest() == b""
-    assert scraper.recv(1) == b""
+    peer = await service.connect()
+    await peer.say("run x devices=a/0 profile=10")
+    scraper = await connected(service.web[0])
+    await scraper.send(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert (await scraper.some()).startswith(b"HTTP/1.1 200 OK")
+    assert await service.program.stop(number) == 0
+    assert await peer.rest() == b""
+    assert await scraper.rest() == b""
     assert sorted(path.name for path in tmp_path.iterdir()) == ["fakedev.yaml"]
     assert "Traceback" not in service.program.stderr
 
 
-def test_sighup(start_program: StartProgram, tmp_path: Path) -> None:
+@pytest_twisted.ensureDeferred
+async def test_sighup(start_async: StartAsync, tmp_path: Path) -> None:
     """SIGHUP takes a changed configuration, with all connections; one that is wrong changes nothing."""
-    service = serve(start_program, tmp_path)
+    service = await serve(start_async, tmp_path)
     config = tmp_path / "fakedev.yaml"
     good = config.read_text()
     assert "nodes: [a, b]" in good
-    peer = service.connect()
-    assert peer.say("run one devices=a/0 profile=50") == "ok w2"
+    peer = await service.connect()
+    assert await peer.say("run one devices=a/0 profile=50") == "ok w2"
     config.write_text(good.replace("nodes: [a, b]", "nodes: [c, a]"))
-    service.program.process.send_signal(signal.SIGHUP)
-    service.program.wait_for_text("the configuration was reloaded")
-    assert [target["labels"]["node"] for target in service.get_json("/sd")] == ["c", "a"]
-    assert peer.say("list").startswith("ok 1 lines")
+    service.program.send_signal(signal.SIGHUP)
+    await service.program.wait_for_text("the configuration was reloaded")
+    assert [target["labels"]["node"] for target in await service.get_json("/sd")] == ["c", "a"]
+    assert (await peer.say("list")).startswith("ok 1 lines")
     config.write_text(good.replace("nodes:", "node:"))
-    service.program.process.send_signal(signal.SIGHUP)
-    service.program.wait_for_text("did you mean 'nodes'?")
-    assert "fakedev_config_last_reload_successful 0.0" in service.fetch("/-/metrics").body.decode()
-    assert service.fetch("/nodes/c/metrics").status == 200
-    peer.leave()
-    assert service.program.stop() == 0
+    service.program.send_signal(signal.SIGHUP)
+    await service.program.wait_for_text("did you mean 'nodes'?")
+    assert "fakedev_config_last_reload_successful 0.0" in (await service.fetch("/-/metrics")).body.decode()
+    assert (await service.fetch("/nodes/c/metrics")).status == 200
+    await peer.leave()
+    assert await service.program.stop() == 0
 
 
-def test_the_first_lines(service: Service) -> None:
+@pytest_twisted.ensureDeferred
+async def test_the_first_lines(service: AsyncService) -> None:
     """Say what runs, where, and who can connect."""
-    said = service.program.wait_for_text("[open to this machine]")
+    said = await service.program.wait_for_text("[open to this machine]")
     lines = service.program.stderr.splitlines()
     assert re.search(r"fakedev \S+: 4 devices on 2 nodes, simulated, shown as dcgm@4\.8\.2", service.program.stderr)
     for address in service.web + service.workloads:
@@ -129,14 +132,15 @@ def test_the_first_lines(service: Service) -> None:
     assert service.program.stdout == ""
 
 
-def test_start_to_first_page(start_program: StartProgram, tmp_path: Path, record_property: object) -> None:
+@pytest_twisted.ensureDeferred
+async def test_start_to_first_page(start_async: StartAsync, tmp_path: Path, record_property: object) -> None:
     """From the start of the program to its first page; the time is reported, and is not near a minute."""
     config, path = tmp_path / "fakedev.yaml", tmp_path / "web.sock"
     config.write_text(FLEET + addresses(tmp_path))
     started = time.monotonic()
-    program = start_program([*SERVE, "--config", str(config)])
-    program.wait_for_file(path)
-    page = fetch(str(path), "/metrics")
+    program = start_async([*SERVE, "--config", str(config)])
+    await program.wait_for_file(path)
+    page = await fetch(str(path), "/metrics")
     seconds = time.monotonic() - started
     record_property("start_to_first_page_seconds", round(seconds, 3))  # type: ignore[operator]
     assert page.status == 200
@@ -144,42 +148,45 @@ def test_start_to_first_page(start_program: StartProgram, tmp_path: Path, record
 
 
 @pytest.mark.parametrize("what", ["port", "web", "workload"])
-def test_a_second_instance(service: Service, start_program: StartProgram, tmp_path: Path, what: str) -> None:
+@pytest_twisted.ensureDeferred
+async def test_a_second_instance(service: AsyncService, start_async: StartAsync, tmp_path: Path, what: str) -> None:
     """On the same port or socket: one clear line, exit 1, and the first is not disturbed."""
     where = {"port": service.web[0], "web": f"{tmp_path}/web.sock", "workload": f"{tmp_path}/workload.sock"}[what]
     other = tmp_path / "other"
     other.mkdir()
     (other / "second.yaml").write_text(FLEET + addresses(other))
     item = "workloads.listen.0.listen" if what == "workload" else "web.0"
-    second = start_program([*SERVE, "--config", str(other / "second.yaml"), "--set", f"{item}={where}"])
-    assert second.wait() == 1
+    second = start_async([*SERVE, "--config", str(other / "second.yaml"), "--set", f"{item}={where}"])
+    assert await second.wait() == 1
     (line,) = second.stderr.splitlines()
     assert f"cannot listen on {where}: " in line
     assert "in use" in line
     assert list(other.iterdir()) == [other / "second.yaml"]
-    assert service.fetch("/metrics").status == 200
-    assert service.fetch("/metrics", place=1).status == 200
-    with service.connect() as peer:
-        assert peer.say("list") == "ok 0 lines"
+    assert (await service.fetch("/metrics")).status == 200
+    assert (await service.fetch("/metrics", place=1)).status == 200
+    async with await service.connect() as peer:
+        assert await peer.say("list") == "ok 0 lines"
 
 
-def test_what_an_earlier_run_left(start_program: StartProgram, tmp_path: Path) -> None:
+@pytest_twisted.ensureDeferred
+async def test_what_an_earlier_run_left(start_async: StartAsync, tmp_path: Path) -> None:
     """Sockets of a killed service are no obstacle; other files are, and are not touched."""
-    first = serve(start_program, tmp_path)
-    first.program.kill()
+    first = await serve(start_async, tmp_path)
+    await first.program.kill()
     assert (tmp_path / "web.sock").is_socket()
     (tmp_path / "ready.json").unlink()
-    second = serve(start_program, tmp_path)
-    assert second.fetch("/metrics", place=1).status == 200
-    assert second.program.stop() == 0
+    second = await serve(start_async, tmp_path)
+    assert (await second.fetch("/metrics", place=1)).status == 200
+    assert await second.program.stop() == 0
     (tmp_path / "web.sock").write_text("somebody's file")
-    third = start_program([*SERVE, "--config", str(tmp_path / "fakedev.yaml")])
-    assert third.wait() == 1
+    third = start_async([*SERVE, "--config", str(tmp_path / "fakedev.yaml")])
+    assert await third.wait() == 1
     assert len(third.stderr.splitlines()) == 1
     assert (tmp_path / "web.sock").read_text() == "somebody's file"
 
 
-def test_rights_of_the_sockets(service: Service, tmp_path: Path) -> None:
+@pytest_twisted.ensureDeferred
+async def test_rights_of_the_sockets(service: AsyncService, tmp_path: Path) -> None:
     """For their owner."""
     for name in ("web.sock", "workload.sock"):
         assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
@@ -212,7 +219,8 @@ def test_a_record_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.requires_program("curl")
-def test_curl(service: Service) -> None:
+@pytest_twisted.ensureDeferred
+async def test_curl(service: AsyncService) -> None:
     """Over TCP, over a UNIX socket, by gzip, HEAD, and changes without any header."""
     url = f"http://{service.web[0]}"
     plain = run("curl", "-sSf", f"{url}/metrics")
@@ -236,12 +244,13 @@ def test_curl(service: Service) -> None:
     assert refused.stdout == "405"
 
 
-def test_one_tick_on_all_endpoints(start_program: StartProgram, tmp_path: Path) -> None:
+@pytest_twisted.ensureDeferred
+async def test_one_tick_on_all_endpoints(start_async: StartAsync, tmp_path: Path) -> None:
     """With a clock that stands TCP, UNIX socket and gzip give the same bytes."""
-    service = serve(start_program, tmp_path, "--set", "fleet.speed=0")
-    service.fetch("/api/v1/clock", {"advance": "1m"})
-    pages = [service.fetch("/metrics", place=place).body for place in (0, 1)]
-    compressed = service.fetch("/metrics", headers={"Accept-Encoding": "gzip"})
+    service = await serve(start_async, tmp_path, "--set", "fleet.speed=0")
+    await service.fetch("/api/v1/clock", {"advance": "1m"})
+    pages = [(await service.fetch("/metrics", place=place)).body for place in (0, 1)]
+    compressed = await service.fetch("/metrics", headers={"Accept-Encoding": "gzip"})
     assert {*pages, gzip.decompress(compressed.body)} == {pages[0]}
     assert compressed.headers["x-fakedev-tick"] == "60"
 
@@ -253,7 +262,8 @@ def nc() -> str:
     return path
 
 
-def test_nc_half_closed(service: Service, nc: str) -> None:
+@pytest_twisted.ensureDeferred
+async def test_nc_half_closed(service: AsyncService, nc: str) -> None:
     """`nc -N`: its input ends, all is answered, the connection ends; over TCP and UNIX sockets."""
     host, _, port = service.workloads[1].rpartition(":")
     text = "help\nrun x devices=a/0 profile=10\nlist\nrum\nstop x"
@@ -265,10 +275,11 @@ def test_nc_half_closed(service: Service, nc: str) -> None:
         assert any(line.startswith("ok w") for line in lines)
         assert "error unknown-verb no verb 'rum'; did you mean run?" in lines
         assert lines[-1] == "ok stopped 1"
-    assert eventually(lambda: service.get_json("/api/v1/workloads")["total"] == 0, "workloads are gone")
+    await no_workloads_are_left(service)
 
 
-def test_nc_that_stays(service: Service, nc: str) -> None:
+@pytest_twisted.ensureDeferred
+async def test_nc_that_stays(service: AsyncService, nc: str) -> None:
     """`nc` without -N keeps its connection: it is told the end of its workload; when it is killed its load goes."""
     command = [nc, "-U", service.workloads[0]]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as person:
@@ -278,67 +289,65 @@ def test_nc_that_stays(service: Service, nc: str) -> None:
             assert person.stdout.readline().startswith("ok w")
             assert person.stdout.readline().startswith("ok w")
             assert person.stdout.readline() == "ended short 0 OK\n"
-            names = [each["name"] for each in service.get_json("/api/v1/workloads")["workloads"]]
+            names = [each["name"] for each in (await service.get_json("/api/v1/workloads"))["workloads"]]
             assert names == ["long"]
         finally:
             person.kill()
-    assert eventually(lambda: service.get_json("/api/v1/workloads")["total"] == 0, "the load is gone")
+    await no_workloads_are_left(service)
 
 
 # -- crowds --------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def crowd() -> Iterator[ExitStack]:
-    """Connections that are closed in the end."""
-    with ExitStack() as open_connections:
-        yield open_connections
-
-
-def test_a_thousand_silent_connections(service: Service, crowd: ExitStack) -> None:
+@pytest_twisted.ensureDeferred
+async def test_a_thousand_silent_connections(service: AsyncService) -> None:
     """They are taken and left alone, on the workload port and the HTTP port; others are answered as ever."""
+    crowd = []
     for address in (service.workloads[0], service.web[0]):
         for number in range(500):
-            silent = crowd.enter_context(connected(address))
+            silent = await connected(address)
+            crowd.append(silent)
             if number % 5 == 0:
-                silent.sendall(b"{" if address == service.workloads[0] else b"GET /met")
-    samples = service.fetch("/-/metrics").body.decode()
+                await silent.send(b"{" if address == service.workloads[0] else b"GET /met")
+    samples = (await service.fetch("/-/metrics")).body.decode()
     assert "fakedev_workload_connections 500.0" in samples
-    with service.connect() as peer:
-        assert peer.say("run x devices=a/0 profile=10:0:1").startswith("ok w")
-        first = service.fetch("/metrics")
+    async with await service.connect() as peer:
+        assert (await peer.say("run x devices=a/0 profile=10:0:1")).startswith("ok w")
+        first = await service.fetch("/metrics")
         assert first.status == 200
-        assert peer.line() == "ended x 0 OK"
-    ticks = {int(service.fetch("/metrics").headers["x-fakedev-tick"]) for _ in range(50)}
+        assert await peer.line() == "ended x 0 OK"
+    ticks = {int((await service.fetch("/metrics")).headers["x-fakedev-tick"]) for _ in range(50)}
     assert max(ticks) > int(first.headers["x-fakedev-tick"])
-    health = service.get_json("/health")
+    health = await service.get_json("/health")
     assert health == {"status": "healthy"}
-    assert "fakedev_ticks_missed_total 0.0" in service.fetch("/-/metrics").body.decode()
+    assert "fakedev_ticks_missed_total 0.0" in (await service.fetch("/-/metrics")).body.decode()
+    for silent in crowd:
+        await silent.leave()
 
 
-def test_a_scraper_that_never_reads(start_program: StartProgram, tmp_path: Path, crowd: ExitStack) -> None:
+@pytest_twisted.ensureDeferred
+async def test_a_scraper_that_never_reads(start_async: StartAsync, tmp_path: Path) -> None:
     """It is dropped, and others are served meanwhile and afterwards."""
     fleet = FLEET.replace("nodes: [a, b]", "nodes: 50").replace("devices-per-node: 2", "devices-per-node: 8")
-    service = serve(start_program, tmp_path, fleet=fleet)
-    deaf = crowd.enter_context(socket.socket())
-    deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    host, _, port = service.web[0].rpartition(":")
-    deaf.connect((host, int(port)))
-    deaf.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 20)
+    service = await serve(start_async, tmp_path, fleet=fleet)
+    deaf = await connected(service.web[0])
+    deaf.transport.pauseProducing()
+    deaf.transport.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    await deaf.send(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 20)
 
-    def dropped() -> bool:
-        assert service.fetch("/nodes/p-0/metrics").status == 200
-        return 'page="/metrics"' in service.fetch("/-/metrics").body.decode() and (
-            'fakedev_scrapes_total{code="499",page="/metrics"}' in service.fetch("/-/metrics").body.decode()
-        )
+    async def dropped() -> bool:
+        assert (await service.fetch("/nodes/p-0/metrics")).status == 200
+        own = (await service.fetch("/-/metrics")).body.decode()
+        return 'fakedev_scrapes_total{code="499",page="/metrics"}' in own
 
-    eventually(dropped, "the deaf scraper is dropped")
-    page = service.fetch("/metrics")
+    await eventually(dropped, "the deaf scraper is dropped")
+    page = await service.fetch("/metrics")
     assert (page.status, len(page.body) > 1_000_000) == (200, True)
-    assert 'fakedev_scrapes_in_flight{page="/metrics"} 0.0' in service.fetch("/-/metrics").body.decode()
+    assert 'fakedev_scrapes_in_flight{page="/metrics"} 0.0' in (await service.fetch("/-/metrics")).body.decode()
 
 
-def test_watch(start_program: StartProgram, tmp_path: Path) -> None:
+@pytest_twisted.ensureDeferred
+async def test_watch(start_async: StartAsync, tmp_path: Path) -> None:
     """A configuration that is a mounted ConfigMap: the swap of its link is a reload, time after time."""
     mount, config = tmp_path / "mount", tmp_path / "mount" / "fakedev.yaml"
     mount.mkdir()
@@ -353,31 +362,32 @@ def test_watch(start_program: StartProgram, tmp_path: Path) -> None:
     put("v1", FLEET)
     config.symlink_to("..data/fakedev.yaml")
     file = tmp_path / "ready.json"
-    service = ready(start_program([*SERVE, "--config", str(config), "--ready-file", str(file)]), file)
+    service = await ready(start_async([*SERVE, "--config", str(config), "--ready-file", str(file)]), file)
 
-    def shows(wanted: list[str]) -> bool:
-        return [each["labels"]["node"] for each in service.get_json("/sd")] == wanted
+    async def shows(wanted: list[str]) -> bool:
+        return [each["labels"]["node"] for each in await service.get_json("/sd")] == wanted
 
     for number, nodes in ((2, "[a, c]"), (3, "[c]"), (4, "[c, d]")):
         put(f"v{number}", FLEET.replace("[a, b]", nodes))
         shutil.rmtree(mount / f"v{number - 1}")
         wanted = nodes.strip("[]").split(", ")
-        eventually(partial(shows, wanted), f"the nodes are {nodes}")
+        await eventually(partial(shows, wanted), f"the nodes are {nodes}")
     put("v5", "fleet: {}")
-    service.program.wait_for_text("the configuration stays as it is")
-    assert service.program.stop() == 0
+    await service.program.wait_for_text("the configuration stays as it is")
+    assert await service.program.stop() == 0
 
 
-def test_nodes_with_addresses(start_program: StartProgram, tmp_path: Path) -> None:
+@pytest_twisted.ensureDeferred
+async def test_nodes_with_addresses(start_async: StartAsync, tmp_path: Path) -> None:
     """One socket, and each node answers at its own address."""
     port = free_port()
     config, file = tmp_path / "fakedev.yaml", tmp_path / "ready.json"
     config.write_text(f"{FLEET}web: ['127.0.0.1:0', {{per-node: '127.64.0.0/16:{port}'}}]\nworkloads: {{listen: []}}\n")
-    service = ready(start_program([*SERVE, "--config", str(config), "--ready-file", str(file)]), file)
+    service = await ready(start_async([*SERVE, "--config", str(config), "--ready-file", str(file)]), file)
     assert service.web[1] == f"127.64.0.1:{port}"
     for place, node in ((1, "a"), (2, "b")):
-        page = fetch(f"127.64.0.{place}:{port}", "/metrics").body
+        page = (await fetch(f"127.64.0.{place}:{port}", "/metrics")).body
         assert page.count(f'Hostname="{node}"'.encode()) == page.count(b"Hostname=") > 0
-    assert fetch(f"127.64.0.3:{port}", "/metrics").status == 404
-    assert fetch(f"127.0.0.1:{port}", "/metrics").status == 404
-    assert service.program.stop() == 0
+    assert (await fetch(f"127.64.0.3:{port}", "/metrics")).status == 404
+    assert (await fetch(f"127.0.0.1:{port}", "/metrics")).status == 404
+    assert await service.program.stop() == 0

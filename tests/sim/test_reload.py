@@ -270,6 +270,7 @@ class TestWorkload:
 class TestFault:
     """Faults follow their devices."""
 
+    @pytest.mark.slow
     def test_every_kind(self) -> None:
         """A device under a fault shows what it would have shown without any reload; so does the page of its node."""
         for kind in KINDS.values():

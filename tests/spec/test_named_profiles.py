@@ -102,6 +102,7 @@ class TestPools:
         with pytest.raises(ConfigurationError, match="did you mean training"):
             fleet_of("{name: a, profile: trainin}")
 
+    @pytest.mark.slow
     def test_an_hour(self) -> None:
         """Each does what it says: the values that a real board would show together."""
         names = ", ".join(PROFILES)

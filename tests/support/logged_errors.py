@@ -6,7 +6,9 @@ That includes errors in Deferreds that no errback handled: Twisted logs them whe
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from twisted.logger import LogEvent, LogLevel, formatEvent, globalLogPublisher
@@ -59,15 +61,38 @@ def log_events() -> Iterator[list[LogEvent]]:
     globalLogPublisher.removeObserver(events.append)
 
 
-def pytest_collection_finish() -> None:
-    """Keep all that was imported and collected out of the garbage collections after each test (1 ms, not 100)."""
-    gc.collect()
-    gc.freeze()
+class Garbage:
+    """Collects garbage after each test, and leaves out what will stay: that takes 5 ms then, not several hundred."""
+
+    #: A collection that takes longer looks at too much that stays.
+    MAX_SECONDS = 0.02
+
+    def __init__(self) -> None:
+        self._is_slow = True
+        self._path: Path | None = None
+
+    def collect(self) -> None:
+        """Free what the last test left."""
+        began = time.process_time()
+        gc.collect()
+        self._is_slow = time.process_time() - began > self.MAX_SECONDS
+
+    def leave_out(self, path: Path) -> None:
+        """Before the first test of a file: look no more at what is there now, if that is much."""
+        # Not before each test: what is left out is never freed, and some of it belongs to tests that are over.
+        if self._is_slow and path != self._path:
+            gc.collect()
+            gc.freeze()
+        self._path = path
+
+
+_garbage = Garbage()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
     """Begin to observe the log, before any fixture is set up."""
+    _garbage.leave_out(item.path)
     item.stash[_KEY] = LoggedErrors()
     globalLogPublisher.addObserver(item.stash[_KEY])
     return (yield)
@@ -83,7 +108,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
         if (instance := getattr(item, "instance", None)) is not None:
             vars(instance).clear()
         getattr(item, "funcargs", {}).clear()
-        gc.collect()
+        _garbage.collect()
         errors = item.stash[_KEY]
         globalLogPublisher.removeObserver(errors)
         if text := str(errors):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from twisted.internet import main
 from twisted.internet.task import Clock
 
@@ -97,6 +98,7 @@ class TestTurns:
 class TestFlood:
     """A peer that sends very much."""
 
+    @pytest.mark.slow
     def test_in_slices_and_others_in_between(self):
         """80,000 lines in one read are served 256 at a time; another peer is served meanwhile."""
         clock = TurnClock()

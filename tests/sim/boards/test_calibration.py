@@ -22,6 +22,7 @@ from tests.support.calibration import (
 WANTED = [point for point in POINTS if point.is_wanted]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tick_seconds", [1.0, 10.0])
 @pytest.mark.parametrize("point", WANTED, ids=lambda point: f"{point.board}-{point.what}")
 def test_steady_states(point: Point, tick_seconds: float) -> None:
@@ -61,6 +62,7 @@ def test_the_table_of_constants() -> None:
         assert any(line.startswith(start) for line in lines), name
 
 
+@pytest.mark.slow
 def test_the_table_is_current() -> None:
     """doc/simulation.md has what the simulation gives today."""
     page = PAGE.read_text(encoding="utf-8")

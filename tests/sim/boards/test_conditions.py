@@ -47,6 +47,7 @@ class Devices:
         return [[round(value, 6) for value in self.level.arrays[name].tolist()[2:]] for name in names]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
     [

@@ -201,6 +201,7 @@ def test_whatever_is_asked_and_done(data: st.DataObject, types: list[DeviceType]
             check_step(before, level, owners, seconds, now)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(30))
 @given(device_type=device_types(), kind=st.sampled_from(list(WORK_KINDS)), load=PERCENTS)
 def test_idle_again(device_type: DeviceType, kind: str, load: float) -> None:

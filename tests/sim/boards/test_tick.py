@@ -91,6 +91,7 @@ class TestHeat:
         assert fleet.temperature_celsius[0] == pytest.approx(40 + 40 * (1 - math.exp(-2)))
         assert fleet.memory_temperature_celsius[0] == pytest.approx(45 + 40 * (1 - math.exp(-1)))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("tick_seconds", [0.1, 1.0, 7.0, 60.0])
     def test_ticks_of_another_length(self, tick_seconds: float) -> None:
         """The way to the steady state is the same at the same second, and so is the steady state."""
@@ -105,6 +106,7 @@ class TestHeat:
 class TestKindsOfWork:
     """Compute, tensor, memory, transfer, and those that a type adds."""
 
+    @pytest.mark.slow
     def test_what_they_keep_busy(self) -> None:
         """The table of doc/simulation.md: usage, tensor pipes, memory bandwidth, PCIe, power at full load."""
         found = {}

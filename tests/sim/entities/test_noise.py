@@ -8,6 +8,7 @@ import pytest
 from tests.support.fleets import make_fleet, pool_of, start
 
 
+@pytest.mark.slow
 class TestNoise:
     """Fluctuation is noise with memory."""
 

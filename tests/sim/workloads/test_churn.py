@@ -59,6 +59,7 @@ class TestArrival:
         """Within four standard deviations: a fair draw fails once in 16,000 times, and this one is always the same."""
         assert abs(found - expected) < 4 * deviation, f"{found} is not about {expected} +/- {deviation}"
 
+    @pytest.mark.slow
     def test_rate(self) -> None:
         """As many come as the rate says, evenly over time and nodes."""
         expected = 0.05 * 3600 * 50
@@ -94,6 +95,7 @@ class TestArrival:
         assert len({each.rpartition("-")[0] for each in names["serve"]}) == 1
         assert len(names["serve"] | names["job"]) > len(self.arrivals) * 0.999
 
+    @pytest.mark.slow
     def test_a_function_of_seed_names_and_tick(self) -> None:
         """The same again; another with another seed; other pools and nodes change nothing."""
         assert self.drawn(0.05) == self.arrivals
