@@ -81,7 +81,7 @@ class WorkQueues(Reloadable):
     def finish(self, configuration: Configuration) -> None:
         queues = _queues_of(configuration)
         self._hub.broker.reconfigure(queues.broker, self._hub.now())
-        self._hub.turn_over()
+        self._hub.turn_ended()
         self._client_factory.read_limits()
         for factory in (self._client_factory, self._backend_factory):
             factory.max_connections, factory.message_seconds = queues.max_connections, queues.message_seconds

@@ -163,7 +163,7 @@ class Reloader:
         if configuration.epoch_is_start:
             configuration = replace(configuration, fleet=replace(configuration.fleet, epoch_seconds=epoch))
         compiled = CompiledFleet(configuration.fleet)
-        compiled.moves_from(self._fleet.roster)
+        compiled.reindex_from(self._fleet.roster)
         return configuration, replace(head, epoch_seconds=epoch), compiled
 
     def _check(self, configuration: Configuration, compiled: CompiledFleet) -> None:

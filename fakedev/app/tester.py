@@ -22,7 +22,7 @@ from fakedev.net.system.descriptors import raise_descriptor_limit
 from fakedev.net.system.listening import Listeners, ListeningService
 from fakedev.net.system.signals import HangupService, stop_reactor
 from fakedev.net.tester.bare import BareRequests
-from fakedev.net.tester.driver import Asker, Requests
+from fakedev.net.tester.driver import RequestOwner, Requests
 from fakedev.net.tester.lines import LineRequests
 from fakedev.net.tester.metrics import LoadMetrics, QueryMetrics
 from fakedev.net.tester.pages import make_load_pages
@@ -64,7 +64,7 @@ def make_tester(plans: Sequence[Plan], reactor: Any, verbose: bool = False) -> L
     :param verbose: log all messages.
     """
 
-    def make_requests(plan: Plan, asker: Asker) -> Requests:
+    def make_requests(plan: Plan, asker: RequestOwner) -> Requests:
         kind = LineRequests if plan.json_lines else BareRequests
         return kind(plan, make_connector(parse_address(plan.frontend), reactor), asker, reactor, verbose)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from fakedev.commands.console import write_text
 from fakedev.commands.sample_page import sample_page
 from fakedev.config.catalog import Catalog
-from fakedev.config.identities.choice import likely_identities, told_device, told_instances
+from fakedev.config.identities.choice import likely_identities, recognized_device, recognized_instances
 from fakedev.config.schema.files import Files
 from fakedev.config.schema.nodes import ConfigurationError, Report
 from fakedev.exposition.captured import CapturedPage, read_page
@@ -85,8 +85,8 @@ def _best(capture: CapturedPage, options: argparse.Namespace) -> tuple[str, Conf
     names = [options.identity] if options.identity else likely_identities(capture.families, catalog, report)
     if not names:
         raise ValueError(f"{options.against}: no identity has any of its families; name one with --identity")
-    device = options.device or told_device(capture.label_values(), catalog)
-    instances = told_instances(capture, device, catalog)
+    device = options.device or recognized_device(capture.label_values(), catalog)
+    instances = recognized_instances(capture, device, catalog)
     results = []
     for name in names:
         identity, text = sample_page(name, device, instances)

@@ -21,7 +21,7 @@ from fakedev.config.work_profiles import (
     Series,
     profile_types,
 )
-from fakedev.sim.faults.rules import FaultRules, brought_by
+from fakedev.sim.faults.rules import FaultRules, workload_faults
 from fakedev.sim.workloads.admission import Admission
 from fakedev.spec.errors import FieldError, Refused
 from fakedev.spec.fleet import WorkloadSpec
@@ -158,7 +158,7 @@ def _check(
     try:
         admission.check(workload)
         if rules is not None:
-            brought_by("config", workload, rules)
+            workload_faults("config", workload, rules)
     except Refused as error:
         place = fields[error.where][1] if error.where in fields else values.place
         report.problem(place, f"{error.where}: {error.text}")

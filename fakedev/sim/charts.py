@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fakedev.sim.entities.carry_over import Moves
+from fakedev.sim.entities.carry_over import FleetReindex
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.state import Level, State
 from fakedev.sim.workloads.schedule import Positions
@@ -55,7 +55,7 @@ class _Era:
     rows: dict[str, int]
     positions: Positions | None = None
 
-    def reindex(self, moves: Moves) -> None:
+    def reindex(self, moves: FleetReindex) -> None:
         """Use the new positions of the devices."""
         old_of = moves.old_of
         self.positions = old_of if self.positions is None else np.where(old_of >= 0, self.positions[old_of], -1)
@@ -104,7 +104,7 @@ class History:
             values[row] = np.where(shown(level, name), level.arrays[name] / KEPT[name], np.nan)
         self._kept.append(_Kept(state.tick, state.seconds, values, summary(level), self._era))
 
-    def move(self, moves: Moves, state: State) -> None:
+    def move(self, moves: FleetReindex, state: State) -> None:
         """Use the new positions of the devices after a reload, and their quantities; the last ticks stay.
 
         :param state: of the first tick after the reload.

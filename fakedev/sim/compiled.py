@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from fakedev.sim.devices.relations import Relations
-from fakedev.sim.entities.carry_over import Moves
+from fakedev.sim.entities.carry_over import FleetReindex
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.state import Level, Mask
@@ -56,12 +56,12 @@ class CompiledFleet:
         self.device_limits = DeviceLimits(self.roster, self.capacity)
         self.churn = Churn(spec.seed, spec.tick_seconds, self.roster)
         self.idle = self.relations.idle_level()
-        self._moves: Moves | None = None
+        self._moves: FleetReindex | None = None
 
-    def moves_from(self, old: Roster) -> Moves:
+    def reindex_from(self, old: Roster) -> FleetReindex:
         """The positions of another roster's devices in this one; computed at the first call."""
         if self._moves is None or self._moves.before is not old:
-            self._moves = Moves(old, self.roster)
+            self._moves = FleetReindex(old, self.roster)
         return self._moves
 
     def _known_quantities(self) -> Collection[str]:

@@ -121,7 +121,7 @@ class Door:
                 self._clock.change(event, state.tick)
             case Reload(following):
                 self._configured.reserve(*self.check_can_reload(compiled, following))
-                following.moves_from(compiled.roster)
+                following.reindex_from(compiled.roster)
                 self._following = following
         self._sequence = sequence
         self._event_keys.count(key)

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from fakedev.sim.entities.state import Level
-from fakedev.sim.faults.causes import faults_behind, faults_disguising
+from fakedev.sim.faults.causes import exporter_faults_of, faults_behind
 from fakedev.sim.faults.fault import Fault
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.links.facts import faults_of_link, links_down, links_up_text, other_end
@@ -63,7 +63,7 @@ class _Device:
 
     def since(self, name: str) -> str:
         """The tick in which a flag changed last, as text."""
-        return f"since tick {self.fleet.happenings.since(name, self.position)}"
+        return f"since tick {self.fleet.journal_entries.since(name, self.position)}"
 
     def work(self) -> str:
         """The workloads on it, as text."""
@@ -120,7 +120,7 @@ def _of_board(explanation: Explanation, board: _Device) -> Explanation:
 def _explained(device: _Device, name: str) -> Explanation:
     fleet, position = device.fleet, device.position
     behind = faults_behind(fleet.faults, name, position)
-    disguises = faults_disguising(fleet.faults, name, position)
+    disguises = exporter_faults_of(fleet.faults, name, position)
     lost = "lost" in device.level.arrays and device.level.arrays["lost"][position] > 0
     is_there = device.level.has(name, position)
     if lost and not is_there:

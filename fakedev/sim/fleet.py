@@ -17,15 +17,15 @@ from typing import Final
 
 from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.door import Door, WallClock
-from fakedev.sim.entities.carry_over import Moves
+from fakedev.sim.entities.carry_over import FleetReindex
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.roster import RosterNode
 from fakedev.sim.entities.state import Level, State
 from fakedev.sim.events import Event, Stamped
 from fakedev.sim.faults.faults import Faults
-from fakedev.sim.faults.pages import NodeTroubles
+from fakedev.sim.faults.pages import NodePageFaults
 from fakedev.sim.faults.shown import ExporterFaults
-from fakedev.sim.journal import FleetJournal, Happening, entry_of_churn, entry_of_end, no_op
+from fakedev.sim.journal import FleetJournal, JournalEntry, entry_of_churn, entry_of_end, no_op
 from fakedev.sim.levels import DEVICE, UNIT, Levels, first_levels, next_levels, reindexed_levels, shown_levels
 from fakedev.sim.links.advance import advanced
 from fakedev.sim.links.levels import link_history
@@ -57,7 +57,7 @@ class Fleet:
     :param tell: receives every entry of the journal, in order.
     :ivar state: the true state, for limits and answers; a new one each tick.
     :ivar shown: the state that pages show: differs from ``state`` where exporters have faults.
-    :ivar faults, troubles, happenings: the faults, the faults of pages, and the journal.
+    :ivar faults, page_faults, journal_entries: the faults, the faults of pages, and the journal.
     :ivar moves: the new positions of the devices at the last reload; None: there was none.
     """
 
@@ -66,23 +66,23 @@ class Fleet:
         spec: FleetSpec,
         record: Callable[[Stamped], None] = discard_record,
         wall_per_tick: float | None = None,
-        tell: Callable[[Happening], None] = no_op,
+        tell: Callable[[JournalEntry], None] = no_op,
     ) -> None:
         self._use(CompiledFleet(spec))
-        self.moves: Moves | None = None
+        self.moves: FleetReindex | None = None
         self.workloads = Workloads(spec.seed, self.compiled.keys, self.compiled.capacity)
         self._labels = DeviceLabels(self.roster, spec.seed)
-        self.happenings = FleetJournal(self.roster, tell)
+        self.journal_entries = FleetJournal(self.roster, tell)
         compiled = self.compiled
         self._endings = Endings(self.roster, self.workloads, compiled.device_limits)
         self.faults = Faults(spec.seed, compiled.fault_rules)
         self._clock = WallClock(spec.epoch_seconds, spec.tick_seconds if wall_per_tick is None else wall_per_tick)
         self.intake = Intake(self.workloads, self._labels.attribution, self.faults, compiled.admission)
         self._configured = ConfiguredWork(self.intake, self.faults)
-        self._door = Door(self.intake, self.faults, self._configured, self._clock, self.happenings, record)
+        self._door = Door(self.intake, self.faults, self._configured, self._clock, self.journal_entries, record)
         self._configured.start_workloads(spec.base)
         self._configured.start_faults(spec.faults)
-        self.troubles = NodeTroubles(self.faults, self.roster)
+        self.page_faults = NodePageFaults(self.faults, self.roster)
         self._exporter_faults = ExporterFaults(self.roster.parts, spec.epoch_seconds)
         self.intake.apply_changes(0, 0.0)
         demand = self.workloads.demand(0, 0.0, _INSTANT_SECONDS)
@@ -140,11 +140,11 @@ class Fleet:
         self.intake.apply_changes(self.state.tick, start)
         following = self._door.take_reload()
         if following is not None:
-            self._apply_reload(following, following.moves_from(self.roster), start)
+            self._apply_reload(following, following.reindex_from(self.roster), start)
         past = self.state.levels
         if self.compiled.churn.nodes:
             for workload in self.compiled.churn.start_arrivals(self.intake, self._labels.attribution, self.state):
-                self.happenings.note(entry_of_churn(workload, self.state.tick, start), workload.devices)
+                self.journal_entries.note(entry_of_churn(workload, self.state.tick, start), workload.devices)
         pace = self.compiled.pace(past[DEVICE]) if self.workloads.count_work else {}
         demand = self.workloads.demand(self.state.tick + 1, start, end, pace)
         faults = self.faults.advance(start, end)
@@ -152,10 +152,10 @@ class Fleet:
         if faults is not None:
             demand = faults.on(demand)
             if self.faults.has_moved:
-                self.troubles.update()
+                self.page_faults.update()
                 self._labels.attribution.release(self.faults.stale())
         if (faults is not None and self.faults.has_moved) or links.up is not link_history(past).up:
-            self._relations.live_in(faults, links)
+            self._relations.update_conditions(faults, links)
         levels = next_levels(self.compiled, past, demand, tick_seconds, faults, links)
         over = self._endings.of_tick(levels[UNIT], past[UNIT], faults, end)
         self.intake.end(over)
@@ -183,13 +183,13 @@ class Fleet:
     def _note(self, past: Level, verdicts: Sequence[Verdict]) -> None:
         """Write the journal of the tick."""
         tick, seconds = self.state.tick, self.state.seconds
-        self.happenings.note_faults(tick, seconds, self.faults.changes)
-        self.happenings.note_devices(tick, seconds, past, self.state.levels[UNIT], self.faults)
+        self.journal_entries.note_faults(tick, seconds, self.faults.changes)
+        self.journal_entries.note_devices(tick, seconds, past, self.state.levels[UNIT], self.faults)
         for verdict in verdicts:
             cause = self._endings.causes.get(verdict.workload_id, "")
-            self.happenings.note(entry_of_end(tick, seconds, verdict, cause), verdict.devices)
+            self.journal_entries.note(entry_of_end(tick, seconds, verdict, cause), verdict.devices)
 
-    def _apply_reload(self, following: CompiledFleet, moves: Moves, now_seconds: float) -> None:
+    def _apply_reload(self, following: CompiledFleet, moves: FleetReindex, now_seconds: float) -> None:
         """Use another configuration; all that continues is found by its name."""
         self._configured.reserve(0, 0)
         self.moves = moves
@@ -217,19 +217,19 @@ class Fleet:
         self.tallies.move(moves, self.spec.tallies, self.roster, following.quantities)
         self._reload_with_faults(moves)
         self._exporter_faults.move(moves.units, self.roster.parts, levels[UNIT])
-        self.happenings.reindex(self.roster, moves.units, self.state.tick)
+        self.journal_entries.reindex(self.roster, moves.units, self.state.tick)
         self.state = self.shown = self._state_of(self.state.tick, self.tallies.shown(levels))
         self._configured.start_workloads(added)
         self.intake.apply_changes(self.state.tick, now_seconds)
 
-    def _reload_with_faults(self, moves: Moves) -> None:
+    def _reload_with_faults(self, moves: FleetReindex) -> None:
         removed, added = self._configured.keep_faults(self.spec.faults)
         for fault_id in removed:
             self.faults.clear_if_there(fault_id)
         configured = self._configured.fault_ids | self.intake.fault_ids_of(self._configured.workload_ids)
         self.faults.move(moves.units.new_of, self.compiled.fault_rules, configured)
         self._configured.start_faults(added, removed)
-        self.troubles = NodeTroubles(self.faults, self.roster)
+        self.page_faults = NodePageFaults(self.faults, self.roster)
 
     # -- queries ----------------------------------------------------------------------------
 

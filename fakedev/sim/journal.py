@@ -55,7 +55,7 @@ _VALUES: Final = {"xid": "XID"}
 #: The end of a workload; the entry of its start has its devices.
 _ENDED: Final = "ended"
 #: All kinds of entries.
-HAPPENING_KINDS: Final = (
+JOURNAL_KINDS: Final = (
     "start", "stop", "drop", "clock", "reload", "fault", "clear", "began", "struck", "eased", "over", *_FLAGS, *_VALUES,
     _ENDED,
 )  # fmt: skip
@@ -64,10 +64,10 @@ NO_DEVICES: Final = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
-class Happening:
+class JournalEntry:
     """An entry of the journal.
 
-    :param kind: one of HAPPENING_KINDS: an event, as in the record, a change of a fault, a change of a device's
+    :param kind: one of JOURNAL_KINDS: an event, as in the record, a change of a fault, a change of a device's
         quantity, or the end of a workload.
     :param scope: the devices, workload or fault that it concerns.
     :param cause: the event, fault or quantity that caused it; empty if unknown.
@@ -88,7 +88,7 @@ class Happening:
         """The number of characters of its devices."""
         return len(self.devices)
 
-    def brief(self) -> Happening:
+    def brief(self) -> JournalEntry:
         """The same entry without its devices."""
         return replace(self, devices="")
 
@@ -105,7 +105,7 @@ class Happening:
         }
 
 
-def no_op(happening: Happening) -> None:
+def no_op(happening: JournalEntry) -> None:
     """Do nothing with an entry."""
 
 
@@ -115,10 +115,10 @@ class FleetJournal:
     :param tell: receives each entry, in order.
     """
 
-    def __init__(self, roster: Roster, tell: Callable[[Happening], None] = no_op) -> None:
+    def __init__(self, roster: Roster, tell: Callable[[JournalEntry], None] = no_op) -> None:
         self._roster = roster
         self._tell = tell
-        self._recent: Recent[Happening] = Recent(MAX_KEPT, _MAX_DEVICES, _MAX_WORDS)
+        self._recent: Recent[JournalEntry] = Recent(MAX_KEPT, _MAX_DEVICES, _MAX_WORDS)
         #: Device words of the last sets of units: entries of one fault often concern the same units.
         self._worded: dict[bytes, str] = {}
         self._since = {name: np.zeros(roster.parts.unit_count, dtype=np.int64) for name in (*_FLAGS, *_VALUES)}
@@ -131,7 +131,7 @@ class FleetJournal:
         added = np.full(roster.parts.unit_count, tick, dtype=np.int64)
         self._since = {name: moves.carried(since, added) for name, since in self._since.items()}
 
-    def last(self, count: int, kinds: Collection[str] = (), on: Mask | None = None) -> list[Happening]:
+    def last(self, count: int, kinds: Collection[str] = (), on: Mask | None = None) -> list[JournalEntry]:
         """The last entries, oldest first; parameters as for :meth:`Recent.last`."""
         return self._recent.last(count, kinds, on)
 
@@ -139,7 +139,7 @@ class FleetJournal:
         """The tick of the last change of a unit's flag or code."""
         return int(self._since[name][device])
 
-    def note(self, happening: Happening, devices: Positions = NO_DEVICES) -> None:
+    def note(self, happening: JournalEntry, devices: Positions = NO_DEVICES) -> None:
         """Add an entry.
 
         :param devices: positions of the units that it concerns.
@@ -154,7 +154,7 @@ class FleetJournal:
         for fault, what, devices in changes:
             text = f"{fault.spec.kind} {what}"
             scope = self.names(devices) or "no device"
-            self.note(Happening(tick, seconds, what, scope, fault.fault_id, text), devices)
+            self.note(JournalEntry(tick, seconds, what, scope, fault.fault_id, text), devices)
 
     def note_devices(self, tick: int, seconds: float, before: Level, after: Level, faults: Faults) -> None:
         """Add entries for the changes of devices in a tick, and of parts that change without their device.
@@ -165,7 +165,7 @@ class FleetJournal:
         def note(name: str, changed: Positions, text: str) -> None:
             for devices in units_by_cause(faults, name, changed) if len(changed) else ():
                 cause = ",".join(fault.fault_id for fault in faults_behind(faults, name, int(devices[0])))
-                self.note(Happening(tick, seconds, name, self.names(devices), cause, text), devices)
+                self.note(JournalEntry(tick, seconds, name, self.names(devices), cause, text), devices)
 
         for name, (began, ended) in _FLAGS.items():
             now, past = after.arrays.get(name), before.arrays.get(name)
@@ -211,7 +211,7 @@ class FleetJournal:
         return ", ".join(names) + (f" and {more} more" if more else "")
 
 
-def entry_of_event(stamped: Stamped, seconds: float) -> Happening:
+def entry_of_event(stamped: Stamped, seconds: float) -> JournalEntry:
     """The entry for an accepted event."""
     match stamped.event:
         case StartWorkload(workload):
@@ -229,23 +229,23 @@ def entry_of_event(stamped: Stamped, seconds: float) -> Happening:
             kind, scope, text = "clock", "clock", reason
         case Reload(compiled, _):
             kind, scope, text = "reload", "fleet", compiled.roster.summary
-    return Happening(stamped.tick, seconds, kind, scope, f"event {stamped.sequence}", text[:_LONGEST_TEXT])
+    return JournalEntry(stamped.tick, seconds, kind, scope, f"event {stamped.sequence}", text[:_LONGEST_TEXT])
 
 
-def entry_of_churn(workload: Workload, tick: int, seconds: float) -> Happening:
+def entry_of_churn(workload: Workload, tick: int, seconds: float) -> JournalEntry:
     """The entry for a workload that churn started."""
     spec = workload.spec
     text = f"{spec.name} on {','.join(spec.devices)}"
-    return Happening(tick, seconds, "start", workload.workload_id, "churn", text[:_LONGEST_TEXT])
+    return JournalEntry(tick, seconds, "start", workload.workload_id, "churn", text[:_LONGEST_TEXT])
 
 
-def entry_of_end(tick: int, seconds: float, verdict: Verdict, cause: str) -> Happening:
+def entry_of_end(tick: int, seconds: float, verdict: Verdict, cause: str) -> JournalEntry:
     """The entry for a workload that ended.
 
     :param cause: the fault that ended it; empty for none.
     """
     text = f"{verdict.name}: {verdict.code} {verdict.text}"
-    return Happening(tick, seconds, _ENDED, verdict.workload_id, cause, text)
+    return JournalEntry(tick, seconds, _ENDED, verdict.workload_id, cause, text)
 
 
 

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from fakedev.sim.compiled import CompiledFleet
-from fakedev.sim.entities.carry_over import Moves
+from fakedev.sim.entities.carry_over import FleetReindex
 from fakedev.sim.entities.state import Level
 from fakedev.sim.faults.tick import FaultTick
 from fakedev.sim.links.history import LinkHistory, moved
@@ -77,7 +77,7 @@ def next_levels(
 
 
 def reindexed_levels(
-    compiled: CompiledFleet, past: Levels, before: CompiledFleet, moves: Moves, created_seconds: float
+    compiled: CompiledFleet, past: Levels, before: CompiledFleet, moves: FleetReindex, created_seconds: float
 ) -> Levels:
     """The levels after a reload: remaining entities keep their values.
 

@@ -10,8 +10,8 @@ from fakedev.spec.fault_kinds import KINDS
 from fakedev.spec.fields import Field
 from fakedev.spec.value_functions import FORMS
 from fakedev.spec.workload_fields import WORKLOAD_FIELDS
-from fakedev.wire.grammar import EVERYWHERE, Argument, Flag, Grammar, Kind, Verb
-from fakedev.wire.replies import News
+from fakedev.wire.grammar import SHARED_VERBS, Argument, Flag, Grammar, Kind, Verb
+from fakedev.wire.replies import Notification
 from fakedev.wire.words import quote_word
 
 
@@ -104,15 +104,15 @@ WORKLOAD_VERBS: Final = (
         answers=["ok TEXT, when it has got there"],
     ),
     *FAULT_VERBS,
-    *EVERYWHERE,
+    *SHARED_VERBS,
 )
 
 WORKLOAD_GRAMMAR: Final = Grammar(WORKLOAD_VERBS)
 
 
-def workload_ended(workload_id: str, name: str, code: int, text: str) -> News:
+def workload_ended(workload_id: str, name: str, code: int, text: str) -> Notification:
     """The news that a workload ended."""
-    return News(
+    return Notification(
         f"ended {quote_word(name)} {code} {text}",
         {"event": "ended", "workload": workload_id, "name": name, "code": code, "text": text},
     )

@@ -215,7 +215,7 @@ def _explanation(verb: Verb) -> list[str]:
 
 
 #: The verbs of all line ports.
-EVERYWHERE: Final = (
+SHARED_VERBS: Final = (
     Verb(
         "help",
         "List the verbs, or explain one.",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from fakedev.wire.grammar import EVERYWHERE, Argument, Grammar, Kind, Verb
-from fakedev.wire.replies import News
+from fakedev.wire.grammar import SHARED_VERBS, Argument, Grammar, Kind, Verb
+from fakedev.wire.replies import Notification
 from fakedev.wire.words import quote_word
 
 QUEUE: Final = Argument("queue", Kind.TEXT, "QUEUE", "its name", required=True)
@@ -24,7 +24,7 @@ COMMON_VERBS: Final = (
         positionals=[Argument("queue", Kind.TEXT, "QUEUE", "its jobs; default: the names of the queues")],
         answers=["ok N lines"],
     ),
-    *EVERYWHERE,
+    *SHARED_VERBS,
 )
 
 QUEUE_CLIENT_VERBS: Final = (
@@ -114,14 +114,14 @@ def result_text(result: Mapping[str, object]) -> str:
     return " ".join(words)
 
 
-def request_ended(result: Mapping[str, object]) -> News:
+def request_ended(result: Mapping[str, object]) -> Notification:
     """The notification that a request has ended."""
-    return News(f"ended {result_text(result)}", {"event": "ended", **result})
+    return Notification(f"ended {result_text(result)}", {"event": "ended", **result})
 
 
-def job_withdrawn(job_id: int, reason: str) -> News:
+def job_withdrawn(job_id: int, reason: str) -> Notification:
     """The notification that the frontend withdrew a job that the backend holds."""
-    return News(f"withdrawn {job_id} {reason}", {"event": "withdrawn", "job": job_id, "reason": reason})
+    return Notification(f"withdrawn {job_id} {reason}", {"event": "withdrawn", "job": job_id, "reason": reason})
 
 
 def _shown(value: object) -> str:

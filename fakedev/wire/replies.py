@@ -30,7 +30,7 @@ class Reply:
 
 
 @dataclass(frozen=True)
-class News:
+class Notification:
     """An event that is sent to a peer without a request.
 
     :param data: the object in JSON lines; its ``event`` names the kind.
@@ -58,7 +58,7 @@ def encode_error(error: ProtocolError, way: Dialect, request_id: str | int | Non
     return _line(f"error {error.code} {error.text}")
 
 
-def encode_news(news: News, way: Dialect) -> bytes:
+def encode_notification(news: Notification, way: Dialect) -> bytes:
     """Encode a notification in words or JSON lines."""
     return _json_line(news.data) if way is Dialect.JSON_LINES else _line(news.text)
 

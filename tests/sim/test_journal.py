@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakedev.sim.entities.carry_over import Moves
+from fakedev.sim.entities.carry_over import FleetReindex
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.journal import Recent
 from tests.sim.faults.test_exporters import BUSY, inject_by_api
@@ -87,7 +87,7 @@ class TestRecent:
         old = Roster((pool_of("x", nodes=5, devices_per_node=2),))
         new = Roster((pool_of("w", nodes=1, devices_per_node=3), pool_of("x", nodes=3, devices_per_node=2)))
         recent = kept(entries)
-        recent.reindex(Moves(old, new))
+        recent.reindex(FleetReindex(old, new))
         newest = Entry("d", later)
         recent.add(newest, np.array(sorted(later), dtype=np.int64))
         for place in range(9):

@@ -292,8 +292,8 @@ class TestFault:
                 still.advance()
                 assert shown(moving, "dgx") == shown(still, "dgx")
                 names = frozenset(["dgx-1"])
-                assert moving.troubles.of(names) == still.troubles.of(names)
-                assert moving.troubles.of(frozenset(["x"])) is None
+                assert moving.page_faults.of(names) == still.page_faults.of(names)
+                assert moving.page_faults.of(frozenset(["x"])) is None
                 for node in still.roster.nodes:
                     moved = moving.roster.node(node.name)
                     assert moved is not None
@@ -335,14 +335,14 @@ class TestFault:
         fleet = make_fleet(boards_of("h100"))
         inject(fleet, kind="nan", devices="dgx-0/0")
         some = tuple(FaultSpec(kind, ("dgx-0/0",)) for kind in ("absent", "frozen"))
-        with pytest.raises(Refused, match="1 faults are there, and 2 more would come: at most 2 can be"):
+        with pytest.raises(Refused, match="1 faults exist, and 2 more would be added: the limit is 2"):
             reload(fleet, boards_of("h100"), faults=some)
         reload(fleet, boards_of("h100"), faults=some[:1])
         with pytest.raises(Refused, match="there are 2 faults already"):
             inject(fleet, kind="nan", devices="dgx-0/1")
         fleet.advance()
         assert list(fleet.faults.by_id) == ["f1", "config-1"]
-        assert "reload" in [each.kind for each in fleet.happenings.last(20)]
+        assert "reload" in [each.kind for each in fleet.journal_entries.last(20)]
 
 
 class TestRecord:

@@ -14,7 +14,7 @@ from fakedev.wire.queue_verbs import (
     request_ended,
     result_text,
 )
-from fakedev.wire.replies import encode_news
+from fakedev.wire.replies import encode_notification
 from fakedev.wire.words import parse_words
 
 GRAMMARS = {"client": QUEUE_CLIENT_GRAMMAR, "backend": QUEUE_BACKEND_GRAMMAR}
@@ -98,7 +98,7 @@ def test_results_and_news():
     }  # fmt: skip
     words = '7 failure exit-code=3 error="exit code 3" timeout-seconds=0 run-seconds=0.5 wait-seconds=0 node=n'
     assert result_text(result) == words
-    assert encode_news(request_ended(result), Dialect.WORDS) == f"ended {words}\n".encode()
+    assert encode_notification(request_ended(result), Dialect.WORDS) == f"ended {words}\n".encode()
     assert request_ended(result).data == {"event": "ended", **result}
-    assert encode_news(job_withdrawn(7, "timeout"), Dialect.WORDS) == b"withdrawn 7 timeout\n"
+    assert encode_notification(job_withdrawn(7, "timeout"), Dialect.WORDS) == b"withdrawn 7 timeout\n"
     assert job_withdrawn(7, "timeout").data == {"event": "withdrawn", "job": 7, "reason": "timeout"}

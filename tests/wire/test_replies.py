@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 from fakedev.wire.errors import CODES, ProtocolError
 from fakedev.wire.fleet_verbs import WORKLOAD_GRAMMAR, WORKLOAD_VERBS, workload_ended
 from fakedev.wire.framing import Dialect
-from fakedev.wire.replies import News, Reply, bare_digit, encode_error, encode_news, encode_reply, printable
+from fakedev.wire.replies import (
+    Notification,
+    Reply,
+    bare_digit,
+    encode_error,
+    encode_notification,
+    encode_reply,
+    printable,
+)
 from fakedev.wire.words import split_words
 
 
@@ -49,8 +57,8 @@ def test_errors():
 def test_news():
     """A workload's end, told in both ways; a name with spaces is one word."""
     news = workload_ended("w17", "my train", 1, "Limit memory reached, terminated")
-    assert encode_news(news, Dialect.WORDS) == b'ended "my train" 1 Limit memory reached, terminated\n'
-    assert json.loads(encode_news(news, Dialect.JSON_LINES)) == {
+    assert encode_notification(news, Dialect.WORDS) == b'ended "my train" 1 Limit memory reached, terminated\n'
+    assert json.loads(encode_notification(news, Dialect.JSON_LINES)) == {
         "event": "ended",
         "workload": "w17",
         "name": "my train",
@@ -73,8 +81,8 @@ def test_a_text_is_one_line_in_every_answer(text):
         encode_error(error, Dialect.WORDS),
         encode_error(error, Dialect.JSON_LINES, text),
         encode_reply(Reply(text), Dialect.JSON_LINES),
-        encode_news(News(text, {"name": text}), Dialect.JSON_LINES),
-        encode_news(News(text, {}), Dialect.WORDS),
+        encode_notification(Notification(text, {"name": text}), Dialect.JSON_LINES),
+        encode_notification(Notification(text, {}), Dialect.WORDS),
     ]
     for answer in answers:
         assert len(answer.decode().splitlines()) == 1 or answer == b"\n"
@@ -124,7 +132,7 @@ SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False,
 @given(st.dictionaries(st.text(), SCALARS | st.lists(SCALARS)))
 def test_any_data_is_one_line_of_ascii(data):
     """A program reads what was said; a terminal meets no character that does something."""
-    line = encode_news(News("", data), Dialect.JSON_LINES)
+    line = encode_notification(Notification("", data), Dialect.JSON_LINES)
     assert json.loads(line) == data
     assert line.isascii()
     assert line.decode()[:-1].isprintable()
@@ -134,4 +142,4 @@ def test_any_data_is_one_line_of_ascii(data):
 def test_what_json_has_no_word_for_is_a_fault():
     """A NaN is never told as null."""
     with pytest.raises(ValueError, match="not JSON compliant"):
-        encode_news(News("", {"a": float("nan")}), Dialect.JSON_LINES)
+        encode_notification(Notification("", {"a": float("nan")}), Dialect.JSON_LINES)

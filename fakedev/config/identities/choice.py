@@ -41,7 +41,7 @@ def likely_identities(families: Collection[str], catalog: Catalog, report: Repor
     return [name for name, count in shared.items() if count and count >= most * _LIKELY]
 
 
-def told_device(values: Collection[str], catalog: Catalog) -> str:
+def recognized_device(values: Collection[str], catalog: Catalog) -> str:
     """The device type of the catalog that one of a page's label values names."""
     for name in catalog.device_names():
         loaded = catalog.device(name, Place("device"))
@@ -50,7 +50,7 @@ def told_device(values: Collection[str], catalog: Catalog) -> str:
     return DEFAULT_DEVICE
 
 
-def told_instances(page: CapturedPage, device: str, catalog: Catalog) -> tuple[str, ...]:
+def recognized_instances(page: CapturedPage, device: str, catalog: Catalog) -> tuple[str, ...]:
     """The profiles of the instances of the first divided board on a page; empty for none.
 
     :param device: the type of its boards; profiles that it does not have are left out.

@@ -13,7 +13,7 @@ from fakedev.net.lines.frontend_errors import FrontendLost, FrontendRefused
 from fakedev.workqueue.outcome import Report
 
 #: How long a program that stops waits for an answer.
-LAST_WORDS_SECONDS: Final = 0.5
+SHUTDOWN_SECONDS: Final = 0.5
 
 T = TypeVar("T")
 
@@ -91,7 +91,7 @@ class JobSource(Protocol):
 
 
 class Shutdown:
-    """Waits for one answer at a time; after :meth:`leave` no wait lasts longer than LAST_WORDS_SECONDS.
+    """Waits for one answer at a time; after :meth:`leave` no wait lasts longer than SHUTDOWN_SECONDS.
 
     :ivar leaving: whether the program is stopping.
     """
@@ -130,4 +130,4 @@ class Shutdown:
             self._pending.cancel()
 
     def _cancel_soon(self, pending: Deferred[Any]) -> None:
-        self._clock.callLater(LAST_WORDS_SECONDS, pending.cancel)
+        self._clock.callLater(SHUTDOWN_SECONDS, pending.cancel)

@@ -14,7 +14,7 @@ from twisted.logger import Logger
 
 from fakedev.sim.entities.selectors import resolve
 from fakedev.sim.fleet import Fleet
-from fakedev.sim.journal import HAPPENING_KINDS, MAX_KEPT, Happening
+from fakedev.sim.journal import JOURNAL_KINDS, MAX_KEPT, JournalEntry
 from fakedev.spec.errors import Refused
 
 
@@ -40,7 +40,7 @@ class JournalFile(Service):
         self._file = self._open()
         self._size = self._file.tell()
 
-    def write(self, happening: Happening) -> None:
+    def write(self, happening: JournalEntry) -> None:
         """Write one line; it is in the file when this returns."""
         if self.failed:
             return
@@ -82,7 +82,7 @@ class JournalFile(Service):
 
 def find_happenings(
     fleet: Fleet, kinds: Sequence[str] = (), devices: Sequence[str] = (), node: str = "", count: int = MAX_KEPT
-) -> list[Happening]:
+) -> list[JournalEntry]:
     """The latest happenings, oldest first.
 
     :param kinds: only these kinds; empty for all.
@@ -91,16 +91,16 @@ def find_happenings(
     :raises Refused: when there is no such kind, device or node.
     """
     for kind in kinds:
-        if kind not in HAPPENING_KINDS:
-            near = difflib.get_close_matches(kind[:100], HAPPENING_KINDS, 1)
-            hint = f"; did you mean {near[0]}?" if near else f": give some of {', '.join(HAPPENING_KINDS)}"
+        if kind not in JOURNAL_KINDS:
+            near = difflib.get_close_matches(kind[:100], JOURNAL_KINDS, 1)
+            hint = f"; did you mean {near[0]}?" if near else f": give some of {', '.join(JOURNAL_KINDS)}"
             raise Refused("unknown-name", f"nothing of the kind {kind[:100]!r} happens{hint}", "kind")
     on = None
     if devices or node:
         parts = fleet.roster.parts
         on = np.zeros(parts.unit_count, dtype=np.bool_)
         on[parts.with_parts(resolve(devices or ["all"], fleet.roster, node))] = True
-    return fleet.happenings.last(count, frozenset(kinds), on)
+    return fleet.journal_entries.last(count, frozenset(kinds), on)
 
 
 def _line(fields: dict[str, object]) -> bytes:

@@ -99,7 +99,7 @@ class LineConnection(LineReceiver):
         if self._slicing:
             self._slice_answer_bytes += len(data)
         elif len(data) > _LARGE_BYTES:
-            self.turn_over()
+            self.turn_ended()
         elif len(self._unsent) == 1:
             self._port.fair_share.call_after_turn(self)
 
@@ -189,7 +189,7 @@ class LineConnection(LineReceiver):
             self._port.fair_share.call_after_turn(self._port.turn_observer)
         return more
 
-    def turn_over(self) -> None:
+    def turn_ended(self) -> None:
         """Send what was written in this slice, or in the turn of another peer."""
         if self._unsent:
             unsent, self._unsent = self._unsent, []
@@ -214,7 +214,7 @@ class LineConnection(LineReceiver):
         except Exception:
             self._peer.report_failure()
         self._slicing = False
-        self.turn_over()
+        self.turn_ended()
         return bool(self.paused) and self._can_serve()
 
     def _settle(self, more: bool) -> None:
@@ -347,7 +347,7 @@ class LineConnection(LineReceiver):
         if self._left:
             return
         self._leave()
-        self.turn_over()
+        self.turn_ended()
         self._outbox.finish(self._linger)
         if self._linger:
             self._read(True)

@@ -21,7 +21,7 @@ class TurnTaker(Protocol):
 class TurnObserver(Protocol):
     """Something that collects what happens in a turn, to handle it once at the end."""
 
-    def turn_over(self) -> None:
+    def turn_ended(self) -> None:
         """Handle it."""
 
 
@@ -57,7 +57,7 @@ class FairShare:
     def call_after_turn(self, observer: TurnObserver) -> None:
         """Call the observer once when the current turn ends; at once outside of turns."""
         if self._current is None:
-            observer.turn_over()
+            observer.turn_ended()
         else:
             self._observers[observer] = None
 
@@ -94,7 +94,7 @@ class FairShare:
         while self._observers:
             observer, _ = self._observers.popitem()
             try:
-                observer.turn_over()
+                observer.turn_ended()
             except Exception:
                 self.log.failure("{observer} failed at the end of a turn", observer=observer)
         self._current = None

@@ -12,7 +12,7 @@ from fakedev.wire.errors import ProtocolError
 from fakedev.wire.framing import Dialect
 from fakedev.wire.grammar import Grammar, Request
 from fakedev.wire.json_lines import parse_json_line
-from fakedev.wire.replies import News, Reply, encode_error, encode_news, encode_reply, printable
+from fakedev.wire.replies import Notification, Reply, encode_error, encode_notification, encode_reply, printable
 from fakedev.wire.words import parse_words
 
 #: Requests of one peer that may wait for their answers.
@@ -100,10 +100,10 @@ class Peer:
             if was_blocked or self._connection.ended:
                 self._connection.resume()
 
-    def notify(self, news: News) -> None:
+    def notify(self, news: Notification) -> None:
         """Send an event that answers no request; a bare peer does not get it."""
         if self.dialect is Dialect.WORDS or self.dialect is Dialect.JSON_LINES:
-            self._connection.write(encode_news(news, self.dialect))
+            self._connection.write(encode_notification(news, self.dialect))
 
     def answer_bare(self, answer: bytes, last: bool = True) -> None:
         """Answer a bare object in one write.

@@ -14,7 +14,7 @@ GOING_DOWN = "the frontend goes down"
 class QueueHub:
     """Gives the broker the time, and calls it when a deadline is reached.
 
-    After each change of the broker :meth:`turn_over` must be called; the queue ports do so at the end of each turn.
+    After each change of the broker :meth:`turn_ended` must be called; the queue ports do so at the end of each turn.
 
     :ivar is_closed: whether no further requests are accepted until the program stops.
     """
@@ -41,7 +41,7 @@ class QueueHub:
         self._now = now
         return now
 
-    def turn_over(self) -> None:
+    def turn_ended(self) -> None:
         """After a change: schedule the broker's next deadline, and end the draining when no job remains."""
         deadline = self.broker.next_deadline()
         # A call that comes too early does nothing and schedules the next: cheaper than moving it for each job.
@@ -64,7 +64,7 @@ class QueueHub:
         self._drained = drained
         self._give_up = self._clock.callLater(seconds, self.give_up)
         self.broker.control.close(GOING_DOWN, self.now())
-        self.turn_over()
+        self.turn_ended()
         return drained
 
     def give_up(self) -> None:
@@ -73,7 +73,7 @@ class QueueHub:
             self._give_up.cancel()
         self._give_up = None
         self.broker.control.abandon(GOING_DOWN, self.now())
-        self.turn_over()
+        self.turn_ended()
 
     def _end_draining(self, drained: Deferred[None]) -> None:
         self._drained = None
@@ -85,4 +85,4 @@ class QueueHub:
     def _expire(self) -> None:
         self._expiry = None
         self.broker.expire(self.now())
-        self.turn_over()
+        self.turn_ended()

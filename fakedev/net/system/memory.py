@@ -15,7 +15,7 @@ _OLDEST: Final = 2
 #: objects, which takes some milliseconds.
 _COLLECTIONS: Final = 3
 #: At least this many objects are frozen before all are examined again: about 50 MB.
-MIN_ASIDE: Final = 500_000
+MIN_FROZEN_OBJECTS: Final = 500_000
 #: The process keeps up to this much freed memory: two pages of 10,000 devices.
 KEPT_BYTES: Final = 256 * 1024 * 1024
 
@@ -38,7 +38,7 @@ class CollectorSettings:
     Examining all objects blocks the reactor for 50 ms with the pages of 10,000 devices, and for twice that with as
     many workloads; examining new objects alone takes some milliseconds. So objects that survive a full collection are
     frozen. Among frozen objects unused cycles are not found (of closed connections, for example): at most as many
-    objects as there were at the start, or MIN_ASIDE; then all are examined once.
+    objects as there were at the start, or MIN_FROZEN_OBJECTS; then all are examined once.
     """
 
     def __init__(self) -> None:
@@ -69,6 +69,6 @@ class CollectorSettings:
             return
         self._frozen += len(gc.get_objects(_OLDEST))
         gc.freeze()
-        if self._frozen > max(self._first, MIN_ASIDE):
+        if self._frozen > max(self._first, MIN_FROZEN_OBJECTS):
             self._frozen = 0
             gc.unfreeze()

@@ -11,7 +11,7 @@ from twisted.logger import Logger
 from fakedev.net.lines.bare_client import BareClient
 from fakedev.net.lines.client import FrontendConnector
 from fakedev.net.lines.frontend_errors import FrontendLost
-from fakedev.net.tester.driver import Asker, Reconnection, Requests, lost, report_failure
+from fakedev.net.tester.driver import Reconnection, RequestOwner, Requests, lost, report_failure
 from fakedev.tester.plan import Plan
 from fakedev.wire.bare_queue import BareRequest, BareResult, parse_bare_result
 from fakedev.wire.bare_queue_encoding import encode_bare_request
@@ -28,7 +28,7 @@ class BareRequests(Requests):
     log = Logger()
 
     def __init__(
-        self, plan: Plan, connector: FrontendConnector, asker: Asker, clock: IReactorTime, verbose: bool = False
+        self, plan: Plan, connector: FrontendConnector, asker: RequestOwner, clock: IReactorTime, verbose: bool = False
     ) -> None:
         self._message = encode_bare_request(BareRequest(plan.queue, plan.arguments, plan.limit_seconds))
         self._connector = connector
@@ -57,7 +57,7 @@ class BareRequests(Requests):
             self._connecting[number] = connecting
         connecting.addErrback(report_failure, self.log)
 
-    def take_back(self, number: int) -> None:
+    def cancel_request(self, number: int) -> None:
         connecting = self._connecting.pop(number, None)
         if connecting is not None:
             connecting.cancel()
@@ -68,7 +68,7 @@ class BareRequests(Requests):
     def stop(self) -> None:
         self._reconnection.stop()
         for number in [*self._connecting, *self._clients]:
-            self.take_back(number)
+            self.cancel_request(number)
         if self._spare is not None:
             self._spare.abort()
 

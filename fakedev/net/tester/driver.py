@@ -37,22 +37,22 @@ class Requests(Protocol):
 
     @property
     def can_start(self) -> bool:
-        """Whether :meth:`send` may be called; ``Asker.may_start`` is called when this becomes true."""
+        """Whether :meth:`send` may be called; ``RequestOwner.may_start`` is called when this becomes true."""
 
     def start(self) -> None:
         """Connect to the frontend."""
 
     def send(self, number: int) -> None:
-        """Send a request; ``Asker.answered`` is called once, when it ends."""
+        """Send a request; ``RequestOwner.answered`` is called once, when it ends."""
 
-    def take_back(self, number: int) -> None:
-        """Cancel a request; ``Asker.answered`` is not called for it any more."""
+    def cancel_request(self, number: int) -> None:
+        """Cancel a request; ``RequestOwner.answered`` is not called for it any more."""
 
     def stop(self) -> None:
         """Close all connections at once, whatever the frontend does, and call nothing any more."""
 
 
-class Asker(Protocol):
+class RequestOwner(Protocol):
     """The owner of requests."""
 
     def answered(self, number: int, answer: Answer) -> None:
@@ -79,7 +79,7 @@ class Reconnection(Generic[Client]):
         connector: FrontendConnector,
         make_client: Callable[[], Client],
         connected: Callable[[Client], None],
-        asker: Asker,
+        asker: RequestOwner,
         clock: IReactorTime,
     ) -> None:
         self._connector = connector
@@ -140,10 +140,10 @@ def lost(error: str) -> Answer:
 
 
 #: Makes the requests of a plan.
-MakeRequests = Callable[[Plan, Asker], Requests]
+MakeRequests = Callable[[Plan, RequestOwner], Requests]
 
 
-class PlanDriver(Asker):
+class PlanDriver(RequestOwner):
     """The load of one plan.
 
     :param books: the statistics that count each request.
@@ -224,7 +224,7 @@ class PlanDriver(Asker):
         """End the pending requests as cancelled, for this reason."""
         now = self._seconds()
         for number in list(self._tickets):
-            self._requests.take_back(number)
+            self._requests.cancel_request(number)
             self._count(number, Answer(Outcome.CANCELLED, error=error), now)
 
     def stop(self) -> None:
@@ -279,7 +279,7 @@ class PlanDriver(Asker):
         for number in list(islice(reversed(self._tickets), count)):
             for statistics, ticket in zip(self._books, self._tickets.pop(number), strict=True):
                 statistics.withdraw(ticket)
-            self._requests.take_back(number)
+            self._requests.cancel_request(number)
 
     def _start_due(self) -> None:
         now = self._seconds()

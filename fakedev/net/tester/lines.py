@@ -8,7 +8,7 @@ from twisted.logger import Logger
 from fakedev.net.lines.client import FrontendConnector
 from fakedev.net.lines.frontend_errors import FrontendRefused
 from fakedev.net.lines.json_client import JsonClient
-from fakedev.net.tester.driver import Asker, Reconnection, Requests, lost
+from fakedev.net.tester.driver import Reconnection, RequestOwner, Requests, lost
 from fakedev.tester.plan import Plan
 from fakedev.wire.queue_messages import (
     Accepted,
@@ -31,7 +31,7 @@ class LineRequests(Requests):
     log = Logger()
 
     def __init__(
-        self, plan: Plan, connector: FrontendConnector, asker: Asker, clock: IReactorTime, verbose: bool = False
+        self, plan: Plan, connector: FrontendConnector, asker: RequestOwner, clock: IReactorTime, verbose: bool = False
     ) -> None:
         self._form = PutForm(plan.queue, plan.arguments, plan.limit_seconds)
         self._frontend = connector.shown
@@ -55,7 +55,7 @@ class LineRequests(Requests):
         self._jobs[number] = None
         self._send(self._form.encode(number))
 
-    def take_back(self, number: int) -> None:
+    def cancel_request(self, number: int) -> None:
         job = self._jobs.pop(number)
         if job is None:
             self._cancelled.add(number)

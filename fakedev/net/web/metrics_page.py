@@ -14,7 +14,7 @@ from fakedev.net.http.statistics import PageStatistics
 from fakedev.net.web.page_cache import CachedPage, Pages
 from fakedev.net.web.selection import Selection
 from fakedev.sim.entities.roster import Roster, RosterNode
-from fakedev.sim.faults.pages import PageTrouble
+from fakedev.sim.faults.pages import PageFaults
 
 #: The Content-Type of a page with the fault wrong-type.
 _HTML: Final = "text/html; charset=utf-8"
@@ -77,7 +77,7 @@ class HostMetricsPage(MetricsPage):
         return node
 
 
-async def _troubled(page: CachedPage, trouble: PageTrouble, request: GuardedRequest) -> Response:
+async def _troubled(page: CachedPage, trouble: PageFaults, request: GuardedRequest) -> Response:
     """The page as a faulty exporter sends it."""
     if trouble.is_closed:
         request.hang_up()

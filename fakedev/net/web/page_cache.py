@@ -19,7 +19,7 @@ from fakedev.net.http.response import Body, HttpError, Response
 from fakedev.net.web.selection import EVERYTHING, Selection
 from fakedev.sim.entities.roster import RosterNode
 from fakedev.sim.entities.state import State
-from fakedev.sim.faults.pages import PageTrouble
+from fakedev.sim.faults.pages import PageFaults
 from fakedev.sim.fleet import Fleet
 
 #: The header with the tick that a page shows, for programs that compare pages.
@@ -46,7 +46,7 @@ class LatestPages:
         self._pages.append(page)
 
 
-def _no_trouble() -> PageTrouble | None:
+def _no_trouble() -> PageFaults | None:
     """No fault."""
     return None
 
@@ -85,7 +85,7 @@ class CachedPage:
         self._is_making = False
         self._is_over = False
         self.as_openmetrics: CachedPage | None = None
-        self.trouble: Callable[[], PageTrouble | None] = _no_trouble
+        self.trouble: Callable[[], PageFaults | None] = _no_trouble
 
     def response(self) -> Response | Deferred[Response]:
         """The page at the present tick; a large one a little later."""
@@ -278,7 +278,7 @@ class Pages:
 
         names = frozenset(node.name for node in nodes)
         text = page(openmetrics=False)
-        text.trouble = lambda: self.fleet.troubles.of(names)
+        text.trouble = lambda: self.fleet.page_faults.of(names)
         if all(shown.openmetrics for shown, _ in groups):
             text.as_openmetrics = page(openmetrics=True)
         return text

@@ -114,7 +114,7 @@ class Discovery(GuardedResource):
         error = unknown_key(request, web_paths.DISCOVERY.query) or unknown_pool(roster, pool)
         if error is not None:
             raise error
-        hidden = self._fleet.troubles.hidden()
+        hidden = self._fleet.page_faults.hidden()
         try:
             nodes = chosen_nodes(roster, self._pool or pool, parse_shard(shard) if shard else None)
         except ValueError as refusal:

@@ -120,7 +120,7 @@ class Relations:
         self._isolated = parts.owners[~parts.has_links]
         self.change_conditions(self.conditions)
 
-    def live_in(self, faults: FaultTick | None, links: LinkHistory) -> None:
+    def update_conditions(self, faults: FaultTick | None, links: LinkHistory) -> None:
         """Change the conditions to those that faults and links make, from the next tick on.
 
         :param faults: effects on all units; None without faults.

@@ -67,7 +67,7 @@ class Reindex:
         return carried
 
 
-class Moves(Reindex):
+class FleetReindex(Reindex):
     """The positions of the devices before and after a reload.
 
     :ivar unchanged: each new node with an unchanged configuration, with its old node.
@@ -142,7 +142,7 @@ def _parts_moved(old: Roster, new: Roster, devices: Reindex) -> Reindex:
     return Reindex(new_of, new.parts.count)
 
 
-def _units_moved(old: Roster, new: Roster, moves: Moves) -> Reindex:
+def _units_moved(old: Roster, new: Roster, moves: FleetReindex) -> Reindex:
     if not old.parts.count and not new.parts.count:
         return Reindex(moves.new_of, new.device_count)
     of_parts = np.where(moves.parts.gone, -1, moves.parts.new_of + new.device_count)

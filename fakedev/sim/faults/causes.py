@@ -35,7 +35,7 @@ def units_by_cause(faults: Faults, quantity: str, units: Positions) -> list[Posi
     return [ordered[each] for each in np.argsort(firsts).tolist()]
 
 
-def faults_disguising(faults: Faults, quantity: str, unit: int) -> list[Fault]:
+def exporter_faults_of(faults: Faults, quantity: str, unit: int) -> list[Fault]:
     """The exporter faults that change or hide a quantity of a device or part."""
     return [
         fault

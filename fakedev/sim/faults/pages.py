@@ -11,7 +11,7 @@ from fakedev.spec.fault_kinds import Scope
 
 
 @dataclass(frozen=True)
-class PageTrouble:
+class PageFaults:
     """The faults of a page.
 
     :param is_closed: the connection is closed without an answer.
@@ -28,7 +28,7 @@ class PageTrouble:
     is_html: bool = False
 
 
-class NodeTroubles:
+class NodePageFaults:
     """The nodes whose pages have faults, kept from tick to tick."""
 
     def __init__(self, faults: Faults, roster: Roster) -> None:
@@ -43,7 +43,7 @@ class NodeTroubles:
             positions = set(self._roster.node_positions(fault.concerned).tolist())
             self._nodes.append((fault, frozenset(self._roster.nodes[each].name for each in positions)))
 
-    def of(self, names: frozenset[str]) -> PageTrouble | None:
+    def of(self, names: frozenset[str]) -> PageFaults | None:
         """The faults of a page of some nodes: those that all of them have; None without faults."""
         if not self._nodes:
             return None
@@ -55,7 +55,7 @@ class NodeTroubles:
         def values(kind: str, name: str) -> list[float]:
             return [fault.values[name] for fault in found if fault.kind.name == kind]
 
-        return PageTrouble(
+        return PageFaults(
             is_closed="node-down" in kinds,
             late_seconds=max(values("slow-page", "seconds"), default=0.0),
             share=min(values("cut-page", "share"), default=1.0),

@@ -113,7 +113,7 @@ def _check_parts(kind: FaultKind, values: Mapping[str, float], units: Positions,
             raise Refused("bad-argument", text, "devices")
 
 
-def brought_by(
+def workload_faults(
     workload_id: str, spec: WorkloadSpec, rules: FaultRules, key: str = "", *, of_configuration: bool = False
 ) -> list[Fault]:
     """The faults of a workload, without those that its devices cannot have.

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fakedev.sim.entities.carry_over import Moves
+from fakedev.sim.entities.carry_over import FleetReindex
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.state import Mask
 from fakedev.spec.tallies import CLOCK_EVENTS
@@ -65,7 +65,7 @@ class ClockEvents:
         starts: Floats = self._starts[event]
         return starts
 
-    def move(self, moves: Moves, windows: Sequence[float]) -> None:
+    def move(self, moves: FleetReindex, windows: Sequence[float]) -> None:
         """Move to the new positions of devices; new ones start at 0."""
         old, stays = moves.old_of, moves.old_of >= 0
         self._starts = np.where(stays, self._starts[:, old], 0.0)
@@ -98,7 +98,7 @@ class SampleWindow:
         while self._samples and self._samples[0][0] <= now - self._seconds:
             self.counts = self.counts - _events(self._samples.popleft()[1])
 
-    def move(self, moves: Moves) -> None:
+    def move(self, moves: FleetReindex) -> None:
         """Move to the new positions of devices."""
         stays = moves.old_of >= 0
         moved = [(when, np.where(stays, bits[moves.old_of], 0).astype(np.uint16)) for when, bits in self._samples]

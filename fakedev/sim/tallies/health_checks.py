@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from fakedev.sim.entities.carry_over import Moves
+from fakedev.sim.entities.carry_over import FleetReindex
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.roster import Roster, RosterNode
 from fakedev.sim.entities.state import Level, Mask
@@ -83,7 +83,7 @@ class Health:
         found["health_uncontained"] = self._uncontained
         return {name: np.asarray(is_there, dtype=np.float64) for name, is_there in found.items()}
 
-    def move(self, moves: Moves) -> None:
+    def move(self, moves: FleetReindex) -> None:
         """Move to the new positions of devices; the watch of counters starts again."""
         nothing = np.zeros(len(moves.old_of), dtype=np.bool_)
         self._uncontained = moves.carried(self._uncontained, nothing)

@@ -9,7 +9,7 @@ import numpy as np
 
 from fakedev.sim.boards.conditions import Conditions
 from fakedev.sim.devices.errors import fallen_off
-from fakedev.sim.entities.carry_over import Moves
+from fakedev.sim.entities.carry_over import FleetReindex
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.state import Level, Mask, overlaid
@@ -145,7 +145,7 @@ class Tallies:
         """The reported codes of a device, each with its position in the level."""
         return self._xids.of_device(device)
 
-    def move(self, moves: Moves, tallies: Sequence[Tally], roster: Roster, had: Mapping[str, Mask]) -> None:
+    def move(self, moves: FleetReindex, tallies: Sequence[Tally], roster: Roster, had: Mapping[str, Mask]) -> None:
         """Move to the new positions of devices, and show other tallies, after a reload."""
         self._use(tallies, roster, had)
         self._xids.move(moves, self._windows(0.0))

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from fakedev.sim.entities.carry_over import Moves
+from fakedev.sim.entities.carry_over import FleetReindex
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.state import Mask
 from fakedev.sim.faults.tick import Report
@@ -101,7 +101,7 @@ class Xids:
         counts = self._windows[window_seconds].counts if window_seconds else self._total
         return _longer(counts, len(self.codes))
 
-    def move(self, moves: Moves, windows: Sequence[float]) -> None:
+    def move(self, moves: FleetReindex, windows: Sequence[float]) -> None:
         """Move to the new positions of devices, and remove the codes of removed ones."""
         stays = np.flatnonzero(moves.new_of[self.devices] >= 0)
         new_of = np.full(len(self.codes), -1, dtype=np.int64)

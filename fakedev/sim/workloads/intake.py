@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from fakedev.sim.entities.carry_over import Moves
+from fakedev.sim.entities.carry_over import FleetReindex
 from fakedev.sim.faults.faults import Faults
-from fakedev.sim.faults.rules import brought_by
+from fakedev.sim.faults.rules import workload_faults
 from fakedev.sim.workloads.admission import Admission
 from fakedev.sim.workloads.labels import Attribution
 from fakedev.sim.workloads.running import Workloads
@@ -36,7 +36,7 @@ class Intake:
         self._faults_of: dict[str, list[str]] = {}
         self._attribution, self._admission = attribution, admission
 
-    def reindex(self, moves: Moves, attribution: Attribution, admission: Admission) -> None:
+    def reindex(self, moves: FleetReindex, attribution: Attribution, admission: Admission) -> None:
         """Use the new positions of the units (devices and parts), and admit workloads by the new configuration."""
         self._attribution, self._admission = attribution, admission
         if self._verdicts:
@@ -60,7 +60,7 @@ class Intake:
         if spec.faults:
             self._faults.check_room(len(spec.faults))
             rules = self._faults.rules
-            faults = brought_by(workload_id, spec, rules, key or workload_id, of_configuration=of_configuration)
+            faults = workload_faults(workload_id, spec, rules, key or workload_id, of_configuration=of_configuration)
         spec = self._admission.fitted(spec, devices)
         workload = Workload(workload_id, spec, devices, self._admission.limits(spec), key=key)
         self._workloads.accept(workload)

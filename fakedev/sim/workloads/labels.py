@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from fakedev.sim.entities.carry_over import Moves, Reindex
+from fakedev.sim.entities.carry_over import FleetReindex, Reindex
 from fakedev.sim.entities.roster import Roster, RosterNode
 from fakedev.sim.entities.state import Level
 from fakedev.sim.workloads.schedule import Positions
@@ -212,7 +212,7 @@ class DeviceLabels:
         for position in np.unique(self._roster.node_positions(devices)).tolist():
             self._versions.change(self._roster.nodes[position])
 
-    def reindexed(self, roster: Roster, moves: Moves, chosen: Iterable[Chosen]) -> DeviceLabels:
+    def reindexed(self, roster: Roster, moves: FleetReindex, chosen: Iterable[Chosen]) -> DeviceLabels:
         """The labels of the devices at their new positions.
 
         :param chosen: running workloads whose devices may have changed.

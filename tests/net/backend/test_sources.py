@@ -10,7 +10,7 @@ from twisted.internet.error import ConnectionLost, ConnectionRefusedError
 
 from fakedev.net.backend.bare import BareSource
 from fakedev.net.backend.lines import LinesSource
-from fakedev.net.backend.sources import LAST_WORDS_SECONDS, FrontendLost, FrontendRefused, JobSource, TakenJob
+from fakedev.net.backend.sources import SHUTDOWN_SECONDS, FrontendLost, FrontendRefused, JobSource, TakenJob
 from fakedev.net.lines.client import FrontendConnector
 from fakedev.workqueue.outcome import Report
 from tests.support.backend_stubs import FrontendReactor, FrontendWire
@@ -175,7 +175,7 @@ class TestBareSource(TalkCase):
                 wire.say(part)
             self.source.leave()
             assert_no_result(asked)
-            self.reactor.advance(LAST_WORDS_SECONDS)
+            self.reactor.advance(SHUTDOWN_SECONDS)
             assert success_result_of(asked) is None
             assert part is None or wire.lost
 
@@ -346,7 +346,7 @@ class TestLinesSource(TalkCase):
         asked = self.take(30.0)
         wire = self.reactor.accept()
         self.source.leave()
-        self.reactor.advance(LAST_WORDS_SECONDS)
+        self.reactor.advance(SHUTDOWN_SECONDS)
         assert success_result_of(asked) is None
         for leave_first in (True, False):
             self.source = self.make_source()
@@ -358,6 +358,6 @@ class TestLinesSource(TalkCase):
             if not leave_first:
                 self.source.leave()
             assert_no_result(finished)
-            self.reactor.advance(LAST_WORDS_SECONDS)
+            self.reactor.advance(SHUTDOWN_SECONDS)
             self.fault(finished, FrontendLost)
             assert self.heard(wire)[-1]["op"] == "done"

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from fakedev.net.fleet.journal import JournalFile
-from fakedev.sim.journal import Happening
+from fakedev.sim.journal import JournalEntry
 from tests.support.application import SMALL, application
 
 
-def happening(tick: int) -> Happening:
+def happening(tick: int) -> JournalEntry:
     """Something that happened; its line has 103 bytes for ticks of one digit."""
-    return Happening(tick, float(tick), "began", "dgx-0/0", "f1", "fan began")
+    return JournalEntry(tick, float(tick), "began", "dgx-0/0", "f1", "fan began")
 
 
 def ticks(path: Path) -> list[int]:

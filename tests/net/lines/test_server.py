@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.framing import MAX_BYTES, Dialect
-from fakedev.wire.replies import News, Reply
+from fakedev.wire.replies import Notification, Reply
 from tests.support.examples import examples
 from tests.support.line_peers import BARE, connect, make_factory
 
@@ -131,7 +131,7 @@ class TestWords:
         """Lines of their own."""
         self.peer.dataReceived(b"list\n")
         self.told()
-        self.peer.notify(News("ended x 0 OK\n", {"event": "ended"}))
+        self.peer.notify(Notification("ended x 0 OK\n", {"event": "ended"}))
         assert self.told() == "ended x 0 OK\\n\n"
 
     def test_our_fault(self, logged_errors):
@@ -223,7 +223,7 @@ class TestJsonLines:
         """Objects of their own, without an id."""
         self.peer.dataReceived(b'{"op":"list","id":1}\n')
         self.told()
-        self.peer.notify(News("x", {"event": "ended", "code": 0}))
+        self.peer.notify(Notification("x", {"event": "ended", "code": 0}))
         assert self.told() == [{"event": "ended", "code": 0}]
 
     def test_too_long_is_told_in_json(self):
@@ -243,7 +243,7 @@ class TestBare:
         """It comes when the port gives it, and then the connection is closed."""
         self.peer.dataReceived(BARE)
         assert (self.transport.writes, len(self.peer.bare)) == ([], 1)
-        self.peer.notify(News("x", {}))
+        self.peer.notify(Notification("x", {}))
         self.peer.answer_bare(b"0")
         assert (self.transport.writes, self.transport.disconnecting) == ([b"0"], True)
 

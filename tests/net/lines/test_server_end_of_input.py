@@ -5,7 +5,7 @@ from __future__ import annotations
 from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.python.failure import Failure
 
-from fakedev.wire.replies import News, Reply
+from fakedev.wire.replies import Notification, Reply
 from tests.support.line_peers import BARE, connect, make_factory
 
 
@@ -70,7 +70,7 @@ class TestEndOfInput:
         self.peer.dataReceived(b"list\nli")
         self.peer.connectionLost(Failure(ConnectionLost()))
         assert (self.peer.left, self.factory.peers) == (1, set())
-        self.peer.notify(News("x", {}))
+        self.peer.notify(Notification("x", {}))
         self.peer.close()
         assert self.peer.left == 1
         assert self.factory.clock.getDelayedCalls() == []

@@ -8,7 +8,7 @@ from twisted.internet.task import Clock
 
 from fakedev.net.lines.fair_share import FairShare
 from fakedev.net.lines.outbox import CHUNK_BYTES, LINGER_SECONDS, MAX_BYTES, PATIENCE_SECONDS
-from fakedev.wire.replies import News, Reply
+from fakedev.wire.replies import Notification, Reply
 from tests.support.line_peers import TurnClock, connect, connect_descriptor, make_factory
 
 LISTED = b"ok 2 lines\none\ntwo\n"
@@ -177,7 +177,7 @@ class TestDoesNotRead:
         peer.dataReceived(b"list\n")
         sent = 0
         while not transport.aborted:
-            peer.notify(News("x" * 999, {}))
+            peer.notify(Notification("x" * 999, {}))
             sent += 1000
         assert sent < MAX_BYTES + 2 * CHUNK_BYTES + 2000
         assert sent > MAX_BYTES

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fakedev.net.system.memory import MIN_ASIDE, CollectorSettings, keep_freed_memory
+from fakedev.net.system.memory import MIN_FROZEN_OBJECTS, CollectorSettings, keep_freed_memory
 
 
 def test_the_gnu_library_can_be_told() -> None:
@@ -40,7 +40,7 @@ class TestSettled:
         """When more was set aside than there was at the start; so what was closed does not pile up."""
         old: list[object] = [[]]
         gc.collect()
-        many = [[] for _ in range(max(MIN_ASIDE, gc.get_freeze_count()) + 1)]
+        many = [[] for _ in range(max(MIN_FROZEN_OBJECTS, gc.get_freeze_count()) + 1)]
         gc.collect()
         assert is_looked_at(old)
         assert many

@@ -159,9 +159,9 @@ class TestLine:
             self.way.send(number)
         self.say(id=1, ok=True, job=11)
         self.lines()
-        self.way.take_back(1)
+        self.way.cancel_request(1)
         assert self.lines() == [{"op": "cancel", "job": 11}]
-        self.way.take_back(2)
+        self.way.cancel_request(2)
         assert self.lines() == []
         self.say(id=2, ok=True, job=12)
         assert self.lines() == [{"op": "cancel", "job": 12}]
@@ -300,11 +300,11 @@ class TestBare:
     def test_taking_back(self) -> None:
         """Closes the connection, also one that is being made; nothing is told."""
         self.way.send(1)
-        self.way.take_back(1)
+        self.way.cancel_request(1)
         assert self.connector.wires[-1].disconnected
         self.connector.is_slow = True
         self.way.send(2)
-        self.way.take_back(2)
+        self.way.cancel_request(2)
         assert self.asker.heard() == []
 
     def test_what_is_no_frontend(self) -> None:

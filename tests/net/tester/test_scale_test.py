@@ -16,7 +16,7 @@ from twisted.python.failure import Failure
 
 from fakedev.commands.scale_test import scale_test
 from fakedev.net.lines.client import FrontendConnector
-from fakedev.net.tester.driver import Asker
+from fakedev.net.tester.driver import RequestOwner
 from fakedev.net.tester.scale_backends import CannotScale, CountedBackends
 from fakedev.net.tester.scale_test import ScaleSettings, ScaleTest
 from fakedev.net.tester.service import LoadTester
@@ -50,7 +50,7 @@ class Servers:
         self._free_at = 0.0
         self._calls: dict[int, Any] = {}
 
-    def make(self, plan: Plan, asker: Asker) -> Any:
+    def make(self, plan: Plan, asker: RequestOwner) -> Any:
         """The way of a tester to these servers."""
         self.asker = asker
         return self
@@ -82,7 +82,7 @@ class Servers:
         self._free_at = max(self._free_at + self._gap_seconds, self._clock.seconds() + RUN_SECONDS)
         self._calls[number] = self._clock.callLater(self._free_at - self._clock.seconds(), self._serve, number)
 
-    def take_back(self, number: int) -> None:
+    def cancel_request(self, number: int) -> None:
         """Forget it."""
         self._calls.pop(number).cancel()
 

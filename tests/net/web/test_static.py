@@ -9,7 +9,7 @@ from importlib.resources import files
 import pytest
 
 from fakedev.net.web.static import POLICY
-from fakedev.sim.journal import HAPPENING_KINDS
+from fakedev.sim.journal import JOURNAL_KINDS
 from tests.support.application import MemoryApplication, application
 
 #: Everything that a file of ours names: in markup, in modules.
@@ -74,4 +74,4 @@ def test_nothing_else_is_served(app: MemoryApplication) -> None:
 def test_the_kinds_of_the_journal() -> None:
     """What the page offers to see of the journal is all that there is, each kind once."""
     lists = re.findall(r"const OF_[A-Z]+ = \[(.*?)\];", FILES["faults.js"], re.DOTALL)
-    assert sorted(re.findall(r'"(\w+)"', ",".join(lists))) == sorted(HAPPENING_KINDS)
+    assert sorted(re.findall(r'"(\w+)"', ",".join(lists))) == sorted(JOURNAL_KINDS)

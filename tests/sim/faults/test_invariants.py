@@ -172,13 +172,13 @@ class AnyFaults(RuleBasedStateMachine):
                     if fault.kind.name == "node-down" and on.any():
                         down.add(node.name)
         for node in self.fleet.roster.nodes:
-            trouble = self.fleet.troubles.of(frozenset([node.name]))
+            trouble = self.fleet.page_faults.of(frozenset([node.name]))
             assert (trouble is not None and trouble.is_closed) == (node.name in down)
             if node.name in down:
                 units = self.fleet.roster.parts.with_parts(np.array(node.devices)).tolist()
                 assert {name for name in level.arrays for unit in units if level.has(name, unit)} <= {"lost"}
                 assert (level.arrays["lost"][units] > 0).all()
-        assert self.fleet.troubles.hidden() <= down
+        assert self.fleet.page_faults.hidden() <= down
 
     @invariant()
     def the_sums_of_nodes_are_those_of_the_fleet(self) -> None:
@@ -200,7 +200,7 @@ class AnyFaults(RuleBasedStateMachine):
         lost = self.fleet.state.levels["device"].arrays["lost"] > 0
         for device in np.flatnonzero(lost & self.fleet.state.levels["device"].present["lost"]).tolist():
             on = np.arange(self.fleet.roster.parts.unit_count) == device
-            assert self.fleet.happenings.last(1, ("lost",), on)[0].text == "is lost"
+            assert self.fleet.journal_entries.last(1, ("lost",), on)[0].text == "is lost"
 
     @invariant()
     def what_is_shown_is_a_level(self) -> None:

@@ -170,7 +170,7 @@ def test_told_apart(tmp_path: Path) -> None:
         identity.write_text(text.replace("LEVEL", level).replace("LABEL", ""))
         with pytest.raises(ConfigurationError) as caught:
             configured(pool)
-        assert str(caught.value).endswith("tells them apart; give it a label with {part}")
+        assert str(caught.value).endswith("distinguishes them; give it a label with {part}")
     identity.write_text(text.replace("LEVEL", "unit").replace("LABEL", "{name: part, value: '{part}', optional: true}"))
     assert configured(pool).fleet.pools[0].has_parts
     identity.write_text(text.replace("LEVEL", "whole").replace("LABEL", ""))
