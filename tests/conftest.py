@@ -67,12 +67,20 @@ def short_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def default_socket_folder() -> Iterator[None]:
+    """A default socket folder of the tests of this process: another fakedev of the same user may run meanwhile."""
+    with TemporaryDirectory(prefix="fakedev-", dir="/tmp") as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", folder)
+        patch.delenv("RUNTIME_DIRECTORY", raising=False)
+        yield
+
+
 @pytest.fixture(autouse=True)
-def runtime_folder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A default socket folder of its own for each test of real programs, shared with no other fakedev."""
+def socket_folder_of_real_programs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A default socket folder of its own for each test of real programs."""
     if request.node.get_closest_marker("real"):
         monkeypatch.setenv("XDG_RUNTIME_DIR", str(request.getfixturevalue("short_folder")))
-        monkeypatch.delenv("RUNTIME_DIRECTORY", raising=False)
 
 
 @pytest.fixture

@@ -97,6 +97,7 @@ def start_backends(start_async: StartAsync, address: str) -> list[AsyncProgram]:
     ]
 
 
+@pytest.mark.long
 @pytest_twisted.ensureDeferred
 async def test_backends_killed_at_random(start_async: StartAsync, tmp_path: Path) -> None:
     """Each request has exactly one outcome, is answered once, and is counted once."""

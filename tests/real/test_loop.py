@@ -19,6 +19,7 @@ from tests.support.programs.service import eventually, fetch
 pytestmark = pytest.mark.real
 
 
+@pytest.mark.long
 def test_what_boards_do_is_felt_in_the_queue(start_program: Callable[..., Program], tmp_path: Path) -> None:
     """Jobs run on the boards; half of the clock is gone, and more wait than ever before; all ends by one signal."""
     web, clients, backends = (f"127.0.0.1:{free_port()}" for _ in range(3))

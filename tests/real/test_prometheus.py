@@ -197,6 +197,7 @@ def test_a_real_prometheus(start_program: StartProgram, tmp_path: Path) -> None:
     assert {count for _, count in counts} == {"0"}, counts
 
 
+@pytest.mark.long
 @pytest.mark.requires_program("prometheus")
 def test_a_reload_leaves_no_gap(start_program: StartProgram, tmp_path: Path) -> None:
     """Nodes come and go around one that stays: none of its series misses a scrape or begins anew."""

@@ -42,6 +42,7 @@ def backends_of(stand: Stand) -> int:
     return sum(int(float(value)) for value in values)
 
 
+@pytest.mark.long
 def test_backends_that_share_nothing(stand: Stand) -> None:
     """1, 2, 4, 8 that sleep: a straight line, whose knee is not in sight."""
     test = scale_test(stand, "-start", backend_command(stand, "sleep", "0.5"), "-json", "0.5")
@@ -54,6 +55,7 @@ def test_backends_that_share_nothing(stand: Stand) -> None:
     eventually(lambda: backends_of(stand) == 0, "the backends that were started have ended")
 
 
+@pytest.mark.long
 def test_a_shared_bottleneck(stand: Stand) -> None:
     """A lock that each run holds for half of its time: the second backend still pays, no further one does."""
     flock = require_program("flock")
@@ -70,6 +72,7 @@ def test_a_shared_bottleneck(stand: Stand) -> None:
     assert any("doubling to 8 backends brought" in failure for failure in told["failures"])
 
 
+@pytest.mark.long
 def test_backends_that_somebody_else_starts(stand: Stand) -> None:
     """It says how many it waits for; backends of the original are seen while they work."""
     test = scale_test(stand, "-most", "2", "-wait", "60s", "0.2")
@@ -80,6 +83,7 @@ def test_backends_that_somebody_else_starts(stand: Stand) -> None:
     assert "PASS: each doubling brought at least 1.5" in test.stdout
 
 
+@pytest.mark.long
 def test_a_command_that_sets_their_number(stand: Stand) -> None:
     """Each step calls it with its number."""
     script = stand.folder / "scale.sh"

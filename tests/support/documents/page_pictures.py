@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -127,9 +128,8 @@ def picture(
 def programs(folder: Path) -> Path:
     """A folder with our console programs, as an installation has them."""
     for name in ("fakedev", "fakedev-backend", "fakedev-workload"):
-        command = " ".join(f"'{word}'" if "'" not in word else f'"{word}"' for word in console(name))
         file = folder / name
-        file.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {command} "$@"\n')
+        file.write_text(f'#!/bin/sh\nPYTHONPATH={shlex.quote(str(ROOT))} exec {shlex.join(console(name))} "$@"\n')
         file.chmod(0o755)
     return folder
 
