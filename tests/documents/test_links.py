@@ -14,7 +14,7 @@ while not (ROOT / "README.md").is_file():
     ROOT = ROOT.parent
 DOCUMENTS = ROOT / "doc"
 INDEX = DOCUMENTS / "README.md"
-PAGES = sorted([ROOT / "README.md", *(ROOT / "systemd").glob("*.md"), *DOCUMENTS.glob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "systemd").glob("*.md"), *DOCUMENTS.glob("*.md")])
 #: What is no page of its own: data that pages refer to.
 _NO_PAGES = {"fakedev.schema.json"}
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -93,3 +93,18 @@ def test_wrong_links_are_found(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     assert problems(page) == ["none.md", "other.md#same-2", "#none"]
+
+
+#: Files that a document names in backticks: with a folder, and of the kinds that the project has.
+_FILE = re.compile(r"`((?:[\w@*.-]+/)+[\w@*.-]+\.(?:py|yaml|md|txt|toml|sh))`")
+#: Files that exist only where a user makes them.
+_EXAMPLES = ("NAME", "etc/fakedev/")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+def test_files_that_pages_name(page: Path) -> None:
+    """They exist, at the root of the project or in the package."""
+    found = set(_FILE.findall(page.read_text(encoding="utf-8")))
+    named = {name for name in found if not any(part in name for part in _EXAMPLES)}
+    folders = (ROOT, ROOT / "fakedev", page.parent)
+    assert [name for name in sorted(named) if not any(list(folder.glob(name)) for folder in folders)] == []
