@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from twisted.internet import defer
 from twisted.logger import LogEvent, LogLevel, formatEvent, globalLogPublisher
 from twisted.python.failure import Failure
 
@@ -61,8 +62,20 @@ def log_events() -> Iterator[list[LogEvent]]:
     globalLogPublisher.removeObserver(events.append)
 
 
+class FailedDeferred(defer.DebugInfo):
+    """Twisted makes one for each Deferred that fails, and logs when it is freed and no errback handled the failure."""
+
+    made = 0
+
+    def __init__(self) -> None:
+        FailedDeferred.made += 1
+
+
 class Garbage:
-    """Collects garbage after each test, and leaves out what will stay: that takes 5 ms then, not several hundred."""
+    """Collects garbage after each test in which a Deferred failed, and leaves out what will stay.
+
+    A collection takes some milliseconds, and several hundred without leaving things out: too much after every test.
+    """
 
     #: A collection that takes longer looks at too much that stays.
     MAX_SECONDS = 0.02
@@ -70,9 +83,14 @@ class Garbage:
     def __init__(self) -> None:
         self._is_slow = True
         self._path: Path | None = None
+        self._seen = 0
+        defer.DebugInfo = FailedDeferred  # type: ignore[misc]
 
     def collect(self) -> None:
-        """Free what the last test left."""
+        """Free the failed Deferreds that the last test left."""
+        if self._seen == FailedDeferred.made:
+            return
+        self._seen = FailedDeferred.made
         began = time.process_time()
         gc.collect()
         self._is_slow = time.process_time() - began > self.MAX_SECONDS
