@@ -204,9 +204,9 @@ def _load(values: Values, folder: str, files: Files, report: Report) -> ClosedLo
     except ValueError as error:
         report.problem(values.place_of("rate"), f"rate: {error}")
         return None
-    given = {key.replace("-", "_"): values[key] for key in ("seed", "most-outstanding", "most-waiting")}
+    given = {name.replace("most-", "max_"): values[name] for name in ("seed", "most-outstanding", "most-waiting")}
     spacing = load.spacing if values["arrivals"] is None else Spacing(values["arrivals"])
-    return replace(load, spacing=spacing, **{key: value for key, value in given.items() if value is not None})
+    return replace(load, spacing=spacing, **{name: value for name, value in given.items() if value is not None})
 
 
 def _closed(values: Values, report: Report) -> ClosedLoad | None:
