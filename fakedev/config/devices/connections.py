@@ -83,10 +83,9 @@ def read_connections(section: Values | None, report: Report) -> Connections:
     """The connections that a section describes; problems are reported."""
     if section is None:
         return Connections()
-    pcie = _pcie(section["pcie"], report) if section.given("pcie") else None
-    links = _links(section["links"], report) if section.given("links") else None
-    server = _server(section["server"], report) if section.given("server") else Server()
-    return Connections(pcie, links, server)
+    pcie = None if section["pcie"] is None else _pcie(section["pcie"], report)
+    links = None if section["links"] is None else _links(section["links"], report)
+    return Connections(pcie, links, _server(section["server"], report))
 
 
 def with_topology(device_type: DeviceType, values: Values, report: Report) -> DeviceType:
