@@ -159,7 +159,7 @@ def load_original_device(node: Node, report: Report) -> LoadedDevice | None:
         memory_total_bytes=memory.high if memory else 0.0,
         counts_errors=False,
     )
-    return LoadedDevice(kind, values.place, _key_places(values.nodes.get("DeviceLabels")))
+    return LoadedDevice(kind, _key_places(values.nodes.get("DeviceLabels")))
 
 
 def load_original_device_list(node: Node, report: Report) -> LoadedDeviceList | None:
@@ -177,7 +177,7 @@ def load_original_device_list(node: Node, report: Report) -> LoadedDeviceList | 
             first = files[text].line
             report.problem(file.place, f"DeviceLabels: the file {text!r} is there twice (first in line {first})")
     devices = tuple(DeviceSpec(index, _facts(facts)) for index, facts in enumerate(values["DeviceLabels"]))
-    return LoadedDeviceList(devices, tuple(item.place for item in values.items_of("DeviceLabels")), labels)
+    return LoadedDeviceList(devices, labels)
 
 
 def load_original_identity(node: Node, report: Report, find_family: FindFamily) -> LoadedIdentity | None:
@@ -210,7 +210,7 @@ def load_original_identity(node: Node, report: Report, find_family: FindFamily) 
         check_rows(family, identity, values.place_of("MetricMap"), report)
     quantities = {quantity_in_file(metric): place for metric, place in metric_places.items()}
     facts = {fact_key(name): place for name, place in label_places.items()}
-    return LoadedIdentity(identity, values.place, True, facts, quantities)
+    return LoadedIdentity(identity, True, facts, quantities)
 
 
 def load_original_workload(node: Node, report: Report) -> dict[str, tuple[object, Place]] | None:

@@ -101,7 +101,7 @@ def read_family(values: Values, quantities: dict[str, Place], report: Report) ->
         name=name,
         kind=values["type"] or "gauge",
         help=values["help"] or "",
-        number=NumberFormat(values["format"] or "go"),
+        number=values["format"] or NumberFormat.GO,
         rows=rows,
     )
 
@@ -187,14 +187,9 @@ def reported(check: object, text: str, place: Place, report: Report) -> None:
 
 def making_of(values: Values, base: Making) -> Making:
     """How the families are built: as those of the base, with the values that are written."""
-    written = {name: values[name] for name in ("order", "fields") if values.given(name)}
-    if values.given("windows"):
-        written["windows"] = {**base.windows, **values["windows"]}
-    if values.given("sample-every"):
-        written["sample_seconds"] = values["sample-every"]
-    if values.given("numbers") and values["numbers"] is not None:
-        written["numbers"] = NumberFormat(values["numbers"])
-    return replace(base, **written)
+    given = {field for key, field in values.section.fields_of(Making).items() if values.given(key)}
+    written = {field: value for field, value in values.fields_of(Making).items() if field in given}
+    return replace(base, **{**written, "windows": {**base.windows, **values["windows"]}})
 
 
 def read_families(
@@ -248,8 +243,7 @@ def shown_by_counters(values: Values, making: Making, library: Library, report: 
         for row in rows:
             for name in row.needed:
                 quantities.setdefault(name, counter.place)
-        number = NumberFormat(counter.shows["format"])
-        families.append(FamilySpec(counter.name, counter.kind, counter.help, number, rows))
+        families.append(FamilySpec(counter.name, counter.kind, counter.help, counter.shows["format"], rows))
     if not families and not report.sorted_problems():
         report.problem(place, "the counters have no gauge and no counter")
     return Shown(tuple(families), tuple(sorted(labels, key=lambda label: label.name)), quantities)
