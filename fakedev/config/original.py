@@ -199,10 +199,7 @@ def load_original_identity(node: Node, report: Report, find_family: FindFamily) 
     rows: dict[str, list[RowSpec]] = {}
     for metric, mapped in values["MetricMap"].items():
         family = mapped or metric
-        try:
-            checked_metric(family)
-        except ValueError as error:
-            report.problem(metric_places[metric], f"MetricMap.{metric}: {error}")
+        report.tried(metric_places[metric], f"MetricMap.{metric}: ", checked_metric, family)
         rows.setdefault(family, []).append(RowSpec(quantity_in_file(metric), labels=extra.get(metric, ())))
     families = tuple(_family(name, tuple(found), find_family(name)) for name, found in rows.items())
     identity = Identity(name=PurePath(values.place.file).stem, version="", families=families, labels=labels)

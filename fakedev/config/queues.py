@@ -9,6 +9,7 @@ from fakedev.config.configuration import Queues
 from fakedev.config.endpoint_keys import GROUP, LISTEN_DOC, MESSAGE_TIMEOUT, MODE
 from fakedev.config.endpoints import Endpoints
 from fakedev.config.names import queue_name
+from fakedev.config.schema.fields import keys_from
 from fakedev.config.schema.nodes import Report
 from fakedev.config.schema.schema import Key, Section, Values
 from fakedev.config.schema.types import (
@@ -31,28 +32,7 @@ MAX_QUEUES: Final = 100
 
 QUEUE = Section(
     "queues.names",
-    (
-        Key(
-            "max-waiting",
-            Integer(0, 100_000_000),
-            "Requests that may wait; one more is refused. 0: no limit but that of the bytes.",
-            default=QueueSpec.max_waiting,
-        ),
-        Key(
-            "retries",
-            Integer(0, 1000),
-            "How often a job whose backend disconnected is offered again, before it is buried. "
-            "0: its client gets the result at once.",
-            default=QueueSpec.retries,
-        ),
-        Key("run-time-limit", Duration(none=True), "Run-time limit of requests without one.", default=0.0),
-        Key(
-            "grace",
-            Duration(0, 86_400),
-            "How long after its limit a job is ended, when its backend is silent.",
-            default=QueueSpec.grace_seconds,
-        ),
-    ),
+    keys_from(QueueSpec),
     doc="One queue, by its name. In the short form, `names: [sleep, media]`, queues have these defaults.",
 )
 

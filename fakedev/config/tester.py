@@ -184,10 +184,8 @@ def _check(values: Values, name: str, others: dict[str, Plan], report: Report) -
         report.problem(values.place, f"two plans are called {name!r}: give each a name of its own")
     if name and (not name.isprintable() or "/" in name or len(name) > 128):
         report.problem(values.place, f"{name[:60]!r} is no name of a plan: at most 128 printable characters, no /")
-    try:
-        parse_address(FRONTEND if values["frontend"] is None else values["frontend"])
-    except ValueError as error:
-        report.problem(values.place_of("frontend"), f"frontend: {error}")
+    if values["frontend"] is not None:
+        report.tried(values.place_of("frontend"), "frontend: ", parse_address, values["frontend"])
 
 
 def _load(values: Values, folder: str, files: Files, report: Report) -> ClosedLoad | OpenLoad | None:
@@ -198,12 +196,9 @@ def _load(values: Values, folder: str, files: Files, report: Report) -> ClosedLo
             report.problem(values.place_of(key), f"{key}: {model}")
     if rate is None:
         return _closed(values, report)
-    try:
-        load = parse_open_load(rate, lambda path: files.read(absolute(path, folder)))
-    except ValueError as error:
-        report.problem(values.place_of("rate"), f"rate: {error}")
-        return None
-    return replace(load, **values.fields_of(OpenLoad))
+    place = values.place_of("rate")
+    load = report.tried(place, "rate: ", parse_open_load, rate, lambda path: files.read(absolute(path, folder)))
+    return None if load is None else replace(load, **values.fields_of(OpenLoad))
 
 
 def _closed(values: Values, report: Report) -> ClosedLoad | None:

@@ -15,20 +15,22 @@ class Setting:
 
     :param doc: one or two sentences: what it is for.
     :param unit: of its number, for the documentation.
+    :param high: the largest value, where one is checked; a duration without one may be ``none``, which is 0.
     """
 
     doc: str
     unit: str = ""
+    high: float = 0.0
 
 
-def setting(doc: str, unit: str = "", default: object = None) -> Any:
+def setting(doc: str, unit: str = "", default: object = None, high: float = 0.0) -> Any:
     """A field of a dataclass that is a setting, with its default."""
-    return field(default=default, metadata=described(doc, unit))
+    return field(default=default, metadata=described(doc, unit, high))
 
 
-def described(doc: str, unit: str = "") -> Mapping[str, Setting]:
+def described(doc: str, unit: str = "", high: float = 0.0) -> Mapping[str, Setting]:
     """The metadata of a field that is a setting: of one without default."""
-    return {_METADATA: Setting(doc, unit)}
+    return {_METADATA: Setting(doc, unit, high)}
 
 
 def settings_of(kind: type) -> dict[str, tuple[Setting, Any]]:

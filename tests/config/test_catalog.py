@@ -156,6 +156,8 @@ def test_a_variable_in_ones_own_file() -> None:
         ("15360MiB", "15361MiB", "dev.yaml:5: ranges: memory_used_bytes goes to 16107175936, and total less reserved is 16106127360"),
         ("reserved: 1GiB", "reserved: 17GiB", "dev.yaml:3: memory: reserved 18253611008 is over total 17179869184"),
         ("name: acme", "nam: acme", "dev.yaml:1: unknown key 'nam'; did you mean 'name'?"),
+        ("name: acme", "connections: {links: 3}\nname: acme", "dev.yaml:1: connections.links: must be a mapping of count, layout, switches, peers, not '3'"),
+        ("name: acme", "connections: {pcie: x}\nname: acme", "dev.yaml:1: connections.pcie: must be a mapping of generation, width, idle-generation, not 'x'"),
         ("driver_version", "node", "dev.yaml:2: facts: the label 'node' is computed and cannot be given"),
     ],
 )  # fmt: skip

@@ -19,7 +19,6 @@ from fakedev.sim.links.levels import LINK_QUANTITIES
 from fakedev.spec.quantities import quantity_in_file
 
 _METRIC: Final = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
-
 _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 #: Levels of entities that rows can be of.
@@ -91,7 +90,8 @@ def read_family(values: Values, quantities: dict[str, Place], report: Report) ->
     :param quantities: gathers the quantities that it names, with their places.
     """
     name = values["name"] or ""
-    reported(checked_metric, name, values.place_of("name"), report)
+    if name:
+        report.tried(values.place_of("name"), "", checked_metric, name)
     if sum((bool(values["rows"]), *(values.given(key) for key in ("quantity", "constant", "fact")))) != 1:
         report.problem(values.place, f"{name}: give either quantity, or constant, or fact, or rows")
     rows = tuple(read_row(row, quantities, report) for row in values["rows"])
@@ -118,7 +118,7 @@ def read_row(
     fact = values["fact"]
     if sum((bool(quantity), bool(fact), values["constant"] is not None)) != 1:
         report.problem(values.place, "a row shows either a quantity, or a constant, or a fact")
-    reported(Template.parse, fact, values.place_of("fact"), report)
+    report.tried(values.place_of("fact"), "", Template.parse, fact)
     if values["bits"] and not quantity:
         report.problem(values.place_of("bits"), "bits are those of a quantity")
     if quantity:
@@ -163,8 +163,9 @@ def read_labels(entries: Iterable[Values], where: str, report: Report) -> tuple[
     labels = []
     for values in entries:
         name, template = values["name"] or "", values["value"] or ""
-        reported(checked_label, name, values.place_of("name"), report)
-        reported(Template.parse, template, values.place_of("value"), report)
+        if name:
+            report.tried(values.place_of("name"), "", checked_label, name)
+        report.tried(values.place_of("value"), "", Template.parse, template)
         texts = tuple(values["texts"].items())
         labels.append(
             LabelSpec(name, template, values["optional"], texts, values["otherwise"], values["leading"])
@@ -174,15 +175,6 @@ def read_labels(entries: Iterable[Values], where: str, report: Report) -> tuple[
             place = next(values.place for values in entries if values["name"] == name)
             report.problem(place, f"{where}: {name!r} is given {times} times: remove one")
     return tuple(labels)
-
-
-def reported(check: object, text: str, place: Place, report: Report) -> None:
-    """Reports the ValueError of a check of a text; an empty text is not checked."""
-    if text and callable(check):
-        try:
-            check(text)
-        except ValueError as error:
-            report.problem(place, str(error))
 
 
 def making_of(values: Values, base: Making) -> Making:
@@ -283,7 +275,7 @@ def arranged(
     if making.numbers is not None:
         kept = [replace(family, number=_numbers(family.number, making.numbers)) for family in kept]
     if values["prefix"]:
-        reported(checked_metric, values["prefix"], values.place_of("prefix"), report)
+        report.tried(values.place_of("prefix"), "", checked_metric, values["prefix"])
         kept = [replace(family, name=values["prefix"] + family.name) for family in kept]
     return tuple(kept)
 
