@@ -88,7 +88,6 @@ class Endpoints:
         return values.build(WebEndpoint, listen=listen, identity=identity, hosts=hosts, pages=pages, per_node=None)
 
     def _per_node(self, values: Values, complete: bool) -> WebEndpoint | None:
-        """An endpoint with an address for each node."""
         place = values.place_of("per-node")
         for key in ("listen", "serve", "pages", "token", "open", "hosts", "mode", "group"):
             if values.given(key):
@@ -209,7 +208,6 @@ class Endpoints:
         return listen
 
     def _take(self, listen: ListenAddress, place: Place) -> None:
-        """Reports an address that is already taken."""
         for other, where in self._taken:
             if same_address(listen, other):
                 self._report.problem(place, f"{listen.display} is listened on twice (first at {where})")

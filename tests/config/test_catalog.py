@@ -134,6 +134,15 @@ def test_labels_for_the_families_of_another() -> None:
     assert "id.yaml:1: acme_warp: the label 'kind' is given 2 times on a line: remove one" in problems(TEXT, files)
 
 
+def test_families_without_names() -> None:
+    """Each is reported, and they do not count as two of the same name."""
+    identity = IDENTITY.replace("name: acme_power, ", "").replace("- name: acme_warp\n ", "-")
+    found = problems(TEXT, {"dev.yaml": DEVICE, "id.yaml": identity})
+    assert [line.partition(": ")[2] for line in found] == [
+        f"families.{number}: 'name' is missing: Name of the family." for number in (0, 1)
+    ]
+
+
 def test_a_variable_in_ones_own_file() -> None:
     """Variables work in a user's YAML as in the configuration."""
     device = DEVICE.replace("Acme One", '"${MODEL:-Acme Two}"')

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
@@ -151,14 +151,13 @@ def _check_linked(row: RowSpec, place: Place, report: Report) -> None:
 
 
 def _named(values: Values, key: str, quantities: dict[str, Place]) -> tuple[str, ...]:
-    """The quantities of a list."""
     names = tuple(map(quantity_in_file, values[key]))
     for name, node in zip(names, values.items_of(key), strict=False):
         quantities.setdefault(name, node.place)
     return names
 
 
-def read_labels(entries: Iterable[Values], where: str, report: Report) -> tuple[LabelSpec, ...]:
+def read_labels(entries: Sequence[Values], where: str, report: Report) -> tuple[LabelSpec, ...]:
     """Labels; names that cannot be, and those given twice, are reported."""
     labels = []
     for values in entries:
@@ -170,11 +169,16 @@ def read_labels(entries: Iterable[Values], where: str, report: Report) -> tuple[
         labels.append(
             LabelSpec(name, template, values["optional"], texts, values["otherwise"], values["leading"])
         )
-    for name, times in Counter(label.name for label in labels).items():
+    _check_names(entries, where, "given", "remove one", report)
+    return tuple(labels)
+
+
+def _check_names(entries: Sequence[Values], where: str, state: str, remedy: str, report: Report) -> None:
+    """Reports names that several entries have, at the first of these."""
+    for name, times in Counter(values["name"] for values in entries).items():
         if name and times > 1:
             place = next(values.place for values in entries if values["name"] == name)
-            report.problem(place, f"{where}: {name!r} is given {times} times: remove one")
-    return tuple(labels)
+            report.problem(place, f"{where}: {name!r} is {state} {times} times: {remedy}")
 
 
 def making_of(values: Values, base: Making) -> Making:
@@ -185,14 +189,11 @@ def making_of(values: Values, base: Making) -> Making:
 
 
 def read_families(
-    entries: Iterable[Values], where: str, quantities: dict[str, Place], report: Report
+    entries: Sequence[Values], where: str, quantities: dict[str, Place], report: Report
 ) -> tuple[FamilySpec, ...]:
     """Families as written; a name that is there twice is reported."""
     families = tuple(read_family(family, quantities, report) for family in entries)
-    for name, times in Counter(family.name for family in families).items():
-        if times > 1:
-            place = next(values.place for values in entries if values["name"] == name)
-            report.problem(place, f"{where}: {name!r} is there {times} times: put its rows into one")
+    _check_names(entries, where, "there", "put its rows into one", report)
     return families
 
 

@@ -129,7 +129,6 @@ def _no_quirk(name: str, known: Sequence[Quirk]) -> str:
 
 
 def _based_on(base: Identity, own: Identity, values: Values) -> Identity:
-    """The base with the attributes that are written."""
     fields = values.section.fields_of(Identity)
     written = {field: getattr(own, field) for key, field in fields.items() if values.given(key)}
     return replace(base, **({"version": ""} | written))

@@ -107,7 +107,6 @@ class Pools:
         return devices
 
     def _with_dynamics(self, device_type: DeviceType, values: Values) -> DeviceType:
-        """The device type with the pool's dynamics, where it gives some."""
         if not values.given("dynamics"):
             return device_type
         return replace(device_type, dynamics=read_dynamics(values["dynamics"], device_type.ranges, self._report))
@@ -200,7 +199,6 @@ def _attributed(identity: LoadedIdentity, attribution: str) -> LoadedIdentity:
 
 
 def _places(values: Values, key: str) -> list[Place]:
-    """The places of the entries of a list."""
     return [node.place for node in values.items_of(key)]
 
 
