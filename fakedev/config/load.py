@@ -165,5 +165,4 @@ def _note_labels(pools: list[LoadedPool], report: Report) -> None:
         table = pool.values.nodes.get("labels")
         if isinstance(table, Table):
             given |= {key.text: key.place for key, _ in table.entries}
-        identity = pool.identity.identity
-        note_unused_labels(given, [identity], identity.title, report)
+        note_unused_labels(given, pool.identity.identity, report)
