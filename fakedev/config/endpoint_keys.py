@@ -15,6 +15,7 @@ MESSAGE_TIMEOUT = Key(
     Duration(0.01, 3600),
     "A message must be complete within this time from its first byte.",
     default=10.0,
+    field="message_seconds",
 )
 MODE = Key("mode", Mode(), "Permissions of a UNIX socket.", default_words="600; with a group 660", unit="octal")
 GROUP = Key("group", Text(), "Group that owns a UNIX socket.", default_words="that of the process")

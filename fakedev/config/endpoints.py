@@ -84,23 +84,19 @@ class Endpoints:
                 f"{listen.display} lets other machines change things: give it a token, or serve: metrics, "
                 "or allow it by open: true",
             )
-        return WebEndpoint(
-            listen, values["serve"], identity, values["pool"], token, values["open"],
-            frozenset(host.lower() for host in values["hosts"]), values["hold"], self._pages(values, complete),
-        )  # fmt: skip
+        hosts, pages = frozenset(host.lower() for host in values["hosts"]), self._pages(values, complete)
+        return values.build(WebEndpoint, listen=listen, identity=identity, hosts=hosts, pages=pages, per_node=None)
 
     def _per_node(self, values: Values, complete: bool) -> WebEndpoint | None:
-        """An endpoint with an address for each node."""
         place = values.place_of("per-node")
         for key in ("listen", "serve", "pages", "token", "open", "hosts", "mode", "group"):
             if values.given(key):
                 self._report.problem(values.place_of(key), f"{key}: does not go with per-node:")
         identity = self._identity_of(values, complete)
-        try:
-            network, listen = parse_per_node(values["per-node"])
-        except ValueError as error:
-            self._report.problem(place, f"per-node: {error}")
+        found = self._report.tried(place, "per-node: ", parse_per_node, values["per-node"])
+        if found is None:
             return None
+        network, listen = found
         pools = [pool.spec for name, parts in self._pools.items() if values["pool"] in (None, name) for pool in parts]
         count = sum(len(pool.nodes) for pool in pools)
         if count > network.num_addresses - 2:
@@ -125,7 +121,7 @@ class Endpoints:
             for other in pages:
                 if f"{path}/".startswith(f"{other.path}/") or f"{other.path}/".startswith(f"{path}/"):
                     self._report.problem(place, f"path: {path} and {other.path} cannot both be pages")
-            pages.append(WebPage(path, identity, page["pool"], page["hold"]))
+            pages.append(page.build(WebPage, identity=identity))
         return tuple(pages)
 
     def _identity_of(self, values: Values, complete: bool) -> Identity | None:
@@ -182,7 +178,7 @@ class Endpoints:
             self._say_open(values, listen, "run workloads")
         allow = values["allow"]
         default = _EVERYTHING if listen.local else frozenset(("workloads",))
-        return WorkloadListen(listen, frozenset(allow) if allow else default, node, values["open"])
+        return values.build(WorkloadListen, listen=listen, allow=frozenset(allow) if allow else default)
 
     def _say_open(self, values: Values, listen: ListenAddress, what: str) -> None:
         self._report.problem(
@@ -196,13 +192,11 @@ class Endpoints:
         if text is None:
             return None
         place = values.place_of("listen")
-        try:
-            listen = parse_listen(
-                text, folder=self._folder, runtime_folder=self._runtime_folder,
-                mode=values["mode"], group=values["group"],
-            )  # fmt: skip
-        except ValueError as error:
-            self._report.problem(place, f"listen: {error}")
+        listen = self._report.tried(
+            place, "listen: ", parse_listen, text, folder=self._folder, runtime_folder=self._runtime_folder,
+            mode=values["mode"], group=values["group"],
+        )  # fmt: skip
+        if listen is None:
             return None
         if not listen.path:
             for key in ("mode", "group"):
@@ -214,7 +208,6 @@ class Endpoints:
         return listen
 
     def _take(self, listen: ListenAddress, place: Place) -> None:
-        """Reports an address that is already taken."""
         for other, where in self._taken:
             if same_address(listen, other):
                 self._report.problem(place, f"{listen.display} is listened on twice (first at {where})")

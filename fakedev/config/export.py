@@ -76,7 +76,7 @@ def _written(node: Node) -> str:
 
 def default_text(key: Key) -> str:
     """A key's default as it would be written."""
-    value: Any = key.default
+    value: Any = key.plain_default
     if isinstance(key.type, Duration):
         return "none" if key.type.none and value == 0 else format_duration(value)
     if isinstance(value, bool):

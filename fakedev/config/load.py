@@ -141,8 +141,8 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
         queues=queues,
         plans=plans,
         reports=reports,
-        workloads=WorkloadPorts(listen, workloads["max-connections"], workloads["message-timeout"]),
-        logging=Logging(values["log"]["level"], values["log"]["format"]),
+        workloads=workloads.build(WorkloadPorts, listen=listen),
+        logging=values["log"].build(Logging),
         journal=_journal(values["journal"], folder),
         watch=values["watch"],
         notes=report.notes,
@@ -153,7 +153,7 @@ def _built(values: Values, path: str | None, files: Files, report: Report) -> Co
 def _journal(values: Values, folder: str) -> Journal | None:
     if values["file"] is None:
         return None
-    return Journal(os.path.join(folder, values["file"]), int(values["max-size"]), values["keep"])
+    return values.build(Journal, file=os.path.join(folder, values["file"]), max_bytes=int(values["max-size"]))
 
 
 def _note_labels(pools: list[LoadedPool], report: Report) -> None:
@@ -165,5 +165,4 @@ def _note_labels(pools: list[LoadedPool], report: Report) -> None:
         table = pool.values.nodes.get("labels")
         if isinstance(table, Table):
             given |= {key.text: key.place for key, _ in table.entries}
-        identity = pool.identity.identity
-        note_unused_labels(given, [identity], identity.title, report)
+        note_unused_labels(given, pool.identity.identity, report)

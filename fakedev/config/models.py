@@ -22,7 +22,6 @@ class LoadedDevice:
     """
 
     type: DeviceType
-    place: Place
     labels: Mapping[str, Place] = field(default_factory=dict)
     mig: Mig | None = None
 
@@ -32,7 +31,6 @@ class LoadedDeviceList:
     """The original's device list."""
 
     devices: tuple[DeviceSpec, ...]
-    places: tuple[Place, ...]
     labels: Mapping[str, Place] = field(default_factory=dict)
 
 
@@ -65,8 +63,8 @@ class Quirk:
     """
 
     name: str
-    issue: str
-    doc: str
+    issue: str = ""
+    doc: str = ""
     labels: tuple[LabelSpec, ...] = ()
     renamed: Mapping[str, str] = field(default_factory=dict)
     without: tuple[str, ...] = ()
@@ -97,7 +95,6 @@ class LoadedIdentity:
     """
 
     identity: Identity
-    place: Place
     strict: bool = False
     label_places: Mapping[str, Place] = field(default_factory=dict)
     quantity_places: Mapping[str, Place] = field(default_factory=dict)

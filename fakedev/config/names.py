@@ -1,4 +1,4 @@
-"""Names and small texts of users, and which of them are valid."""
+"""Names and small texts of users: each function returns what to use, or raises ValueError for a text that is wrong."""
 
 from __future__ import annotations
 
@@ -29,26 +29,17 @@ HOTTEST_INLET: Final = 100
 
 
 def pool_name(text: str) -> str:
-    """A pool's name.
-
-    :raises ValueError: for one that cannot be used.
-    """
+    """A pool's name."""
     return _checked_name(text, "pool", LONGEST_POOL_NAME)
 
 
 def node_name(text: str) -> str:
-    """A node's name: a valid name of a host.
-
-    :raises ValueError: for one that cannot be used.
-    """
+    """A node's name: a valid name of a host."""
     return _checked_name(text, "node", LONGEST_NODE_NAME)
 
 
 def queue_name(text: str) -> str:
-    """A queue's name: a word of the line protocol, and a part of a path.
-
-    :raises ValueError: for one that cannot be used.
-    """
+    """A queue's name: a word of the line protocol, and a part of a path."""
     good = text.isprintable() and not any(character.isspace() or character in "/=?#\"'\\" for character in text)
     if not good or not 0 < len(text) <= LONGEST_QUEUE_NAME or text in (".", "..", "--"):
         raise ValueError(
@@ -59,10 +50,7 @@ def queue_name(text: str) -> str:
 
 
 def fact_name(text: str) -> str:
-    """The name of a label that the user gives.
-
-    :raises ValueError: for one that cannot be used.
-    """
+    """The name of a label that the user gives."""
     if not _FACT.fullmatch(text) or len(text) > 128:
         raise ValueError(f"{text[:60]!r} is no label name: letters, digits and _ only, no digit first")
     if text in COMPUTED_FACTS:
@@ -71,10 +59,7 @@ def fact_name(text: str) -> str:
 
 
 def inlet_celsius(text: str) -> float:
-    """An inlet temperature in degrees Celsius.
-
-    :raises ValueError: for one out of range.
-    """
+    """An inlet temperature in degrees Celsius."""
     try:
         celsius = float(text)
     except ValueError:
@@ -94,30 +79,21 @@ def _checked_name(text: str, what: str, longest: int) -> str:
 
 
 def uuid_text(text: str) -> str:
-    """A UUID.
-
-    :raises ValueError: for one that cannot be used.
-    """
+    """A UUID."""
     if not _UUID.fullmatch(text):
         raise ValueError(f"{text!r} is no UUID of 36 characters, as 927d7444-b45a-7c49-8402-5e686e46a026")
     return text.lower()
 
 
 def pci_address(text: str) -> str:
-    """A PCI address.
-
-    :raises ValueError: for one that cannot be used.
-    """
+    """A PCI address."""
     if not _PCI.fullmatch(text):
         raise ValueError(f"{text!r} is no PCI address, as 0000:1b:00.0")
     return text
 
 
 def epoch_seconds(text: str) -> float | None:
-    """Seconds since 1970 of ``start`` (None), an ISO 8601 time or a number.
-
-    :raises ValueError: for one that cannot be used.
-    """
+    """Seconds since 1970 of ``start`` (None), an ISO 8601 time or a number."""
     if text == "start":
         return None
     if re.fullmatch(r"[0-9]{1,11}(\.[0-9]{1,6})?", text):
@@ -133,20 +109,14 @@ def epoch_seconds(text: str) -> float | None:
 
 
 def node_pattern(text: str) -> str:
-    """A pattern of node names.
-
-    :raises ValueError: for one that cannot be used.
-    """
+    """A pattern of node names."""
     if not _TEMPLATE.fullmatch(text):
         raise ValueError(f"{text!r} must have one {{}} where the number goes ({{03}} for three digits), as dgx-{{}}")
     return text
 
 
 def token_text(text: str) -> str:
-    """A token that is hard to guess.
-
-    :raises ValueError: for one that cannot be used.
-    """
+    """A token that is hard to guess."""
     if len(text) < 8 or not re.fullmatch(r"[!-~]+", text):
         raise ValueError("a token is at least 8 printable ASCII characters without blanks")
     return text

@@ -159,7 +159,7 @@ def load_original_device(node: Node, report: Report) -> LoadedDevice | None:
         memory_total_bytes=memory.high if memory else 0.0,
         counts_errors=False,
     )
-    return LoadedDevice(kind, values.place, _key_places(values.nodes.get("DeviceLabels")))
+    return LoadedDevice(kind, _key_places(values.nodes.get("DeviceLabels")))
 
 
 def load_original_device_list(node: Node, report: Report) -> LoadedDeviceList | None:
@@ -177,7 +177,7 @@ def load_original_device_list(node: Node, report: Report) -> LoadedDeviceList | 
             first = files[text].line
             report.problem(file.place, f"DeviceLabels: the file {text!r} is there twice (first in line {first})")
     devices = tuple(DeviceSpec(index, _facts(facts)) for index, facts in enumerate(values["DeviceLabels"]))
-    return LoadedDeviceList(devices, tuple(item.place for item in values.items_of("DeviceLabels")), labels)
+    return LoadedDeviceList(devices, labels)
 
 
 def load_original_identity(node: Node, report: Report, find_family: FindFamily) -> LoadedIdentity | None:
@@ -199,10 +199,7 @@ def load_original_identity(node: Node, report: Report, find_family: FindFamily) 
     rows: dict[str, list[RowSpec]] = {}
     for metric, mapped in values["MetricMap"].items():
         family = mapped or metric
-        try:
-            checked_metric(family)
-        except ValueError as error:
-            report.problem(metric_places[metric], f"MetricMap.{metric}: {error}")
+        report.tried(metric_places[metric], f"MetricMap.{metric}: ", checked_metric, family)
         rows.setdefault(family, []).append(RowSpec(quantity_in_file(metric), labels=extra.get(metric, ())))
     families = tuple(_family(name, tuple(found), find_family(name)) for name, found in rows.items())
     identity = Identity(name=PurePath(values.place.file).stem, version="", families=families, labels=labels)
@@ -210,7 +207,7 @@ def load_original_identity(node: Node, report: Report, find_family: FindFamily) 
         check_rows(family, identity, values.place_of("MetricMap"), report)
     quantities = {quantity_in_file(metric): place for metric, place in metric_places.items()}
     facts = {fact_key(name): place for name, place in label_places.items()}
-    return LoadedIdentity(identity, values.place, True, facts, quantities)
+    return LoadedIdentity(identity, True, facts, quantities)
 
 
 def load_original_workload(node: Node, report: Report) -> dict[str, tuple[object, Place]] | None:

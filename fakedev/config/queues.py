@@ -9,6 +9,7 @@ from fakedev.config.configuration import Queues
 from fakedev.config.endpoint_keys import GROUP, LISTEN_DOC, MESSAGE_TIMEOUT, MODE
 from fakedev.config.endpoints import Endpoints
 from fakedev.config.names import queue_name
+from fakedev.config.schema.fields import keys_from
 from fakedev.config.schema.nodes import Report
 from fakedev.config.schema.schema import Key, Section, Values
 from fakedev.config.schema.types import (
@@ -31,28 +32,7 @@ MAX_QUEUES: Final = 100
 
 QUEUE = Section(
     "queues.names",
-    (
-        Key(
-            "max-waiting",
-            Integer(0, 100_000_000),
-            "Requests that may wait; one more is refused. 0: no limit but that of the bytes.",
-            default=QueueSpec.max_waiting,
-        ),
-        Key(
-            "retries",
-            Integer(0, 1000),
-            "How often a job whose backend disconnected is offered again, before it is buried. "
-            "0: its client gets the result at once.",
-            default=QueueSpec.retries,
-        ),
-        Key("run-time-limit", Duration(none=True), "Run-time limit of requests without one.", default=0.0),
-        Key(
-            "grace",
-            Duration(0, 86_400),
-            "How long after its limit a job is ended, when its backend is silent.",
-            default=QueueSpec.grace_seconds,
-        ),
-    ),
+    keys_from(QueueSpec),
     doc="One queue, by its name. In the short form, `names: [sleep, media]`, queues have these defaults.",
 )
 
@@ -139,7 +119,6 @@ QUEUES = Section(
 )
 
 
-
 def load_queues(values: Values, endpoints: Endpoints, report: Report) -> Queues | None:
     """The queues and their ports; problems are reported.
 
@@ -158,21 +137,12 @@ def load_queues(values: Values, endpoints: Endpoints, report: Report) -> Queues 
     interval = values["log-interval"]
     if values["maxima"] == "interval" and not interval:
         report.problem(values.place_of("maxima"), "queues.maxima: interval needs the interval: give log-interval")
-    broker = BrokerSpec(
-        names,
-        max_bytes=int(values["max-bytes"]),
-        window_seconds=values["window"],
-        maxima=values["maxima"],
-        interval_seconds=interval,
-    )
-    return Queues(
-        broker,
-        endpoints.queues(values["listen-clients"], "put requests into the queues"),
-        endpoints.queues(values["listen-backends"], "take the requests of the queues"),
-        log_interval_seconds=interval,
-        drain_seconds=values["drain"],
-        max_connections=values["max-connections"],
-        message_seconds=values["message-timeout"],
+    max_bytes = int(values["max-bytes"])
+    return values.build(
+        Queues,
+        broker=values.build(BrokerSpec, queues=names, max_bytes=max_bytes, interval_seconds=interval),
+        clients=endpoints.queues(values["listen-clients"], "put requests into the queues"),
+        backends=endpoints.queues(values["listen-backends"], "take the requests of the queues"),
     )
 
 
@@ -180,20 +150,10 @@ def _named(values: Values, report: Report) -> Iterator[QueueSpec]:
     names = values["names"]
     if isinstance(names, Mapping):
         for name, settings in names.items():
-            yield _queue(name, settings)
+            yield settings.build(QueueSpec, name=name)
         return
     for place, name in enumerate(names):
         if name in names[:place]:
             report.problem(values.place_of("names"), f"queues.names: the queue {name!r} is there twice")
         else:
-            yield _queue(name, QUEUE.empty(values.place))
-
-
-def _queue(name: str, values: Values) -> QueueSpec:
-    return QueueSpec(
-        name,
-        max_waiting=values["max-waiting"],
-        retries=values["retries"],
-        run_time_limit_seconds=values["run-time-limit"],
-        grace_seconds=values["grace"],
-    )
+            yield QueueSpec(name)

@@ -72,9 +72,10 @@ PLAN = Section(
         ),
         Key(
             "arrivals",
-            Choice(tuple(spacing.value for spacing in Spacing)),
+            Choice.of(Spacing),
             "The spacing of arrivals.",
             default_words=Spacing.EVEN.value,
+            field="spacing",
         ),
         Key("seed", Integer(0, 2**63 - 1), "Seed of Poisson arrivals.", default_words=str(OpenLoad.seed)),
         Key(
@@ -82,12 +83,14 @@ PLAN = Section(
             Integer(1, 1_000_000),
             "Requests under way at once; further arrivals wait.",
             default_words=str(OpenLoad.max_outstanding),
+            field="max_outstanding",
         ),
         Key(
             "most-waiting",
             Integer(0, 1_000_000),
             "Arrivals that wait; further ones are dropped.",
             default_words=str(OpenLoad.max_waiting),
+            field="max_waiting",
         ),
     ),
     doc="A load on a queue; it starts with fakedev.",
@@ -157,14 +160,10 @@ def tester_plans(
         load = _load(each, folder, files, report)
         _check(each, name, plans, report)
         if name and load is not None:
-            plans[name] = Plan(
-                name,
-                each["queue"],
-                load,
-                each["frontend"] or frontend,
-                each["arguments"] or (),
-                each["limit"] or 0.0,
-                each["protocol"] == "json",
+            json_lines = each["protocol"] == "json"
+            where = each["frontend"] or frontend
+            plans[name] = each.build(
+                Plan, name=name, queue=each["queue"], load=load, frontend=where, json_lines=json_lines
             )
     return tuple(plans.values())
 
@@ -185,10 +184,8 @@ def _check(values: Values, name: str, others: dict[str, Plan], report: Report) -
         report.problem(values.place, f"two plans are called {name!r}: give each a name of its own")
     if name and (not name.isprintable() or "/" in name or len(name) > 128):
         report.problem(values.place, f"{name[:60]!r} is no name of a plan: at most 128 printable characters, no /")
-    try:
-        parse_address(FRONTEND if values["frontend"] is None else values["frontend"])
-    except ValueError as error:
-        report.problem(values.place_of("frontend"), f"frontend: {error}")
+    if values["frontend"] is not None:
+        report.tried(values.place_of("frontend"), "frontend: ", parse_address, values["frontend"])
 
 
 def _load(values: Values, folder: str, files: Files, report: Report) -> ClosedLoad | OpenLoad | None:
@@ -199,14 +196,9 @@ def _load(values: Values, folder: str, files: Files, report: Report) -> ClosedLo
             report.problem(values.place_of(key), f"{key}: {model}")
     if rate is None:
         return _closed(values, report)
-    try:
-        load = parse_open_load(rate, lambda path: files.read(absolute(path, folder)))
-    except ValueError as error:
-        report.problem(values.place_of("rate"), f"rate: {error}")
-        return None
-    given = {key.replace("-", "_"): values[key] for key in ("seed", "most-outstanding", "most-waiting")}
-    spacing = load.spacing if values["arrivals"] is None else Spacing(values["arrivals"])
-    return replace(load, spacing=spacing, **{key: value for key, value in given.items() if value is not None})
+    place = values.place_of("rate")
+    load = report.tried(place, "rate: ", parse_open_load, rate, lambda path: files.read(absolute(path, folder)))
+    return None if load is None else replace(load, **values.fields_of(OpenLoad))
 
 
 def _closed(values: Values, report: Report) -> ClosedLoad | None:
@@ -216,4 +208,4 @@ def _closed(values: Values, report: Report) -> ClosedLoad | None:
     most = MAX_PARALLEL if values["most-parallel"] is None else values["most-parallel"]
     if parallel > most:
         report.problem(values.place_of("parallel"), f"parallel: {parallel} is more than most-parallel, {most}")
-    return ClosedLoad(parallel, most, values["delay"] or 0.0)
+    return values.build(ClosedLoad, max_parallel=most)

@@ -9,6 +9,10 @@ from enum import Enum
 from typing import Final
 
 from fakedev.spec.part import PartSpec
+from fakedev.spec.settings import described, setting
+
+_CELSIUS: Final = "degrees Celsius"
+_BANDWIDTH: Final = "bytes per second"
 
 #: Transfers of one PCIe lane by generation, in 10^9 a second (PCI-SIG's base specifications).
 GIGATRANSFERS_PER_SECOND: Final[Mapping[int, float]] = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}
@@ -98,33 +102,24 @@ class Range:
 
 @dataclass(frozen=True)
 class WorkKind:
-    """The effect of a full load (100 %) of one kind of work on a board; shares of 1.
+    """The effect of a full load (100 %) of one kind of work on a board; shares of 1."""
 
-    :param usage: the usage that the board reports.
-    :param plain: share of the type's ranges of engines, memory bandwidth and links.
-    :param tensor, copy, encoder, decoder, render: additional share of these engines.
-    :param memory: additional share of the memory bandwidth.
-    :param read: share of reads in its memory traffic.
-    :param transfer, fabric: additional share of the PCIe link and of the links to other boards, each way.
-    :param power: dynamic power, relative to plain full load.
-    :param power_exponent: exponent of the load in its power.
-    :param clock_sensitivity: share of a throttled clock's loss by which the work and its traffic slow down.
-    """
-
-    usage: float = 1.0
-    plain: float = 0.0
-    tensor: float = 0.0
-    copy: float = 0.0
-    encoder: float = 0.0
-    decoder: float = 0.0
-    render: float = 0.0
-    memory: float = 0.0
-    read: float = 0.67
-    transfer: float = 0.0
-    fabric: float = 0.0
-    power: float = 1.0
-    power_exponent: float = 1.0
-    clock_sensitivity: float = 1.0
+    usage: float = setting("The usage that the board reports.", default=1.0)
+    plain: float = setting("Share of the ranges of engines, memory bandwidth and links that it uses.", default=0.0)
+    tensor: float = setting("Further share of the tensor pipes.", default=0.0)
+    copy: float = setting("Further share of the copy engines.", default=0.0)
+    encoder: float = setting("Further share of the media encoders.", default=0.0)
+    decoder: float = setting("Further share of the media decoders.", default=0.0)
+    render: float = setting("Further share of the 3D engines.", default=0.0)
+    memory: float = setting("Further share of the memory bandwidth.", default=0.0)
+    read: float = setting("Share of its memory traffic that reads.", default=0.67)
+    transfer: float = setting("Further share of the PCIe link, each way.", default=0.0)
+    fabric: float = setting("Further share of the links to other boards, each way.", default=0.0)
+    power: float = setting("Dynamic power, as a share of that of plain full load.", default=1.0)
+    power_exponent: float = setting("Power is proportional to load to this power.", default=1.0)
+    clock_sensitivity: float = setting(
+        "Share of a throttled clock's loss by which the work and its traffic become slower.", default=1.0
+    )
 
 
 #: The kinds of work of every board with dynamics; doc/simulation.md has the sources.
@@ -157,48 +152,49 @@ SWITCHES: Mapping[str, str] = {
 class Dynamics:
     """How a board's clocks, power and temperatures affect each other, within the ranges of its type.
 
-    :param power_limit_watts: the cap: clocks are lowered to stay within it.
-    :param power_limit_seconds: time constant of that; this and all other time constants may be 0: at once.
-    :param clocked_power_share: share of the dynamic power that raised clocks draw without work.
-    :param clock_power_exponent: exponent of the clock in the power of work; 1 or more.
-    :param hang_power_share: power of a board that hangs, as a share of plain full load.
-    :param clock_step_mhz: throttled clocks are multiples of this.
-    :param clock_fall_seconds: from the highest clock to idle when work ends.
-    :param thermal_seconds, memory_thermal_seconds, fan_seconds: time constants of the temperatures and the fan.
-    :param inlet_celsius: the inlet temperature at which the ranges are valid; None: the temperature at no power, on the
-        line through the ranges of power and temperature.
-    :param slowdown_celsius: from this temperature on heat lowers the clock; below ``resume_celsius`` it rises again.
-    :param hardware_slowdown_celsius: from this temperature on the clock is halved at once.
-    :param shutdown_celsius: from this temperature on the board is lost.
-    :param pcie_bytes_per_second, fabric_bytes_per_second: bandwidth of PCIe and of all links to other boards, each way.
-    :param memory_bytes_per_second: bandwidth of the memory, reads and writes together; 0: unknown.
-    :param idle_performance_state: the performance state without work; None: the board has none.
-    :param spread: the largest difference between boards of the type, as a share: in idle power, in dynamic power and in
-        thermal resistance.
+    :param power_limit_seconds: as all time constants it may be 0: at once.
+    :param inlet_celsius: None: the temperature at no power, on the line through the ranges of power and temperature.
+    :param memory_bytes_per_second: 0: unknown.
+    :param idle_performance_state: None: the board has none.
+    :param spread: in idle power, in dynamic power and in thermal resistance.
     :param kinds: kinds of work by name.
     :param without: relations of :data:`SWITCHES` that the board does not have.
     """
 
-    power_limit_watts: float
-    power_limit_seconds: float = 0.3
-    clocked_power_share: float = 0.06
-    clock_power_exponent: float = 2.5
-    hang_power_share: float = 0.15
-    clock_step_mhz: float = 15.0
-    clock_fall_seconds: float = 3.0
-    thermal_seconds: float = 25.0
-    memory_thermal_seconds: float = 40.0
-    fan_seconds: float = 10.0
-    inlet_celsius: float | None = None
-    slowdown_celsius: float = 89.0
-    resume_celsius: float = 86.0
-    hardware_slowdown_celsius: float = math.inf
-    shutdown_celsius: float = math.inf
-    pcie_bytes_per_second: float = 0.0
-    fabric_bytes_per_second: float = 0.0
-    memory_bytes_per_second: float = 0.0
-    idle_performance_state: float | None = None
-    spread: float = 0.0
+    power_limit_watts: float = field(
+        metadata=described("The power cap: the board lowers its clocks to stay within it.", "watts")
+    )
+    power_limit_seconds: float = setting(
+        "Time constant with which the power cap lowers clocks; lags may be 0.", "seconds", 0.3
+    )
+    clocked_power_share: float = setting(
+        "Share of the dynamic power that raised clocks use without work.", default=0.06
+    )
+    clock_power_exponent: float = setting(
+        "The power of work is proportional to the clock to this power; 1 or more.", default=2.5
+    )
+    hang_power_share: float = setting(
+        "Power of a board that hangs, as a share of plain full load.", default=0.15
+    )
+    clock_step_mhz: float = setting("Throttled clocks are a whole number of these.", "MHz", 15.0)
+    clock_fall_seconds: float = setting("From the highest clock to idle when work ends.", "seconds", 3.0)
+    thermal_seconds: float = setting("Time constant of the temperature.", "seconds", 25.0)
+    memory_thermal_seconds: float = setting("Time constant of the memory temperature.", "seconds", 40.0)
+    fan_seconds: float = setting("Time constant of the fan.", "seconds", 10.0)
+    inlet_celsius: float | None = setting("The inlet temperature at which the ranges hold.", _CELSIUS, None)
+    slowdown_celsius: float = setting("From here up heat lowers the clock.", _CELSIUS, 89.0)
+    resume_celsius: float = setting("Below this the clock rises again.", _CELSIUS, 86.0)
+    hardware_slowdown_celsius: float = setting("From here up the clock is halved at once.", _CELSIUS, math.inf)
+    shutdown_celsius: float = setting("From here up the board shuts down.", _CELSIUS, math.inf)
+    pcie_bytes_per_second: float = setting("Capacity of the PCIe link, each way.", _BANDWIDTH, 0.0)
+    fabric_bytes_per_second: float = setting("Capacity of all links to other boards, each way.", _BANDWIDTH, 0.0)
+    memory_bytes_per_second: float = setting(
+        "Bandwidth of the memory, reads and writes together.", _BANDWIDTH, 0.0
+    )
+    idle_performance_state: float | None = setting(
+        "NVIDIA's performance state without work: 0, the fastest, to 15.", default=None
+    )
+    spread: float = setting("The largest difference between boards of the type, as a share.", default=0.0)
     kinds: Mapping[str, WorkKind] = field(default_factory=lambda: dict(WORK_KINDS))
     without: tuple[str, ...] = ()
 

@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
+
+def did_you_mean(word: str, known: Iterable[str], otherwise: str = "") -> str:
+    """``; did you mean power?`` for the nearest known word; ``otherwise`` when none is near."""
+    near = difflib.get_close_matches(word[:100], list(known), 1)
+    return f"; did you mean {near[0]}?" if near else otherwise
+
 
 class Refused(Exception):
     """An event or request that the rules do not allow.

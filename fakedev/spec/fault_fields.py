@@ -6,11 +6,10 @@ Line ports, web, configuration and record take what is declared here; the kinds 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fakedev.spec.errors import FieldError
+from fakedev.spec.errors import FieldError, did_you_mean
 from fakedev.spec.fault import FaultSpec
 from fakedev.spec.fault_kinds import KINDS, FaultKind, Parameter
 from fakedev.spec.fields import LONGEST_SECONDS, Field, FieldKind
@@ -69,9 +68,7 @@ def fault_from_fields(fields: Mapping[str, object]) -> FaultSpec:
     allowed = [name for name in FAULT_FIELDS if name in taken or (name not in PARAMETERS and name != "metric")]
     for field in fields:
         if field not in allowed:
-            near = difflib.get_close_matches(field, allowed, 1)
-            reason = f"is nothing that the fault {kind.name} takes"
-            raise FieldError(field, reason + (f"; did you mean {near[0]}?" if near else ""))
+            raise FieldError(field, f"is nothing that the fault {kind.name} takes{did_you_mean(field, allowed)}")
     values = {}
     for parameter in kind.parameters:
         if parameter.name in fields or parameter.default is None:
@@ -96,8 +93,7 @@ def fields_of_fault(spec: FaultSpec) -> dict[str, object]:
 
 def _kind(value: object) -> FaultKind:
     if not isinstance(value, str) or value not in KINDS:
-        near = difflib.get_close_matches(str(value)[:100], KINDS, 1)
-        hint = f"; did you mean {near[0]}?" if near else f": give one of {', '.join(KINDS)}"
+        hint = did_you_mean(str(value), KINDS, f": give one of {', '.join(KINDS)}")
         raise FieldError("kind", f"no kind of fault {str(value)[:100]!r}{hint}")
     return KINDS[value]
 

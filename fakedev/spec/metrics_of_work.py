@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Final
 
+from fakedev.spec.errors import did_you_mean
 from fakedev.spec.quantities import ERROR_COUNTERS, QUANTITY_ALIASES, quantity_name
 from fakedev.spec.units import BYTES, BYTES_PER_SECOND, COUNTS_PER_SECOND, RATIO, Unit
 
@@ -51,8 +51,7 @@ def asked_quantity(word: str) -> str:
     quantity = quantity_name(word.replace("-", "_"))
     if quantity not in ASKABLE:
         known = [metric_word(each) for each in ASKABLE]
-        near = difflib.get_close_matches(word[:100].replace("_", "-"), [*known, *ASKABLE], 1)
-        hint = f"; did you mean {near[0]}?" if near else f": give one of {', '.join(known)}"
+        hint = did_you_mean(word.replace("_", "-"), [*known, *ASKABLE], f": give one of {', '.join(known)}")
         raise ValueError(f"{word[:100]!r} is no metric that workloads bring{hint}")
     return quantity
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from fakedev.spec.errors import FieldError
+from fakedev.spec.errors import FieldError, did_you_mean
 from fakedev.spec.profiles import OPTIONAL
 from fakedev.spec.quantities import quantity_name
 
@@ -127,8 +126,7 @@ def with_profile(fields: Mapping[str, object]) -> Mapping[str, object]:
     if isinstance(profile, str) and _NAME.fullmatch(profile.strip()):
         name = profile.strip()
         if name not in PROFILES:
-            near = difflib.get_close_matches(name, PROFILES, 1)
-            hint = f"; did you mean {near[0]}?" if near else f": give one of {', '.join(PROFILES)}"
+            hint = did_you_mean(name, PROFILES, f": give one of {', '.join(PROFILES)}")
             raise FieldError("profile", f"no profile {name!r}{hint}")
         return _of_profile(PROFILES[name], fields)
     if not isinstance(profile, Mapping):

@@ -24,7 +24,6 @@ u(n) is uniform in 0 to 1, and depends on the workload, the metric, the run thro
 
 from __future__ import annotations
 
-import difflib
 import enum
 import math
 import re
@@ -32,6 +31,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from fakedev.spec.errors import did_you_mean
 from fakedev.spec.units import format_number, parse_number, parse_seconds
 
 #: Much shorter periods would repeat more often than a float can count.
@@ -151,8 +151,7 @@ def made(name: str, arguments: Sequence[object], parse_value: Callable[[str], fl
     :raises ValueError: for a wrong name or argument.
     """
     if name not in FORMS:
-        near = difflib.get_close_matches(name[:100].lower(), list(FORMS), 1)
-        hint = f"; did you mean {near[0]}?" if near else f": give one of {', '.join(FORMS)}"
+        hint = did_you_mean(name.lower(), FORMS, f": give one of {', '.join(FORMS)}")
         raise ValueError(f"no value function {name[:100]!r}{hint}")
     form = FORMS[name]
     least = len(form.parameters) - len(form.defaults)

@@ -5,20 +5,20 @@ Line ports, web, configuration, record and ``fakedev-workload`` take what is dec
 
 from __future__ import annotations
 
-import difflib
 import math
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
 
 from fakedev.spec.device_types import WORK_KINDS
-from fakedev.spec.errors import FieldError
+from fakedev.spec.errors import FieldError, did_you_mean
 from fakedev.spec.fields import Field, FieldKind
-from fakedev.spec.fleet import Activity, MetricUse, WorkloadSpec
+from fakedev.spec.fleet import WorkloadSpec
 from fakedev.spec.named_profiles import with_profile
 from fakedev.spec.profiles import format_profile, number_of, profile_from, use_profile, use_word, uses_from
 from fakedev.spec.quantities import is_in_bytes
 from fakedev.spec.units import parse_size
 
+Read = TypeVar("Read")
 _MAX_LIMITS: Final = 64
 #: Faults that one workload may bring.
 MAX_FAULTS_BROUGHT: Final = 32
@@ -93,18 +93,17 @@ def workload_from_fields(fields: Mapping[str, object]) -> WorkloadSpec:
     """
     for field in fields:
         if field not in WORKLOAD_FIELDS:
-            near = difflib.get_close_matches(field, WORKLOAD_FIELDS, 1)
-            raise FieldError(field, "is not a field of a workload" + (f"; did you mean {near[0]}?" if near else ""))
+            raise FieldError(field, f"is not a field of a workload{did_you_mean(field, WORKLOAD_FIELDS)}")
     fields = with_profile(fields)
     plain: dict[str, Any] = {field.spec_name: field.read(fields) for field in _PLAIN}
     if not plain["name"]:
         raise FieldError("name", "a workload needs a name")
     return WorkloadSpec(
         devices=_devices(fields.get("devices")),
-        activities=_profile(fields.get("profile")),
+        activities=_read(profile_from, fields, "profile"),
         is_work=WORKLOAD_FIELDS["seconds-of"].read(fields) == "work",
         limits=_limits(fields.get("limits")),
-        uses=_uses(fields.get("metrics")),
+        uses=_read(uses_from, fields, "metrics"),
         faults=_faults(fields.get("faults")),
         **plain,
     )
@@ -138,18 +137,11 @@ def _devices(value: object) -> tuple[str, ...]:
     return stripped
 
 
-def _profile(value: object) -> tuple[Activity, ...]:
+def _read(read: Callable[[object], Read], fields: Mapping[str, object], name: str) -> Read:
     try:
-        return profile_from(value)
+        return read(fields.get(name))
     except ValueError as error:
-        raise FieldError("profile", str(error)) from None
-
-
-def _uses(value: object) -> tuple[MetricUse, ...]:
-    try:
-        return uses_from(value)
-    except ValueError as error:
-        raise FieldError("metrics", str(error)) from None
+        raise FieldError(name, str(error)) from None
 
 
 def _faults(value: object) -> tuple[Mapping[str, object], ...]:

@@ -134,6 +134,15 @@ def test_labels_for_the_families_of_another() -> None:
     assert "id.yaml:1: acme_warp: the label 'kind' is given 2 times on a line: remove one" in problems(TEXT, files)
 
 
+def test_families_without_names() -> None:
+    """Each is reported, and they do not count as two of the same name."""
+    identity = IDENTITY.replace("name: acme_power, ", "").replace("- name: acme_warp\n ", "-")
+    found = problems(TEXT, {"dev.yaml": DEVICE, "id.yaml": identity})
+    assert [line.partition(": ")[2] for line in found] == [
+        f"families.{number}: 'name' is missing: Name of the family." for number in (0, 1)
+    ]
+
+
 def test_a_variable_in_ones_own_file() -> None:
     """Variables work in a user's YAML as in the configuration."""
     device = DEVICE.replace("Acme One", '"${MODEL:-Acme Two}"')
@@ -156,6 +165,8 @@ def test_a_variable_in_ones_own_file() -> None:
         ("15360MiB", "15361MiB", "dev.yaml:5: ranges: memory_used_bytes goes to 16107175936, and total less reserved is 16106127360"),
         ("reserved: 1GiB", "reserved: 17GiB", "dev.yaml:3: memory: reserved 18253611008 is over total 17179869184"),
         ("name: acme", "nam: acme", "dev.yaml:1: unknown key 'nam'; did you mean 'name'?"),
+        ("name: acme", "connections: {links: 3}\nname: acme", "dev.yaml:1: connections.links: must be a mapping of count, layout, switches, peers, not '3'"),
+        ("name: acme", "connections: {pcie: x}\nname: acme", "dev.yaml:1: connections.pcie: must be a mapping of generation, width, idle-generation, not 'x'"),
         ("driver_version", "node", "dev.yaml:2: facts: the label 'node' is computed and cannot be given"),
     ],
 )  # fmt: skip

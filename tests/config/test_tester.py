@@ -37,6 +37,14 @@ def test_plans() -> None:
     assert (opened.load.spacing, opened.load.seed, opened.load.max_outstanding) == (Spacing.POISSON, 7, 10_000)
 
 
+def test_limits_of_the_open_model() -> None:
+    """The limits of requests under way and of arrivals that wait reach the plan."""
+    plan = "{queue: a, rate: 20/s, most-outstanding: 5, most-waiting: 6}"
+    (opened,) = plans_of(PLANS.partition("    - ")[0] + f"    [{plan}]\n")
+    assert isinstance(opened.load, OpenLoad)
+    assert (opened.load.max_outstanding, opened.load.max_waiting) == (5, 6)
+
+
 @pytest.mark.parametrize(
     ("listen", "frontend"),
     [

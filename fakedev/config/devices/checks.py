@@ -44,7 +44,9 @@ def check_unique_nodes(identity: Identity, pools: Sequence[PoolSpec], place: Pla
         return
     used = facts_shown(identity.labels)
     own = {name for pool in pools for node in pool.nodes for name in node.facts}
-    fixed = {name for pool in pools for source in _sources(pool) for name in source}
+    types = [source for pool in pools for source in (pool.device_type.facts, pool.facts)]
+    devices = [device.facts for pool in pools for device in pool.devices.values()]
+    fixed = {name for source in (*types, *devices) for name in source}
     if used & ((set(_OF_A_NODE) - _with_aliases(fixed)) | _with_aliases(own)):
         return
     if len({pool.name for pool in pools}) == nodes and "pool" in used:
@@ -61,15 +63,13 @@ def facts_shown(labels: Iterable[LabelSpec]) -> frozenset[str]:
     return frozenset(_with_aliases({fact for label in labels for fact in _facts_of(label)}))
 
 
-def note_unused_labels(labels: Mapping[str, Place], identities: Iterable[Identity], names: str, report: Report) -> None:
-    """Notes labels that are given and that no identity shows."""
-    shown: set[str] = set()
-    for identity in identities:
-        shown |= facts_shown(_all_labels(identity))
-        shown |= facts_shown(LabelSpec("", row.fact) for family in identity.families for row in family.rows)
+def note_unused_labels(labels: Mapping[str, Place], identity: Identity, report: Report) -> None:
+    """Notes labels that are given and that the identity does not show."""
+    shown = facts_shown(_all_labels(identity))
+    shown |= facts_shown(LabelSpec("", row.fact) for family in identity.families for row in family.rows)
     for label, place in labels.items():
         if label not in shown:
-            report.note(place, f"the label {label!r} is left out: {names} does not show it")
+            report.note(place, f"the label {label!r} is left out: {identity.title} does not show it")
 
 
 def _check_facts(loaded: LoadedIdentity, pool: PoolSpec, place: Place, report: Report) -> None:
@@ -100,7 +100,7 @@ def _lacks_fact(identity: Identity, label: LabelSpec, fact: str, pool: PoolSpec)
 
 
 def _check_quantities(loaded: LoadedIdentity, pool: PoolSpec, place: Place, report: Report) -> None:
-    has = quantities_of(pool)
+    has = frozenset(Relations(Roster([replace(pool, nodes=pool.nodes[:1])]), 0.0, 0).quantities)
     rows = [(family.name, row) for family in loaded.identity.families for row in family.rows]
     shown = [(family, row.named) for family, row in rows if row.level in (*_OF_DEVICES, "tile")]
     missing = [(family, quantity) for family, named in shown for quantity in named if quantity not in has]
@@ -114,11 +114,6 @@ def _check_quantities(loaded: LoadedIdentity, pool: PoolSpec, place: Place, repo
             hint = did_you_mean(quantity, {*has, *KNOWN_QUANTITIES, *FILE_ALIASES}, "; ")
             hint = hint or ": not computed, and in no range of a device type"
             report.problem(at, f"{family}: unknown quantity {quantity!r}{hint}")
-
-
-def quantities_of(pool: PoolSpec) -> frozenset[str]:
-    """The quantities that the devices of a pool have."""
-    return frozenset(Relations(Roster([replace(pool, nodes=pool.nodes[:1])]), 0.0, 0).quantities)
 
 
 def _check_unique(identity: Identity, pool: PoolSpec, place: Place, report: Report) -> None:
@@ -183,11 +178,6 @@ def _facts_by_name(pool: PoolSpec, node: NodeSpec) -> list[set[str]]:
 def _distinct_nodes(pool: PoolSpec) -> list[NodeSpec]:
     """One node for each set of labels that nodes have."""
     return list({frozenset(node.facts): node for node in pool.nodes}.values())
-
-
-def _sources(pool: PoolSpec) -> list[Mapping[str, str]]:
-    """The facts that all devices of a pool share."""
-    return [pool.device_type.facts, pool.facts, *(device.facts for device in pool.devices.values())]
 
 
 def _all_labels(identity: Identity) -> Iterable[LabelSpec]:

@@ -35,9 +35,9 @@ LINKS = Section(
     (
         Key("count", Integer(1, MAX_LINKS), "Links of a board.", required=True),
         Key(
-            "layout", Choice(tuple(layout.value for layout in Layout)),
+            "layout", Choice.of(Layout),
             "Where they go: to switches, to all other devices of the node, to the next and the last, or out of it.",
-            default="none",
+            default=Layout.NONE,
         ),
         Key("switches", Integer(0, MAX_LINKS), "Switches of a node.", default=0),
         Key(
@@ -83,17 +83,16 @@ def read_connections(section: Values | None, report: Report) -> Connections:
     """The connections that a section describes; problems are reported."""
     if section is None:
         return Connections()
-    pcie = _pcie(section["pcie"], report) if section.given("pcie") else None
-    links = _links(section["links"], report) if section.given("links") else None
-    server = _server(section["server"], report) if section.given("server") else Server()
-    return Connections(pcie, links, server)
+    pcie = None if section["pcie"] is None else _pcie(section["pcie"], report)
+    links = None if section["links"] is None else _links(section["links"], report)
+    return Connections(pcie, links, _server(section["server"], report))
 
 
 def with_topology(device_type: DeviceType, values: Values, report: Report) -> DeviceType:
     """The device type with the topology of a pool, if that has one; problems are reported."""
     if values["topology"] is None:
         return device_type
-    layout, links, place = Layout(values["topology"]), device_type.connections.links, values.place_of("topology")
+    layout, links, place = values["topology"], device_type.connections.links, values.place_of("topology")
     if links is None:
         report.problem(place, f"topology: the device type {device_type.name!r} has no individual links")
         return device_type
@@ -114,7 +113,7 @@ def _pcie(values: Values, report: Report) -> Pcie:
 
 
 def _links(values: Values, report: Report) -> Links:
-    count, layout, switches = values["count"] or 0, Layout(values["layout"]), values["switches"]
+    count, layout, switches = values["count"] or 0, values["layout"], values["switches"]
     if (layout is Layout.SWITCHES) != bool(switches):
         place = values.place_of("switches" if switches else "layout")
         report.problem(place, "links: switches are given where the layout is switches, and only there")

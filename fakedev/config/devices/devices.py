@@ -54,7 +54,7 @@ def load_device(node: Node, report: Report) -> LoadedDevice | None:
         tiles=tiles_of(values["tiles"], memory["total"]),
     )
     device = replace(device, limits=_read_limits(values, device, report))
-    return LoadedDevice(device, values.place, mig=read_mig(values, report))
+    return LoadedDevice(device, mig=read_mig(values, report))
 
 
 def checked_range(name: str, low: float, high: float) -> Range:

@@ -53,9 +53,7 @@ def read_mig(values: Values, report: Report) -> Mig | None:
         return None
     section: Values = values["mig"]
     profiles = [
-        MigProfile(
-            each["name"], each["slices"], each["memory-slices"], each["memory"], tuple(each["begins"]), each["most"]
-        )
+        each.build(MigProfile)
         for each in section["profiles"] or ()
         if all(each[key] is not None for key in _NEEDED)
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
@@ -19,7 +19,6 @@ from fakedev.sim.links.levels import LINK_QUANTITIES
 from fakedev.spec.quantities import quantity_in_file
 
 _METRIC: Final = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
-
 _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 #: Levels of entities that rows can be of.
@@ -91,7 +90,8 @@ def read_family(values: Values, quantities: dict[str, Place], report: Report) ->
     :param quantities: gathers the quantities that it names, with their places.
     """
     name = values["name"] or ""
-    reported(checked_metric, name, values.place_of("name"), report)
+    if name:
+        report.tried(values.place_of("name"), "", checked_metric, name)
     if sum((bool(values["rows"]), *(values.given(key) for key in ("quantity", "constant", "fact")))) != 1:
         report.problem(values.place, f"{name}: give either quantity, or constant, or fact, or rows")
     rows = tuple(read_row(row, quantities, report) for row in values["rows"])
@@ -101,7 +101,7 @@ def read_family(values: Values, quantities: dict[str, Place], report: Report) ->
         name=name,
         kind=values["type"] or "gauge",
         help=values["help"] or "",
-        number=NumberFormat(values["format"] or "go"),
+        number=values["format"] or NumberFormat.GO,
         rows=rows,
     )
 
@@ -118,7 +118,7 @@ def read_row(
     fact = values["fact"]
     if sum((bool(quantity), bool(fact), values["constant"] is not None)) != 1:
         report.problem(values.place, "a row shows either a quantity, or a constant, or a fact")
-    reported(Template.parse, fact, values.place_of("fact"), report)
+    report.tried(values.place_of("fact"), "", Template.parse, fact)
     if values["bits"] and not quantity:
         report.problem(values.place_of("bits"), "bits are those of a quantity")
     if quantity:
@@ -151,61 +151,49 @@ def _check_linked(row: RowSpec, place: Place, report: Report) -> None:
 
 
 def _named(values: Values, key: str, quantities: dict[str, Place]) -> tuple[str, ...]:
-    """The quantities of a list."""
     names = tuple(map(quantity_in_file, values[key]))
     for name, node in zip(names, values.items_of(key), strict=False):
         quantities.setdefault(name, node.place)
     return names
 
 
-def read_labels(entries: Iterable[Values], where: str, report: Report) -> tuple[LabelSpec, ...]:
+def read_labels(entries: Sequence[Values], where: str, report: Report) -> tuple[LabelSpec, ...]:
     """Labels; names that cannot be, and those given twice, are reported."""
     labels = []
     for values in entries:
         name, template = values["name"] or "", values["value"] or ""
-        reported(checked_label, name, values.place_of("name"), report)
-        reported(Template.parse, template, values.place_of("value"), report)
+        if name:
+            report.tried(values.place_of("name"), "", checked_label, name)
+        report.tried(values.place_of("value"), "", Template.parse, template)
         texts = tuple(values["texts"].items())
         labels.append(
             LabelSpec(name, template, values["optional"], texts, values["otherwise"], values["leading"])
         )
-    for name, times in Counter(label.name for label in labels).items():
-        if name and times > 1:
-            place = next(values.place for values in entries if values["name"] == name)
-            report.problem(place, f"{where}: {name!r} is given {times} times: remove one")
+    _check_names(entries, where, "given", "remove one", report)
     return tuple(labels)
 
 
-def reported(check: object, text: str, place: Place, report: Report) -> None:
-    """Reports the ValueError of a check of a text; an empty text is not checked."""
-    if text and callable(check):
-        try:
-            check(text)
-        except ValueError as error:
-            report.problem(place, str(error))
+def _check_names(entries: Sequence[Values], where: str, state: str, remedy: str, report: Report) -> None:
+    """Reports names that several entries have, at the first of these."""
+    for name, times in Counter(values["name"] for values in entries).items():
+        if name and times > 1:
+            place = next(values.place for values in entries if values["name"] == name)
+            report.problem(place, f"{where}: {name!r} is {state} {times} times: {remedy}")
 
 
 def making_of(values: Values, base: Making) -> Making:
     """How the families are built: as those of the base, with the values that are written."""
-    written = {name: values[name] for name in ("order", "fields") if values.given(name)}
-    if values.given("windows"):
-        written["windows"] = {**base.windows, **values["windows"]}
-    if values.given("sample-every"):
-        written["sample_seconds"] = values["sample-every"]
-    if values.given("numbers") and values["numbers"] is not None:
-        written["numbers"] = NumberFormat(values["numbers"])
-    return replace(base, **written)
+    given = {field for key, field in values.section.fields_of(Making).items() if values.given(key)}
+    written = {field: value for field, value in values.fields_of(Making).items() if field in given}
+    return replace(base, **{**written, "windows": {**base.windows, **values["windows"]}})
 
 
 def read_families(
-    entries: Iterable[Values], where: str, quantities: dict[str, Place], report: Report
+    entries: Sequence[Values], where: str, quantities: dict[str, Place], report: Report
 ) -> tuple[FamilySpec, ...]:
     """Families as written; a name that is there twice is reported."""
     families = tuple(read_family(family, quantities, report) for family in entries)
-    for name, times in Counter(family.name for family in families).items():
-        if times > 1:
-            place = next(values.place for values in entries if values["name"] == name)
-            report.problem(place, f"{where}: {name!r} is there {times} times: put its rows into one")
+    _check_names(entries, where, "there", "put its rows into one", report)
     return families
 
 
@@ -248,8 +236,7 @@ def shown_by_counters(values: Values, making: Making, library: Library, report: 
         for row in rows:
             for name in row.needed:
                 quantities.setdefault(name, counter.place)
-        number = NumberFormat(counter.shows["format"])
-        families.append(FamilySpec(counter.name, counter.kind, counter.help, number, rows))
+        families.append(FamilySpec(counter.name, counter.kind, counter.help, counter.shows["format"], rows))
     if not families and not report.sorted_problems():
         report.problem(place, "the counters have no gauge and no counter")
     return Shown(tuple(families), tuple(sorted(labels, key=lambda label: label.name)), quantities)
@@ -289,7 +276,7 @@ def arranged(
     if making.numbers is not None:
         kept = [replace(family, number=_numbers(family.number, making.numbers)) for family in kept]
     if values["prefix"]:
-        reported(checked_metric, values["prefix"], values.place_of("prefix"), report)
+        report.tried(values.place_of("prefix"), "", checked_metric, values["prefix"])
         kept = [replace(family, name=values["prefix"] + family.name) for family in kept]
     return tuple(kept)
 

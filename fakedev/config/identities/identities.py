@@ -23,10 +23,11 @@ from fakedev.config.identities.windows import with_windows
 from fakedev.config.models import LoadedIdentity, Making, Quirk
 from fakedev.config.schema.nodes import Node, Place, Report, Table
 from fakedev.config.schema.schema import INVALID, Values, did_you_mean
-from fakedev.exposition.identity import Identity, LabelSpec, Layout, SharedDevices
+from fakedev.exposition.identity import Identity, LabelSpec
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,79}")
 _VALUE: Final = re.compile(r"[ -~]{0,400}")
+_CONTENT_TYPE: Final = re.compile(r"[ -~]+/[ -~]+")
 #: Headers that the server sends.
 _OURS: Final = frozenset((
     "connection", "content-encoding", "content-length", "content-type", "date", "server", "transfer-encoding", "vary",
@@ -57,25 +58,14 @@ def load_identity(node: Node, report: Report, library: Library) -> LoadedIdentit
     shown = shown_by_counters(values, making, library, report)
     families = read_families(values["families"], "families", quantities, report)
     also = read_families(values["also"], "also", quantities, report)
-    identity = Identity(
+    identity = values.build(
+        Identity,
         name=values["name"] or "",
-        version=values["version"],
         families=families,
         labels=read_labels(values["labels"], "labels", report),
         labels_of_levels=_labels_of_levels(values, report),
-        content_type=values["content-type"],
-        layout=Layout(values["layout"]),
-        sort_labels=values["sort-labels"],
-        leading_labels=values["leading-labels"],
-        timestamps=values["timestamps"],
-        openmetrics=values["openmetrics"],
-        shared_devices=SharedDevices(values["shared-devices"]),
-        hold_seconds=values["hold"],
         headers=_read_headers(values, "headers", report),
-        health=values["health"],
         health_headers=_read_headers(values, "health-headers", report),
-        landing=values["landing"],
-        not_covered=values["not-covered"],
     )
     if base is not None:
         identity = _based_on(base.as_written or base.identity, identity, values)
@@ -106,7 +96,7 @@ def load_identity(node: Node, report: Report, library: Library) -> LoadedIdentit
     _check_content_type(identity.content_type, values.place_of("content-type"), report)
     counting = with_windows(identity, making, values.place, report)
     return LoadedIdentity(
-        counting, values.place, quantity_places=quantities, making=making, counter_labels=labels_of_counters,
+        counting, quantity_places=quantities, making=making, counter_labels=labels_of_counters,
         quirks=known, as_written=identity,
     )  # fmt: skip
 
@@ -125,12 +115,9 @@ def _labels_of_levels(values: Values, report: Report) -> tuple[tuple[str, tuple[
 def _quirks(values: Values, base: LoadedIdentity | None, report: Report) -> tuple[Quirk, ...]:
     """The quirks that can be asked for: those that are written, and those of the base."""
     written = {
-        each["name"]: Quirk(
-            each["name"], each["issue"] or "", each["doc"] or "", read_labels(each["labels"], "labels", report),
-            each["rename-labels"], each["without-labels"],
-        )
+        each["name"]: each.build(Quirk, name=each["name"], labels=read_labels(each["labels"], "labels", report))
         for each in values["known-quirks"]
-    }  # fmt: skip
+    }
     of_base = {quirk.name: quirk for quirk in (base.quirks if base else ())}
     return tuple((of_base | written).values())
 
@@ -142,11 +129,8 @@ def _no_quirk(name: str, known: Sequence[Quirk]) -> str:
 
 
 def _based_on(base: Identity, own: Identity, values: Values) -> Identity:
-    """The base with the attributes that are written."""
-    attributes = {name: name.replace("-", "_") for name in values.nodes} | (
-        {"hold": "hold_seconds"} if values.given("hold") else {}
-    )
-    written = {each: getattr(own, each) for each in attributes.values() if hasattr(own, each)}
+    fields = values.section.fields_of(Identity)
+    written = {field: getattr(own, field) for key, field in fields.items() if values.given(key)}
     return replace(base, **({"version": ""} | written))
 
 
@@ -163,6 +147,5 @@ def _read_headers(values: Values, key: str, report: Report) -> tuple[tuple[str, 
 
 
 def _check_content_type(text: str, place: Place, report: Report) -> None:
-    """Reports a text that is not a Content-Type."""
-    if not re.fullmatch(r"[ -~]+/[ -~]+", text):
+    if not _CONTENT_TYPE.fullmatch(text):
         report.problem(place, f"content-type: {text[:80]!r} is no Content-Type, as text/plain; version=0.0.4")

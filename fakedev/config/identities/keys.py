@@ -83,7 +83,7 @@ FAMILY = Section(
         Key("name", Text(), "Name of the family.", required=True),
         Key("type", Choice(("gauge", "counter", "untyped")), "Word of its TYPE line.", required=True),
         Key("help", Text(), "Text of its HELP line.", required=True),
-        Key("format", Choice(tuple(kind.value for kind in NumberFormat)), "How numbers are written.", required=True),
+        Key("format", Choice.of(NumberFormat), "How numbers are written.", required=True),
         Key(
             "quantity", Text(), "The quantity it shows, when it has one row for each device.", default_words="see rows"
         ),
@@ -111,9 +111,9 @@ QUIRK = Section(
         Key("labels", _LABELS, "Labels of every row that take the place of those of the same names.", default=()),
         Key(
             "rename-labels", MapOf(Text(), words="mapping of names to names"), "Labels that have other names.",
-            default={},
+            default={}, field="renamed",
         ),
-        Key("without-labels", ListOf(Text()), "Labels that are not there.", default=()),
+        Key("without-labels", ListOf(Text()), "Labels that are not there.", default=(), field="without"),
     ),
     doc="A known fault of an exporter, shown on request.",
 )  # fmt: skip
@@ -130,7 +130,7 @@ FIELD = Section(
         *_CONDITIONS,
         Key("labels", _LABELS, "Labels of its row, after the identity's.", default=()),
         Key("rows", ListOf(ROW, 1, words="list of rows"), "Its rows, in place of quantity.", default=()),
-        Key("format", Choice(tuple(kind.value for kind in NumberFormat)), "How numbers are written.", default="int"),
+        Key("format", Choice.of(NumberFormat), "How numbers are written.", default=NumberFormat.INT),
     ),
     doc="What a field of a vendor's library shows.",
 )
@@ -157,18 +157,18 @@ IDENTITY = Section(
         Key("openmetrics", Boolean(), "Whether it negotiates OpenMetrics.", default=False),
         Key(
             "layout",
-            Choice(tuple(layout.value for layout in Layout)),
+            Choice.of(Layout),
             "The order of lines on a page.",
-            default="families",
+            default=Layout.FAMILIES,
         ),
         Key("sort-labels", Boolean(), "Whether labels are in alphabetical order.", default=False),
         Key("leading-labels", Integer(0, 100), "How many labels stay in front when the labels are sorted.", default=0),
         Key("timestamps", Boolean(), "Whether lines end with a time in milliseconds.", default=False),
         Key(
             "shared-devices",
-            Choice(tuple(shared.value for shared in SharedDevices)),
+            Choice.of(SharedDevices),
             "Which pods the rows of a shared device show: the first on it, each in rows of its own, or none.",
-            default="first",
+            default=SharedDevices.FIRST,
         ),
         Key(
             "hold",
@@ -183,7 +183,7 @@ IDENTITY = Section(
         ),
         Key(
             "sample-every", Duration(0.001, 86400.0), "How often the exporter takes the samples that it counts.",
-            default=30.0,
+            default=30.0, field="sample_seconds",
         ),
         Key("quirks", ListOf(Text()), "Known quirks that it shows.", default=()),
         Key("known-quirks", ListOf(QUIRK), "Quirks that can be named.", default=(), default_words="those of based-on"),
@@ -218,7 +218,7 @@ IDENTITY = Section(
         ),
         Key(
             "numbers",
-            Choice(tuple(kind.value for kind in NumberFormat)),
+            Choice.of(NumberFormat),
             "How all numbers are written.",
             default_words="that of each family",
         ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from fakedev.config.configuration import WebEndpoint
 from fakedev.config.models import Making
@@ -74,13 +75,6 @@ def _row(row: RowSpec, making: Making) -> RowSpec:
     def label(spec: LabelSpec) -> LabelSpec:
         return replace(spec, value=spec.value.replace(_WINDOW, f"{seconds * 1000:.0f}"))
 
-    return replace(
-        row,
-        quantity=named(row.quantity),
-        requires=named(row.requires),
-        per=named(row.per),
-        plus=tuple(map(named, row.plus)),
-        where=tuple(map(named, row.where)),
-        unless=tuple(map(named, row.unless)),
-        labels=tuple(map(label, row.labels)),
-    )
+    single: dict[str, Any] = {field: named(getattr(row, field)) for field in ("quantity", "requires", "per")}
+    lists: dict[str, Any] = {field: tuple(map(named, getattr(row, field))) for field in ("plus", "where", "unless")}
+    return replace(row, **single, **lists, labels=tuple(map(label, row.labels)))

@@ -91,7 +91,7 @@ POOL = Section(
         ),
         Key(
             "topology",
-            Choice(tuple(layout.value for layout in Layout)),
+            Choice.of(Layout),
             "In place of the device type's: where the links between the devices of a node go (doc/topology.md).",
             default_words="the device type's",
         ),
@@ -150,7 +150,7 @@ FLEET = Section(
             "The seed of all randomness: the same seed gives the same history.",
             default=1,
         ),
-        Key("tick", Duration(0.001, 3600), "Simulated time of one tick.", default=1.0, default_words="1s"),
+        Key("tick", Duration(0.001, 3600), "Simulated time of one tick.", default=1.0),
         Key(
             "speed",
             Number(0, 10_000),

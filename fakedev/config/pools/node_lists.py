@@ -193,7 +193,6 @@ class PoolNodes:
         return [ListedNode(NodeSpec(name), place) for name in names]
 
     def _from_csv(self, path: str, place: Place) -> list[ListedNode]:
-        """Nodes of a CSV file."""
         if not path.lower().endswith(".csv"):
             self._report.problem(
                 place, f"nodes: {path!r} is no number and no .csv file; names go into a list, as [{path}]"

@@ -10,7 +10,7 @@ from fakedev.config.catalog import Catalog
 from fakedev.config.devices.connections import with_topology
 from fakedev.config.devices.dynamics import read_dynamics
 from fakedev.config.devices.mig import divided
-from fakedev.config.models import LoadedDevice, LoadedDeviceList, LoadedIdentity, LoadedPool
+from fakedev.config.models import LoadedDevice, LoadedDeviceList, LoadedPool
 from fakedev.config.pools.churn import read_churn
 from fakedev.config.pools.node_lists import ListedNode, Names, PoolNodes
 from fakedev.config.schema.nodes import Place, Report, Table
@@ -43,9 +43,10 @@ class Pools:
 
     def _pool(self, values: Values) -> list[LoadedPool]:
         identity = self._catalog.identity(values["identity"], values.place_of("identity"))
-        listed = self._device_list(values)
-        if identity is not None:
-            identity = _attributed(identity, values["attribution"])
+        file = values["devices"]
+        listed = self._catalog.device_list(file, values.place_of("devices")) if isinstance(file, str) else None
+        if identity is not None and values["attribution"] == "honest":
+            identity = replace(identity, identity=replace(identity.identity, shared_devices=SharedDevices.NO_POD))
         usual = self._device_count(values, listed)
         nodes = self._nodes.load(values)
         counts = [node.count or usual for node in nodes]
@@ -107,7 +108,6 @@ class Pools:
         return devices
 
     def _with_dynamics(self, device_type: DeviceType, values: Values) -> DeviceType:
-        """The device type with the pool's dynamics, where it gives some."""
         if not values.given("dynamics"):
             return device_type
         return replace(device_type, dynamics=read_dynamics(values["dynamics"], device_type.ranges, self._report))
@@ -139,11 +139,6 @@ class Pools:
             for label in _SINGLE if count > 1 else ():
                 if label in node.spec.facts:
                     self._report.problem(node.place, f"the label {label!r} differs from device to device of a node")
-
-    def _device_list(self, values: Values) -> LoadedDeviceList | None:
-        if not isinstance(values["devices"], str):
-            return None
-        return self._catalog.device_list(values["devices"], values.place_of("devices"))
 
     def _device_count(self, values: Values, listed: LoadedDeviceList | None) -> int:
         count: int | None = values["devices-per-node"]
@@ -192,15 +187,7 @@ class Pools:
         return self._devices <= MAX_DEVICES
 
 
-def _attributed(identity: LoadedIdentity, attribution: str) -> LoadedIdentity:
-    """An identity that shows shared devices as ``attribution`` demands."""
-    if attribution == "as-vendor":
-        return identity
-    return replace(identity, identity=replace(identity.identity, shared_devices=SharedDevices.NO_POD))
-
-
 def _places(values: Values, key: str) -> list[Place]:
-    """The places of the entries of a list."""
     return [node.place for node in values.items_of(key)]
 
 

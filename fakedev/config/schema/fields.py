@@ -1,4 +1,4 @@
-"""Keys for the fields of requests, which are declared in :mod:`fakedev.spec.fields`."""
+"""Keys for what :mod:`fakedev.spec` declares: fields of requests (``fields``), settings of frozen values."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 from fakedev.config.schema.schema import Key, Type
 from fakedev.config.schema.types import Choice, Duration, Integer, Number, Text
 from fakedev.spec.fields import Field, FieldKind
+from fakedev.spec.settings import settings_of
 
 
 def key_of(field: Field, kind: Type | None = None, doc: str = "", **given: Any) -> Key:
@@ -35,3 +36,20 @@ def _type_of(field: Field) -> Type:
         case FieldKind.NUMBER:
             return Number(0, field.high)
     return Text()
+
+
+def keys_from(kind: type) -> tuple[Key, ...]:
+    """The keys of a dataclass whose settings are whole numbers and seconds: ``grace`` for ``grace_seconds``."""
+    keys = []
+    for name, (setting, default) in settings_of(kind).items():
+        is_duration = name.endswith("_seconds")
+        number = Duration(most=setting.high) if setting.high else Duration(none=True)
+        keys.append(
+            Key(
+                name.removesuffix("_seconds").replace("_", "-"),
+                number if is_duration else Integer(0, int(setting.high)),
+                setting.doc,
+                default=default,
+            )
+        )
+    return tuple(keys)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 #: Levels of nesting that a document may have.
 DEEPEST: Final = 64
 #: Values that a document may have; an alias counts each time that it is used.
 MAX_VALUES: Final = 200_000
 
+Read = TypeVar("Read")
 _NO_TEXT: Final = re.compile("[\0\ud800-\udfff]")
 _NULLS: Final = frozenset(("", "~", "null", "Null", "NULL"))
 
@@ -66,6 +67,14 @@ class Report:
         """Adds a problem; an equal one is kept once."""
         self._files.setdefault(place.file)
         self._problems.setdefault(Problem(place.file, place.line, text))
+
+    def tried(self, place: Place, prefix: str, read: Callable[..., Read], *arguments: Any, **named: Any) -> Read | None:
+        """What a function returns; None when it raises a ValueError, which is reported after ``prefix``."""
+        try:
+            return read(*arguments, **named)
+        except ValueError as error:
+            self.problem(place, f"{prefix}{error}")
+            return None
 
     def note(self, place: Place, text: str) -> None:
         """Adds a note."""

@@ -9,12 +9,17 @@ from __future__ import annotations
 import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from enum import Enum
 from functools import cache, cached_property
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar
 
 from fakedev.config.schema.nodes import DEFAULT, Listing, Node, NodeBuilder, Place, Report, Scalar, Table
 from fakedev.config.schema.yaml_reader import parse_yaml
+
+Frozen = TypeVar("Frozen")
+#: What the field of a frozen value may have behind the name of its key.
+_UNITS: Final = ("", "_seconds", "_bytes")
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,18 @@ class Values(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self.values_by_key)
+
+    def build(self, kind: type[Frozen], **others: object) -> Frozen:
+        """A frozen value: fields named in ``others`` have these values, the others those of their keys.
+
+        A key without a value leaves its field the default.
+        """
+        return kind(**{**self.fields_of(kind), **others})
+
+    def fields_of(self, kind: type) -> dict[str, Any]:
+        """The values of keys by the fields of a dataclass that hold them."""
+        found = ((field, self[key]) for key, field in self.section.fields_of(kind).items())
+        return {field: value for field, value in found if value is not None}
 
     def given(self, key: str) -> bool:
         """Whether the key is written, with a right value or a wrong one."""
@@ -136,6 +153,7 @@ class Key:
     :param default_yaml: the default as it would be written, for lists of sections.
     :param unit: of the number, for the documentation; empty: that of the type.
     :param secret: never printed.
+    :param field: of the frozen value that holds it; empty: that of its name, as ``grace`` or ``grace_seconds``.
     """
 
     name: str
@@ -147,6 +165,7 @@ class Key:
     default_words: str = ""
     default_yaml: str = ""
     secret: bool = False
+    field: str = ""
 
     @cached_property
     def has_plain_default(self) -> bool:
@@ -154,6 +173,11 @@ class Key:
         if self.required or self.default_yaml:
             return False
         return not isinstance(self.type, Section) or any(key.required for key in self.type.keys)
+
+    @property
+    def plain_default(self) -> Any:
+        """The default, or the value of a member of an enumeration."""
+        return self.default.value if isinstance(self.default, Enum) else self.default
 
     @property
     def shown_unit(self) -> str:
@@ -224,13 +248,19 @@ class Section(Type):
         """A key by its name."""
         return next(key for key in self.keys if key.name == name)
 
+    def fields_of(self, kind: type) -> dict[str, str]:
+        """The fields of a dataclass that hold values of keys, by the names of the keys."""
+        names = {each.name for each in fields(kind)}
+        own = {key.name: [key.field or key.name.replace("-", "_") + unit for unit in _UNITS] for key in self.keys}
+        return {key: field for key, possible in own.items() for field in possible if field in names}
+
     def schema(self) -> dict[str, Any]:
         properties = {}
         for key in self.keys:
             described = dict(key.type.schema())
             described["description"] = key.doc + (f" Unit: {key.shown_unit}." if key.shown_unit else "")
-            if isinstance(key.default, str | int | float | bool):
-                described["default"] = key.default
+            if isinstance(key.plain_default, str | int | float | bool):
+                described["default"] = key.plain_default
             properties[key.name] = described
         table: dict[str, Any] = {"type": "object", "additionalProperties": False, "properties": properties}
         required = [key.name for key in self.keys if key.required]

@@ -7,6 +7,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, ClassVar, Final
 
 from fakedev.config.schema.nodes import Listing, Node, Report, Scalar, Table
@@ -40,6 +41,9 @@ class _ScalarType(Type):
     def parse(self, node: Scalar) -> Any:
         """The value of a scalar. Raises ValueError with the mistake and a remedy."""
 
+    def schema(self) -> dict[str, Any]:
+        return {"type": ["string", "number"]}
+
 
 @dataclass(frozen=True)
 class Text(_ScalarType):
@@ -59,17 +63,16 @@ class Text(_ScalarType):
             raise ValueError(f"is longer than {self.longest} characters")
         return self.check(node.text) if self.check is not None else node.text
 
-    def schema(self) -> dict[str, Any]:
-        return {"type": ["string", "number"]}
-
 
 @dataclass(frozen=True)
-class _Bounded(_ScalarType):
-    """A number written without quotes, within bounds."""
+class Number(_ScalarType):
+    """A finite number, written without quotes, within bounds."""
 
     least: float | None = None
     most: float | None = None
     words: str = "number"
+    form: ClassVar[re.Pattern[str]] = _NUMBER
+    json_type: ClassVar[str] = "number"
 
     @property
     def described(self) -> str:
@@ -80,44 +83,35 @@ class _Bounded(_ScalarType):
         return isinstance(node, Scalar) and not node.quoted and _NUMBER.fullmatch(node.text) is not None
 
     def parse(self, node: Scalar) -> Any:
-        if node.quoted or not self._form().fullmatch(node.text):
+        if node.quoted or not self.form.fullmatch(node.text):
             raise ValueError(f"must be a {self.words}{_span(self.least, self.most)}, not {kind_of(node)}")
-        value = self._value(node.text)
-        _within(value, self.least, self.most)
+        value = self.number(node.text)
+        if (self.least is not None and value < self.least) or (self.most is not None and value > self.most):
+            raise ValueError(f"{value} is not{_span(self.least, self.most)}")
         return value
 
-    def _form(self) -> re.Pattern[str]:
-        return _NUMBER
-
-    def _value(self, text: str) -> float:
+    def number(self, text: str) -> float:
+        """The number of a text of the form. Raises ValueError for one that is too large."""
         value = float(text)
         if not math.isfinite(value):
             raise ValueError(f"{shortened(text)} is too large for a number")
         return value
 
     def schema(self) -> dict[str, Any]:
-        return _or_variable(_bounded({"type": "number"}, self.least, self.most))
+        bounds = {"minimum": self.least, "maximum": self.most}
+        return _or_variable({"type": self.json_type} | {key: end for key, end in bounds.items() if end is not None})
 
 
 @dataclass(frozen=True)
-class Number(_Bounded):
-    """A finite number."""
-
-
-@dataclass(frozen=True)
-class Integer(_Bounded):
+class Integer(Number):
     """A whole number."""
 
     words: str = "whole number"
+    form: ClassVar[re.Pattern[str]] = _INTEGER
+    json_type: ClassVar[str] = "integer"
 
-    def _form(self) -> re.Pattern[str]:
-        return _INTEGER
-
-    def _value(self, text: str) -> float:
+    def number(self, text: str) -> float:
         return int(text)
-
-    def schema(self) -> dict[str, Any]:
-        return _or_variable(_bounded({"type": "integer"}, self.least, self.most))
 
 
 @dataclass(frozen=True)
@@ -163,9 +157,6 @@ class Duration(_ScalarType):
             raise ValueError(f"{node.text} is not within {format_duration(self.least)} to {format_duration(self.most)}")
         return seconds
 
-    def schema(self) -> dict[str, Any]:
-        return {"type": ["string", "number"]}
-
 
 @dataclass(frozen=True)
 class Size(_ScalarType):
@@ -177,23 +168,29 @@ class Size(_ScalarType):
     def parse(self, node: Scalar) -> Any:
         return float(parse_size(node.text))
 
-    def schema(self) -> dict[str, Any]:
-        return {"type": ["string", "number"]}
-
 
 @dataclass(frozen=True)
 class Choice(_ScalarType):
-    """One of a few words."""
+    """One of a few words.
+
+    :param kind: what a word becomes: a member of an enumeration.
+    """
 
     choices: tuple[str, ...]
     words: str = ""
+    kind: Callable[[str], Any] = str
+
+    @classmethod
+    def of(cls, kind: type[Enum]) -> Choice:
+        """One of the members of an enumeration, by their values."""
+        return cls(tuple(member.value for member in kind), kind=kind)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "words", self.words or " or ".join(self.choices))
 
     def parse(self, node: Scalar) -> Any:
         if node.text in self.choices:
-            return node.text
+            return self.kind(node.text)
         nearest = nearest_name(node.text, self.choices)
         hint = f"; did you mean {nearest}?" if nearest else ""
         raise ValueError(f"must be one of {', '.join(self.choices)}, not {kind_of(node)}{hint}")
@@ -217,25 +214,12 @@ class Mode(_ScalarType):
         return {"type": ["string", "integer"]}
 
 
-def _within(value: float, least: float | None, most: float | None) -> None:
-    if (least is not None and value < least) or (most is not None and value > most):
-        raise ValueError(f"{value} is not{_span(least, most)}")
-
-
 def _span(least: float | None, most: float | None) -> str:
     if least is None and most is None:
         return ""
     if most is None:
         return f" from {least} up"
     return f" within {least} to {most}" if least is not None else f" up to {most}"
-
-
-def _bounded(schema: dict[str, Any], least: float | None, most: float | None) -> dict[str, Any]:
-    if least is not None:
-        schema["minimum"] = least
-    if most is not None:
-        schema["maximum"] = most
-    return schema
 
 
 def _or_variable(schema: dict[str, Any]) -> dict[str, Any]:
