@@ -14,8 +14,8 @@ from typing import Final
 
 from fakedev import __version__
 from fakedev.commands.console import write_text
-from fakedev.commands.dropins.dcgm_flags import OF_THE_IMAGE, DcgmFlags, UsageProblem
-from fakedev.commands.go_flags import FlagSet, Values, all_interfaces, parse_boolean
+from fakedev.commands.dropins.dcgm_flags import OF_THE_IMAGE, DcgmFlags
+from fakedev.commands.go_flags import FlagError, FlagSet, Values, all_interfaces, parse_boolean
 from fakedev.config.catalog import is_path
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
@@ -121,7 +121,7 @@ class DcgmOptions:
     def texts(self, values: Values) -> tuple[str, str]:
         """The configuration and the identity, both as JSON, which is YAML.
 
-        :raises UsageProblem: when a value cannot be used.
+        :raises FlagError: when a value cannot be used.
         """
         count = self._number("NUM_FAKE_GPUS", 4 if self.is_fake else 8, 1, _MAX_GPUS)
         first = self._number("GPU_START_INDEX", 1, 0, 10**6)
@@ -166,7 +166,7 @@ class DcgmOptions:
         try:
             return workloads(profiles_of(count, one, self._environ.get("GPU_PROFILES", "")))
         except ValueError as error:
-            raise UsageProblem(f"METRIC_PROFILE or GPU_PROFILES: {error}") from None
+            raise FlagError(f"METRIC_PROFILE or GPU_PROFILES: {error}") from None
 
     def _log(self, values: Values) -> dict[str, object]:
         return {
@@ -204,7 +204,7 @@ class DcgmOptions:
     def _milliseconds(self, name: str, values: Values, least: int = 1) -> int:
         milliseconds = self._flags.number(name, values)
         if not least <= milliseconds <= _MAX_MILLISECONDS:
-            raise UsageProblem(f"--{name}: {milliseconds} milliseconds is not within {least} to {_MAX_MILLISECONDS}")
+            raise FlagError(f"--{name}: {milliseconds} milliseconds is not within {least} to {_MAX_MILLISECONDS}")
         return milliseconds
 
     def _fake_identity(self, values: Values) -> dict[str, object]:
@@ -220,12 +220,12 @@ class DcgmOptions:
         try:
             return parse_boolean(self._environ.get(variable) or "false")
         except ValueError as error:
-            raise UsageProblem(f"{variable}: {error}") from None
+            raise FlagError(f"{variable}: {error}") from None
 
     def _number(self, variable: str, default: int, least: int, most: int) -> int:
         text = self._environ.get(variable) or str(default)
         if not text.isdecimal() or not least <= int(text) <= most:
-            raise UsageProblem(f"{variable}: {text[:40]!r} is no whole number of {least} to {most}")
+            raise FlagError(f"{variable}: {text[:40]!r} is no whole number of {least} to {most}")
         return int(text)
 
 
@@ -245,20 +245,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     :returns: 0 after a signal; 2 when a flag, variable or file cannot be used.
     """
     options = DcgmOptions(os.environ)
-    values = options.flags.parse_or_exit(sys.argv[1:] if arguments is None else arguments)
-    if options.asks_version(values):
-        write_text(sys.stdout, f"fakedev-dcgm-exporter version {__version__} (simulated)\n")
-        return 0
-    try:
+    with options.flags.usage_errors_exit():
+        values = options.flags.parse(arguments)
+        if options.asks_version(values):
+            write_text(sys.stdout, f"fakedev-dcgm-exporter version {__version__} (simulated)\n")
+            return 0
         text, identity = options.texts(values)
-    except UsageProblem as problem:
-        options.flags.refuse(str(problem))
     files = Files(environ=os.environ, made={_IDENTITY: identity})
     try:
         configuration = load(_OPTIONS, files, text=text)
     except ConfigurationError as error:
-        for problem_of_file in error.problems:
-            print(f"fakedev-dcgm-exporter: {problem_of_file}", file=sys.stderr)
+        for problem in error.problems:
+            print(f"fakedev-dcgm-exporter: {problem}", file=sys.stderr)
         return 2
     for note in options.notes(values):
         print(f"fakedev-dcgm-exporter: {note}", file=sys.stderr)

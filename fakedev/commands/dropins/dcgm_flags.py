@@ -6,17 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from fakedev.commands.go_flags import Flag, FlagSet, Values, parse_boolean, parse_integer
+from fakedev.commands.go_flags import Flag, FlagError, FlagSet, Values, parse_boolean, parse_integer
 
 #: The files of counters in the image: when they are missing, the identity's counters are shown.
 OF_THE_IMAGE: Final = ("/etc/dcgm-exporter/default-counters.csv", "/etc/dcgm-exporter/dcp-metrics-included.csv")
 _PREFIX: Final = "DCGM_EXPORTER_"
 _UNUSED: Final = "accepted, and not used"
 _FIVE_MINUTES: Final = 300_000
-
-
-class UsageProblem(Exception):
-    """A flag or variable cannot be used; the text says why."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +135,7 @@ class DcgmFlags:
         try:
             return _parser(option)(text) if text else option.default
         except ValueError as error:
-            raise UsageProblem(f"{option.variable}: {error}") from None
+            raise FlagError(f"{option.variable}: {error}") from None
 
 
 def _declared(flags: FlagSet, option: Option) -> tuple[Flag[str | int | bool], ...]:

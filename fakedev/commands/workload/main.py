@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
 from collections.abc import Callable, Sequence
 
 from fakedev.commands.console import log
-from fakedev.commands.go_flags import FlagError
 from fakedev.commands.workload.exchange import (
     Accepted,
     AnswerReader,
@@ -29,11 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program and return its exit code: the server's; 0 when stopped; 1 and 2 as everywhere."""
     with StopSignals() as stop:
         options = WorkloadOptions(os.environ)
-        values = options.flags.parse_or_exit(sys.argv[1:] if arguments is None else arguments)
-        try:
-            order = options.order(values)
-        except FlagError as error:
-            options.flags.refuse(str(error))
+        with options.flags.usage_errors_exit():
+            order = options.order(options.flags.parse(arguments))
         try:
             return run(order, stop)
         except Stopped as stopped:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +11,10 @@ from typing import Final
 from fakedev.commands.go_flags import Flag, FlagError, FlagSet, Values, parse_number
 from fakedev.commands.workload.devices import fields_from_json, indexed_names, matched_names
 from fakedev.commands.workload.exchange import run_message
-from fakedev.config.peer_address import Address, parse_address
+from fakedev.config.peer_address import Address
 from fakedev.spec.errors import FieldError
 from fakedev.spec.fields import Field
 from fakedev.spec.fleet import WorkloadSpec
-from fakedev.spec.units import parse_duration
 from fakedev.spec.workload_fields import WORKLOAD_FIELDS, workload_from_fields
 
 #: A metric, and a number or what must be a size.
@@ -74,17 +72,6 @@ def parse_use(text: str) -> tuple[str, str]:
     return metric.strip(), profile
 
 
-def parse_seconds(text: str) -> float:
-    """A duration such as 5m, or plain seconds."""
-    try:
-        seconds = parse_number(text)
-    except ValueError:
-        return parse_duration(text)
-    if seconds < 0 or math.copysign(1.0, seconds) < 0:
-        raise ValueError(f"{text!r} is negative")
-    return seconds
-
-
 def _once(uses: tuple[tuple[str, str], ...]) -> dict[str, str]:
     """What is asked of metrics, each once."""
     metrics: dict[str, str] = {}
@@ -132,13 +119,7 @@ class WorkloadOptions:
         self._max_index = flags.integer(
             "max-index", 0, "replace INDEX in -devnames by $JOB_COMPLETION_INDEX modulo N; 0: do not"
         )
-        self._socket = flags.value(
-            "socket",
-            parse_address("/tmp/fakedev-exporter"),
-            "where the server listens",
-            "PATH|HOST:PORT",
-            parse_address,
-        )
+        self._socket = flags.address("socket", "/tmp/fakedev-exporter", "where the server listens", "PATH|HOST:PORT")
         self._json = flags.text("json", "", "JSON file with name, repeat, profile; it wins over the options", "FILE")
         self._texts = {name: self._text(WORKLOAD_FIELDS[name]) for name in ("seconds-of", "kind")}
         self._uses = flags.each(
@@ -154,9 +135,7 @@ class WorkloadOptions:
             for name, variable in _VARIABLES.items()
         }
         self._limits = flags.each("limit", WORKLOAD_FIELDS["limits"].help, "METRIC=VALUE", parse_limit)
-        self._run_time = flags.value(
-            "runtime-limit", 0.0, WORKLOAD_FIELDS["run-time-limit"].help, "DURATION", parse_seconds
-        )
+        self._run_time = flags.seconds("runtime-limit", 0.0, WORKLOAD_FIELDS["run-time-limit"].help, "DURATION")
 
     def _text(self, field: Field) -> Flag[str]:
         return self.flags.text(field.name, str(field.default), field.help, field.shown)
