@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fakedev.wire.bare_fields import known_fields, list_field, number_field, text_field, whole_field
+from fakedev.wire.bare_fields import known_fields, list_field, number_field, text_field, texts_field, whole_field
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.strict_json import kind_of, load_object
 
@@ -55,10 +55,7 @@ def parse_bare_workload(message: bytes) -> BareWorkload:
             _activity(f"Profile[{position}]", entry, notes)
             for position, entry in enumerate(list_field("Profile", fields["Profile"]))
         ),
-        devices=tuple(
-            text_field(f"Devices[{position}]", entry)
-            for position, entry in enumerate(list_field("Devices", fields["Devices"]))
-        ),
+        devices=texts_field("Devices", fields["Devices"]),
         limits=_limits(fields["Limits"]),
         notes=tuple(notes),
     )

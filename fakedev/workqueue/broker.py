@@ -93,7 +93,7 @@ class Broker:
         jobs = self._ledger.requests.all_of(client)
         for job in jobs:
             self._ledger.remove_client(job)
-            self._queues[job.queue].statistics.client_left()
+            self._queues[job.queue].statistics.disconnects += 1
         self._slices.begin(for_each(jobs, self._job_ends.cancel_for_client), now)
 
     # Workers

@@ -30,7 +30,7 @@ class JobEnds:
         """Bury a running job; its client receives ``lost``."""
         queue = self._queues[job.queue]
         job.reason = reason
-        queue.statistics.buried()
+        queue.statistics.burials += 1
         queue.bury(job)
         self._ledger.end(job, job.answer_without_report(Outcome.LOST, reason, now), now, JobState.BURIED)
 
@@ -59,7 +59,7 @@ class JobEnds:
         queue = self._queues[job.queue]
         job.losses += 1
         if job.losses <= queue.spec.retries:
-            queue.statistics.retried()
+            queue.statistics.retries += 1
             self.give_back(job, now)
         elif queue.spec.retries:
             self.bury(job, f"lost by {job.losses} backends", now)

@@ -45,11 +45,19 @@ class QueueStatistics:
     :param spec: the time that rates and maxima cover.
     :ivar puts: accepted requests.
     :ivar outcomes: ended requests by outcome.
-    :ivar disconnects: requests whose client disconnected; they are among the cancelled ones.
+    :ivar disconnects: requests whose client disconnected first; they are among the cancelled ones, at their end.
     :ivar retries: how often a job returned to the queue after its backend disconnected.
     :ivar burials: buried jobs.
     :ivar wait: time from put to the last take, by outcome.
     :ivar run: run times, by outcome.
+
+    These are functions of the time:
+
+    :ivar arrivals_per_second: accepted requests per second of the window.
+    :ivar services_per_second: ended runs, with any outcome, per second of the window.
+    :ivar longest_wait_seconds: the longest wait that ended within the window, or since the last scrape.
+    :ivar longest_run_seconds: the longest run, likewise.
+    :ivar longest_total_seconds: the longest wait and run of one request, likewise.
     """
 
     def __init__(self, spec: BrokerSpec, now: float) -> None:
@@ -65,6 +73,11 @@ class QueueStatistics:
         self._longest_wait = _maximum(spec)
         self._longest_run = _maximum(spec)
         self._longest_total = _maximum(spec)
+        self.arrivals_per_second = self._arrivals.per_second
+        self.services_per_second = self._services.per_second
+        self.longest_wait_seconds = self._longest_wait.value
+        self.longest_run_seconds = self._longest_run.value
+        self.longest_total_seconds = self._longest_total.value
         self._interval = Interval()
 
     def put(self, now: float) -> None:
@@ -83,18 +96,6 @@ class QueueStatistics:
         self._longest_wait.record(now, wait_seconds)
         if wait_seconds > self._interval.longest_wait_seconds:
             self._interval.longest_wait_seconds = wait_seconds
-
-    def retried(self) -> None:
-        """A job returns to the queue because its backend disconnected."""
-        self.retries += 1
-
-    def buried(self) -> None:
-        """A job was buried."""
-        self.burials += 1
-
-    def client_left(self) -> None:
-        """A client disconnected before its answer; ended() counts the end of its request."""
-        self.disconnects += 1
 
     def ended(
         self,
@@ -129,26 +130,6 @@ class QueueStatistics:
             interval.longest_run_seconds = run_seconds
             interval.node = node
             interval.pod = pod
-
-    def arrivals_per_second(self, now: float) -> float:
-        """Accepted requests per second of the window."""
-        return self._arrivals.per_second(now)
-
-    def services_per_second(self, now: float) -> float:
-        """Ended runs, with any outcome, per second of the window."""
-        return self._services.per_second(now)
-
-    def longest_wait_seconds(self, now: float) -> float:
-        """The longest wait that ended within the window, or since the last scrape."""
-        return self._longest_wait.value(now)
-
-    def longest_run_seconds(self, now: float) -> float:
-        """The longest run that ended within the window, or since the last scrape."""
-        return self._longest_run.value(now)
-
-    def longest_total_seconds(self, now: float) -> float:
-        """The longest wait and run of one request that ended within the window, or since the last scrape."""
-        return self._longest_total.value(now)
 
     def scraped(self) -> None:
         """A page has read the maxima: clear them if they cover the time since the last scrape."""
