@@ -62,6 +62,13 @@ class Argument:
         """Its name in words, which may differ from that in JSON."""
         return self.word or self.name
 
+    def refused(self, name: str, found: str) -> ProtocolError:
+        """The error for a value of another kind.
+
+        :param name: of the argument, in the format of the message.
+        """
+        return ProtocolError("bad-argument", f"{name}: must be {self.kind.value}, not {found}")
+
 
 @dataclass(slots=True)
 class Request:

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from fakedev.spec.histogram import Histogram
 from fakedev.workqueue.outcome import Outcome
 from fakedev.workqueue.spec import BrokerSpec
-from fakedev.workqueue.statistics import ENDS, QueueStatistics
-from fakedev.workqueue.windowed import PARTS, WindowedMaximum, WindowedRate
+from fakedev.workqueue.statistics import ENDS, PARTS, QueueStatistics, WindowedMaximum, WindowedRate
 
 WINDOW = 60.0
 SPEC = BrokerSpec((), window_seconds=WINDOW)
