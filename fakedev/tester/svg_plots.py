@@ -47,11 +47,11 @@ class Scale:
     marks: tuple[float, ...]
 
 
-def line_plot(title: str, series: Sequence[Series], x_label: str = "seconds since the start") -> str:
-    """Lines over x; both axes begin at 0."""
+def line_plot(title: str, series: Sequence[Series]) -> str:
+    """Lines over the seconds since the start; both axes begin at 0."""
     across = nice_scale(max((x for each in series for x, _ in each.points), default=0.0))
     up = nice_scale(max((y for each in series for _, y in each.points if y is not None), default=0.0))
-    parts = [_axes(title, across, up, x_label)]
+    parts = [_axes(title, across, up, "seconds since the start")]
     for place, each in enumerate(series):
         for stretch in _stretches(each.points):
             points = " ".join(f"{_x(x, across.maximum):.1f},{_y(y, up.maximum):.1f}" for x, y in stretch)

@@ -12,8 +12,8 @@ from fakedev.wire.grammar import Argument, Grammar, Kind, Request, Verb, did_you
 _PLAIN: Final = re.compile(r"[^ \t\r\n]+")
 # Possessive, so that hostile lines cost linear time.
 _PIECE: Final = re.compile(
-    r"""(?P<plain>[^ \t\r\n'"\\]++)|(?P<gap>[ \t\r\n]++)"""
-    r"""|'(?P<single>[^']*+)'|"(?P<double>(?:[^"\\]++|\\.)*+)"|\\(?P<one>.)""",
+    r"""([^ \t\r\n'"\\]++)|(?P<gap>[ \t\r\n]++)"""
+    r"""|'([^']*+)'|"(?P<double>(?:[^"\\]++|\\.)*+)"|\\(.)""",
     re.DOTALL,
 )
 _ESCAPE: Final = re.compile(r'\\(["\\])')
@@ -54,7 +54,8 @@ def split_words(text: str) -> list[str]:
             fault = "a backslash ends the line" if text[position] == "\\" else "a quote is not closed"
             raise ProtocolError("bad-argument", f"{fault}, at character {position + 1}")
         if piece["gap"] is None:
-            pieces.append(_ESCAPE.sub(r"\1", piece["double"]) if piece["double"] is not None else _inner(piece))
+            text_of_piece = piece[piece.lastindex or 0]
+            pieces.append(_ESCAPE.sub(r"\1", text_of_piece) if piece["double"] is not None else text_of_piece)
         elif pieces:
             words.append("".join(pieces))
             pieces = []
@@ -67,10 +68,6 @@ def quote_word(text: str) -> str:
     if not _NEEDS_QUOTES.search(text):
         return text
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def _inner(piece: re.Match[str]) -> str:
-    return next((piece[name] for name in ("plain", "single", "one") if piece[name] is not None), "")
 
 
 def _arguments(verb: Verb, words: list[str]) -> dict[str, object]:

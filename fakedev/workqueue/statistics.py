@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from fakedev.spec.histogram import JOB_BUCKETS, Histogram
-from fakedev.workqueue.outcome import Outcome
+from fakedev.workqueue.outcome import Answer, Outcome
 from fakedev.workqueue.spec import BrokerSpec
 
 #: The outcomes of accepted requests.
@@ -201,30 +201,21 @@ class QueueStatistics:
         if wait_seconds > self._interval.longest_wait_seconds:
             self._interval.longest_wait_seconds = wait_seconds
 
-    def ended(
-        self,
-        now: float,
-        outcome: Outcome,
-        wait_seconds: float,
-        run_seconds: float | None = None,
-        node: str = "",
-        pod: str = "",
-    ) -> None:
-        """A request ended.
+    def ended(self, now: float, answer: Answer, *, has_run: bool) -> None:
+        """A request ended with this answer.
 
-        :param wait_seconds: from put to the last take, or to the end without a take.
-        :param run_seconds: how long it ran; None if no backend took it.
-        :param node, pod: where it ran.
+        :param has_run: whether a backend took it; else its wait ended without a take.
         """
-        self.outcomes[outcome] += 1
-        self.wait[outcome].observe(wait_seconds)
+        wait_seconds, run_seconds = answer.wait_seconds, answer.run_seconds
+        self.outcomes[answer.outcome] += 1
+        self.wait[answer.outcome].observe(wait_seconds)
         interval = self._interval
-        interval.ended[outcome] += 1
-        if run_seconds is None:
-            self.taken(now, wait_seconds)  # its wait ends without a take
+        interval.ended[answer.outcome] += 1
+        if not has_run:
+            self.taken(now, wait_seconds)
             return
         self._services.count(now)
-        self.run[outcome].observe(run_seconds)
+        self.run[answer.outcome].observe(run_seconds)
         self._longest_run.record(now, run_seconds)
         total_seconds = wait_seconds + run_seconds
         self._longest_total.record(now, total_seconds)
@@ -232,8 +223,8 @@ class QueueStatistics:
             interval.longest_total_seconds = total_seconds
         if run_seconds >= interval.longest_run_seconds:
             interval.longest_run_seconds = run_seconds
-            interval.node = node
-            interval.pod = pod
+            interval.node = answer.node
+            interval.pod = answer.pod
 
     def scraped(self) -> None:
         """A page has read the maxima: clear them if they cover the time since the last scrape."""

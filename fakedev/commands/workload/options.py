@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from fakedev.commands.go_flags import Flag, FlagError, FlagSet, Values, parse_number
+from fakedev.commands.go_flags import FlagError, FlagSet, Values, parse_number
 from fakedev.commands.workload.devices import fields_from_json, indexed_names, matched_names
 from fakedev.commands.workload.exchange import run_message
 from fakedev.config.peer_address import Address
 from fakedev.spec.errors import FieldError
-from fakedev.spec.fields import Field
 from fakedev.spec.fleet import WorkloadSpec
 from fakedev.spec.workload_fields import WORKLOAD_FIELDS, workload_from_fields
 
@@ -121,7 +120,10 @@ class WorkloadOptions:
         )
         self._socket = flags.address("socket", "/tmp/fakedev-exporter", "where the server listens", "PATH|HOST:PORT")
         self._json = flags.text("json", "", "JSON file with name, repeat, profile; it wins over the options", "FILE")
-        self._texts = {name: self._text(WORKLOAD_FIELDS[name]) for name in ("seconds-of", "kind")}
+        self._texts = {
+            field.name: flags.text(field.name, str(field.default), field.help, field.shown)
+            for field in (WORKLOAD_FIELDS["seconds-of"], WORKLOAD_FIELDS["kind"])
+        }
         self._uses = flags.each(
             "use", f"{WORKLOAD_FIELDS['metrics'].help}: memory=40GiB, fabric-tx=30%:0:60,60%:0:60",
             "METRIC=VALUE:FLUCTUATION:SECONDS,...", parse_use,
@@ -136,9 +138,6 @@ class WorkloadOptions:
         }
         self._limits = flags.each("limit", WORKLOAD_FIELDS["limits"].help, "METRIC=VALUE", parse_limit)
         self._run_time = flags.seconds("runtime-limit", 0.0, WORKLOAD_FIELDS["run-time-limit"].help, "DURATION")
-
-    def _text(self, field: Field) -> Flag[str]:
-        return self.flags.text(field.name, str(field.default), field.help, field.shown)
 
     def order(self, values: Values) -> Order:
         """The workload that was asked for, checked as the server checks it, and where to take it.
