@@ -12,7 +12,6 @@ from fakedev.wire.errors import ProtocolError
 from fakedev.wire.framing import Dialect
 
 _MAX_EXCERPT_BYTES = 400
-_SHORT_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 @dataclass(slots=True)
@@ -72,20 +71,13 @@ def printable(text: str) -> str:
     """A text on one line, with unprintable characters as escapes."""
     if text.isprintable():
         return text
-    return "".join(character if character.isprintable() else _escape(character) for character in text)
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
 
 
 def excerpt(message: bytes) -> str:
     """A message as the log shows it: printable, and cut if it is long."""
     text = printable(message[:_MAX_EXCERPT_BYTES].decode("utf-8", "replace"))
     return text if len(message) <= _MAX_EXCERPT_BYTES else f"{text}... ({len(message)} bytes)"
-
-
-def _escape(character: str) -> str:
-    number = ord(character)
-    if character in _SHORT_ESCAPES:
-        return _SHORT_ESCAPES[character]
-    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
 
 
 def _line(text: str) -> bytes:

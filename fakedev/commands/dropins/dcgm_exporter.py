@@ -103,16 +103,12 @@ class DcgmOptions:
         self._flags = DcgmFlags(flags, environ)
         self._identity = flags.text("identity", "", "identity of the page (not in the original)", "NAME@VERSION")
         self._device = flags.text("device", "", "GPU to simulate (not in the original)", "TYPE")
-        self._version = [flags.boolean(name, "print the version and exit") for name in ("v", "version")]
+        self.version = [flags.boolean(name, "print the version and exit") for name in ("v", "version")]
 
     @property
     def is_fake(self) -> bool:
         """Whether a variable of dcgm-fake-gpu-exporter is set."""
         return any(name in self._environ for name in _FAKE)
-
-    def asks_version(self, values: Values) -> bool:
-        """Whether the program should only print the version."""
-        return any(values[flag] for flag in self._version)
 
     def notes(self, values: Values) -> list[str]:
         """A line for each flag and variable that is given and not used."""
@@ -147,7 +143,7 @@ class DcgmOptions:
         return _text(tree), _text(identity)
 
     def _web(self, values: Values) -> list[dict[str, object]]:
-        address = self._flags.text("address", values)
+        address = self._flags.value("address", values)
         if "EXPORTER_PORT" in self._environ and not self._flags.is_given("address", values):
             address = f":{self._number('EXPORTER_PORT', 9400, 1, 65535)}"
         web: list[dict[str, object]] = [
@@ -170,8 +166,8 @@ class DcgmOptions:
 
     def _log(self, values: Values) -> dict[str, object]:
         return {
-            "format": self._flags.text("log-format", values),
-            "level": "debug" if self._flags.is_on("debug", values) else "info",
+            "format": self._flags.value("log-format", values),
+            "level": "debug" if self._flags.value("debug", values) else "info",
         }
 
     def _dcgm_identity(self, values: Values) -> dict[str, object]:
@@ -188,21 +184,21 @@ class DcgmOptions:
             "known-quirks": _QUIRKS,
         }
         asked = {
-            "no-pods": not self._flags.is_on("kubernetes", values),
-            "no-hostname": self._flags.is_on("no-hostname", values),
-            "old-namespace": self._flags.is_on("use-old-namespace", values),
-            "dashes": self._flags.is_on("replace-blanks-in-model-name", values),
+            "no-pods": not self._flags.value("kubernetes", values),
+            "no-hostname": self._flags.value("no-hostname", values),
+            "old-namespace": self._flags.value("use-old-namespace", values),
+            "dashes": self._flags.value("replace-blanks-in-model-name", values),
         }
         identity["quirks"] = [name for name, is_asked in asked.items() if is_asked]
-        if self._flags.is_on("kubernetes-virtual-gpus", values):
+        if self._flags.value("kubernetes-virtual-gpus", values):
             identity["shared-devices"] = "each"
-        collectors = self._flags.text("collectors", values)
+        collectors = self._flags.value("collectors", values)
         if collectors not in OF_THE_IMAGE or os.path.exists(collectors):
             identity["counters"] = os.path.abspath(collectors)
         return identity
 
     def _milliseconds(self, name: str, values: Values, least: int = 1) -> int:
-        milliseconds = self._flags.number(name, values)
+        milliseconds: int = self._flags.value(name, values)
         if not least <= milliseconds <= _MAX_MILLISECONDS:
             raise FlagError(f"--{name}: {milliseconds} milliseconds is not within {least} to {_MAX_MILLISECONDS}")
         return milliseconds
@@ -247,7 +243,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = DcgmOptions(os.environ)
     with options.flags.usage_errors_exit():
         values = options.flags.parse(arguments)
-        if options.asks_version(values):
+        if any(values[flag] for flag in options.version):
             write_text(sys.stdout, f"fakedev-dcgm-exporter version {__version__} (simulated)\n")
             return 0
         text, identity = options.texts(values)
