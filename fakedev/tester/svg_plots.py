@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import groupby
 
 from fakedev.tester.quantiles import QuantileSketch
 
@@ -139,10 +140,5 @@ def _y(value: float, maximum: float) -> float:
 
 def _stretches(points: Sequence[tuple[float, float | None]]) -> list[list[tuple[float, float]]]:
     """The parts of a line without breaks."""
-    found: list[list[tuple[float, float]]] = [[]]
-    for x, y in points:
-        if y is not None:
-            found[-1].append((x, y))
-        elif found[-1]:
-            found.append([])
-    return [stretch for stretch in found if stretch]
+    stretches = groupby(points, key=lambda point: point[1] is None)
+    return [[(x, y) for x, y in stretch if y is not None] for is_break, stretch in stretches if not is_break]

@@ -42,7 +42,10 @@ class Notification:
 def encode_reply(reply: Reply, way: Dialect, request_id: str | int | None = None) -> bytes:
     """Encode an answer in words or JSON lines."""
     if way is Dialect.JSON_LINES:
-        data = reply.data if reply.data is not None else _data(reply)
+        data = reply.data
+        if data is None:
+            text: Mapping[str, object] = {"text": reply.text} if reply.text else {}
+            data = text if reply.lines is None else {"lines": list(reply.lines)}
         return _json_line({"ok": True, **data} if request_id is None else {"id": request_id, "ok": True, **data})
     if reply.lines is None:
         return _line(f"ok {reply.text}" if reply.text else "ok")
@@ -94,9 +97,3 @@ def _json_line(data: Mapping[str, object]) -> bytes:
     if plain.isascii() and b"\x7f" not in plain and b"null" not in plain:
         return plain
     return json.dumps(data, separators=(",", ":"), allow_nan=False).encode("ascii") + b"\n"
-
-
-def _data(reply: Reply) -> Mapping[str, object]:
-    if reply.lines is not None:
-        return {"lines": list(reply.lines)}
-    return {"text": reply.text} if reply.text else {}

@@ -10,13 +10,7 @@ import socket
 from collections.abc import Callable, Sequence
 
 from fakedev.commands.console import log
-from fakedev.commands.workload.exchange import (
-    Accepted,
-    AnswerReader,
-    Verdict,
-    beyond_the_original,
-    unknown_to_the_original,
-)
+from fakedev.commands.workload.exchange import AnswerReader, Verdict, beyond_the_original, unknown_to_the_original
 from fakedev.commands.workload.options import Order, WorkloadOptions
 from fakedev.commands.workload.socket import Stopped, StopSignals, connect, receive, send_all
 from fakedev.spec.fleet import WorkloadSpec
@@ -78,15 +72,10 @@ def converse(connection: socket.socket, message: bytes, stop: StopSignals, say: 
         for news in reader.feed(data):
             if isinstance(news, Verdict):
                 return news
-            say(accepted(news))
+            say(f"Accepted as {news.workload}" if news.workload else "Accepted")
         if not data:
             verdict = reader.finish()
             return Verdict(verdict.code, f"{verdict.text} ({problem})") if problem else verdict
-
-
-def accepted(news: Accepted) -> str:
-    """The log line about a workload that the server has accepted."""
-    return f"Accepted as {news.workload}" if news.workload else "Accepted"
 
 
 def conclusion(verdict: Verdict, workload: WorkloadSpec, message: bytes) -> str:
