@@ -24,7 +24,10 @@ def parse_json_line(line: bytes, grammar: Grammar) -> Request:
     if type(request_id) is not int or not -_MAX_ID <= request_id < _MAX_ID:
         request_id = _request_id(request_id)
     try:
-        verb = _verb(fields, grammar)
+        name = fields.pop("op", None)
+        if not isinstance(name, str):
+            raise ProtocolError("bad-argument", f"op: must be a text, not {kind_of(name)}" if name else "op: missing")
+        verb = grammar.find(name)
         return Request(verb.name, verb.checked(_arguments(verb, fields)), request_id)
     except ProtocolError as error:
         error.request_id = request_id
@@ -38,13 +41,6 @@ def _request_id(value: object) -> str | None:
     raise ProtocolError(
         "bad-argument", f"id: must be a text of at most {_MAX_ID_CHARACTERS} characters or a 64-bit integer"
     )
-
-
-def _verb(fields: dict[str, object], grammar: Grammar) -> Verb:
-    name = fields.pop("op", None)
-    if not isinstance(name, str):
-        raise ProtocolError("bad-argument", f"op: must be a text, not {kind_of(name)}" if name else "op: missing")
-    return grammar.find(name)
 
 
 def _arguments(verb: Verb, fields: dict[str, object]) -> dict[str, object]:

@@ -95,7 +95,7 @@ class Broker:
         for job in jobs:
             self._ledger.remove_client(job)
             self._queues[job.queue].statistics.disconnects += 1
-        self._slices.begin(for_each(jobs, self._job_ends.cancel_for_client), now)
+        self._slices.begin(for_each(jobs, partial(self._job_ends.cancel, "the client disconnected")), now)
 
     # Workers
 
