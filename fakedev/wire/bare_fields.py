@@ -51,7 +51,7 @@ def text_field(where: str, value: object) -> str:
 
 def texts_field(where: str, value: object) -> tuple[str, ...]:
     """The texts of a list; empty if it is missing."""
-    return tuple(text_field(f"{where}[{place}]", entry) for place, entry in enumerate(list_field(where, value)))
+    return tuple([text_field(f"{where}[{place}]", entry) for place, entry in enumerate(list_field(where, value))])
 
 
 def bool_field(where: str, value: object) -> bool:

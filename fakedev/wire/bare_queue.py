@@ -6,7 +6,7 @@ The parsers raise ProtocolError ``bad-argument``, with the name of the field.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from fakedev.wire.bare_fields import bool_field, known_fields, number_field, text_field, texts_field, whole_field
 from fakedev.wire.errors import ProtocolError
@@ -77,22 +77,47 @@ class BareResult(NamedTuple):
 
 def parse_bare_request(message: bytes) -> BareRequest:
     """Parse a client's request."""
-    return BareRequest(*_values(message, _REQUEST))
+    fields, notes = _fields(message, ("Queue", "Args", "Limit"))
+    return BareRequest(
+        text_field("Queue", fields["Queue"]),
+        _arguments(fields["Args"]),
+        max(number_field("Limit", fields["Limit"]), 0.0),
+        notes,
+    )
 
 
 def parse_bare_ask(message: bytes) -> BareAsk:
     """Parse a backend's request for work."""
-    return BareAsk(*_values(message, _ASK))
+    fields, notes = _fields(message, ("Queue",))
+    return BareAsk(text_field("Queue", fields["Queue"]), notes)
 
 
 def parse_bare_work(message: bytes) -> BareWork:
     """Parse the answer to a backend that asked for work."""
-    return BareWork(*_values(message, _WORK))
+    fields, notes = _fields(message, ("Error", "Args", "Limit", "Empty"))
+    return BareWork(
+        text_field("Error", fields["Error"]),
+        _arguments(fields["Args"]),
+        max(number_field("Limit", fields["Limit"]), 0.0),
+        bool_field("Empty", fields["Empty"]),
+        notes,
+    )
 
 
 def parse_bare_result(message: bytes) -> BareResult:
     """Parse a backend's result, or the answer to a client."""
-    return BareResult(*_values(message, _RESULT))
+    fields, notes = _fields(message, ("Pod", "Node", "Device", "Error", "Timeout", "Runtime", "Waittime", "Retcode"))
+    return BareResult(
+        pod=text_field("Pod", fields["Pod"]),
+        node=text_field("Node", fields["Node"]),
+        device=text_field("Device", fields["Device"]),
+        error=text_field("Error", fields["Error"]),
+        timeout_seconds=_seconds("Timeout", fields["Timeout"]),
+        run_seconds=_seconds("Runtime", fields["Runtime"]),
+        wait_seconds=_seconds("Waittime", fields["Waittime"]),
+        exit_code=_exit_code(fields["Retcode"]),
+        notes=notes,
+    )
 
 
 class BareReader(Generic[T]):
@@ -132,16 +157,17 @@ class BareReader(Generic[T]):
         raise ProtocolError("bad-argument", f"not an answer of a queue's frontend: {text}")
 
 
-def _arguments(name: str, value: object) -> tuple[str, ...]:
-    arguments = texts_field(name, value)
+def _fields(message: bytes, names: tuple[str, ...]) -> tuple[dict[str, object], Notes]:
+    notes: list[str] = []
+    return known_fields(load_object(message, last_one_counts=True), names, "", notes), tuple(notes)
+
+
+def _arguments(value: object) -> tuple[str, ...]:
+    arguments = texts_field("Args", value)
     for place, argument in enumerate(arguments):
         if "\0" in argument:
-            raise ProtocolError("bad-argument", f"{name}[{place}]: contains a NUL, which a command cannot receive")
+            raise ProtocolError("bad-argument", f"Args[{place}]: contains a NUL, which a command cannot receive")
     return arguments
-
-
-def _limit(name: str, value: object) -> float:
-    return max(number_field(name, value), 0.0)
 
 
 def _seconds(name: str, value: object) -> float:
@@ -151,27 +177,8 @@ def _seconds(name: str, value: object) -> float:
     return seconds
 
 
-def _exit_code(name: str, value: object) -> int:
-    code = whole_field(name, value)
+def _exit_code(value: object) -> int:
+    code = whole_field("Retcode", value)
     if not -LARGEST_EXIT_CODE <= code <= LARGEST_EXIT_CODE:
-        raise ProtocolError("bad-argument", f"{name}: is not an exit code")
+        raise ProtocolError("bad-argument", "Retcode: is not an exit code")
     return code
-
-
-#: The fields of each message, in the order of its tuple, with the functions that check them.
-_Fields = dict[str, Callable[[str, object], Any]]
-_REQUEST: Final[_Fields] = {"Queue": text_field, "Args": _arguments, "Limit": _limit}
-_ASK: Final[_Fields] = {"Queue": text_field}
-_WORK: Final[_Fields] = {"Error": text_field, "Args": _arguments, "Limit": _limit, "Empty": bool_field}
-_RESULT: Final[_Fields] = {
-    **dict.fromkeys(("Pod", "Node", "Device", "Error"), text_field),
-    **dict.fromkeys(("Timeout", "Runtime", "Waittime"), _seconds),
-    "Retcode": _exit_code,
-}
-
-
-def _values(message: bytes, fields: _Fields) -> list[Any]:
-    """The values of the fields, and the notes."""
-    notes: list[str] = []
-    found = known_fields(load_object(message, last_one_counts=True), tuple(fields), "", notes)
-    return [*(check(name, found[name]) for name, check in fields.items()), tuple(notes)]
