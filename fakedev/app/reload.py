@@ -168,7 +168,7 @@ class Reloader:
 
     def _check(self, configuration: Configuration, compiled: CompiledFleet) -> None:
         now = replace(self.configuration, fleet=self._fleet.spec)
-        reasons = restart_reasons(now, configuration)
+        reasons = list(restart_reasons(now, configuration))
         if reasons:
             raise ReloadFailed("\n".join(reasons))
         self._fleet.check_can_reload(compiled)
@@ -178,12 +178,8 @@ class Reloader:
             part.undo()
 
 
-def restart_reasons(now: Configuration, after: Configuration) -> list[str]:
+def restart_reasons(now: Configuration, after: Configuration) -> Iterator[str]:
     """The changes that a running program cannot apply, a line each."""
-    return list(_reasons(now, after))
-
-
-def _reasons(now: Configuration, after: Configuration) -> Iterator[str]:
     simple: dict[str, tuple[object, object]] = {
         "fleet.seed": (now.fleet.seed, after.fleet.seed),
         "fleet.shard": (now.fleet.shard, after.fleet.shard),

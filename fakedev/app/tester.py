@@ -39,25 +39,6 @@ _CLOSING_SECONDS: Final = 0.3
 _KILL_AFTER_SECONDS: Final = 3.0
 
 
-@dataclass(frozen=True)
-class ClientSettings:
-    """The options of ``fakedev-client``.
-
-    :param control: the address of the statistics and of changes; None for none.
-    :param duration_seconds: 0: until a signal.
-    :param grace_seconds: how long the run then waits for pending requests.
-    :param tell: called with the progress, every ``tell_seconds``; None for no progress.
-    """
-
-    plans: tuple[Plan, ...]
-    control: ListenAddress | None
-    duration_seconds: float = 0.0
-    grace_seconds: float = 5.0
-    tell: Callable[[str], None] | None = None
-    tell_seconds: float = 1.0
-    verbose: bool = False
-
-
 def make_tester(plans: Sequence[Plan], reactor: Any, verbose: bool = False) -> LoadTester:
     """The tester of these plans.
 
@@ -71,41 +52,48 @@ def make_tester(plans: Sequence[Plan], reactor: Any, verbose: bool = False) -> L
     return LoadTester(plans, make_requests, reactor)
 
 
-def run_client(settings: ClientSettings) -> LoadTester:
+def run_client(
+    plans: Sequence[Plan],
+    control: ListenAddress | None,
+    *,
+    duration_seconds: float,
+    grace_seconds: float,
+    tell: Callable[[str], None] | None,
+    tell_seconds: float,
+    verbose: bool,
+) -> LoadTester:
     """Run ``fakedev-client`` until its run has ended, or a signal; the tester then has the statistics.
 
+    :param control: the address of the statistics and of changes; None for none.
+    :param duration_seconds: 0: until a signal.
+    :param grace_seconds: how long the run then waits for pending requests.
+    :param tell: called with the progress, every ``tell_seconds``; None for no progress.
     :raises SystemExit: 1, after a line of explanation, when the control address cannot be used.
     """
     made: list[LoadTester] = []
 
     def make(reactor: Any) -> Application:
-        application, tester = make_client(settings, reactor)
+        raise_descriptor_limit()
+        tester = make_tester(plans, reactor, verbose)
         made.append(tester)
-        return application
+        stop = partial(stop_reactor, reactor)
+        run = LoadRun(
+            tester, reactor, stop, duration_seconds=duration_seconds,
+            grace_seconds=grace_seconds, tell=tell, tell_seconds=tell_seconds,
+        )  # fmt: skip
+        web = []
+        if control is not None:
+            service = ListeningService(control, _control_site(tester, reactor), reactor)
+            service.closing_seconds = _CLOSING_SECONDS
+            web.append((service, "tester"))
+        loads = ", ".join(f"{plan.name} on queue {plan.queue} of {plan.frontend}" for plan in plans)
+        addresses = AnnouncedAddresses(f"fakedev {__version__}: load: {loads}", (), web)
+        listeners = Listeners([service for service, _ in web])
+        services = [listeners, run, HangupService(reactor, stop), Announcement(lambda: addresses)]
+        return Application(listeners, reactor, services, drain=run.stop_now)
 
     run_application(make, Logging())
     return made[0]
-
-
-def make_client(settings: ClientSettings, reactor: Any) -> tuple[Application, LoadTester]:
-    """The client of these settings, and its tester."""
-    raise_descriptor_limit()
-    tester = make_tester(settings.plans, reactor, settings.verbose)
-    stop = partial(stop_reactor, reactor)
-    run = LoadRun(
-        tester, reactor, stop, duration_seconds=settings.duration_seconds,
-        grace_seconds=settings.grace_seconds, tell=settings.tell, tell_seconds=settings.tell_seconds,
-    )  # fmt: skip
-    web = []
-    if settings.control is not None:
-        control = ListeningService(settings.control, _control_site(tester, reactor), reactor)
-        control.closing_seconds = _CLOSING_SECONDS
-        web.append((control, "tester"))
-    loads = ", ".join(f"{plan.name} on queue {plan.queue} of {plan.frontend}" for plan in settings.plans)
-    addresses = AnnouncedAddresses(f"fakedev {__version__}: load: {loads}", (), web)
-    listeners = Listeners([service for service, _ in web])
-    services = [listeners, run, HangupService(reactor, stop), Announcement(lambda: addresses)]
-    return Application(listeners, reactor, services, drain=run.stop_now), tester
 
 
 def _control_site(tester: LoadTester, reactor: Any) -> GuardedSite:

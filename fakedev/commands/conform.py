@@ -14,7 +14,7 @@ from fakedev.commands.sample_page import sample_page
 from fakedev.config.catalog import Catalog
 from fakedev.config.identities.choice import likely_identities, recognized_device, recognized_instances
 from fakedev.config.schema.files import Files
-from fakedev.config.schema.nodes import ConfigurationError, Report
+from fakedev.config.schema.nodes import Report
 from fakedev.exposition.captured import CapturedPage, read_page
 from fakedev.exposition.conformity import Conformity, compared
 
@@ -23,14 +23,12 @@ def conform(arguments: Sequence[str]) -> int:
     """Compare, and print the differences.
 
     :returns: 0; 2 when options or files cannot be used; 3 when the score is below ``--min``.
+    :raises ConfigurationError: when an identity or a device cannot be used.
     """
     options = _parser().parse_args(list(arguments))
     try:
         capture = _page(options.against)
         title, result = _best(capture, options)
-    except ConfigurationError as error:
-        print(error, file=sys.stderr)
-        return 2
     except ValueError as error:
         print(f"fakedev conform: {error}", file=sys.stderr)
         return 2

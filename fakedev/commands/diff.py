@@ -11,14 +11,15 @@ from fakedev.commands.console import write_text
 from fakedev.config.catalog import Catalog
 from fakedev.config.identities.choice import named_identity
 from fakedev.config.schema.files import Files
-from fakedev.config.schema.nodes import ConfigurationError, Report
+from fakedev.config.schema.nodes import Report
 from fakedev.exposition.identity_diff import identity_differences
 
 
 def diff(arguments: Sequence[str]) -> int:
     """Print the differences, a line each.
 
-    :returns: 0; 2 when there is no such identity.
+    :returns: 0.
+    :raises ConfigurationError: when there is no such identity.
     """
     parser = argparse.ArgumentParser("fakedev diff", description=__doc__, allow_abbrev=False)
     parser.add_argument("old", metavar="A", help="identity of the catalog (dcgm@4.8.2), or a file")
@@ -26,10 +27,6 @@ def diff(arguments: Sequence[str]) -> int:
     options = parser.parse_args(list(arguments))
     report = Report()
     catalog = Catalog(Files(environ=os.environ), report)
-    try:
-        old, new = (named_identity(name, catalog, report) for name in (options.old, options.new))
-    except ConfigurationError as error:
-        print(error, file=sys.stderr)
-        return 2
+    old, new = (named_identity(name, catalog, report) for name in (options.old, options.new))
     write_text(sys.stdout, "".join(f"{line}\n" for line in identity_differences(old, new)))
     return 0

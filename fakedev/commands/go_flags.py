@@ -10,11 +10,14 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final, Generic, NoReturn, TypeVar, cast
+from typing import Final, Generic, TypeVar, cast
 
 from fakedev.commands.console import write_text
+from fakedev.config.peer_address import Address, parse_address
+from fakedev.spec.units import parse_duration
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -57,6 +60,17 @@ def parse_number(text: str) -> float:
     if not math.isfinite(value):
         raise ValueError(f"{text!r} is no finite number")
     return value
+
+
+def parse_seconds(text: str) -> float:
+    """A duration such as 5m, or plain seconds."""
+    try:
+        seconds = parse_number(text)
+    except ValueError:
+        return parse_duration(text)
+    if seconds < 0 or math.copysign(1.0, seconds) < 0:
+        raise ValueError(f"{text!r} is negative")
+    return seconds
 
 
 def _whole(text: str) -> int | None:
@@ -150,6 +164,24 @@ class FlagSet:
         """An option that takes a finite decimal number."""
         return self.value(name, default, text, kind, parse_number)
 
+    def seconds(self, name: str, default: float, text: str, kind: str = "SECONDS") -> Flag[float]:
+        """An option that takes a duration, or plain seconds."""
+        return self.value(name, default, text, kind, parse_seconds)
+
+    def address(self, name: str, default: str, text: str, kind: str = "HOST:PORT|PATH") -> Flag[Address]:
+        """An option that takes the address of a server."""
+        return self.value(name, parse_address(default), text, kind, parse_address)
+
+    def choice(self, name: str, choices: Sequence[str], text: str, kind: str = "NAME") -> Flag[str]:
+        """An option that takes one of some words; the first is the default."""
+
+        def parse(word: str) -> str:
+            if word not in choices:
+                raise ValueError(f"{' or '.join(choices)}, not {word!r}")
+            return word
+
+        return self.value(name, choices[0], text, kind, parse)
+
     def value(self, name: str, default: T, text: str, kind: str, parse: Callable[[str], T]) -> Flag[T]:
         """An option with any type of value; ``parse`` refuses an argument by ValueError."""
         return self._add(Flag(name, default, kind, text, parse))
@@ -159,14 +191,14 @@ class FlagSet:
         empty: tuple[T, ...] = ()
         return self._add(Flag(name, empty, kind, text, parse, repeated=True))
 
-    def parse(self, arguments: Sequence[str]) -> Values:
-        """The values of these arguments (without the program's name).
+    def parse(self, arguments: Sequence[str] | None) -> Values:
+        """The values of these arguments (without the program's name); None for those of this process.
 
         :raises FlagError: naming the argument at fault.
         :raises HelpAsked: for ``-h`` or ``-help``.
         """
         given: dict[str, object] = {}
-        rest = list(arguments)
+        rest = list(sys.argv[1:] if arguments is None else arguments)
         while rest and len(rest[0]) > 1 and rest[0].startswith("-"):
             argument = rest.pop(0)
             if argument == "--":
@@ -189,20 +221,17 @@ class FlagSet:
             raise FlagError(f"unexpected argument {rest[0]!r}{hint}")
         return Values(given, rest)
 
-    def parse_or_exit(self, arguments: Sequence[str]) -> Values:
-        """:meth:`parse` for a program's main: shows help and exits 0, or the error and exits 2."""
+    @contextmanager
+    def usage_errors_exit(self) -> Iterator[None]:
+        """For :meth:`parse` and the checks after it: HelpAsked shows the help and exits 0, FlagError exits 2."""
         try:
-            return self.parse(arguments)
+            yield
         except HelpAsked:
             write_text(sys.stdout, self.help())
             raise SystemExit(0) from None
         except FlagError as error:
-            self.refuse(str(error))
-
-    def refuse(self, reason: str) -> NoReturn:
-        """Print the usage error on standard error, and exit 2."""
-        write_text(sys.stderr, f"{self.program}: {reason}\n{self.program} -help lists the options\n")
-        raise SystemExit(2)
+            write_text(sys.stderr, f"{self.program}: {error}\n{self.program} -help lists the options\n")
+            raise SystemExit(2) from None
 
     def help(self) -> str:
         """The text of ``-help``: each option with the kind of its value, its meaning and its default."""

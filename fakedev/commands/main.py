@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Final
 
 from fakedev import __version__
+from fakedev.config.schema.nodes import ConfigurationError
 
 
 def serve(arguments: Sequence[str]) -> int:
@@ -57,4 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     module, _, function = SUBCOMMANDS[given[0]][0].partition(":")
     run: Callable[[Sequence[str]], int] = getattr(import_module(module), function)
-    return run(given[1:])
+    try:
+        return run(given[1:])
+    except ConfigurationError as error:
+        print(error, file=sys.stderr)
+        return 2

@@ -6,7 +6,7 @@ import argparse
 import math
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +16,6 @@ from fakedev.app.configuration_options import add_configuration_options
 from fakedev.config.configuration import Configuration
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
-from fakedev.config.schema.nodes import ConfigurationError
 from fakedev.exposition.held_states import HeldStates
 from fakedev.exposition.label_cache import LabelCache
 from fakedev.exposition.page import Page
@@ -33,27 +32,34 @@ from fakedev.spec.units import parse_duration
 def render(arguments: Sequence[str]) -> int:
     """Print the pages.
 
-    :returns: 0; 1 when a page cannot be written; 2 when the options, configuration or record cannot be used.
+    :returns: 0; 1 when a page cannot be written; 2 when the options or the record cannot be used.
+    :raises ConfigurationError: when the configuration cannot be used.
     """
     options = _parser().parse_args(list(arguments))
+    configurations: dict[CompiledFleet, Configuration] = {}
+
+    def compiled(source: RecordHead) -> CompiledFleet:
+        """The compiled fleet of the configuration that a reload has read."""
+        files = Files(source.files, source.environment)
+        configuration = load(source.config, files, [*source.overrides, *options.set], source.text)
+        fleet = CompiledFleet(replace(configuration.fleet, epoch_seconds=source.epoch_seconds))
+        configurations[fleet] = configuration
+        return fleet
+
     try:
-        reloads = Reloads(options.set)
-        head, replay = _record(options.events, reloads)
+        head, replay = _record(options.events, compiled)
         configuration = _configuration(options, head)
         fleet = _fleet(configuration, head)
-        reloads.configurations[fleet.compiled] = configuration
+        configurations[fleet.compiled] = configuration
         held = HeldStates(lambda: fleet.shown)
         made_for, pages = None, []
         for _ in _ticks(fleet, replay, options, held):
             if fleet.compiled is not made_for:
                 made_for = fleet.compiled
                 held.renew()
-                made = _pages(fleet, reloads.configurations[made_for], options.node)
+                made = _pages(fleet, configurations[made_for], options.node)
                 pages = [(page, held.every(page.identity.hold_seconds)) for page in made]
             _write(fleet, b"".join(page.render(state()) for page, state in pages), options.output)
-    except ConfigurationError as error:
-        print(error, file=sys.stderr)
-        return 2
     except (Refused, ValueError) as error:
         print(f"fakedev render: {error}", file=sys.stderr)
         return 2
@@ -78,32 +84,13 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-class Reloads:
-    """The configurations that the reloads of a record have read.
-
-    :param overrides: the assignments of this command.
-    :ivar configurations: by their compiled fleets.
-    """
-
-    def __init__(self, overrides: Sequence[str]) -> None:
-        self._overrides = list(overrides)
-        self.configurations: dict[CompiledFleet, Configuration] = {}
-
-    def compiled(self, source: RecordHead) -> CompiledFleet:
-        """The compiled fleet of the configuration that a reload has read."""
-        configuration = load(
-            source.config, Files(source.files, source.environment), [*source.overrides, *self._overrides], source.text
-        )
-        compiled = CompiledFleet(replace(configuration.fleet, epoch_seconds=source.epoch_seconds))
-        self.configurations[compiled] = configuration
-        return compiled
-
-
-def _record(path: str | None, reloads: Reloads) -> tuple[RecordHead | None, Replay]:
+def _record(
+    path: str | None, compiled: Callable[[RecordHead], CompiledFleet]
+) -> tuple[RecordHead | None, Replay]:
     if path is None:
         return None, Replay([])
     try:
-        head, events = read_record(Path(path).read_bytes(), reloads.compiled)
+        head, events = read_record(Path(path).read_bytes(), compiled)
     except Refused as refusal:
         raise Refused(refusal.code, f"{path}: {refusal.text}", refusal.where) from None
     except OSError as error:

@@ -10,8 +10,6 @@ from typing import Final
 
 from fakedev.commands.console import write_text
 from fakedev.commands.go_flags import FlagError, FlagSet, Values
-from fakedev.commands.workload.options import parse_seconds
-from fakedev.config.peer_address import parse_address
 from fakedev.tester.plan import ClosedLoad, Plan
 from fakedev.tester.scaling import scaling_of
 from fakedev.tester.scaling_text import scaling_text, scaling_values, verdicts
@@ -29,15 +27,10 @@ class ScaleOptions:
             "fakedev scale-test", "doubles backends and load, and measures the throughput", "[ARGUMENT...]"
         )
         self.flags = flags
-        self.faddr = flags.value(
-            "faddr", parse_address("localhost:9997"), "where the frontend's clients connect", "HOST:PORT|PATH",
-            parse_address,
-        )  # fmt: skip
+        self.faddr = flags.address("faddr", "localhost:9997", "where the frontend's clients connect")
         self.name = flags.text("name", "sleep", "queue that requests are put into", "QUEUE")
-        self.limit = flags.value(
-            "limit", 0.0, "run-time limit of each request; 0: none", "SECONDS", parse_seconds
-        )
-        self.protocol = flags.text("protocol", "json", "protocol of the frontend: json or bare", "NAME")
+        self.limit = flags.seconds("limit", 0.0, "run-time limit of each request; 0: none")
+        self.protocol = flags.choice("protocol", ("json", "bare"), "protocol of the frontend: json or bare")
         self.most = flags.unsigned("most", 8, "double from 1 to this many backends")
         self.per_backend = flags.unsigned("per-backend", 1, "parallel requests for each backend")
         self.wanted = flags.number("speed-up", 1.5, "required speed-up of each doubling; else exit 3")
@@ -49,11 +42,11 @@ class ScaleOptions:
             "scale", no_words, "command that sets the number of backends to {n}, as kubectl scale ... --replicas={n}",
             "COMMAND", _words,
         )  # fmt: skip
-        self.wait = flags.value(
-            "wait", 120.0, "how long to wait until the frontend knows all backends", "DURATION", parse_seconds
+        self.wait = flags.seconds(
+            "wait", 120.0, "how long to wait until the frontend knows all backends", "DURATION"
         )
-        self.settle = flags.value("settle", 3.0, "time under load before each measurement", "DURATION", parse_seconds)
-        self.measure = flags.value("measure", 20.0, "how long each step is measured", "DURATION", parse_seconds)
+        self.settle = flags.seconds("settle", 3.0, "time under load before each measurement", "DURATION")
+        self.measure = flags.seconds("measure", 20.0, "how long each step is measured", "DURATION")
         self.json = flags.boolean("json", "print JSON instead of text")
 
     def check(self, values: Values) -> None:
@@ -67,8 +60,6 @@ class ScaleOptions:
             raise FlagError(f"-per-backend: 1 to {_MAX_BACKENDS}")
         if values[self.start] and values[self.scale]:
             raise FlagError("-start and -scale: give one of them")
-        if values[self.protocol] not in ("json", "bare"):
-            raise FlagError(f"-protocol: json or bare, not {values[self.protocol]!r}")
         if not values[self.measure]:
             raise FlagError("-measure must be above 0")
         if not values[self.name]:
@@ -81,11 +72,9 @@ def scale_test(arguments: Sequence[str]) -> int:
     :returns: 0; 1 when the test failed; 3 when a doubling brought less than required, or requests failed.
     """
     options = ScaleOptions()
-    values = options.flags.parse_or_exit(list(arguments))
-    try:
+    with options.flags.usage_errors_exit():
+        values = options.flags.parse(arguments)
         options.check(values)
-    except FlagError as error:
-        options.flags.refuse(str(error))
     wanted = values[options.wanted]
     from fakedev.app.tester import ScaleOrder, run_scale_test  # noqa: PLC0415 - a usage error does not need Twisted
 

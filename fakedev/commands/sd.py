@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from fakedev.app.configuration_options import add_configuration_options
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
-from fakedev.config.schema.nodes import ConfigurationError
 from fakedev.exposition.discovery import chosen_nodes, targets_of
 from fakedev.sim.entities.roster import Roster
 
@@ -19,14 +18,11 @@ from fakedev.sim.entities.roster import Roster
 def discover(arguments: Sequence[str]) -> int:
     """Print the targets, or write them to a file.
 
-    :returns: 0; 1 when the file cannot be written; 2 when options or configuration cannot be used.
+    :returns: 0; 1 when the file cannot be written; 2 when options cannot be used.
+    :raises ConfigurationError: when the configuration cannot be used.
     """
     options = _parser().parse_args(list(arguments))
-    try:
-        configuration = load(options.config, Files(environ=os.environ), options.set)
-    except ConfigurationError as error:
-        print(error, file=sys.stderr)
-        return 2
+    configuration = load(options.config, Files(environ=os.environ), options.set)
     fleet = configuration.fleet
     if options.pool is not None and options.pool not in {pool.name for pool in fleet.pools}:
         print(f"fakedev sd: no pool {options.pool!r}", file=sys.stderr)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -97,9 +97,7 @@ def compared(capture: CapturedPage, page: CapturedPage, *, is_fragment: bool = F
             continue
         if not theirs.samples or not ours.samples:
             aspects -= len(_OF_SAMPLES)
-        found = [*_declarations(theirs, ours), *_samples(theirs, ours)]
-        if name in misplaced:
-            found.append(Difference(name, "order", "it has another place among the families"))
+        found = _family_differences(theirs, ours, is_misplaced=name in misplaced)
         differences += found
         lost += len(found)
     for name in page.families:
@@ -110,30 +108,24 @@ def compared(capture: CapturedPage, page: CapturedPage, *, is_fragment: bool = F
     return Conformity(tuple(differences), aspects, aspects - lost)
 
 
-def _declarations(theirs: CapturedFamily, ours: CapturedFamily) -> Iterator[Difference]:
-    name = theirs.name
+def _family_differences(theirs: CapturedFamily, ours: CapturedFamily, *, is_misplaced: bool) -> list[Difference]:
+    """The differences of a family that both pages have."""
+    words: dict[str, str] = {}
     if theirs.kind != ours.kind:
-        yield Difference(name, "TYPE", f"TYPE is {theirs.kind} in the capture, {ours.kind} on the page")
+        words["TYPE"] = f"TYPE is {theirs.kind} in the capture, {ours.kind} on the page"
     if theirs.help != ours.help:
-        words = f"HELP is {_quoted(theirs.help)} in the capture, {_quoted(ours.help)} on the page"
-        yield Difference(name, "HELP", words)
+        words["HELP"] = f"HELP is {_quoted(theirs.help)} in the capture, {_quoted(ours.help)} on the page"
+    if theirs.samples and ours.samples:
+        words["labels"] = _labels(theirs.samples, ours.samples)
+        words["numbers"] = _numbers(theirs.samples, ours.samples)
+        words["range"] = _range(theirs, ours)
+    if is_misplaced:
+        words["order"] = "it has another place among the families"
+    return [Difference(theirs.name, aspect, text) for aspect, text in words.items() if text]
 
 
 def _quoted(text: str | None) -> str:
     return "missing" if text is None else f'"{text}"'
-
-
-def _samples(theirs: CapturedFamily, ours: CapturedFamily) -> Iterator[Difference]:
-    """The differences in the lines of a family, if both pages have some."""
-    if not theirs.samples or not ours.samples:
-        return
-    for aspect, words in (
-        ("labels", _labels(theirs.samples, ours.samples)),
-        ("numbers", _numbers(theirs.samples, ours.samples)),
-        ("range", _range(theirs, ours)),
-    ):
-        if words:
-            yield Difference(theirs.name, aspect, words)
 
 
 def _labels(theirs: Sequence[Sample], ours: Sequence[Sample]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 from weakref import ref
 
@@ -40,12 +40,12 @@ class Family:
         self._needed = tuple(frozenset(row.needed) for row in spec.rows)
         self.number = spec.number
         #: The last state, which all pages of a tick show, and the rows that some entities do not have in it.
-        self._state: Callable[[], State | None] = _no_state
+        self._state: ref[State] | None = None
         self._doubtful: Sequence[tuple[int, bool]] = ()
 
     def present(self, lines: Lines, state: State) -> Lines:
         """The lines whose entities have their rows in a state."""
-        if self._state() is not state:
+        if self._state is None or self._state() is not state:
             self._state, self._doubtful = ref(state), self._find_doubtful_rows(state)
         found: list[tuple[int, NDArray[np.bool_] | bool]] = []
         for number, can_be_there in self._doubtful:
@@ -119,10 +119,6 @@ def _any_set(values: Floats, bits: int) -> Floats:
     return np.where(has_bits, is_set.astype(np.float64), values)
 
 
-def _no_state() -> None:
-    """There is no state yet."""
-
-
 def _is_there(
     level: Level, row: RowSpec, needed: Collection[str], positions: NDArray[np.int64]
 ) -> NDArray[np.bool_] | bool:
@@ -130,21 +126,14 @@ def _is_there(
     if not level.count:
         return False
     known: NDArray[np.bool_] = positions < level.count
-    every = _conditions(level, row, needed, positions if known.all() else np.where(known, positions, 0))
-    is_there: NDArray[np.bool_] = np.logical_and.reduce([known, *every])
-    return is_there
-
-
-def _conditions(
-    level: Level, row: RowSpec, needed: Collection[str], positions: NDArray[np.int64]
-) -> list[NDArray[np.bool_]]:
-    """The conditions for entities to have a row, each of shape as ``positions``."""
-    conditions = [level.present[name][positions] for name in needed if name in level.present]
+    at = positions if known.all() else np.where(known, positions, 0)
+    conditions = [known, *(level.present[name][at] for name in needed if name in level.present)]
     if row.where:
-        conditions.append(_is_any(level, row.where, positions))
+        conditions.append(_is_any(level, row.where, at))
     if row.unless:
-        conditions.append(~_is_any(level, row.unless, positions))
-    return conditions
+        conditions.append(~_is_any(level, row.unless, at))
+    is_there: NDArray[np.bool_] = np.logical_and.reduce(conditions)
+    return is_there
 
 
 def _is_any(level: Level, names: Sequence[str], positions: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -112,8 +112,6 @@ def _page(old: Identity, new: Identity) -> Iterator[str]:
         yield "changed  page: lines end with a time " + ("no longer" if old.timestamps else "now")
     if old.content_type != new.content_type:
         yield f"changed  page: Content-Type {old.content_type} -> {new.content_type}"
-    shared = [[family.name for family in each.families] for each in (old, new)]
-    both = set(shared[0]) & set(shared[1])
-    orders = [[name for name in names if name in both] for names in shared]
-    if orders[0] != orders[1]:
+    before, after = ([family.name for family in each.families] for each in (old, new))
+    if [name for name in before if name in after] != [name for name in after if name in before]:
         yield "changed  page: another order of families"

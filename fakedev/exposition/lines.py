@@ -122,29 +122,26 @@ class Lines:
 
     def in_order(self, order: NDArray[np.int64]) -> Lines:
         """The lines in another order, shape (N,)."""
-        rows = None if self.rows is None else self.rows[order]
-        numbers = None if self.numbers is None else self.numbers[order]
-        return Lines([self.texts[place] for place in order.tolist()], self.positions[order], rows, numbers)
+        return self._some([self.texts[place] for place in order.tolist()], order)
 
     def batches(self, count: int) -> Sequence[Lines]:
         """The same lines in batches of at most ``count``."""
         if len(self.texts) <= count:
             return (self,)
-        return [self._some(slice(start, start + count)) for start in range(0, len(self.texts), count)]
-
-    def _some(self, chosen: slice) -> Lines:
-        rows = None if self.rows is None else self.rows[chosen]
-        numbers = None if self.numbers is None else self.numbers[chosen]
-        return Lines(self.texts[chosen], self.positions[chosen], rows, numbers)
+        slices = [slice(start, start + count) for start in range(0, len(self.texts), count)]
+        return [self._some(self.texts[chosen], chosen) for chosen in slices]
 
     def only(self, chosen: NDArray[np.bool_]) -> Lines:
         """Some of the lines in the same order.
 
         :param chosen: shape (N,).
         """
+        return self._some(list(compress(self.texts, chosen.tolist())), chosen)
+
+    def _some(self, texts: Sequence[bytes], chosen: slice | NDArray[np.int64] | NDArray[np.bool_]) -> Lines:
         rows = None if self.rows is None else self.rows[chosen]
         numbers = None if self.numbers is None else self.numbers[chosen]
-        return Lines(list(compress(self.texts, chosen.tolist())), self.positions[chosen], rows, numbers)
+        return Lines(texts, self.positions[chosen], rows, numbers)
 
 
 NO_LINES: Final = Lines((), np.zeros(0, dtype=np.int64))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from itertools import count
+from itertools import accumulate, count, takewhile
 
 from fakedev.tester.rate_curve import RateCurve
 
@@ -83,11 +83,7 @@ class Plan:
 
 def even_arrivals(curve: RateCurve) -> Iterator[float]:
     """Seconds after the start of each arrival, evenly spaced along the curve; ends if the curve does."""
-    for number in count():
-        seconds = curve.time_of(number + 0.5)
-        if math.isinf(seconds):
-            return
-        yield seconds
+    return _times(curve, (number + 0.5 for number in count()))
 
 
 def poisson_arrivals(curve: RateCurve, seed: int, name: str) -> Iterator[float]:
@@ -97,13 +93,12 @@ def poisson_arrivals(curve: RateCurve, seed: int, name: str) -> Iterator[float]:
 
     :param seed: the same seed and name give the same arrivals.
     """
-    expected = 0.0
-    for number in count():
-        expected -= math.log1p(-_uniform(seed, name, number))
-        seconds = curve.time_of(expected)
-        if math.isinf(seconds):
-            return
-        yield seconds
+    return _times(curve, accumulate(-math.log1p(-_uniform(seed, name, number)) for number in count()))
+
+
+def _times(curve: RateCurve, counts: Iterable[float]) -> Iterator[float]:
+    """When each of these numbers of arrivals is expected, until the curve ends."""
+    return takewhile(math.isfinite, map(curve.time_of, counts))
 
 
 def _uniform(seed: int, name: str, number: int) -> float:

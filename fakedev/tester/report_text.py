@@ -40,7 +40,8 @@ def statistics_text(title: str, statistics: Statistics, now: float, waiting: int
         f"{part:14}" + "".join(f"{point_of(statistics.timings[part], point):12.6f}" for point in POINTS)
         for part in PARTS
     ]
-    return "\n".join([*lines, "", *errors_lines(statistics), ""])
+    errors = [f"{count.value:8}  {text}" for text, count in statistics.errors.items()] or [_NOTHING]
+    return "\n".join([*lines, "", *_titled("Errors"), *errors, ""])
 
 
 def progress_text(statistics: Statistics, now: float) -> str:
@@ -53,18 +54,13 @@ def progress_text(statistics: Statistics, now: float) -> str:
     )
 
 
-def errors_lines(statistics: Statistics) -> list[str]:
-    """The error texts with their counts."""
-    lines = [f"{count.value:8}  {text}" for text, count in statistics.errors.items()]
-    return [*_titled("Errors"), *(lines or [_NOTHING])]
-
-
 def nodes_text(statistics: Statistics, which: range = ALL) -> str:
     """The distribution of answers over nodes, and over the devices and pods of each node."""
     lines = [*_titled("Requests by node"), *_bars(statistics.nodes, which), ""]
     lines += [*_titled("Run times by node, in seconds"), *_runs(statistics.nodes, which), ""]
     for name, tally in statistics.nodes.items(which):
-        lines += [*_titled(f"Run times of {name or _NAMELESS}"), *_run_bars(tally), ""]
+        ranges = [(range_text(bound), count) for bound, count in tally.run_ranges()]
+        lines += [*_titled(f"Run times of {name or _NAMELESS}"), *_bar_lines(ranges), ""]
         lines += [*_titled(f"Devices of {name or _NAMELESS}"), *_count_bars(tally.devices), ""]
         lines += [*_titled(f"Pods of {name or _NAMELESS}"), *_count_bars(tally.pods), ""]
     return "\n".join(lines)
@@ -111,10 +107,6 @@ def _bars(tallies: ByName[Tally] | ByName[NodeTally], which: range) -> list[str]
 
 def _count_bars(counts: ByName[Count]) -> list[str]:
     return _bar_lines([(name or _NAMELESS, count.value) for name, count in counts.items()])
-
-
-def _run_bars(tally: Tally) -> list[str]:
-    return _bar_lines([(range_text(bound), count) for bound, count in tally.run_ranges()])
 
 
 def range_text(bound: float) -> str:

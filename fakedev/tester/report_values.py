@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fakedev.tester.expectation import POINTS, Finding, point_of
-from fakedev.tester.quantiles import QuantileSketch
 from fakedev.tester.statistics import PARTS, Statistics
 from fakedev.tester.tallies import ALL, TALLY_POINTS, ByName, Count, NodeTally, Tally
 
@@ -116,13 +115,9 @@ def _tally(what: str, name: str, tally: Tally) -> dict[str, Any]:
         "answers": tally.answers,
         "failures": tally.failures,
         "last-error": tally.last_error,
-        "run": _points(tally.run),
+        "run": {point: _rounded(point_of(tally.run, point)) for point in TALLY_POINTS},
         "run-histogram": [[bound if math.isfinite(bound) else None, count] for bound, count in tally.run_ranges()],
     }
-
-
-def _points(sketch: QuantileSketch) -> dict[str, float]:
-    return {point: _rounded(point_of(sketch, point)) for point in TALLY_POINTS}
 
 
 def _counts(counts: ByName[Count]) -> dict[str, int]:

@@ -132,23 +132,19 @@ def scaling_of(steps: Sequence[ScaleStep], seed: int = 1) -> Scaling:
 
     :param seed: of the random draws for the interval: the same steps have the same interval.
     """
-    doublings = tuple(
-        Doubling(
-            after.backends,
-            after.rate / before.rate if before.rate else 0.0,
-            (after.rate / before.rate if before.rate else 0.0)
-            * math.hypot(before.relative_error, after.relative_error),
-        )
-        for before, after in pairwise(steps)
-    )
+    doublings = []
+    for before, after in pairwise(steps):
+        speed_up = after.rate / before.rate if before.rate else 0.0
+        error = speed_up * math.hypot(before.relative_error, after.relative_error)
+        doublings.append(Doubling(after.backends, speed_up, error))
     good = [step for step in steps if step.rate > 0]
     if len(good) < 2:
-        return Scaling(tuple(steps), doublings, None, (math.nan, math.nan))
+        return Scaling(tuple(steps), tuple(doublings), None, (math.nan, math.nan))
     backends = np.array([float(step.backends) for step in good])
     rates = np.array([step.rate for step in good])
     law = fit(backends, rates)
     interval = _knee_interval(good, backends, rates, law, seed)
-    return Scaling(tuple(steps), doublings, law, interval, _hits_ceiling(backends, rates, law))
+    return Scaling(tuple(steps), tuple(doublings), law, interval, _hits_ceiling(backends, rates, law))
 
 
 def fit(backends: Floats, rates: Floats) -> Law:

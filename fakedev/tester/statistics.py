@@ -9,7 +9,7 @@ from fakedev.tester.quantiles import QuantileSketch
 from fakedev.tester.tallies import ByName, Count, NodeTally, Tally, kept_text
 from fakedev.tester.timeline import Timeline
 from fakedev.workqueue.outcome import Answer, Outcome
-from fakedev.workqueue.windowed import WindowedRate
+from fakedev.workqueue.statistics import WindowedRate
 
 #: A request is late if it starts later than this after its intended start.
 LATE_SECONDS: Final = 0.01

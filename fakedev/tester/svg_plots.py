@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import groupby
 
 from fakedev.tester.quantiles import QuantileSketch
 
@@ -47,11 +48,11 @@ class Scale:
     marks: tuple[float, ...]
 
 
-def line_plot(title: str, series: Sequence[Series], x_label: str = "seconds since the start") -> str:
-    """Lines over x; both axes begin at 0."""
+def line_plot(title: str, series: Sequence[Series]) -> str:
+    """Lines over the seconds since the start; both axes begin at 0."""
     across = nice_scale(max((x for each in series for x, _ in each.points), default=0.0))
     up = nice_scale(max((y for each in series for _, y in each.points if y is not None), default=0.0))
-    parts = [_axes(title, across, up, x_label)]
+    parts = [_axes(title, across, up, "seconds since the start")]
     for place, each in enumerate(series):
         for stretch in _stretches(each.points):
             points = " ".join(f"{_x(x, across.maximum):.1f},{_y(y, up.maximum):.1f}" for x, y in stretch)
@@ -139,10 +140,5 @@ def _y(value: float, maximum: float) -> float:
 
 def _stretches(points: Sequence[tuple[float, float | None]]) -> list[list[tuple[float, float]]]:
     """The parts of a line without breaks."""
-    found: list[list[tuple[float, float]]] = [[]]
-    for x, y in points:
-        if y is not None:
-            found[-1].append((x, y))
-        elif found[-1]:
-            found.append([])
-    return [stretch for stretch in found if stretch]
+    stretches = groupby(points, key=lambda point: point[1] is None)
+    return [[(x, y) for x, y in stretch if y is not None] for is_break, stretch in stretches if not is_break]

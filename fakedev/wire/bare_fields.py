@@ -49,6 +49,11 @@ def text_field(where: str, value: object) -> str:
     return _typed(where, value, str, "", "a text")
 
 
+def texts_field(where: str, value: object) -> tuple[str, ...]:
+    """The texts of a list; empty if it is missing."""
+    return tuple([text_field(f"{where}[{place}]", entry) for place, entry in enumerate(list_field(where, value))])
+
+
 def bool_field(where: str, value: object) -> bool:
     """True or false; false if it is missing."""
     return _typed(where, value, bool, False, "true or false")

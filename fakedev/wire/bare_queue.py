@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from fakedev.wire.bare_fields import bool_field, known_fields, list_field, number_field, text_field, whole_field
+from fakedev.wire.bare_fields import bool_field, known_fields, number_field, text_field, texts_field, whole_field
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.framing import BLANKS, ObjectReader
 from fakedev.wire.strict_json import load_object
@@ -157,20 +157,13 @@ class BareReader(Generic[T]):
         raise ProtocolError("bad-argument", f"not an answer of a queue's frontend: {text}")
 
 
-class BareWorkReader(BareReader[BareWork]):
-    """Collects the answer to a backend that asked for work."""
-
-    def __init__(self) -> None:
-        super().__init__(parse_bare_work)
-
-
 def _fields(message: bytes, names: tuple[str, ...]) -> tuple[dict[str, object], Notes]:
     notes: list[str] = []
     return known_fields(load_object(message, last_one_counts=True), names, "", notes), tuple(notes)
 
 
 def _arguments(value: object) -> tuple[str, ...]:
-    arguments = tuple(text_field(f"Args[{place}]", entry) for place, entry in enumerate(list_field("Args", value)))
+    arguments = texts_field("Args", value)
     for place, argument in enumerate(arguments):
         if "\0" in argument:
             raise ProtocolError("bad-argument", f"Args[{place}]: contains a NUL, which a command cannot receive")

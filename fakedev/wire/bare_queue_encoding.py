@@ -77,8 +77,10 @@ def encode_bare_answer(result: BareResult) -> bytes:
 
 
 def _encoded(*fields: tuple[str, str]) -> bytes:
+    """An object, indented by tabs, of names and values as JSON text."""
     # Texts may contain lone surrogates: file names that are not UTF-8.
-    return go_object(fields).encode("utf-8", "replace")
+    text = "{\n" + ",\n".join([f'\t"{name}": {value}' for name, value in fields]) + "\n}"
+    return text.encode("utf-8", "replace")
 
 
 def _work(work: BareWork) -> bytes:
@@ -141,14 +143,6 @@ def go_number(number: float) -> str:
         return format(Decimal(f"{digits}e{exponent}"), "f")
     sign, size = exponent[0], exponent[1:].lstrip("0")
     return f"{digits}e{sign}{size}"
-
-
-def go_object(fields: Iterable[tuple[str, str]]) -> str:
-    """An object, indented by tabs.
-
-    :param fields: names, and values as JSON text.
-    """
-    return "{\n" + ",\n".join([f'\t"{name}": {value}' for name, value in fields]) + "\n}"
 
 
 def go_texts(texts: Iterable[str]) -> str:

@@ -53,14 +53,16 @@ class Argument:
     word: str = ""
 
     @property
-    def plain_types(self) -> frozenset[type]:
-        """Types of JSON values that are valid and stay unchanged, whatever their content."""
-        return _PLAIN_TYPES.get(self.kind, frozenset())
-
-    @property
     def name_in_words(self) -> str:
         """Its name in words, which may differ from that in JSON."""
         return self.word or self.name
+
+    def refused(self, name: str, found: str) -> ProtocolError:
+        """The error for a value of another kind.
+
+        :param name: of the argument, in the format of the message.
+        """
+        return ProtocolError("bad-argument", f"{name}: must be {self.kind.value}, not {found}")
 
 
 @dataclass(slots=True)
@@ -118,8 +120,8 @@ class Verb:
 
     @cached_property
     def plain_types_by_name(self) -> Mapping[str, frozenset[type]]:
-        """The plain types of the arguments, by their names in JSON."""
-        return {argument.name: argument.plain_types for argument in self.arguments}
+        """Types of JSON values that are valid and stay unchanged, whatever their content, by the arguments' names."""
+        return {argument.name: _PLAIN_TYPES.get(argument.kind, frozenset()) for argument in self.arguments}
 
     @cached_property
     def flag_names(self) -> frozenset[str]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
-from fakedev.wire.argument_values import from_json
 from fakedev.wire.errors import ProtocolError
-from fakedev.wire.grammar import Grammar, Request, Verb, did_you_mean
+from fakedev.wire.grammar import Argument, Grammar, Kind, Request, Verb, did_you_mean
 from fakedev.wire.strict_json import kind_of, load_object
 
 _MAX_ID_CHARACTERS: Final = 256
 _MAX_ID: Final = 2**63
+_ONLY_TEXTS: Final = {str}
 
 
 def parse_json_line(line: bytes, grammar: Grammar) -> Request:
@@ -23,7 +24,10 @@ def parse_json_line(line: bytes, grammar: Grammar) -> Request:
     if type(request_id) is not int or not -_MAX_ID <= request_id < _MAX_ID:
         request_id = _request_id(request_id)
     try:
-        verb = _verb(fields, grammar)
+        name = fields.pop("op", None)
+        if not isinstance(name, str):
+            raise ProtocolError("bad-argument", f"op: must be a text, not {kind_of(name)}" if name else "op: missing")
+        verb = grammar.find(name)
         return Request(verb.name, verb.checked(_arguments(verb, fields)), request_id)
     except ProtocolError as error:
         error.request_id = request_id
@@ -39,13 +43,6 @@ def _request_id(value: object) -> str | None:
     )
 
 
-def _verb(fields: dict[str, object], grammar: Grammar) -> Verb:
-    name = fields.pop("op", None)
-    if not isinstance(name, str):
-        raise ProtocolError("bad-argument", f"op: must be a text, not {kind_of(name)}" if name else "op: missing")
-    return grammar.find(name)
-
-
 def _arguments(verb: Verb, fields: dict[str, object]) -> dict[str, object]:
     plain_types = verb.plain_types_by_name
     found: dict[str, object] = {}
@@ -59,10 +56,57 @@ def _checked(verb: Verb, name: str, value: object) -> object:
     """The value of an argument or a flag; None if it counts as not given."""
     argument = verb.arguments_by_name.get(name)
     if argument is not None:
-        return None if value is None else from_json(argument, value)
+        return None if value is None else _value(argument, value)
     if name not in verb.flag_names:
         hint = did_you_mean(name, [*verb.arguments_by_name, *verb.flag_names])
         raise ProtocolError("bad-argument", f"{name[:100]}: not an argument of {verb.name}{hint}")
     if not isinstance(value, bool | None):
         raise ProtocolError("bad-argument", f"{name}: must be true or false, not {kind_of(value)}")
     return value or None
+
+
+def _value(argument: Argument, value: object) -> object:
+    match argument.kind:
+        case Kind.WORDS:
+            fits = isinstance(value, list) and {*map(type, value)} <= _ONLY_TEXTS and "\0" not in "".join(value)
+        case Kind.TEXT:
+            fits = isinstance(value, str)
+        case Kind.LIST:
+            if isinstance(value, str):
+                return value.split(",")
+            fits = isinstance(value, list) and {*map(type, value)} <= _ONLY_TEXTS
+        case Kind.SERIES:
+            fits = isinstance(value, str | list | dict)
+        case Kind.DURATION:
+            fits = isinstance(value, str) or _is_number(value)
+        case Kind.WHOLE:
+            fits = isinstance(value, int) and not isinstance(value, bool)
+        case Kind.NUMBER:
+            fits = _is_number(value)
+        case Kind.MAPPING | Kind.SERIES_MAPPING:
+            return _checked_mapping(argument, value)
+    if not fits:
+        raise argument.refused(argument.name, kind_of(value))
+    return value
+
+
+def _checked_mapping(argument: Argument, value: object) -> object:
+    if not isinstance(value, dict):
+        raise argument.refused(argument.name, kind_of(value))
+    types = str if argument.kind is Kind.MAPPING else str | list
+    for key, entry in value.items():
+        if not isinstance(entry, types) and not _is_number(entry):
+            expected = argument.kind.value.removeprefix("names, each with ")
+            text = f"{argument.name}: {key[:100]!r} must have {expected}, not {kind_of(entry)}"
+            raise ProtocolError("bad-argument", text)
+    return value
+
+
+def _is_number(value: object) -> bool:
+    """Whether a value is a number within the range of a float. True and false are not."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    try:
+        return math.isfinite(float(value))
+    except OverflowError:
+        return False

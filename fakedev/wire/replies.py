@@ -12,7 +12,6 @@ from fakedev.wire.errors import ProtocolError
 from fakedev.wire.framing import Dialect
 
 _MAX_EXCERPT_BYTES = 400
-_SHORT_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 @dataclass(slots=True)
@@ -43,7 +42,10 @@ class Notification:
 def encode_reply(reply: Reply, way: Dialect, request_id: str | int | None = None) -> bytes:
     """Encode an answer in words or JSON lines."""
     if way is Dialect.JSON_LINES:
-        data = reply.data if reply.data is not None else _data(reply)
+        data = reply.data
+        if data is None:
+            text: Mapping[str, object] = {"text": reply.text} if reply.text else {}
+            data = text if reply.lines is None else {"lines": list(reply.lines)}
         return _json_line({"ok": True, **data} if request_id is None else {"id": request_id, "ok": True, **data})
     if reply.lines is None:
         return _line(f"ok {reply.text}" if reply.text else "ok")
@@ -72,20 +74,13 @@ def printable(text: str) -> str:
     """A text on one line, with unprintable characters as escapes."""
     if text.isprintable():
         return text
-    return "".join(character if character.isprintable() else _escape(character) for character in text)
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
 
 
 def excerpt(message: bytes) -> str:
     """A message as the log shows it: printable, and cut if it is long."""
     text = printable(message[:_MAX_EXCERPT_BYTES].decode("utf-8", "replace"))
     return text if len(message) <= _MAX_EXCERPT_BYTES else f"{text}... ({len(message)} bytes)"
-
-
-def _escape(character: str) -> str:
-    number = ord(character)
-    if character in _SHORT_ESCAPES:
-        return _SHORT_ESCAPES[character]
-    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
 
 
 def _line(text: str) -> bytes:
@@ -102,9 +97,3 @@ def _json_line(data: Mapping[str, object]) -> bytes:
     if plain.isascii() and b"\x7f" not in plain and b"null" not in plain:
         return plain
     return json.dumps(data, separators=(",", ":"), allow_nan=False).encode("ascii") + b"\n"
-
-
-def _data(reply: Reply) -> Mapping[str, object]:
-    if reply.lines is not None:
-        return {"lines": list(reply.lines)}
-    return {"text": reply.text} if reply.text else {}

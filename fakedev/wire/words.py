@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Final
 
-from fakedev.wire.argument_values import from_text, from_words
 from fakedev.wire.errors import ProtocolError
-from fakedev.wire.grammar import Grammar, Request, Verb, did_you_mean
+from fakedev.wire.grammar import Argument, Grammar, Kind, Request, Verb, did_you_mean
 
 _PLAIN: Final = re.compile(r"[^ \t\r\n]+")
 # Possessive, so that hostile lines cost linear time.
 _PIECE: Final = re.compile(
-    r"""(?P<plain>[^ \t\r\n'"\\]++)|(?P<gap>[ \t\r\n]++)"""
-    r"""|'(?P<single>[^']*+)'|"(?P<double>(?:[^"\\]++|\\.)*+)"|\\(?P<one>.)""",
+    r"""([^ \t\r\n'"\\]++)|(?P<gap>[ \t\r\n]++)"""
+    r"""|'([^']*+)'|"(?P<double>(?:[^"\\]++|\\.)*+)"|\\(.)""",
     re.DOTALL,
 )
 _ESCAPE: Final = re.compile(r'\\(["\\])')
 _OPTION: Final = re.compile(r"([A-Za-z][A-Za-z0-9_-]*)=(.*)", re.DOTALL)
+_WHOLE: Final = re.compile(r"-?[0-9]{1,30}")
+_NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _NEEDS_QUOTES: Final = re.compile(r"""[\s'"\\]|^$""")
 
 
@@ -52,7 +54,8 @@ def split_words(text: str) -> list[str]:
             fault = "a backslash ends the line" if text[position] == "\\" else "a quote is not closed"
             raise ProtocolError("bad-argument", f"{fault}, at character {position + 1}")
         if piece["gap"] is None:
-            pieces.append(_ESCAPE.sub(r"\1", piece["double"]) if piece["double"] is not None else _inner(piece))
+            text_of_piece = piece[piece.lastindex or 0]
+            pieces.append(_ESCAPE.sub(r"\1", text_of_piece) if piece["double"] is not None else text_of_piece)
         elif pieces:
             words.append("".join(pieces))
             pieces = []
@@ -65,10 +68,6 @@ def quote_word(text: str) -> str:
     if not _NEEDS_QUOTES.search(text):
         return text
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def _inner(piece: re.Match[str]) -> str:
-    return next((piece[name] for name in ("plain", "single", "one") if piece[name] is not None), "")
 
 
 def _arguments(verb: Verb, words: list[str]) -> dict[str, object]:
@@ -84,7 +83,7 @@ def _arguments(verb: Verb, words: list[str]) -> dict[str, object]:
         if option is None:
             place = next((a for a in verb.positionals if a.name not in found), None)
             if place is not None:
-                found[place.name] = from_text(place, word)
+                found[place.name] = _value(place, word)
             elif verb.rest:
                 rest.append(word)
             elif word in flags and word not in found:
@@ -95,10 +94,78 @@ def _arguments(verb: Verb, words: list[str]) -> dict[str, object]:
         argument = by_word.get(option[1])
         if argument is None:
             raise _unknown_option(verb, option[1], is_flag=option[1] in flags)
-        found[argument.name] = from_text(argument, option[2], found.get(argument.name))
+        found[argument.name] = _value(argument, option[2], found.get(argument.name))
     if rest and verb.rest:
-        found[verb.rest.name] = from_words(verb.rest, rest)
+        found[verb.rest.name] = _value_of_rest(verb.rest, rest)
     return found
+
+
+def _value(argument: Argument, text: str, earlier: object = None) -> object:
+    """The value of an argument: what JSON would hold. The rules decide what texts mean.
+
+    :param earlier: the value from an earlier occurrence in the same message.
+    """
+    name = argument.name_in_words
+    if argument.kind is Kind.MAPPING:
+        return _with_number(name, text, earlier)
+    if argument.kind is Kind.SERIES_MAPPING:
+        return _with_text(name, text, earlier)
+    if earlier is not None:
+        raise ProtocolError("bad-argument", f"{name}: given twice")
+    match argument.kind:
+        case Kind.LIST:
+            return text.split(",")
+        case Kind.WHOLE:
+            if not _WHOLE.fullmatch(text):
+                raise argument.refused(name, repr(text[:100]))
+            return int(text)
+        case Kind.NUMBER:
+            return _number(name, text)
+        case Kind.DURATION if _NUMBER.fullmatch(text):
+            return _number(name, text)
+    return text
+
+
+def _value_of_rest(argument: Argument, words: list[str]) -> object:
+    """The value of the argument that takes all remaining words."""
+    if argument.kind is not Kind.WORDS:
+        return _value(argument, " ".join(words))
+    for place, word in enumerate(words):
+        if "\0" in word:
+            raise ProtocolError(
+                "bad-argument", f"{argument.name_in_words}[{place}]: contains a NUL, which a command cannot receive"
+            )
+    return words
+
+
+def _with_number(name: str, text: str, earlier: object) -> dict[str, object]:
+    key, colon, number = text.rpartition(":")
+    if not colon or not key:
+        raise ProtocolError("bad-argument", f"{name}: {text[:100]!r} is not NAME:NUMBER")
+    # A text that is not a number is a size, or wrong: the rules decide.
+    return _with_entry(name, key, _number(name, number) if _NUMBER.fullmatch(number) else number, earlier)
+
+
+def _with_text(name: str, text: str, earlier: object) -> dict[str, object]:
+    key, _, rest = text.partition(":")
+    if not key or not rest:
+        raise ProtocolError("bad-argument", f"{name}: {text[:100]!r} is not NAME:PROFILE")
+    return _with_entry(name, key, rest, earlier)
+
+
+def _with_entry(name: str, key: str, value: object, earlier: object) -> dict[str, object]:
+    entries = dict(earlier) if isinstance(earlier, dict) else {}
+    if key in entries:
+        raise ProtocolError("bad-argument", f"{name}: {key[:100]!r} is given twice")
+    entries[key] = value
+    return entries
+
+
+def _number(name: str, text: str) -> float:
+    number = float(text) if _NUMBER.fullmatch(text) else math.nan
+    if not math.isfinite(number):
+        raise ProtocolError("bad-argument", f"{name}: {text[:100]!r} is not a finite number")
+    return number
 
 
 def _unexpected(verb: Verb, word: str, *, already: bool) -> ProtocolError:

@@ -104,14 +104,9 @@ def stopped_report(command: str, run_seconds: float) -> Report:
     return Report(NO_RUN_CODE, f"{command} was stopped before its end", run_seconds=run_seconds)
 
 
-def unfinished_report(reason: str, run_seconds: float) -> Report:
-    """The run did not end normally, for another reason than its command, time limit or client."""
+def unfinished_report(reason: str, run_seconds: float = 0.0) -> Report:
+    """The run could not start, or did not end normally for another reason than its command, time limit or client."""
     return Report(NO_RUN_CODE, reason, run_seconds=run_seconds)
-
-
-def no_run_report(reason: str) -> Report:
-    """The run could not start."""
-    return unfinished_report(reason, 0.0)
 
 
 def _check_passable(words: Sequence[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from itertools import islice
 
@@ -93,8 +94,8 @@ class Broker:
         jobs = self._ledger.requests.all_of(client)
         for job in jobs:
             self._ledger.remove_client(job)
-            self._queues[job.queue].statistics.client_left()
-        self._slices.begin(for_each(jobs, self._job_ends.cancel_for_client), now)
+            self._queues[job.queue].statistics.disconnects += 1
+        self._slices.begin(for_each(jobs, partial(self._job_ends.cancel, "the client disconnected")), now)
 
     # Workers
 
@@ -159,17 +160,11 @@ class Broker:
 
     def worker_quits(self, worker: Worker, now: float) -> None:
         """A worker quits: its waits end, and its jobs return to their queues."""
-        self._stop_waits(worker)
-        self._slices.begin(
-            for_each(self._ledger.held.all_of(worker), partial(self._job_ends.release_for_worker, worker)), now
-        )
+        self._remove_worker(worker, self._job_ends.release_for_worker, now)
 
     def worker_left(self, worker: Worker, now: float) -> None:
         """A worker disconnected: its jobs return to their queues if a retry remains; else they are lost."""
-        self._stop_waits(worker)
-        self._slices.begin(
-            for_each(self._ledger.held.all_of(worker), partial(self._job_ends.lose_for_worker, worker)), now
-        )
+        self._remove_worker(worker, self._job_ends.lose_for_worker, now)
 
     # Buried jobs
 
@@ -269,6 +264,8 @@ class Broker:
             raise no_job(job_id)
         return job
 
-    def _stop_waits(self, worker: Worker) -> None:
+    def _remove_worker(self, worker: Worker, end: Callable[[Worker, Job, float], None], now: float) -> None:
+        """End the waits of a worker, then each of its jobs."""
         for wait in self._ledger.waits.all_of(worker):
             self._ledger.remove_wait(wait)
+        self._slices.begin(for_each(self._ledger.held.all_of(worker), partial(end, worker)), now)

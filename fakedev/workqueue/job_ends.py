@@ -30,7 +30,7 @@ class JobEnds:
         """Bury a running job; its client receives ``lost``."""
         queue = self._queues[job.queue]
         job.reason = reason
-        queue.statistics.buried()
+        queue.statistics.burials += 1
         queue.bury(job)
         self._ledger.end(job, job.answer_without_report(Outcome.LOST, reason, now), now, JobState.BURIED)
 
@@ -42,10 +42,10 @@ class JobEnds:
 
     # Slices of long works: the job may have ended or moved since the work began
 
-    def cancel_for_client(self, job: Job, now: float) -> None:
-        """End a job whose client disconnected."""
+    def cancel(self, reason: str, job: Job, now: float) -> None:
+        """End a job because its client disconnected or the program stops."""
         if job.state in (JobState.WAITING, JobState.RUNNING):
-            self._ledger.withdraw(job, Outcome.CANCELLED, "the client disconnected", now)
+            self._ledger.withdraw(job, Outcome.CANCELLED, reason, now)
 
     def release_for_worker(self, worker: Worker, job: Job, now: float) -> None:
         """Return a job whose worker quits."""
@@ -59,18 +59,13 @@ class JobEnds:
         queue = self._queues[job.queue]
         job.losses += 1
         if job.losses <= queue.spec.retries:
-            queue.statistics.retried()
+            queue.statistics.retries += 1
             self.give_back(job, now)
         elif queue.spec.retries:
             self.bury(job, f"lost by {job.losses} backends", now)
         else:
             text = "the backend disconnected before the run ended"
             self._ledger.end(job, job.answer_without_report(Outcome.LOST, text, now), now)
-
-    def cancel_running(self, reason: str, job: Job, now: float) -> None:
-        """End a running job because the program stops."""
-        if job.state is JobState.RUNNING:
-            self._ledger.withdraw(job, Outcome.CANCELLED, reason, now)
 
     def cancel_first_waiting(self, queue: Queue, reason: str, now: float) -> bool:
         """End the first waiting job because the program stops; whether there was one."""

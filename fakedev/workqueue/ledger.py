@@ -126,17 +126,15 @@ class Ledger:
     def end(self, job: Job, answer: Answer, now: float, state: JobState = JobState.OVER) -> None:
         """End a request: every end is counted and notified here."""
         queue = self.queues[job.queue]
-        ran = job.worker is not None
-        if ran:
+        has_run = job.worker is not None
+        if has_run:
             self._detach(queue, job)
         else:
             queue.waiting.remove(job)
         job.move_to(state)
         self.open -= 1
         self.bytes -= job.size_bytes
-        queue.statistics.ended(
-            now, answer.outcome, answer.wait_seconds, answer.run_seconds if ran else None, answer.node, answer.pod
-        )
+        queue.statistics.ended(now, answer, has_run=has_run)
         client = job.client
         if client is not None:
             self.remove_client(job)

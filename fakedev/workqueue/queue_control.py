@@ -70,6 +70,4 @@ class QueueControl:
         """Close the queues, and end the running jobs too."""
         self.close(reason, now)
         for queue in self._admission.queues_named(None):
-            self._slices.begin(
-                for_each(list(queue.running.values()), partial(self._job_ends.cancel_running, reason)), now
-            )
+            self._slices.begin(for_each(list(queue.running.values()), partial(self._job_ends.cancel, reason)), now)

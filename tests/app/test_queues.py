@@ -152,7 +152,7 @@ def test_statistics_in_the_log(said: list[str]) -> None:
 def configured(*arguments: str) -> Any:
     """The configuration that options stand for."""
     options = FrontendOptions()
-    values = options.flags.parse_or_exit(arguments)
+    values = options.flags.parse(arguments)
     return load("options", Files(environ={}), text=options.configuration_text(values))
 
 

@@ -162,16 +162,17 @@ def test_help_names_every_option_with_its_default() -> None:
 def test_help_is_printed_and_exits_0(capsys: pytest.CaptureFixture[str]) -> None:
     """A program that is asked for help prints it on standard output and has succeeded."""
     program = Program()
-    with pytest.raises(SystemExit) as caught:
-        program.flags.parse_or_exit(["-help"])
+    with pytest.raises(SystemExit) as caught, program.flags.usage_errors_exit():
+        program.flags.parse(["-help"])
     printed = capsys.readouterr()
     assert (caught.value.code, printed.out, printed.err) == (0, program.flags.help(), "")
 
 
 def test_a_usage_error_exits_2(capsys: pytest.CaptureFixture[str]) -> None:
     """A wrong option is told on standard error, with the way to the help, and exits 2."""
-    with pytest.raises(SystemExit) as caught:
-        Program().flags.parse_or_exit(["-nope"])
+    program = Program()
+    with pytest.raises(SystemExit) as caught, program.flags.usage_errors_exit():
+        program.flags.parse(["-nope"])
     printed = capsys.readouterr()
     assert (caught.value.code, printed.out) == (2, "")
     assert printed.err == "prog: there is no option -nope\nprog -help lists the options\n"

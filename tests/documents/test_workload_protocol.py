@@ -76,4 +76,4 @@ def test_the_limits():
 def test_the_bare_example():
     """It is a workload."""
     example = TEXT[TEXT.index('{ "Name"') : TEXT.index('"Limits": null }') + 16]
-    assert parse_bare_workload(example.encode()).devices == ("card0", "card1")
+    assert parse_bare_workload(example.encode()).arguments["devices"] == ["card0", "card1"]

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from fakedev.wire.bare_queue import BareWork, BareWorkReader
+from fakedev.wire.bare_queue import BareReader, BareWork, parse_bare_work
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.json_lines import parse_json_line
 from fakedev.wire.queue_messages import (
@@ -37,9 +37,9 @@ BRACES = b'{"args":["}{\\"","\\\\"],"limit":-1}'
 def test_an_answer_may_come_in_any_pieces(message: bytes, expected: BareWork) -> None:
     """Cut at every byte, and byte by byte."""
     for cut in range(len(message)):
-        reader = BareWorkReader()
+        reader = BareReader(parse_bare_work)
         assert (reader.feed(message[:cut]) or reader.feed(message[cut:])) == expected
-    reader = BareWorkReader()
+    reader = BareReader(parse_bare_work)
     answers = [answer for byte in message if (answer := reader.feed(bytes([byte])))]
     assert answers == [expected]
 
@@ -59,7 +59,7 @@ def test_an_answer_may_come_in_any_pieces(message: bytes, expected: BareWork) ->
 def test_what_is_no_answer_is_refused(message: bytes, code: str, part: str) -> None:
     """At once or byte by byte, for the same reason."""
     for pieces in ([message], [message[place : place + 1] for place in range(len(message))]):
-        reader = BareWorkReader()
+        reader = BareReader(parse_bare_work)
         with pytest.raises(ProtocolError, match=part) as caught:
             for piece in pieces:
                 assert reader.feed(piece) is None

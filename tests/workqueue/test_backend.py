@@ -11,9 +11,9 @@ from fakedev.workqueue.backend_run import (
     RequestFault,
     command_report,
     limit_report,
-    no_run_report,
     sleep_seconds,
     stopped_report,
+    unfinished_report,
 )
 from fakedev.workqueue.backend_steps import Ask, End, Pace, Retry, Step
 from fakedev.workqueue.outcome import Outcome, Report, outcome_of
@@ -151,7 +151,7 @@ def test_no_wait_is_longer_than_was_asked_for(
         (command_report("/a", 0, 11, 1.5), Outcome.FAILURE, 139, "/a was ended by signal 11"),
         (limit_report("/a", 1.5, 1.6), Outcome.TIMEOUT, 124, "/a was stopped at its time limit of 1.5 s"),
         (stopped_report("/a", 1.5), Outcome.FAILURE, 1, "/a was stopped before its end"),
-        (no_run_report("why"), Outcome.FAILURE, 1, "why"),
+        (unfinished_report("why"), Outcome.FAILURE, 1, "why"),
     ],
 )
 def test_reports_have_one_outcome(report: Report, outcome: Outcome, code: int, error: str) -> None:

@@ -9,13 +9,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakedev.spec.histogram import Histogram
-from fakedev.workqueue.outcome import Outcome
+from fakedev.workqueue.outcome import Answer, Outcome
 from fakedev.workqueue.spec import BrokerSpec
-from fakedev.workqueue.statistics import ENDS, QueueStatistics
-from fakedev.workqueue.windowed import PARTS, WindowedMaximum, WindowedRate
+from fakedev.workqueue.statistics import ENDS, PARTS, QueueStatistics, WindowedMaximum, WindowedRate
 
 WINDOW = 60.0
 SPEC = BrokerSpec((), window_seconds=WINDOW)
+
+
+def end(
+    statistics: QueueStatistics,
+    now: float,
+    outcome: Outcome,
+    wait: float,
+    run: float | None = None,
+    node: str = "",
+    pod: str = "",
+) -> None:
+    """Count the end of a request; ``run`` is None when no backend took it."""
+    answer = Answer(outcome, wait_seconds=wait, run_seconds=run or 0.0, node=node, pod=pod)
+    statistics.ended(now, answer, has_run=run is not None)
 
 
 class TestHistogram:
@@ -73,7 +86,7 @@ class TestQueueStatistics:
         """A success is a success and nothing else."""
         self.statistics.put(1.0)
         self.statistics.taken(3.0, 2.0)
-        self.statistics.ended(4.0, Outcome.SUCCESS, 2.0, 1.0, "node-1", "pod-1")
+        end(self.statistics, 4.0, Outcome.SUCCESS, 2.0, 1.0, "node-1", "pod-1")
         expected = dict.fromkeys(Outcome, 0) | {Outcome.SUCCESS: 1}
         assert (self.statistics.puts, self.statistics.outcomes) == (1, expected)
         assert sum(sum(self.statistics.run[outcome].counts) for outcome in ENDS) == 1
@@ -82,7 +95,7 @@ class TestQueueStatistics:
     def test_request_that_nobody_took_has_no_run(self) -> None:
         """Its wait counts, its run does not."""
         self.statistics.put(1.0)
-        self.statistics.ended(6.0, Outcome.CANCELLED, 5.0)
+        end(self.statistics, 6.0, Outcome.CANCELLED, 5.0)
         assert self.statistics.longest_wait_seconds(6.0) == 5.0
         assert self.statistics.longest_run_seconds(6.0) == 0.0
         assert sum(self.statistics.run[Outcome.CANCELLED].counts) == 0
@@ -91,14 +104,14 @@ class TestQueueStatistics:
 
     def test_two_scrapers_see_the_same_maxima(self) -> None:
         """A scrape clears no window."""
-        self.statistics.ended(6.0, Outcome.SUCCESS, 5.0, 4.0)
+        end(self.statistics, 6.0, Outcome.SUCCESS, 5.0, 4.0)
         self.statistics.scraped()
         assert self.statistics.longest_run_seconds(7.0) == 4.0
 
     def test_maxima_since_the_last_scrape(self) -> None:
         """The original's way: cleared by whoever reads, and by nothing else."""
         statistics = QueueStatistics(replace(SPEC, maxima="since-scrape"), 0.0)
-        statistics.ended(6.0, Outcome.SUCCESS, 5.0, 4.0)
+        end(statistics, 6.0, Outcome.SUCCESS, 5.0, 4.0)
         assert statistics.longest_total_seconds(6000.0) == 9.0
         statistics.scraped()
         assert statistics.longest_total_seconds(6000.0) == 0.0
@@ -106,15 +119,15 @@ class TestQueueStatistics:
     def test_maxima_of_an_interval(self) -> None:
         """They cover as long as the log's interval, not the window of the rates."""
         statistics = QueueStatistics(replace(SPEC, maxima="interval", interval_seconds=6.0), 0.0)
-        statistics.ended(10.0, Outcome.SUCCESS, 5.0, 4.0)
+        end(statistics, 10.0, Outcome.SUCCESS, 5.0, 4.0)
         assert [statistics.longest_run_seconds(now) for now in (16.0, 16.2)] == [4.0, 0.0]
         assert statistics.services_per_second(20.0) == 0.05
 
     def test_interval_names_where_the_longest_run_was(self) -> None:
         """Each interval stands for itself."""
-        self.statistics.ended(1.0, Outcome.SUCCESS, 0.0, 4.0, "node-1", "pod-1")
-        self.statistics.ended(2.0, Outcome.FAILURE, 9.0, 7.0, "node-2", "pod-2")
-        self.statistics.ended(3.0, Outcome.SUCCESS, 0.0, 1.0, "node-3", "pod-3")
+        end(self.statistics, 1.0, Outcome.SUCCESS, 0.0, 4.0, "node-1", "pod-1")
+        end(self.statistics, 2.0, Outcome.FAILURE, 9.0, 7.0, "node-2", "pod-2")
+        end(self.statistics, 3.0, Outcome.SUCCESS, 0.0, 1.0, "node-3", "pod-3")
         first = self.statistics.end_interval()
         assert (first.node, first.pod, first.longest_run_seconds) == ("node-2", "pod-2", 7.0)
         assert (first.longest_total_seconds, first.ended[Outcome.SUCCESS]) == (16.0, 2)
@@ -152,7 +165,7 @@ class TestNaiveModel:
         for gap, outcome, wait, run in endings:
             now += gap
             statistics.put(now)
-            statistics.ended(now, outcome, wait, run)
+            end(statistics, now, outcome, wait, run)
             events.append(End(now, outcome, wait, run))
         now += pause
         inside = [event for event in events if event.now // 1.0 >= now // 1.0 - WINDOW]

@@ -10,9 +10,7 @@ from typing import Final
 
 from fakedev.commands.console import ProgressLine, write_text
 from fakedev.commands.go_flags import Flag, FlagError, FlagSet, Values, all_interfaces
-from fakedev.commands.workload.options import parse_seconds
 from fakedev.config.listen import ListenAddress, parse_listen
-from fakedev.config.peer_address import parse_address
 from fakedev.config.rates import parse_expectation, parse_open_load
 from fakedev.config.schema.files import Files
 from fakedev.config.schema.nodes import ConfigurationError
@@ -24,8 +22,6 @@ from fakedev.tester.report import FORMS, Report
 _PROGRAM: Final = "fakedev-client"
 #: The exit code when an expectation is not met.
 NOT_MET: Final = 3
-#: The protocols of a frontend.
-PROTOCOLS: Final = ("bare", "json")
 
 
 @dataclass(frozen=True)
@@ -61,23 +57,19 @@ class ClientOptions:
         self.flags = flags
         ours, duration = " (not in the original)", "DURATION"
         self._caddr = flags.text("caddr", "localhost:9996", "address of statistics and control", "HOST:PORT")
-        self._faddr = flags.value(
-            "faddr", parse_address("localhost:9997"), "where the frontend listens", "HOST:PORT|PATH", parse_address
-        )
+        self._faddr = flags.address("faddr", "localhost:9997", "where the frontend listens")
         self._name = flags.text("name", "sleep", "queue that requests are put into", "QUEUE")
-        self._limit = flags.value(
-            "limit", 0.0, "run-time limit of each request; 0: none", "SECONDS", parse_seconds
-        )
+        self._limit = flags.seconds("limit", 0.0, "run-time limit of each request; 0: none")
         self._req_max = flags.unsigned("req-max", 2, "most parallel requests")
         self._req_now = flags.unsigned("req-now", 1, "parallel requests at the start")
         self._verbose = flags.boolean("verbose", "log all messages")
-        self._delay = flags.value(
-            "delay", 0.0, f"between the end of a request and the next{ours}", duration, parse_seconds
-        )
+        self._delay = flags.seconds("delay", 0.0, f"between the end of a request and the next{ours}", duration)
         self._rate = flags.text(
             "rate", "", f"open model: requests arrive at this rate, as 20/s or ramp:5/s:50/s:60s{ours}", "RATE"
         )
-        self._arrivals = flags.text("arrivals", "even", f"how arrivals are spread: even or poisson{ours}", "WORD")
+        self._arrivals = flags.choice(
+            "arrivals", [each.value for each in Spacing], f"how arrivals are spread: even or poisson{ours}", "WORD"
+        )
         self._seed = flags.unsigned("seed", 1, f"of poisson arrivals{ours}")
         self._max_outstanding = flags.unsigned(
             "most-outstanding", OpenLoad.max_outstanding, f"open model: most pending requests{ours}"
@@ -85,13 +77,13 @@ class ClientOptions:
         self._plans = flags.text(
             "plans", "", f"a file with several plans, instead of -name and the like{ours}", "FILE"
         )
-        self._protocol = flags.text(
-            "protocol", "bare", f"protocol: bare, the original's; json, of fakedev's frontend{ours}", "NAME"
+        self._protocol = flags.choice(
+            "protocol", ("bare", "json"), f"protocol: bare, the original's; json, of fakedev's frontend{ours}"
         )
         self._headless = flags.boolean("headless", f"serve no control; show progress on the terminal{ours}")
-        self._duration = flags.value("duration", 0.0, f"how long; 0: until stopped{ours}", duration, parse_seconds)
-        self._grace = flags.value(
-            "grace", 5.0, f"wait this long for pending requests after -duration{ours}", duration, parse_seconds
+        self._duration = flags.seconds("duration", 0.0, f"how long; 0: until stopped{ours}", duration)
+        self._grace = flags.seconds(
+            "grace", 5.0, f"wait this long for pending requests after -duration{ours}", duration
         )
         self._expect = flags.each(
             "expect", f"an expectation of the results, as p99<2s or failures<1%; else exit 3{ours}", "TEXT",
@@ -105,7 +97,6 @@ class ClientOptions:
         """The run that these arguments describe.
 
         :raises FlagError: when something cannot be used.
-        :raises ConfigurationError: when the file of plans cannot be.
         """
         if values[self._plans]:
             plans = self._plans_of_file(values)
@@ -130,46 +121,37 @@ class ClientOptions:
             *(self._faddr, self._name, self._limit, self._req_max, self._req_now, self._delay, self._rate),
             *(self._arrivals, self._seed, self._max_outstanding, self._protocol),
         )
-        for flag in flags_of_one_plan:
-            if values.given(flag):
-                raise FlagError(f"-{flag.name} belongs in the file of plans, in each plan")
+        _refuse(values, flags_of_one_plan, "belongs in the file of plans, in each plan")
         if values.operands:
             raise FlagError(f"arguments ({values.operands[0]!r}) belong in the file of plans, in each plan")
-        return load_plans(values[self._plans], self._files)
+        try:
+            return load_plans(values[self._plans], self._files)
+        except ConfigurationError as error:
+            raise FlagError(str(error)) from None
 
     def _plan(self, values: Values) -> Plan:
         queue = values[self._name]
         if not queue:
             raise FlagError("-name must name a queue")
-        if values[self._protocol] not in PROTOCOLS:
-            raise FlagError(f"-protocol: {' or '.join(PROTOCOLS)}, not {values[self._protocol]!r}")
         load = self._open(values) if values[self._rate] else self._closed(values)
         is_lines = values[self._protocol] == "json"
         limit = values[self._limit]
         return Plan(queue, queue, load, values[self._faddr].shown, values.operands, limit, is_lines)
 
     def _closed(self, values: Values) -> ClosedLoad:
-        open_flags: tuple[Flag[object], ...] = (self._arrivals, self._seed, self._max_outstanding)
-        for flag in open_flags:
-            if values.given(flag):
-                raise FlagError(f"-{flag.name} needs -rate")
+        _refuse(values, (self._arrivals, self._seed, self._max_outstanding), "needs -rate")
         now, most = values[self._req_now], values[self._req_max]
         if now > most and values.given(self._req_max):
             raise FlagError(f"-req-now {now} is more than -req-max {most}")
         return ClosedLoad(now, max(now, most), values[self._delay])
 
     def _open(self, values: Values) -> OpenLoad:
-        closed_flags: tuple[Flag[object], ...] = (self._req_now, self._req_max, self._delay)
-        for flag in closed_flags:
-            if values.given(flag):
-                raise FlagError(f"-{flag.name} cannot be used with -rate: requests arrive when they are due")
+        closed_flags = (self._req_now, self._req_max, self._delay)
+        _refuse(values, closed_flags, "cannot be used with -rate: requests arrive when they are due")
         try:
             load = parse_open_load(values[self._rate], lambda path: self._files.read(os.path.abspath(path)))
         except ValueError as error:
             raise FlagError(f"-rate: {error}") from None
-        spacings = [spacing.value for spacing in Spacing]
-        if values[self._arrivals] not in spacings:
-            raise FlagError(f"-arrivals: {' or '.join(spacings)}, not {values[self._arrivals]!r}")
         if not values[self._max_outstanding]:
             raise FlagError("-most-outstanding: at least 1")
         return replace(
@@ -186,42 +168,42 @@ class ClientOptions:
             raise FlagError(f"-caddr: {error}") from None
 
 
+def _refuse(values: Values, flags: Sequence[Flag[object]], reason: str) -> None:
+    """Refuse the first of these options that is given."""
+    for flag in flags:
+        if values.given(flag):
+            raise FlagError(f"-{flag.name} {reason}")
+
+
 def _report_path(path: str) -> str:
     if os.path.splitext(path)[1] not in FORMS:
-        raise ValueError(f"{path!r} does not end with {_alternatives(tuple(FORMS))}")
+        *others, last = FORMS
+        raise ValueError(f"{path!r} does not end with {', '.join(others)} or {last}")
     return path
-
-
-def _alternatives(words: Sequence[str]) -> str:
-    return f"{', '.join(words[:-1])} or {words[-1]}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program and return its exit code."""
     options = ClientOptions(Files(environ=os.environ))
-    values = options.flags.parse_or_exit(sys.argv[1:] if arguments is None else arguments)
-    try:
-        order = options.order(values)
-    except (FlagError, ConfigurationError) as error:
-        options.flags.refuse(str(error))
+    with options.flags.usage_errors_exit():
+        order = options.order(options.flags.parse(arguments))
     return run(order)
 
 
 def run(order: Order) -> int:
     """Run the load, report and judge; returns the exit code."""
-    from fakedev.app.tester import ClientSettings, run_client  # noqa: PLC0415 - a usage error does not need Twisted
+    from fakedev.app.tester import run_client  # noqa: PLC0415 - a usage error does not need Twisted
 
     progress = ProgressLine(sys.stderr)
-    settings = ClientSettings(
+    tester = run_client(
         order.plans,
         order.control,
-        order.duration_seconds,
-        order.grace_seconds,
-        progress.tell if order.headless else None,
-        progress.seconds,
-        order.verbose,
+        duration_seconds=order.duration_seconds,
+        grace_seconds=order.grace_seconds,
+        tell=progress.tell if order.headless else None,
+        tell_seconds=progress.seconds,
+        verbose=order.verbose,
     )
-    tester = run_client(settings)
     progress.end()
     findings = [judge(expectation, tester.total, tester.now) for expectation in order.expectations]
     report = tester.report(order.title, findings)

@@ -14,8 +14,8 @@ from typing import Final
 
 from fakedev import __version__
 from fakedev.commands.console import write_text
-from fakedev.commands.dropins.dcgm_flags import OF_THE_IMAGE, DcgmFlags, UsageProblem
-from fakedev.commands.go_flags import FlagSet, Values, all_interfaces, parse_boolean
+from fakedev.commands.dropins.dcgm_flags import OF_THE_IMAGE, DcgmFlags
+from fakedev.commands.go_flags import FlagError, FlagSet, Values, all_interfaces, parse_boolean
 from fakedev.config.catalog import is_path
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
@@ -103,16 +103,12 @@ class DcgmOptions:
         self._flags = DcgmFlags(flags, environ)
         self._identity = flags.text("identity", "", "identity of the page (not in the original)", "NAME@VERSION")
         self._device = flags.text("device", "", "GPU to simulate (not in the original)", "TYPE")
-        self._version = [flags.boolean(name, "print the version and exit") for name in ("v", "version")]
+        self.version = [flags.boolean(name, "print the version and exit") for name in ("v", "version")]
 
     @property
     def is_fake(self) -> bool:
         """Whether a variable of dcgm-fake-gpu-exporter is set."""
         return any(name in self._environ for name in _FAKE)
-
-    def asks_version(self, values: Values) -> bool:
-        """Whether the program should only print the version."""
-        return any(values[flag] for flag in self._version)
 
     def notes(self, values: Values) -> list[str]:
         """A line for each flag and variable that is given and not used."""
@@ -121,7 +117,7 @@ class DcgmOptions:
     def texts(self, values: Values) -> tuple[str, str]:
         """The configuration and the identity, both as JSON, which is YAML.
 
-        :raises UsageProblem: when a value cannot be used.
+        :raises FlagError: when a value cannot be used.
         """
         count = self._number("NUM_FAKE_GPUS", 4 if self.is_fake else 8, 1, _MAX_GPUS)
         first = self._number("GPU_START_INDEX", 1, 0, 10**6)
@@ -147,7 +143,7 @@ class DcgmOptions:
         return _text(tree), _text(identity)
 
     def _web(self, values: Values) -> list[dict[str, object]]:
-        address = self._flags.text("address", values)
+        address = self._flags.value("address", values)
         if "EXPORTER_PORT" in self._environ and not self._flags.is_given("address", values):
             address = f":{self._number('EXPORTER_PORT', 9400, 1, 65535)}"
         web: list[dict[str, object]] = [
@@ -166,12 +162,12 @@ class DcgmOptions:
         try:
             return workloads(profiles_of(count, one, self._environ.get("GPU_PROFILES", "")))
         except ValueError as error:
-            raise UsageProblem(f"METRIC_PROFILE or GPU_PROFILES: {error}") from None
+            raise FlagError(f"METRIC_PROFILE or GPU_PROFILES: {error}") from None
 
     def _log(self, values: Values) -> dict[str, object]:
         return {
-            "format": self._flags.text("log-format", values),
-            "level": "debug" if self._flags.is_on("debug", values) else "info",
+            "format": self._flags.value("log-format", values),
+            "level": "debug" if self._flags.value("debug", values) else "info",
         }
 
     def _dcgm_identity(self, values: Values) -> dict[str, object]:
@@ -188,23 +184,23 @@ class DcgmOptions:
             "known-quirks": _QUIRKS,
         }
         asked = {
-            "no-pods": not self._flags.is_on("kubernetes", values),
-            "no-hostname": self._flags.is_on("no-hostname", values),
-            "old-namespace": self._flags.is_on("use-old-namespace", values),
-            "dashes": self._flags.is_on("replace-blanks-in-model-name", values),
+            "no-pods": not self._flags.value("kubernetes", values),
+            "no-hostname": self._flags.value("no-hostname", values),
+            "old-namespace": self._flags.value("use-old-namespace", values),
+            "dashes": self._flags.value("replace-blanks-in-model-name", values),
         }
         identity["quirks"] = [name for name, is_asked in asked.items() if is_asked]
-        if self._flags.is_on("kubernetes-virtual-gpus", values):
+        if self._flags.value("kubernetes-virtual-gpus", values):
             identity["shared-devices"] = "each"
-        collectors = self._flags.text("collectors", values)
+        collectors = self._flags.value("collectors", values)
         if collectors not in OF_THE_IMAGE or os.path.exists(collectors):
             identity["counters"] = os.path.abspath(collectors)
         return identity
 
     def _milliseconds(self, name: str, values: Values, least: int = 1) -> int:
-        milliseconds = self._flags.number(name, values)
+        milliseconds: int = self._flags.value(name, values)
         if not least <= milliseconds <= _MAX_MILLISECONDS:
-            raise UsageProblem(f"--{name}: {milliseconds} milliseconds is not within {least} to {_MAX_MILLISECONDS}")
+            raise FlagError(f"--{name}: {milliseconds} milliseconds is not within {least} to {_MAX_MILLISECONDS}")
         return milliseconds
 
     def _fake_identity(self, values: Values) -> dict[str, object]:
@@ -220,12 +216,12 @@ class DcgmOptions:
         try:
             return parse_boolean(self._environ.get(variable) or "false")
         except ValueError as error:
-            raise UsageProblem(f"{variable}: {error}") from None
+            raise FlagError(f"{variable}: {error}") from None
 
     def _number(self, variable: str, default: int, least: int, most: int) -> int:
         text = self._environ.get(variable) or str(default)
         if not text.isdecimal() or not least <= int(text) <= most:
-            raise UsageProblem(f"{variable}: {text[:40]!r} is no whole number of {least} to {most}")
+            raise FlagError(f"{variable}: {text[:40]!r} is no whole number of {least} to {most}")
         return int(text)
 
 
@@ -245,20 +241,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     :returns: 0 after a signal; 2 when a flag, variable or file cannot be used.
     """
     options = DcgmOptions(os.environ)
-    values = options.flags.parse_or_exit(sys.argv[1:] if arguments is None else arguments)
-    if options.asks_version(values):
-        write_text(sys.stdout, f"fakedev-dcgm-exporter version {__version__} (simulated)\n")
-        return 0
-    try:
+    with options.flags.usage_errors_exit():
+        values = options.flags.parse(arguments)
+        if any(values[flag] for flag in options.version):
+            write_text(sys.stdout, f"fakedev-dcgm-exporter version {__version__} (simulated)\n")
+            return 0
         text, identity = options.texts(values)
-    except UsageProblem as problem:
-        options.flags.refuse(str(problem))
     files = Files(environ=os.environ, made={_IDENTITY: identity})
     try:
         configuration = load(_OPTIONS, files, text=text)
     except ConfigurationError as error:
-        for problem_of_file in error.problems:
-            print(f"fakedev-dcgm-exporter: {problem_of_file}", file=sys.stderr)
+        for problem in error.problems:
+            print(f"fakedev-dcgm-exporter: {problem}", file=sys.stderr)
         return 2
     for note in options.notes(values):
         print(f"fakedev-dcgm-exporter: {note}", file=sys.stderr)

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from fakedev.commands.go_flags import Flag, FlagSet, Values, parse_boolean, parse_integer
+from fakedev.commands.go_flags import Flag, FlagError, FlagSet, Values, parse_boolean, parse_integer
 
 #: The files of counters in the image: when they are missing, the identity's counters are shown.
 OF_THE_IMAGE: Final = ("/etc/dcgm-exporter/default-counters.csv", "/etc/dcgm-exporter/dcp-metrics-included.csv")
 _PREFIX: Final = "DCGM_EXPORTER_"
 _UNUSED: Final = "accepted, and not used"
 _FIVE_MINUTES: Final = 300_000
-
-
-class UsageProblem(Exception):
-    """A flag or variable cannot be used; the text says why."""
 
 
 @dataclass(frozen=True)
@@ -104,17 +100,17 @@ class DcgmFlags:
         self._options = {option.name: option for option in OPTIONS}
         self._flags = {option.name: _declared(flags, option) for option in OPTIONS}
 
-    def text(self, name: str, values: Values) -> str:
-        """The value of an option with a text."""
-        return str(self._value(name, values))
-
-    def number(self, name: str, values: Values) -> int:
-        """The value of an option with a whole number."""
-        return int(self._value(name, values))
-
-    def is_on(self, name: str, values: Values) -> bool:
-        """The value of a boolean option."""
-        return bool(self._value(name, values))
+    def value(self, name: str, values: Values) -> Any:
+        """The value of an option, of the type of its default: from a flag, short or long; else from the variable."""
+        for flag in self._flags[name]:
+            if values.given(flag):
+                return values[flag]
+        option = self._options[name]
+        text = self._environ.get(option.variable, "")
+        try:
+            return _parser(option)(text) if text else option.default
+        except ValueError as error:
+            raise FlagError(f"{option.variable}: {error}") from None
 
     def is_given(self, name: str, values: Values) -> bool:
         """Whether a flag of the option is given."""
@@ -128,18 +124,6 @@ class DcgmFlags:
         of_others = {option.variable for option in unused}
         names = {name for name in self._environ if name.startswith(_PREFIX) or name in of_others} - used
         return found + [f"{name} is not used" for name in sorted(names)]
-
-    def _value(self, name: str, values: Values) -> str | int | bool:
-        """From a flag, short or long; else from the variable; else the default."""
-        for flag in self._flags[name]:
-            if values.given(flag):
-                return values[flag]
-        option = self._options[name]
-        text = self._environ.get(option.variable, "")
-        try:
-            return _parser(option)(text) if text else option.default
-        except ValueError as error:
-            raise UsageProblem(f"{option.variable}: {error}") from None
 
 
 def _declared(flags: FlagSet, option: Option) -> tuple[Flag[str | int | bool], ...]:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from fakedev.commands.go_flags import FlagSet, Values, all_interfaces
+from fakedev.commands.go_flags import FlagError, FlagSet, Values, all_interfaces
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
 from fakedev.config.schema.nodes import ConfigurationError
@@ -38,7 +38,13 @@ class ExporterOptions:
         self.record = flags.text("record", "", "record the run, to replay it (not in the original)", "FILE")
 
     def configuration_text(self, values: Values) -> str:
-        """The configuration that the options mean, as JSON, which is YAML."""
+        """The configuration that the options mean, as JSON, which is YAML.
+
+        :raises FlagError: when the name of a file is empty.
+        """
+        for flag in (self.devtype, self.identity, self.devlist):
+            if not values[flag]:
+                raise FlagError(f"-{flag.name} must name a file")
         base = [
             {"file": _file(values[flag]), "devices": group} for group, flag in self.base.items() if values[flag]
         ]
@@ -77,11 +83,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     :returns: 0 after a signal.
     """
     options = ExporterOptions()
-    values = options.flags.parse_or_exit(sys.argv[1:] if arguments is None else arguments)
-    for flag in (options.devtype, options.identity, options.devlist):
-        if not values[flag]:
-            options.flags.refuse(f"-{flag.name} must name a file")
-    text = options.configuration_text(values)
+    with options.flags.usage_errors_exit():
+        values = options.flags.parse(arguments)
+        text = options.configuration_text(values)
     files = Files(environ=os.environ)
     try:
         configuration = load(_OPTIONS, files, text=text)

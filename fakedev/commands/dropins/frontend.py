@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from fakedev.commands.go_flags import FlagSet, Values, all_interfaces, parse_unsigned
+from fakedev.commands.go_flags import FlagError, FlagSet, Values, all_interfaces, parse_unsigned
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
 from fakedev.config.schema.nodes import ConfigurationError, Problem
@@ -47,7 +47,15 @@ class FrontendOptions:
         )
 
     def configuration_text(self, values: Values) -> str:
-        """The configuration that the options mean, as JSON, which is YAML."""
+        """The configuration that the options mean, as JSON, which is YAML.
+
+        :raises FlagError: when there is no queue, or one is named twice.
+        """
+        if not values.operands:
+            raise FlagError("give the names of the queues, at least one")
+        repeated = next((name for name in values.operands if values.operands.count(name) > 1), None)
+        if repeated is not None:
+            raise FlagError(f"the queue {repeated!r} is there twice")
         interval = values[self.interval]
         maxima = "since-scrape" if values[self.since_scrape] else "interval" if interval else "window"
         names = {name: {"max-waiting": values[self.max_waiting]} for name in values.operands}
@@ -93,13 +101,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     :returns: 0 after a signal.
     """
     options = FrontendOptions()
-    values = options.flags.parse_or_exit(sys.argv[1:] if arguments is None else arguments)
-    if not values.operands:
-        options.flags.refuse("give the names of the queues, at least one")
-    repeated = next((name for name in values.operands if values.operands.count(name) > 1), None)
-    if repeated is not None:
-        options.flags.refuse(f"the queue {repeated!r} is there twice")
-    text = options.configuration_text(values)
+    with options.flags.usage_errors_exit():
+        values = options.flags.parse(arguments)
+        text = options.configuration_text(values)
     try:
         configuration = load(_OPTIONS, Files(environ=os.environ), text=text)
     except ConfigurationError as error:

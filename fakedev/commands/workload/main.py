@@ -7,18 +7,10 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
 from collections.abc import Callable, Sequence
 
 from fakedev.commands.console import log
-from fakedev.commands.go_flags import FlagError
-from fakedev.commands.workload.exchange import (
-    Accepted,
-    AnswerReader,
-    Verdict,
-    beyond_the_original,
-    unknown_to_the_original,
-)
+from fakedev.commands.workload.exchange import AnswerReader, Verdict, beyond_the_original, unknown_to_the_original
 from fakedev.commands.workload.options import Order, WorkloadOptions
 from fakedev.commands.workload.socket import Stopped, StopSignals, connect, receive, send_all
 from fakedev.spec.fleet import WorkloadSpec
@@ -29,11 +21,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program and return its exit code: the server's; 0 when stopped; 1 and 2 as everywhere."""
     with StopSignals() as stop:
         options = WorkloadOptions(os.environ)
-        values = options.flags.parse_or_exit(sys.argv[1:] if arguments is None else arguments)
-        try:
-            order = options.order(values)
-        except FlagError as error:
-            options.flags.refuse(str(error))
+        with options.flags.usage_errors_exit():
+            order = options.order(options.flags.parse(arguments))
         try:
             return run(order, stop)
         except Stopped as stopped:
@@ -83,15 +72,10 @@ def converse(connection: socket.socket, message: bytes, stop: StopSignals, say: 
         for news in reader.feed(data):
             if isinstance(news, Verdict):
                 return news
-            say(accepted(news))
+            say(f"Accepted as {news.workload}" if news.workload else "Accepted")
         if not data:
             verdict = reader.finish()
             return Verdict(verdict.code, f"{verdict.text} ({problem})") if problem else verdict
-
-
-def accepted(news: Accepted) -> str:
-    """The log line about a workload that the server has accepted."""
-    return f"Accepted as {news.workload}" if news.workload else "Accepted"
 
 
 def conclusion(verdict: Verdict, workload: WorkloadSpec, message: bytes) -> str:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import glob
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from fakedev.commands.go_flags import Flag, FlagError, FlagSet, Values, parse_number
 from fakedev.commands.workload.devices import fields_from_json, indexed_names, matched_names
 from fakedev.commands.workload.exchange import run_message
-from fakedev.config.peer_address import Address, parse_address
+from fakedev.config.peer_address import Address
 from fakedev.spec.errors import FieldError
-from fakedev.spec.fields import Field
 from fakedev.spec.fleet import WorkloadSpec
-from fakedev.spec.units import parse_duration
 from fakedev.spec.workload_fields import WORKLOAD_FIELDS, workload_from_fields
 
 #: A metric, and a number or what must be a size.
@@ -74,17 +71,6 @@ def parse_use(text: str) -> tuple[str, str]:
     return metric.strip(), profile
 
 
-def parse_seconds(text: str) -> float:
-    """A duration such as 5m, or plain seconds."""
-    try:
-        seconds = parse_number(text)
-    except ValueError:
-        return parse_duration(text)
-    if seconds < 0 or math.copysign(1.0, seconds) < 0:
-        raise ValueError(f"{text!r} is negative")
-    return seconds
-
-
 def _once(uses: tuple[tuple[str, str], ...]) -> dict[str, str]:
     """What is asked of metrics, each once."""
     metrics: dict[str, str] = {}
@@ -114,14 +100,18 @@ class WorkloadOptions:
         self._read = read
         flags = FlagSet("fakedev-workload", "put a load on simulated devices until it ends, or this program does")
         self.flags = flags
-        self._name = flags.text("name", "Workload", WORKLOAD_FIELDS["name"].help, "NAME")
-        self._repeat = flags.unsigned("repeat", 1, WORKLOAD_FIELDS["repeat"].help)
-        self._activity = flags.text(
-            "activity",
-            "98:1:0",
-            WORKLOAD_FIELDS["profile"].help,
-            WORKLOAD_FIELDS["profile"].shown,
-        )
+        fields = WORKLOAD_FIELDS
+        #: The options that are fields of a workload as they are.
+        self._plain: dict[str, Flag[Any]] = {
+            "name": flags.text("name", "Workload", fields["name"].help, "NAME"),
+            "repeat": flags.unsigned("repeat", 1, fields["repeat"].help),
+            "profile": flags.text("activity", "98:1:0", fields["profile"].help, fields["profile"].shown),
+            "run-time-limit": flags.seconds("runtime-limit", 0.0, fields["run-time-limit"].help, "DURATION"),
+        }
+        for field in (fields["seconds-of"], fields["kind"]):
+            self._plain[field.name] = flags.text(field.name, str(field.default), field.help, field.shown)
+        for field in (fields["measured-frequency"], fields["measured-capability"]):
+            self._plain[field.name] = flags.number(field.name, 0.0, field.help)
         self._devices = flags.text(
             "devices", "/dev/dri/card*", "files of the devices; their base names are the devices", "PATTERN"
         )
@@ -132,34 +122,17 @@ class WorkloadOptions:
         self._max_index = flags.integer(
             "max-index", 0, "replace INDEX in -devnames by $JOB_COMPLETION_INDEX modulo N; 0: do not"
         )
-        self._socket = flags.value(
-            "socket",
-            parse_address("/tmp/fakedev-exporter"),
-            "where the server listens",
-            "PATH|HOST:PORT",
-            parse_address,
-        )
+        self._socket = flags.address("socket", "/tmp/fakedev-exporter", "where the server listens", "PATH|HOST:PORT")
         self._json = flags.text("json", "", "JSON file with name, repeat, profile; it wins over the options", "FILE")
-        self._texts = {name: self._text(WORKLOAD_FIELDS[name]) for name in ("seconds-of", "kind")}
         self._uses = flags.each(
-            "use", f"{WORKLOAD_FIELDS['metrics'].help}: memory=40GiB, fabric-tx=30%:0:60,60%:0:60",
+            "use", f"{fields['metrics'].help}: memory=40GiB, fabric-tx=30%:0:60,60%:0:60",
             "METRIC=VALUE:FLUCTUATION:SECONDS,...", parse_use,
         )  # fmt: skip
-        self._measured = {
-            name: flags.number(name, 0.0, WORKLOAD_FIELDS[name].help)
-            for name in ("measured-frequency", "measured-capability")
-        }
         self._where = {
-            name: flags.text(name, "", f"{WORKLOAD_FIELDS[name].help} (default ${variable})", "NAME")
+            name: flags.text(name, "", f"{fields[name].help} (default ${variable})", "NAME")
             for name, variable in _VARIABLES.items()
         }
-        self._limits = flags.each("limit", WORKLOAD_FIELDS["limits"].help, "METRIC=VALUE", parse_limit)
-        self._run_time = flags.value(
-            "runtime-limit", 0.0, WORKLOAD_FIELDS["run-time-limit"].help, "DURATION", parse_seconds
-        )
-
-    def _text(self, field: Field) -> Flag[str]:
-        return self.flags.text(field.name, str(field.default), field.help, field.shown)
+        self._limits = flags.each("limit", fields["limits"].help, "METRIC=VALUE", parse_limit)
 
     def order(self, values: Values) -> Order:
         """The workload that was asked for, checked as the server checks it, and where to take it.
@@ -191,17 +164,8 @@ class WorkloadOptions:
         return Order(values[self._socket], workload, message, tuple(remarks))
 
     def _from_options(self, values: Values) -> dict[str, object]:
-        limits = values[self._limits]
-        fields: dict[str, object] = {
-            "name": values[self._name],
-            "repeat": values[self._repeat],
-            "profile": values[self._activity],
-            "limits": dict(limits),
-            "run-time-limit": values[self._run_time],
-            "metrics": _once(values[self._uses]),
-            **{name: values[flag] for name, flag in self._texts.items()},
-            **{name: values[flag] for name, flag in self._measured.items()},
-        }
+        fields: dict[str, object] = {name: values[flag] for name, flag in self._plain.items()}
+        fields |= {"limits": dict(values[self._limits]), "metrics": _once(values[self._uses])}
         for name, flag in self._where.items():
             fields[name] = values[flag] if values.given(flag) else self._environ.get(_VARIABLES[name], "")
         return fields

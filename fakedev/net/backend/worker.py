@@ -14,7 +14,7 @@ from twisted.logger import Logger
 from fakedev.net.backend.sources import JobSource, TakenJob
 from fakedev.net.lines.frontend_errors import FrontendLost, FrontendRefused
 from fakedev.net.system.commands import CannotRun, Run
-from fakedev.workqueue.backend_run import BackendCommand, RequestFault, no_run_report
+from fakedev.workqueue.backend_run import BackendCommand, RequestFault, unfinished_report
 from fakedev.workqueue.backend_steps import Ask, End, Pace, Retry, Step
 from fakedev.workqueue.outcome import Report
 
@@ -211,7 +211,7 @@ class BackendWorker:
             self._run = run = self._start(words, self._command.limit_of(job.limit_seconds))
         except RequestFault as fault:
             self.log.warn("a request cannot be run: {fault}", fault=fault)
-            return no_run_report(str(fault))
+            return unfinished_report(str(fault))
         job.watch(run.stop)
         if self._grace_over:
             run.stop()

@@ -49,7 +49,7 @@ class WorkloadSession:
             raise ProtocolError("bad-argument", "a connection of the original carries one workload", fatal=True)
         workload = parse_bare_workload(message)
         self._peer.log_notes(workload.notes)
-        self._start(workload.arguments(), self._send_digit)
+        self._start(workload.arguments, self._send_digit)
 
     def encode_bare_error(self, error: ProtocolError) -> bytes:
         """The digit of a workload that failed."""

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from fakedev.commands.dropins.dcgm_exporter import PROFILES, DcgmOptions, main
-from fakedev.commands.dropins.dcgm_flags import OPTIONS, Option, UsageProblem
+from fakedev.commands.dropins.dcgm_flags import OPTIONS, Option
+from fakedev.commands.go_flags import FlagError
 from fakedev.config.configuration import Configuration, Logging
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
@@ -151,7 +152,7 @@ def test_profiles_with_faults() -> None:
 )
 def test_values_that_cannot_be(environ: Mapping[str, str], reason: str) -> None:
     """The variable and the reason are named."""
-    with pytest.raises(UsageProblem, match=re.escape(reason)):
+    with pytest.raises(FlagError, match=re.escape(reason)):
         meant(**environ)
 
 
