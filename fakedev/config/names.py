@@ -9,7 +9,7 @@ from typing import Final
 
 _NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _FACT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
-_TEMPLATE: Final = re.compile(r"[^{}]*(\{(0[1-9])?\})?[^{}]*")
+_TEMPLATE: Final = re.compile(r"[^{}]*+(\{(0[1-9])?\})?[^{}]*+")
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _PCI: Final = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
 #: Facts that the simulation computes.

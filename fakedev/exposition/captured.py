@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+# Possessive quantifiers, and names only from their first character on: a long line costs linear time.
 _SAMPLE: Final = re.compile(
-    r"([a-zA-Z_:][\w:]*)(?:\{((?:[^\"}]|\"(?:[^\"\\]|\\.)*\")*)\})?[ \t]+(\S+)(?:[ \t]+(-?[\d.]+))?[ \t]*"
+    r"([a-zA-Z_:][\w:]*+)(?:\{((?:[^\"}]|\"(?:[^\"\\]|\\.)*+\")*+)\})?[ \t]++(\S++)(?:[ \t]++(-?[\d.]++))?[ \t]*+"
 )
-_LABEL: Final = re.compile(r'([a-zA-Z_][\w-]*)="((?:[^"\\]|\\.)*)"')
+_LABEL: Final = re.compile(r'(?<![\w-])([a-zA-Z_][\w-]*+)="((?:[^"\\]|\\.)*+)"')
 _DECLARED: Final = re.compile(r"# (HELP|TYPE) (\S+) ?(.*)")
 #: Suffixes of sample names that the name of their family does not have.
 _SUFFIXES: Final = ("_total", "_created", "_bucket", "_count", "_sum")

@@ -16,7 +16,7 @@ from typing import Final
 MAX_SHARDS: Final = 10_000
 _SHARD: Final = re.compile(r"(\d{1,5})/(\d{1,5})", re.ASCII)
 #: A host's name: up to its last number, the number, and the rest.
-_NUMBERED: Final = re.compile(r"(.*?)([0-9]+)([^0-9]*)", re.DOTALL)
+_NUMBERED: Final = re.compile(r"(.*?)(?<![0-9])([0-9]++)([^0-9]*+)", re.DOTALL)
 
 
 def entity_key(*names: str) -> int:

@@ -13,9 +13,10 @@ _SIZE_UNITS: Final = {
     "": 1, "B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
     "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40,
 }  # fmt: skip
-_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
-_SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
-_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+# Possessive quantifiers: texts of peers cost linear time.
+_PART: Final = re.compile(r"(\d++(?:\.\d++)?)(ms|s|m|h|d)")
+_SIZE: Final = re.compile(r"(\d++(?:\.\d++)?)\s*+([A-Za-z]*+)")
+_NUMBER: Final = re.compile(r"[+-]?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][+-]?\d++)?")
 #: Longer texts are no durations: to search one for its parts takes time that grows with the square of its length.
 _MAX_CHARACTERS: Final = 64
 LONGEST_SECONDS: Final = 1e10  # some 300 years: beyond it a float loses the milliseconds

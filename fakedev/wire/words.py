@@ -10,7 +10,7 @@ from fakedev.wire.errors import ProtocolError
 from fakedev.wire.grammar import Argument, Grammar, Kind, Request, Verb, did_you_mean
 
 _PLAIN: Final = re.compile(r"[^ \t\r\n]+")
-# Possessive, so that hostile lines cost linear time.
+# All quantifiers are possessive, so that hostile lines cost linear time.
 _PIECE: Final = re.compile(
     r"""([^ \t\r\n'"\\]++)|(?P<gap>[ \t\r\n]++)"""
     r"""|'([^']*+)'|"(?P<double>(?:[^"\\]++|\\.)*+)"|\\(.)""",
@@ -19,7 +19,7 @@ _PIECE: Final = re.compile(
 _ESCAPE: Final = re.compile(r'\\(["\\])')
 _OPTION: Final = re.compile(r"([A-Za-z][A-Za-z0-9_-]*)=(.*)", re.DOTALL)
 _WHOLE: Final = re.compile(r"-?[0-9]{1,30}")
-_NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?")
 _NEEDS_QUOTES: Final = re.compile(r"""[\s'"\\]|^$""")
 
 
