@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fakedev.sim.entities.carry_over import FleetReindex
 from fakedev.sim.entities.randomness import Floats
+from fakedev.sim.entities.reindex import FleetReindex
 from fakedev.sim.entities.state import Level, State
 from fakedev.sim.workloads.schedule import Positions
 

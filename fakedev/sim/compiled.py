@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from fakedev.sim.devices.relations import Relations
-from fakedev.sim.entities.carry_over import FleetReindex
 from fakedev.sim.entities.randomness import Floats
+from fakedev.sim.entities.reindex import FleetReindex
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.state import Level, Mask
 from fakedev.sim.faults.rules import FaultRules

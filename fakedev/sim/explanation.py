@@ -10,8 +10,7 @@ from typing import Final
 import numpy as np
 
 from fakedev.sim.entities.state import Level
-from fakedev.sim.faults.causes import exporter_faults_of, faults_behind
-from fakedev.sim.faults.fault import Fault
+from fakedev.sim.faults.rules import Fault
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.links.facts import faults_of_link, links_down, links_up_text, other_end
 from fakedev.sim.links.history import COUNTED, RATES
@@ -119,14 +118,14 @@ def _of_board(explanation: Explanation, board: _Device) -> Explanation:
 
 def _explained(device: _Device, name: str) -> Explanation:
     fleet, position = device.fleet, device.position
-    behind = faults_behind(fleet.faults, name, position)
-    disguises = exporter_faults_of(fleet.faults, name, position)
+    behind = fleet.faults.behind(name, position)
+    disguises = fleet.faults.of_exporters(name, position)
     lost = "lost" in device.level.arrays and device.level.arrays["lost"][position] > 0
     is_there = device.level.has(name, position)
     if lost and not is_there:
         noun = "device" if position < fleet.roster.device_count else "part"
         text = f"the {noun} is lost {device.since('lost')} and shows nothing"
-        behind = faults_behind(fleet.faults, "lost", position)
+        behind = fleet.faults.behind("lost", position)
     elif not is_there:
         text = "this device has no such metric"
     else:

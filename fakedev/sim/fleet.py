@@ -17,14 +17,13 @@ from typing import Final
 
 from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.door import Door, WallClock
-from fakedev.sim.entities.carry_over import FleetReindex
 from fakedev.sim.entities.randomness import Floats
+from fakedev.sim.entities.reindex import FleetReindex
 from fakedev.sim.entities.roster import RosterNode
 from fakedev.sim.entities.state import Level, State
 from fakedev.sim.events import Event, Stamped
 from fakedev.sim.faults.faults import Faults
-from fakedev.sim.faults.pages import NodePageFaults
-from fakedev.sim.faults.shown import ExporterFaults
+from fakedev.sim.faults.pages import ExporterFaults, NodePageFaults
 from fakedev.sim.journal import FleetJournal, JournalEntry, entry_of_churn, entry_of_end, no_op
 from fakedev.sim.levels import DEVICE, UNIT, Levels, first_levels, next_levels, reindexed_levels, shown_levels
 from fakedev.sim.links.advance import advanced

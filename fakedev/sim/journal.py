@@ -11,7 +11,7 @@ from typing import Final, Generic, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fakedev.sim.entities.carry_over import Reindex
+from fakedev.sim.entities.reindex import Reindex
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.selectors import words_of
 from fakedev.sim.entities.state import Level, Mask
@@ -25,9 +25,8 @@ from fakedev.sim.events import (
     StartWorkload,
     StopWorkload,
 )
-from fakedev.sim.faults.causes import faults_behind, units_by_cause
-from fakedev.sim.faults.fault import Change
 from fakedev.sim.faults.faults import Faults
+from fakedev.sim.faults.rules import Change
 from fakedev.sim.workloads.schedule import Positions
 from fakedev.sim.workloads.workload import Verdict, Workload
 
@@ -163,8 +162,8 @@ class FleetJournal:
         """
 
         def note(name: str, changed: Positions, text: str) -> None:
-            for devices in units_by_cause(faults, name, changed) if len(changed) else ():
-                cause = ",".join(fault.fault_id for fault in faults_behind(faults, name, int(devices[0])))
+            for devices in faults.units_by_cause(name, changed) if len(changed) else ():
+                cause = ",".join(fault.fault_id for fault in faults.behind(name, int(devices[0])))
                 self.note(JournalEntry(tick, seconds, name, self.names(devices), cause, text), devices)
 
         for name, (began, ended) in _FLAGS.items():

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from fakedev.sim.compiled import CompiledFleet
-from fakedev.sim.entities.carry_over import FleetReindex
+from fakedev.sim.entities.reindex import FleetReindex
 from fakedev.sim.entities.state import Level
 from fakedev.sim.faults.tick import FaultTick
 from fakedev.sim.links.history import LinkHistory, moved

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakedev.sim.entities.carry_over import FleetReindex
+from fakedev.sim.entities.reindex import FleetReindex
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.journal import Recent
 from tests.sim.faults.test_exporters import BUSY, inject_by_api

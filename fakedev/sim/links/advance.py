@@ -135,7 +135,7 @@ def _counts(history: LinkHistory, up: Mask | None, gone: Mask | None, faults: Fa
         others = layout.remotes[ends]
         seen = first_of_each(others[(others >= 0) & ~np.isin(layout.owners[others], own)], layout.owners)
         errors.append(seen)
-        faults.add("link_errors", layout.owners[seen], 1.0)
+        faults.put("link_errors", layout.owners[seen], 1.0, np.add)
         faults.put("xid", layout.owners[seen], LINK_XID)
     back = ~_down(up, layout) & _down(history.up, layout)
     for lost in (history.gone, gone):
@@ -144,7 +144,7 @@ def _counts(history: LinkHistory, up: Mask | None, gone: Mask | None, faults: Fa
     recoveries = np.flatnonzero(back)
     owners, times = np.unique(layout.owners[recoveries], return_counts=True)
     if len(owners):
-        faults.add("link_recoveries", owners, times.astype(np.float64))
+        faults.put("link_recoveries", owners, times.astype(np.float64), np.add)
     return _Counts(np.concatenate(errors), recoveries)
 
 

@@ -8,9 +8,8 @@ from typing import Final
 import numpy as np
 
 from fakedev.sim.entities.roster import Roster, RosterNode
-from fakedev.sim.faults.causes import faults_behind
-from fakedev.sim.faults.fault import Fault
 from fakedev.sim.faults.faults import Faults
+from fakedev.sim.faults.rules import Fault
 from fakedev.sim.faults.tick import LINK_XID
 from fakedev.sim.links.history import LinkHistory
 from fakedev.sim.links.layout import remaining_links
@@ -101,9 +100,9 @@ def faults_of_link(roster: Roster, faults: Faults, history: LinkHistory, link: i
         device = int(layout.owners[end])
         number, count = end - int(layout.firsts[device]), int(layout.counts[device])
         is_gone = history.gone is not None and history.gone[device]
-        behind = [each for each in faults_behind(faults, "links_up", device) if _takes(each, number, count)]
+        behind = [each for each in faults.behind("links_up", device) if _takes(each, number, count)]
         if is_gone:
-            behind += faults_behind(faults, "lost", device)
+            behind += faults.behind("lost", device)
         found.update((each.fault_id, each) for each in behind)
     return list(found.values())
 

@@ -13,8 +13,8 @@ from typing import Final
 
 import numpy as np
 
-from fakedev.sim.entities.carry_over import Reindex
 from fakedev.sim.entities.randomness import Floats
+from fakedev.sim.entities.reindex import Reindex
 from fakedev.sim.entities.state import Level, Mask
 from fakedev.sim.links.layout import LinkLayout
 from fakedev.sim.workloads.schedule import Positions

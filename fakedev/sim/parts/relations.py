@@ -16,8 +16,8 @@ from fakedev.sim.boards.coefficients import Coefficients, Subset, with_dynamics
 from fakedev.sim.boards.engines import ENGINES, Engines
 from fakedev.sim.boards.heat_and_power import work_share
 from fakedev.sim.devices.relations import Relations
-from fakedev.sim.entities.carry_over import Reindex
 from fakedev.sim.entities.randomness import Floats
+from fakedev.sim.entities.reindex import Reindex
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.state import Level, Mask
 from fakedev.sim.faults.tick import FALLEN_OFF, FaultTick

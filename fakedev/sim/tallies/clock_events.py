@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fakedev.sim.entities.carry_over import FleetReindex
 from fakedev.sim.entities.randomness import Floats
+from fakedev.sim.entities.reindex import FleetReindex
 from fakedev.sim.entities.state import Mask
 from fakedev.spec.tallies import CLOCK_EVENTS
 

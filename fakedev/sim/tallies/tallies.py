@@ -9,11 +9,11 @@ import numpy as np
 
 from fakedev.sim.boards.conditions import Conditions
 from fakedev.sim.devices.errors import fallen_off
-from fakedev.sim.entities.carry_over import FleetReindex
 from fakedev.sim.entities.randomness import Floats
+from fakedev.sim.entities.reindex import FleetReindex
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.state import Level, Mask, overlaid
-from fakedev.sim.faults.fault import Fault
+from fakedev.sim.faults.rules import Fault
 from fakedev.sim.faults.tick import FALLEN_OFF, FaultTick, Report
 from fakedev.sim.levels import DEVICE, REPEATED, Levels
 from fakedev.sim.tallies.clock_events import ClockEvents

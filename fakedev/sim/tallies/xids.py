@@ -12,8 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from fakedev.sim.entities.carry_over import FleetReindex
 from fakedev.sim.entities.randomness import Floats
+from fakedev.sim.entities.reindex import FleetReindex
 from fakedev.sim.entities.state import Mask
 from fakedev.sim.faults.tick import Report
 from fakedev.sim.workloads.schedule import Positions

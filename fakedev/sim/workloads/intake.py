@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from fakedev.sim.entities.carry_over import FleetReindex
+from fakedev.sim.entities.reindex import FleetReindex
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.rules import workload_faults
 from fakedev.sim.workloads.admission import Admission

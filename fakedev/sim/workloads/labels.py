@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from fakedev.sim.entities.carry_over import FleetReindex, Reindex
+from fakedev.sim.entities.reindex import FleetReindex, Reindex
 from fakedev.sim.entities.roster import Roster, RosterNode
 from fakedev.sim.entities.state import Level
 from fakedev.sim.workloads.schedule import Positions

@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fakedev.sim.entities.carry_over import Reindex
 from fakedev.sim.entities.randomness import Floats, Keys, first_noise, next_noise
+from fakedev.sim.entities.reindex import Reindex
 from fakedev.sim.entities.state import Level
 from fakedev.sim.workloads.carry_over import reindexed_table
 from fakedev.sim.workloads.demand import Capacity, Demand
