@@ -180,8 +180,7 @@ def _values(level: Level, quantity: str) -> Floats:
 
 def shown(level: Level, quantity: str) -> NDArray[np.bool_]:
     """Which devices have and show the quantity (a lost device shows only ``lost``): shape (devices,)."""
-    has = level.present.get(quantity)
-    is_there = np.ones(level.count, np.bool_) if has is None else has
+    is_there = level.mask(quantity)
     if quantity != "lost" and "lost" in level.arrays:
         is_there = is_there & (level.arrays["lost"] <= 0)
     return is_there

@@ -18,7 +18,6 @@ from fakedev.sim.links.history import LinkHistory, moved
 from fakedev.sim.links.levels import link_history, link_levels
 from fakedev.sim.parts.demand import device_demand
 from fakedev.sim.parts.layout import Parts
-from fakedev.sim.parts.levels import split_level, unit_level
 from fakedev.sim.parts.relations import Before
 from fakedev.sim.workloads.demand import Demand
 
@@ -101,12 +100,12 @@ def shown_levels(parts: Parts, units: Level, levels: Levels) -> Levels:
 
     :param levels: the true levels.
     """
-    devices, of_parts = split_level(parts, units) if parts.count else (units, _NO_PARTS)
+    devices, of_parts = parts.split_level(units) if parts.count else (units, _NO_PARTS)
     return _named(devices, of_parts, units) | link_levels(link_history(levels), levels[DEVICE], devices)
 
 
 def _all(parts: Parts, devices: Level, of_parts: Level, links: LinkHistory) -> Levels:
-    units = unit_level(parts, devices, of_parts) if parts.count else devices
+    units = parts.unit_level(devices, of_parts) if parts.count else devices
     if links.happened and "lost" in devices.arrays:
         links = links.settled(devices.arrays["lost"] > 0)
     return _named(devices, of_parts, units) | link_levels(links, devices)

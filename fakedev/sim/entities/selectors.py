@@ -232,8 +232,7 @@ def _matcher(pattern: str) -> Callable[[str], bool]:
 def words_of(roster: Roster, units: Positions) -> list[str]:
     """Device words for some units (devices and parts), ascending; a device includes its parts."""
     parts = roster.parts
-    if parts.count:
-        units = units[(units < parts.device_count) | ~np.isin(parts.owners_of(units), units)]
+    units = parts.without_parts(units)
     if len(units) <= 1:
         return [roster.unit_name(unit) for unit in units.tolist()]
     nodes = roster.node_positions(units)

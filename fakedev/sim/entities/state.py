@@ -36,6 +36,11 @@ class Level:
         """Whether an entity has a quantity."""
         return quantity in self.arrays and (quantity not in self.present or bool(self.present[quantity][position]))
 
+    def mask(self, quantity: str) -> Mask:
+        """Which entities have a quantity, shape (E,)."""
+        has = self.present.get(quantity)
+        return np.full(self.count, quantity in self.arrays) if has is None else has
+
 
 @dataclass(frozen=True)
 class State:

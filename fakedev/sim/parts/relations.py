@@ -22,7 +22,6 @@ from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.state import Level, Mask
 from fakedev.sim.faults.tick import FALLEN_OFF, FaultTick
 from fakedev.sim.parts.demand import memory_share, part_demand, part_share
-from fakedev.sim.parts.levels import part_level
 from fakedev.sim.parts.tiles import HEATS, OF_TILES, Drawn, Tiles
 from fakedev.sim.workloads.demand import Demand
 from fakedev.spec.metrics_of_work import ASKABLE
@@ -136,10 +135,10 @@ class PartRelations:
         self._where_own(own, devices)
         self._add_errors(own, devices, before, faults, is_reset)
         if alone is None:
-            return part_level(self._parts, devices, own)
+            return self._parts.part_level(devices, own)
         # A part can be lost without its device.
         own["lost"] = np.ones(self._parts.count) * (lost if lost is not None else 0.0)
-        return part_level(self._parts, devices, own, alone[self._parts.device_count :])
+        return self._parts.part_level(devices, own, alone[self._parts.device_count :])
 
     def _add_errors(
         self, own: dict[str, Floats], devices: Level, before: Before | None, faults: FaultTick | None,
@@ -183,7 +182,7 @@ class PartRelations:
             for name, values in own.items()
         }
         self._where_own(carried, devices)
-        return part_level(self._parts, devices, carried)
+        return self._parts.part_level(devices, carried)
 
     def _hidden(self, own: Mapping[str, Floats], lost: Mask, with_board: Mask | None) -> dict[str, Floats]:
         """The quantities with 0 on lost parts; counters stay, and temperatures of tiles that are lost alone.

@@ -120,7 +120,7 @@ class Peers:
         :param reports: devices whose vendor reports pairs, shape (D,).
         """
         links = device.arrays.get("links_up", np.zeros(device.count))
-        is_up = (links > 0) & device.present.get("links_up", np.ones(device.count, dtype=np.bool_))
+        is_up = (links > 0) & device.mask("links_up")
         reached = is_up[self._boards] & is_up[self._peers]
         return Level(len(reached), {PEERS: reached.astype(np.float64)}, {PEERS: reports[self._boards]})
 

@@ -75,9 +75,8 @@ class Tallies:
             return _NO_DEVICES
         reasons = level.arrays.get(_REASONS)
         if reasons is not None:
-            is_there = level.present.get(_REASONS, np.ones(self._count, dtype=np.bool_))
             for clocks in self._clocks.values():
-                clocks.note(reasons, is_there, now)
+                clocks.note(reasons, level.mask(_REASONS), now)
         of_devices = None if faults is None else faults.of_devices()
         self._health.note(level, of_devices, conditions.fabric_share, now)
         reported = [] if of_devices is None else of_devices.reports
