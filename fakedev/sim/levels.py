@@ -14,8 +14,7 @@ from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.entities.reindex import FleetReindex
 from fakedev.sim.entities.state import Level
 from fakedev.sim.faults.tick import FaultTick
-from fakedev.sim.links.history import LinkHistory, moved
-from fakedev.sim.links.levels import link_history, link_levels
+from fakedev.sim.links.levels import LinkHistory, link_history, link_levels, moved
 from fakedev.sim.parts.demand import device_demand
 from fakedev.sim.parts.layout import Parts
 from fakedev.sim.parts.relations import Before

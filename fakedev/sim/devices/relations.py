@@ -33,7 +33,7 @@ from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.state import Level, Mask
 from fakedev.sim.faults.tick import FaultTick
 from fakedev.sim.links.advance import limited
-from fakedev.sim.links.history import LinkHistory
+from fakedev.sim.links.levels import LinkHistory
 from fakedev.sim.workloads.demand import Capacity, Demand
 from fakedev.spec.device_types import DeviceType
 from fakedev.spec.metrics_of_work import ASKABLE

@@ -11,8 +11,8 @@ from fakedev.sim.entities.roster import Roster, RosterNode
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.rules import Fault
 from fakedev.sim.faults.tick import LINK_XID
-from fakedev.sim.links.history import LinkHistory
 from fakedev.sim.links.layout import remaining_links
+from fakedev.sim.links.levels import LinkHistory
 from fakedev.spec.fault_kinds import ALL_LINKS
 
 Facts = Mapping[str, str]

@@ -16,9 +16,8 @@ from fakedev.sim.entities.state import Level, Mask, overlaid
 from fakedev.sim.faults.rules import Fault
 from fakedev.sim.faults.tick import FALLEN_OFF, FaultTick, Report
 from fakedev.sim.levels import DEVICE, REPEATED, Levels
-from fakedev.sim.tallies.clock_events import ClockEvents
+from fakedev.sim.tallies.counts import ClockEvents, Xids
 from fakedev.sim.tallies.health_checks import Health, Peers
-from fakedev.sim.tallies.xids import Xids
 from fakedev.sim.workloads.schedule import Positions
 from fakedev.spec.tallies import CLOCK_SAMPLES, CLOCK_STARTS, HEALTH, PEERS, XIDS, Tally, is_sampled
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -94,15 +94,10 @@ class Endings:
         }
 
 
-class Crossed(NamedTuple):
-    """A workload that a limit of its own ends: its position in the table, and the metric as the workload named it."""
+def own_limits_crossed(table: Table, shares: WorkShares, level: Level) -> list[tuple[int, str]]:
+    """The workloads that crossed a limit of their own, in the table's order.
 
-    place: int
-    metric: str
-
-
-def own_limits_crossed(table: Table, shares: WorkShares, level: Level) -> list[Crossed]:
-    """The workloads that crossed a limit of their own, each with the first one of its list; in the table's order.
+    Each is a position in the table, with the metric of the first such limit of its list, as the workload named it.
 
     A limit of a quantity in BROUGHT is compared with the workload's share on each device, others with the device's.
     """
@@ -114,7 +109,7 @@ def own_limits_crossed(table: Table, shares: WorkShares, level: Level) -> list[C
         for row in over.tolist():
             place, found = int(limits.workload[row]), (int(limits.order[row]), str(limits.metric[row]))
             crossed[place] = min(found, crossed.get(place, found))
-    return [Crossed(place, metric) for place, (_, metric) in sorted(crossed.items())]
+    return [(place, metric) for place, (_, metric) in sorted(crossed.items())]
 
 
 def _values(quantity: str, table: Table, shares: WorkShares, level: Level) -> Floats:

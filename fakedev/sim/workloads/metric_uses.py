@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fakedev.sim.entities.randomness import Floats, Keys
-from fakedev.sim.entities.state import column, joined_columns, kept_columns
+from fakedev.sim.entities.state import Rows, column
 from fakedev.sim.workloads.schedule import Positions, Profiles, drawn_integrals
 from fakedev.spec.fleet import Activity, MetricUse
 from fakedev.spec.metrics_of_work import COUNTED, ENGINES, RATES
@@ -27,7 +27,7 @@ _ROUNDING: Final = 1e-6
 
 
 @dataclass
-class MetricUses:
+class MetricUses(Rows):
     """U workloads with a demand for the metric, with V devices in all.
 
     :ivar profiles: the values of each workload as shares of its highest value, shape (U,).
@@ -42,13 +42,13 @@ class MetricUses:
     :ivar counted: for counters the count so far, (V,).
     """
 
-    profiles: Profiles = field(default_factory=lambda: Profiles.of([]))
-    workload: Positions = column("use", np.int64)
+    profiles: Profiles = field(default_factory=Profiles)
+    workload: Positions = column("use", np.int64, "workload")
     pair_counts: Positions = column("use", np.int64)
     is_share: NDArray[np.bool_] = column("use", np.bool_)
     is_traffic: NDArray[np.bool_] = column("use", np.bool_)
     peak: Floats = column("use")
-    pair: Positions = column("pair", np.int64)
+    pair: Positions = column("pair", np.int64, "table_pair")
     unit: Floats = column("pair")
     amount: Floats = column("pair")
     before: Floats = column("pair")
@@ -101,17 +101,25 @@ class MetricUses:
     def kept(self, keep: NDArray[np.bool_], keep_pairs: NDArray[np.bool_]) -> MetricUses:
         """The uses of the workloads, shape (W,), and pairs, (P,), that are kept, with their new positions."""
         uses, pairs = keep[self.workload], keep_pairs[self.pair]
-        rest = MetricUses(self.profiles.kept(uses), **kept_columns(self, {"use": uses, "pair": pairs}))
-        rest.workload = (np.cumsum(keep) - 1)[rest.workload]
-        rest.pair = (np.cumsum(keep_pairs) - 1)[rest.pair]
-        return rest
+        columns = self._kept(use=uses, pair=pairs, workload=keep, table_pair=keep_pairs)
+        return MetricUses(self.profiles.kept(uses), **columns)
 
     def joined(self, other: MetricUses, workloads: int, pairs: int) -> MetricUses:
         """These uses, followed by the other uses, whose positions begin at ``workloads`` and ``pairs``."""
-        both = MetricUses(self.profiles.joined(other.profiles), **joined_columns(self, other))
-        both.workload[len(self.workload) :] += workloads
-        both.pair[len(self.pair) :] += pairs
-        return both
+        columns = self._joined(other, workload=workloads, table_pair=pairs)
+        return MetricUses(self.profiles.joined(other.profiles), **columns)
+
+    def with_history(self, old: MetricUses, was: Positions, pairs: int) -> MetricUses:
+        """These uses, with the demand and counts of the old pairs.
+
+        :param was: the old position of each of the table's pairs, -1 for a new pair: shape (P,).
+        :param pairs: the number of old pairs.
+        """
+        rows = np.full(pairs, -1, dtype=np.int64)
+        rows[old.pair] = np.arange(len(old.pair))
+        pair_was = was[self.pair]
+        row_was = np.where(pair_was >= 0, rows[pair_was], -1)
+        return replace(self, **self._carried(old, row_was, "amount", "before", "carried", "counted"))
 
     def ask(
         self, metric: str, seed: int, keys: Keys, begin: Floats, end: Floats, stretch: Floats, speed: Floats,

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from fakedev.sim.entities.randomness import Floats, Keys, first_noise, next_noise
 from fakedev.sim.entities.reindex import Reindex
 from fakedev.sim.entities.state import Level
-from fakedev.sim.workloads.carry_over import reindexed_table
 from fakedev.sim.workloads.demand import Capacity, Demand
 from fakedev.sim.workloads.schedule import Positions, drawn_integrals
 from fakedev.sim.workloads.shares import Oversubscription, WorkShares
@@ -107,7 +106,7 @@ class Workloads:
         if lost or np.isin(limits.workload, known).any() or any(self._of_row(row).limits for row in known):
             limits = LimitRows.of([workload.limits for workload in self.running()])
         fresh = on_devices(replace(old, limits=limits), counts, devices, device_keys, capacity)
-        self.table = reindexed_table(old, fresh, moves.new_of, self._count, self._seed, tick)
+        self.table = fresh.with_history(old, moves.new_of, self._count, self._seed, tick)
 
     def _of_row(self, row: int) -> Workload:
         return self.by_id[self.table.ids[row]]

@@ -14,7 +14,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
 
@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fakedev.sim.entities.randomness import Floats, Keys, sub_keys, uniform_of
+from fakedev.sim.entities.state import Rows, column
 from fakedev.spec.fleet import FOREVER, Activity
 from fakedev.spec.value_functions import Function
 
@@ -36,8 +37,6 @@ DECIMALS: Final = 6
 MAX_DRAWS: Final = 50
 #: Numbers of a profile's segments, as part of a draw's key, are below this.
 _MAX_SEGMENTS: Final = 16_384
-#: Columns of Profiles with one row for each workload; all others have one for each segment.
-_BY_WORKLOAD: Final = ("counts", "period", "load_period", "fluctuation_period")
 
 
 class Shape(enum.IntEnum):
@@ -136,7 +135,7 @@ def _pulse(time: Floats, period: Floats, active: Floats, offset: Floats) -> Floa
 
 
 @dataclass(frozen=True)
-class Profiles:
+class Profiles(Rows):
     """The A segments of W workloads, grouped by workload.
 
     :ivar counts: segments of each workload, shape (W,).
@@ -148,20 +147,20 @@ class Profiles:
     :ivar load_period, fluctuation_period: the integrals over one period, shape (W,).
     """
 
-    counts: Positions
-    starts: Floats
-    load: Floats
-    fluctuation: Floats
-    load_before: Floats
-    fluctuation_before: Floats
-    shape: Codes
-    width: Floats
-    shape_period: Floats
-    active: Floats
-    offset: Floats
-    period: Floats
-    load_period: Floats
-    fluctuation_period: Floats
+    counts: Positions = column("workload", np.int64)
+    starts: Floats = column("segment")
+    load: Floats = column("segment")
+    fluctuation: Floats = column("segment")
+    load_before: Floats = column("segment")
+    fluctuation_before: Floats = column("segment")
+    shape: Codes = column("segment", np.int64)
+    width: Floats = column("segment")
+    shape_period: Floats = column("segment")
+    active: Floats = column("segment")
+    offset: Floats = column("segment")
+    period: Floats = column("workload")
+    load_period: Floats = column("workload")
+    fluctuation_period: Floats = column("workload")
 
     @classmethod
     def of(cls, profiles: Sequence[Sequence[Activity]]) -> Profiles:
@@ -191,18 +190,11 @@ class Profiles:
 
     def kept(self, keep: NDArray[np.bool_]) -> Profiles:
         """The profiles of the workloads where ``keep``, shape (W,), is true."""
-        rows = np.repeat(keep, self.counts)
-        return Profiles(
-            **{
-                name: array[keep if name in _BY_WORKLOAD else rows]
-                for name, array in ((each.name, getattr(self, each.name)) for each in fields(self))
-            }
-        )
+        return Profiles(**self._kept(workload=keep, segment=np.repeat(keep, self.counts)))
 
     def joined(self, other: Profiles) -> Profiles:
         """These profiles, followed by the other profiles."""
-        names = (each.name for each in fields(self))
-        return Profiles(*(np.concatenate((getattr(self, name), getattr(other, name))) for name in names))
+        return Profiles(**self._joined(other))
 
     def means(
         self, start: Floats, end: Floats, seconds: Floats | float, drawn: Floats | None = None, decimals: int = DECIMALS
