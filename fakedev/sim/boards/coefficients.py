@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from fakedev.sim.entities.randomness import Floats, Keys, uniform
-from fakedev.sim.entities.state import Mask
+from fakedev.sim.entities.state import LazyArrays, Mask
 from fakedev.sim.workloads.schedule import Positions
 from fakedev.spec.device_types import DeviceType, Dynamics, Range, WorkKind
 from fakedev.spec.quantities import DIRECT_QUANTITIES
@@ -96,8 +96,8 @@ class Subset:
         self._count = len(which)
 
     def of(self, arrays: Mapping[str, Floats]) -> Mapping[str, Floats]:
-        """The members' values of arrays over all."""
-        return arrays if self.is_all else {name: values[self.positions] for name, values in arrays.items()}
+        """The members' values of arrays over all; each is computed at its first use."""
+        return arrays if self.is_all else LazyArrays(arrays, lambda name: arrays[name][self.positions])
 
     def put(self, values: Floats, others: Floats | None) -> Floats:
         """A new array over all: the members' values, and elsewhere those of ``others`` (None: 0)."""

@@ -30,6 +30,7 @@ from fakedev.sim.boards.coefficients import Coefficients
 from fakedev.sim.boards.conditions import Conditions, Setting
 from fakedev.sim.boards.engines import Engines
 from fakedev.sim.entities.randomness import Floats, Keys
+from fakedev.sim.entities.state import overlaid
 from fakedev.spec.device_types import DeviceType
 
 #: Quantities of every board beside those of its type's ranges.
@@ -70,22 +71,6 @@ class Boards:
     """
 
     NEEDED: Final = ("usage_ratio", "core_frequency_mhz", "power_watts", "temperature_celsius")
-    #: Quantities of the tick before that a tick needs.
-    REMEMBERED: Final = (
-        "core_frequency_mhz",
-        "temperature_celsius",
-        "memory_temperature_celsius",
-        "fan_speed_ratio",
-        "thermal_clock_ratio",
-        "power_clock_ratio",
-        "throttled_power_seconds",
-        "throttled_thermal_seconds",
-        "throttled_hardware_seconds",
-        "throttled_hardware_heat_seconds",
-        "throttled_hardware_brake_seconds",
-        "lost",
-    )
-
     def __init__(
         self, types: Sequence[DeviceType], which: NDArray[np.int64], inlets: Floats, seed: int, keys: Keys
     ) -> None:
@@ -109,7 +94,7 @@ class Boards:
 
         :param loads: load of each board by kind of work, 0 to 1; kinds that a type does not know have no effect.
         :param asked: amounts requested in addition, by quantity and in its unit.
-        :param before: the quantities in REMEMBERED, a tick ago; None at the start, which is a steady state.
+        :param before: the quantities a tick ago; None at the start, which is a steady state.
         """
         boards, engines, setting = self._boards, self._engines, self._setting
         work = engines.work(loads, asked, setting.hung)
@@ -177,7 +162,9 @@ class Boards:
             "power_clock_ratio": one,
             "lost": 0.0 * one,
         }
-        return {name: np.where(back, cold[name], values) if name in cold else values for name, values in before.items()}
+        past = overlaid(before)
+        past.update({name: np.where(back, values, before[name]) for name, values in cold.items() if name in before})
+        return past
 
     def added(self, kind: str) -> Mapping[str, Floats]:
         """What a full load of a kind of work adds to usage, engines and traffic of an idle board."""

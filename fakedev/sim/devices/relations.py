@@ -14,7 +14,7 @@ A quantity without a range in the device type is absent on its devices.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Final
@@ -27,7 +27,6 @@ from fakedev.sim.boards.tick import BOARD_QUANTITIES, Boards
 from fakedev.sim.devices.errors import REPORTED, LostDevices, add_losses, add_reported
 from fakedev.sim.devices.memory import MEMORY_QUANTITIES, USED, Memory
 from fakedev.sim.devices.pcie import PCIE_QUANTITIES, PcieLinks
-from fakedev.sim.devices.ratings import rated
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.state import Level, Mask
@@ -41,6 +40,29 @@ from fakedev.spec.quantities import ERROR_COUNTERS, INTEGRALS, MEMORY_TRAFFIC
 
 #: Flags of pending repairs, and the counter of boards that do such repairs.
 _PENDING: Final = {"row_remap_pending": "row_remap_failure", "retired_pages_pending": "retired_pages_double_bit"}
+
+
+def _range_end(quantity: str, end: str) -> Callable[[DeviceType], float]:
+    return lambda board: getattr(board.ranges.get(quantity), end, math.inf)
+
+
+def _dynamic(name: str) -> Callable[[DeviceType], float]:
+    return lambda board: getattr(board.dynamics, name, math.inf)
+
+
+#: Ratings: quantities that ticks do not change, and their values of a device type; infinite where the type gives none.
+RATINGS: Final[Mapping[str, Callable[[DeviceType], float]]] = {
+    "core_frequency_max_mhz": _range_end("core_frequency_mhz", "high"),
+    "core_frequency_min_mhz": _range_end("core_frequency_mhz", "low"),
+    "memory_frequency_max_mhz": _range_end("memory_frequency_mhz", "high"),
+    "memory_frequency_min_mhz": _range_end("memory_frequency_mhz", "low"),
+    "memory_max_bytes_per_second": lambda board: _dynamic("memory_bytes_per_second")(board) or math.inf,
+    "memory_usable_bytes": lambda board: board.memory_total_bytes - board.memory_reserved_bytes or math.inf,
+    "power_limit_default_watts": _dynamic("power_limit_watts"),
+    "slowdown_temperature_celsius": _dynamic("slowdown_celsius"),
+    "hardware_slowdown_temperature_celsius": _dynamic("hardware_slowdown_celsius"),
+    "shutdown_temperature_celsius": _dynamic("shutdown_celsius"),
+}
 
 
 class Relations:
@@ -80,9 +102,10 @@ class Relations:
             "retired_pages_pending": nothing,
         }
         self._present |= dict.fromkeys(MEMORY_QUANTITIES, self._memory.has)
-        for name, ratings in rated(types).items():
-            self._constant[name] = spread([each if math.isfinite(each) else 0.0 for each in ratings])
-            self._present[name] = mask([math.isfinite(each) for each in ratings])
+        for name, rating in RATINGS.items():
+            ratings = spread([rating(each) for each in types])
+            if (has := np.isfinite(ratings)).any():
+                self._constant[name], self._present[name] = np.where(has, ratings, 0.0), has
         self._pcie = PcieLinks(types, spread)
         self._link_counts = self._links_up = roster.links.counts.astype(np.float64)
         self._present |= {"links_up": self._link_counts > 0, **dict.fromkeys(PCIE_QUANTITIES, self._pcie.has)}
@@ -209,8 +232,7 @@ class Relations:
             return {}
         past = None
         if before is not None:
-            names = [name for name in self._boards.REMEMBERED if name in before.arrays]
-            past = self._subset.of({name: before.arrays[name] for name in names})
+            past = self._subset.of(before.arrays)
             if faults is not None and (reset := faults.resets()) is not None:
                 past = self._boards.after_reset(past, reset[self._subset.positions])
         return self._boards.step(self._subset.of(demand.loads), self._subset.of(demand.asked), past, seconds)

@@ -41,7 +41,7 @@ def link_facts(roster: Roster, node: RosterNode, devices: Sequence[Facts]) -> li
                 of_peer = devices[peer - node.first]
                 own |= {f"peer_{name}": of_peer[name] for name in _PEER_FACTS}
             if switch >= 0:
-                own |= {"switch": str(switch - _switches(roster, node).start), "port": str(layout.ports[link])}
+                own |= {"switch": str(switch - layout.switches_of(node.first).start), "port": str(layout.ports[link])}
             found.append((link, {**facts, **own}))
     return found
 
@@ -55,18 +55,15 @@ def port_facts(roster: Roster, node: RosterNode, devices: Sequence[Facts]) -> li
 def switch_facts(roster: Roster, node: RosterNode) -> list[tuple[int, dict[str, str]]]:
     """Each switch of a node with its facts."""
     facts = {**node.pool.facts, **node.spec.facts, "node": node.name, "pool": node.pool.name}
-    places = _switches(roster, node)
+    places = roster.links.switches_of(node.first)
     return [(place, {**facts, "switch": str(number)}) for number, place in enumerate(places)]
-
-
-def _switches(roster: Roster, node: RosterNode) -> range:
-    return roster.links.switches_of(node.first)
 
 
 def links_up_text(roster: Roster, history: LinkHistory, device: int) -> str:
     """How many links of a device are up, and which are down."""
     own, down = roster.links.of(device), links_down(history, device)
-    named = ", ".join(f"{link - own.start}{_end(roster, link)}" for link in down[:_MAX_NAMED])
+    ends = [(link - own.start, other_end(roster, link)) for link in down[:_MAX_NAMED]]
+    named = ", ".join(f"{number} (to {end})" if end else f"{number}" for number, end in ends)
     more = f" and {len(down) - _MAX_NAMED} more" if len(down) > _MAX_NAMED else ""
     text = f"{len(own) - len(down)} of {len(own)} links are up"
     return f"{text}; down: {named}{more}" if down else text
@@ -114,8 +111,3 @@ def _takes(fault: Fault, number: int, count: int) -> bool:
     link = int(fault.values.get("link", ALL_LINKS))
     remaining = remaining_links(np.array(fault.values.get("share", 0.0)), np.array(count))
     return number == link or (link == ALL_LINKS and number >= float(remaining))
-
-
-def _end(roster: Roster, link: int) -> str:
-    name = other_end(roster, link)
-    return f" (to {name})" if name else ""

@@ -57,9 +57,11 @@ class Tallies:
         return sorted(within - {0.0})
 
     def _make_clocks(self) -> None:
-        for every in {each.every_seconds for each in self._tallies if is_sampled(each.base)}:
-            if every not in self._clocks:
-                self._clocks[every] = ClockEvents(self._count, every, self._windows(every))
+        every_used = {each.every_seconds for each in self._tallies if is_sampled(each.base)}
+        self._clocks = {
+            every: self._clocks.get(every) or ClockEvents(self._count, every, self._windows(every))
+            for every in every_used
+        }
 
     def note(
         self, level: Level, before: Level | None, faults: FaultTick | None, conditions: Conditions, now: float
@@ -148,8 +150,6 @@ class Tallies:
         self._use(tallies, roster, had)
         self._xids.move(moves, self._windows(0.0))
         self._health.move(moves)
-        every_used = {each.every_seconds for each in self._tallies if is_sampled(each.base)}
-        self._clocks = {every: clocks for every, clocks in self._clocks.items() if every in every_used}
         for every, clocks in self._clocks.items():
             clocks.move(moves, self._windows(every))
         self._make_clocks()

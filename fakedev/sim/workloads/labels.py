@@ -64,15 +64,6 @@ class LabelVersions:
         return self._of.get(node, 0)
 
 
-def note_changes(before: Level, after: Level, roster: Roster, versions: LabelVersions) -> None:
-    """Change the versions of the nodes on which a value of VALUE_FACTS changed."""
-    for name in VALUE_FACTS:
-        if name in after.arrays and after.arrays[name] is not before.arrays[name]:
-            changed = np.flatnonzero(after.arrays[name] != before.arrays[name])
-            for position in np.unique(roster.node_positions(changed)).tolist():
-                versions.change(roster.nodes[position])
-
-
 def value_facts(level: Level, position: int) -> dict[str, str]:
     """The labels of an entity that follow its values, for the quantities that it has."""
     return {name: f"{level.arrays[name][position]:.0f}" for name in VALUE_FACTS if level.has(name, position)}
@@ -204,8 +195,10 @@ class DeviceLabels:
         return self._versions.latest
 
     def note(self, before: Level, after: Level) -> None:
-        """A tick was done: change the versions of nodes on which a value that is a label changed."""
-        note_changes(before, after, self._roster, self._versions)
+        """A tick was done: change the versions of nodes on which a value of VALUE_FACTS changed."""
+        for name in VALUE_FACTS:
+            if name in after.arrays and after.arrays[name] is not before.arrays[name]:
+                self.change(np.flatnonzero(after.arrays[name] != before.arrays[name]))
 
     def change(self, devices: Positions) -> None:
         """More series are shown for some devices."""

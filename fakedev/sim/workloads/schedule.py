@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fakedev.sim.entities.randomness import Floats, Keys, sub_keys, uniform_of
+from fakedev.sim.entities.randomness import Floats, Keys, sub_keys, uniform
 from fakedev.sim.entities.state import Rows, column
 from fakedev.spec.fleet import FOREVER, Activity
 from fakedev.spec.value_functions import Function
@@ -103,35 +103,26 @@ def segments_of(activity: Activity) -> Iterator[Segment]:
             yield Segment(seconds, base, fluctuation, Shape.INCREASE, width, times[0], draws)
 
 
+#: The integral of each shape of width 1 from 0 to t, for a period p and a pulse of a seconds from o on in each period.
+_INTEGRALS: Final[Mapping[Shape, Callable[[Floats, Floats, Floats, Floats], Floats]]] = {
+    # Of t / P, within one period.
+    Shape.RAMP: lambda t, p, a, o: t * t / (2.0 * p),
+    # Of sin(2 pi t / P): as a square of a sine, which loses no digits near 0.
+    Shape.SINE: lambda t, p, a, o: p / np.pi * np.sin(np.pi * t / p) ** 2,
+    Shape.PULSE: lambda t, p, a, o: np.floor(t / p) * a + np.clip(t - np.floor(t / p) * p - o, 0.0, a),
+}
+
+
 def shape_integrals(
     shape: Codes, width: Floats, period: Floats, active: Floats, offset: Floats, time: Floats
 ) -> Floats:
     """``width`` times the integral of each shape from 0 to ``time``: all of shape (N,), 0 for drawn shapes."""
     total = np.zeros(len(time))
-    for code, integral in ((Shape.RAMP, _ramp), (Shape.SINE, _sine), (Shape.PULSE, _pulse)):
+    for code, integral in _INTEGRALS.items():
         rows = np.flatnonzero(shape == code)
         if len(rows):
             total[rows] = width[rows] * integral(time[rows], period[rows], active[rows], offset[rows])
     return total
-
-
-def _ramp(time: Floats, period: Floats, active: Floats, offset: Floats) -> Floats:
-    """The integral of t / P, within one period."""
-    return time * time / (2.0 * period)
-
-
-def _sine(time: Floats, period: Floats, active: Floats, offset: Floats) -> Floats:
-    """The integral of sin(2 pi t / P): as a square of a sine, which loses no digits near 0."""
-    integral: Floats = period / np.pi * np.sin(np.pi * time / period) ** 2
-    return integral
-
-
-def _pulse(time: Floats, period: Floats, active: Floats, offset: Floats) -> Floats:
-    """The integral of a pulse: 1 for ``active`` seconds from ``offset`` on in each period, else 0."""
-    periods = np.floor(time / period)
-    within = time - periods * period
-    integral: Floats = periods * active + np.clip(within - offset, 0.0, active)
-    return integral
 
 
 @dataclass(frozen=True)
@@ -343,7 +334,7 @@ class _Walk:
         profiles, segment, draw = self._profiles, self.segment[drawn], self._draw[drawn]
         place = segment - profiles.firsts[self.rows[drawn]]
         numbers = self._run[drawn].astype(np.uint64) * np.uint64(_MAX_SEGMENTS) + place.astype(np.uint64)
-        unit = uniform_of(seed, sub_keys(keys[self.rows[drawn]], numbers), quantity, draw.astype(np.uint64))
+        unit = uniform(seed, sub_keys(keys[self.rows[drawn]], numbers), quantity, draw.astype(np.uint64))
         grows = profiles.shape[segment] == Shape.INCREASE
         share = np.where(grows, (draw + unit) / np.maximum(profiles.active[segment], 1.0), unit)
         values: Floats = profiles.width[segment] * share
