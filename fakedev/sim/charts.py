@@ -84,7 +84,6 @@ class _Kept(NamedTuple):
 class History:
     """The last ticks of every device.
 
-    :param first: the state before the first tick.
     :ivar size: the number of kept ticks.
     """
 

@@ -31,7 +31,6 @@ class CompiledFleet:
     :ivar quantities: every quantity of the fleet, with the devices that have it, shape (devices,).
     :ivar idle: the level of devices without work.
     :ivar unit_quantities: every quantity, with the units that have it, shape (units,).
-    :ivar admission, fault_rules: the checks of workloads and faults.
     """
 
     def __init__(self, spec: FleetSpec) -> None:
@@ -72,8 +71,5 @@ class CompiledFleet:
         return Relations(samples, self.spec.epoch_seconds, self.spec.seed).quantities
 
     def pace(self, devices: Level) -> Mapping[str, Floats]:
-        """The speed of each kind of work on each unit, relative to its speed at the highest clock: shape (units,).
-
-        :param devices: the level of the devices.
-        """
+        """The speed of each kind of work on each unit, relative to its speed at the highest clock: shape (units,)."""
         return {kind: self.roster.parts.units(pace) for kind, pace in self.relations.pace(devices).items()}

@@ -97,7 +97,6 @@ class Door:
     def apply(self, event: Event, state: State, compiled: CompiledFleet) -> Stamped:
         """Check and accept an event.
 
-        :param state, compiled: of the fleet now.
         :raises Refused: if it is not possible; nothing is changed or recorded then.
         """
         sequence, key = self._sequence + 1, ""

@@ -56,7 +56,6 @@ class Fleet:
     :param tell: receives every entry of the journal, in order.
     :ivar state: the true state, for limits and answers; a new one each tick.
     :ivar shown: the state that pages show: differs from ``state`` where exporters have faults.
-    :ivar faults, page_faults, journal_entries: the faults, the faults of pages, and the journal.
     :ivar moves: the new positions of the devices at the last reload; None: there was none.
     """
 

@@ -243,7 +243,6 @@ def entry_of_end(tick: int, seconds: float, verdict: Verdict, cause: str) -> Jou
 class Recent:
     """A ring of the newest entries, each with the units (devices and parts) that it concerns.
 
-    :param most: the most entries.
     :param max_devices: the most units of all entries together; beyond it the oldest entries are found by kind only.
     :param max_size: the most of the entries' sizes together; beyond it the oldest entries become brief.
     """

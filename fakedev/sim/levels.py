@@ -80,7 +80,6 @@ def reindexed_levels(
     """The levels after a reload: remaining entities keep their values.
 
     :param past: the last levels before the reload.
-    :param before: the fleet before the reload.
     :param created_seconds: creation time of new entities, in seconds since 1970.
     """
     idle = compiled.idle

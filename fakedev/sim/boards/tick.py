@@ -63,10 +63,7 @@ _MIN_PACE: Final = 0.001
 class Boards:
     """The devices with dynamics: B boards, all arrays of shape (B,) in their order.
 
-    :param types: device types; each has dynamics, and ranges of the quantities in NEEDED.
-    :param which: the type of each board, as an index into ``types``.
-    :param inlets: inlet temperature of each board in degrees Celsius, NaN for that of its type.
-    :param keys: random keys of the boards.
+    :param types: as the other parameters those of :class:`Coefficients`; they have ranges of the quantities in NEEDED.
     :ivar maxima: 100 % of each quantity that workloads may request, 0 on boards without it.
     """
 

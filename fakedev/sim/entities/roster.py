@@ -42,7 +42,6 @@ class Roster:
     :param tied: names of nodes of other shards that are simulated too, but not shown.
     :ivar nodes: all simulated nodes, in order of the configuration.
     :ivar shown: the nodes that are shown: all but the tied ones.
-    :ivar device_count: the number of devices of all nodes.
     :ivar links: the links of the devices, and the switches of the nodes.
     :ivar parts: the parts of the devices; a *unit* is a device or a part.
     :ivar whole: in a shard the roster of the whole fleet; else None.

@@ -60,11 +60,7 @@ class State:
 
 
 class LazyArrays(Mapping[str, Values]):
-    """Arrays by name; each is computed at its first use.
-
-    :param names: of all arrays.
-    :param make: computes the array of a name.
-    """
+    """Arrays by name; each is computed at its first use."""
 
     def __init__(self, names: Mapping[str, object], make: Callable[[str], Values]) -> None:
         self._names = names

@@ -34,7 +34,6 @@ class _Tick(NamedTuple):
 class Faults:
     """The faults of a fleet.
 
-    :ivar rules: the faults that are possible.
     :ivar by_id: pending and lasting faults, oldest first.
     :ivar changes: their changes in the last tick.
     :ivar has_moved: whether a lasting fault affects other devices than a tick ago.

@@ -80,8 +80,6 @@ class Cut(NamedTuple):
 class FaultTick:
     """Effects of faults on D units (devices and parts) in one tick.
 
-    :param parts: the parts of devices.
-    :param seconds: the length of the tick.
     :param now_seconds: simulated time at its end.
     :ivar endings: workloads that faults end.
     :ivar reports: error codes of drivers, in order; a device's ``xid`` is the last of its codes.

@@ -160,7 +160,6 @@ class LinkHistory:
     def recounted(self, devices: Mapping[str, Floats], concerned: Mask) -> LinkHistory:
         """The history for an event, with new arrays ``counted`` and ``since``.
 
-        :param devices: the quantities of the devices.
         :param concerned: devices of the event, or of its links, shape (D,).
         """
         known = concerned if self.known is None else self.known | concerned
@@ -185,7 +184,6 @@ def moved(history: LinkHistory, devices: Level, layout: LinkLayout, moves: Reind
 
     :param devices: the last level of the devices before, in the old order.
     :param layout: the new positions of links.
-    :param moves: from old positions of devices to new ones.
     """
     if history.up is None and history.known is None:
         return LinkHistory(layout)
@@ -220,10 +218,7 @@ def moved(history: LinkHistory, devices: Level, layout: LinkLayout, moves: Reind
 
 @dataclass(frozen=True)
 class LinkLevel(Level):
-    """The level of the links.
-
-    :ivar history: the events that it shows.
-    """
+    """The level of the links, with the history that it shows."""
 
     history: LinkHistory
 
@@ -286,10 +281,7 @@ def _opposite(name: str) -> str:
 
 
 def _switch_values(layout: LinkLayout, links: Mapping[str, Floats], devices: Level, name: str) -> Floats:
-    """A quantity of the switches, shape (S,): sums over their links, and the temperature.
-
-    :param links: the quantities of the links.
-    """
+    """A quantity of the switches, shape (S,): sums over their links, and the temperature."""
     chosen = layout.switches >= 0
     where = layout.switches[chosen]
 

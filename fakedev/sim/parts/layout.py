@@ -23,8 +23,7 @@ Number = TypeVar("Number", np.float64, np.bool_, np.uint64, np.int64)
 class Parts:
     """P parts of D devices.
 
-    :param owners: the device of each part, ascending.
-    :ivar owners: the same, shape (P,).
+    :ivar owners: the device of each part, ascending: shape (P,).
     :ivar is_whole: devices without parts, shape (D,).
     :ivar compute_share, memory_bytes, has_links, is_tile: as in PartSpec, shape (P,).
     :ivar siblings: for each part the number of parts of its device, shape (P,).
@@ -145,7 +144,6 @@ class Parts:
     def part_level(self, devices: Level, own: Mapping[str, Floats], lost: Mask | None = None) -> Level:
         """The level of the parts: a part shows its own quantities, and otherwise its device's.
 
-        :param devices: the level of the devices.
         :param own: the parts' own quantities, shape (P,).
         :param lost: parts that are lost without their devices, shape (P,): they show nothing else.
         """

@@ -45,10 +45,7 @@ class Before(NamedTuple):
 
 
 class PartRelations:
-    """The relations of the parts of a fleet, their coefficients as arrays of shape (P,).
-
-    :param relations: those of the devices.
-    """
+    """The relations of the parts of a fleet, their coefficients as arrays of shape (P,)."""
 
     def __init__(self, roster: Roster, relations: Relations, seed: int) -> None:
         parts = self._parts = roster.parts
@@ -110,7 +107,6 @@ class PartRelations:
         """All quantities of the parts for one tick.
 
         :param demand: on all units in this tick.
-        :param used_bytes: the result of :meth:`used_bytes`.
         :param devices: the level of the devices in this tick.
         :param before: the levels a tick ago; None at the start.
         :param faults: effects of faults in this tick; None without faults.
@@ -170,7 +166,6 @@ class PartRelations:
         """The level of the parts after a reload.
 
         :param past: the last level before, in the old order.
-        :param reindex: from old positions to new ones.
         :param devices: the level of the devices after the reload.
         """
         idle = Demand({}, np.zeros(self._parts.unit_count), {})

@@ -33,7 +33,6 @@ class Tallies:
 
     :param had: devices with each quantity, including lost ones; a missing name means all.
     :ivar peers: the pairs of devices; None if no identity shows them.
-    :ivar are_shown: whether any identity shows tallies.
     """
 
     def __init__(self, tallies: Sequence[Tally], roster: Roster, had: Mapping[str, Mask]) -> None:
@@ -90,10 +89,7 @@ class Tallies:
         return self._xids.note([*reports, Report(np.flatnonzero(fallen & self._reports), FALLEN_OFF)], gone, now)
 
     def shown(self, levels: Levels, exporter_faults: Sequence[Fault] = ()) -> Levels:
-        """Levels with the tallies, also those of lost devices.
-
-        :param exporter_faults: active faults of exporters.
-        """
+        """Levels with the tallies, also those of lost devices."""
         device = levels[DEVICE]
         if self.peers is not None:
             levels = {**levels, PEER_LEVEL: self.peers.level(device, self._reports)}

@@ -31,7 +31,6 @@ class Admission:
 
     :param quantities: the quantities of the fleet's devices.
     :param metric_names: names of metrics that limits may use beside those of quantities.
-    :param tick_seconds: simulated seconds of a tick.
     :param known: quantities that limits may use; None: ``quantities``. A shard knows those of the whole fleet.
     """
 

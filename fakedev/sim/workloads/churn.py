@@ -78,10 +78,7 @@ class Churn:
         return arrived
 
     def arrivals(self, tick: int, free: Callable[[int], bool]) -> list[Arrival]:
-        """The workloads that arrive at the beginning of a tick.
-
-        :param free: whether a unit is free for a workload.
-        """
+        """The workloads that arrive at the beginning of a tick."""
         if not self.nodes:
             return []
         counts = self._counts(tick)

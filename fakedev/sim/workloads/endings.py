@@ -207,7 +207,6 @@ def _without_room(
 
     Shrinking workloads make room first; new workloads take theirs next, in order; then growing ones, the least first.
 
-    :param pairs: the device's pairs.
     :param room: the amount that all of them together may have.
     """
     owners = table.owner[pairs]
@@ -227,10 +226,7 @@ def _without_room(
 
 
 def _grown_most(table: Table, pairs: Positions, amounts: Floats, growth: Floats, gone: Collection[int]) -> list[int]:
-    """The workload of one device with the largest growth of load, the latest of several; none if one ends already.
-
-    :param pairs: the device's pairs.
-    """
+    """The workload of one device with the largest growth of load, the latest of several; none if one ends already."""
     owners = table.owner[pairs]
     busy = amounts[pairs] > 0
     if not busy.any() or any(place in gone for place in owners[busy].tolist()):

@@ -22,7 +22,6 @@ MAX_WORKLOADS: Final = 100_000
 class Intake:
     """The workloads that start or end before the next tick, and verdicts that are not reported yet.
 
-    :param workloads: the running workloads.
     :param faults: know the devices that still show an ended workload.
     """
 

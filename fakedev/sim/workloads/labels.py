@@ -39,7 +39,6 @@ class Chosen(NamedTuple):
 class LabelVersions:
     """A number for each node that grows with every change of the node's labels; pages cache label texts by it.
 
-    :param latest: the first number.
     :ivar latest: the number of changes on all nodes.
     """
 
@@ -177,11 +176,7 @@ class Attribution:
 
 
 class DeviceLabels:
-    """The facts of a fleet's devices that change as the fleet runs.
-
-    :param latest, latest_shared: the first label versions.
-    :ivar attribution: the owners of the devices.
-    """
+    """The facts of a fleet's devices that change as the fleet runs."""
 
     def __init__(self, roster: Roster, seed: int, latest: int = 0, latest_shared: int = 0) -> None:
         self._roster = roster

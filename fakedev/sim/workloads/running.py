@@ -28,8 +28,6 @@ class Workloads:
     """All workloads of a fleet, by id; the running workloads also as arrays.
 
     :param device_keys: keys of randomness of the devices, shape (devices,).
-    :param capacity: of the devices.
-    :ivar table: the running workloads.
     :ivar changes: how often workloads started or ended.
     """
 

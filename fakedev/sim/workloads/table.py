@@ -100,7 +100,6 @@ class Table(Rows):
     :ivar share, before: load of the pairs in the last tick, and in the tick before it, percent.
     :ivar holds: 1 if the pair's memory follows from its load, 0 if the workload states how much it needs.
     :ivar uses: the demand for single metrics, by quantity.
-    :ivar limits: the workloads' own limits.
     """
 
     profiles: Profiles = field(default_factory=Profiles)

@@ -17,10 +17,7 @@ CONFIGURATION_PREFIX: Final = "base-"
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of a workload that ended, for its peer.
-
-    :ivar devices: positions of its devices.
-    """
+    """The result of a workload that ended, for its peer."""
 
     workload_id: str
     name: str
@@ -59,7 +56,6 @@ class Limit(NamedTuple):
 class Workload:
     """A workload that was accepted.
 
-    :ivar devices: positions of its devices.
     :ivar start_seconds: simulated time of its start; None until the next tick begins.
     :ivar key: of its randomness, by default its id: the same in every shard that has devices of it.
     """
