@@ -25,9 +25,9 @@ from fakedev.sim.events import Event, Stamped
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.pages import ExporterFaults, NodePageFaults
 from fakedev.sim.journal import FleetJournal, JournalEntry, entry_of_churn, entry_of_end, no_op
-from fakedev.sim.levels import DEVICE, UNIT, Levels, first_levels, next_levels, reindexed_levels, shown_levels
+from fakedev.sim.levels import DEVICE, UNIT, Levels, next_levels, reindexed_levels, shown_levels
 from fakedev.sim.links.advance import advanced
-from fakedev.sim.links.levels import link_history
+from fakedev.sim.links.levels import LinkHistory, link_history
 from fakedev.sim.reload import choose_devices, ended_with_configuration, without_closed_devices, without_devices_here
 from fakedev.sim.tallies.tallies import Tallies
 from fakedev.sim.workloads.configured import ConfiguredWork
@@ -84,7 +84,7 @@ class Fleet:
         self._exporter_faults = ExporterFaults(self.roster.parts, spec.epoch_seconds)
         self.intake.apply_changes(0, 0.0)
         demand = self.workloads.demand(0, 0.0, _INSTANT_SECONDS)
-        levels = first_levels(compiled, demand)
+        levels = next_levels(compiled, None, demand, 0.0, None, LinkHistory(self.roster.links))
         #: Counts that exporters keep of what the devices report.
         self.tallies = Tallies(spec.tallies, self.roster, compiled.quantities)
         self.tallies.note(levels[DEVICE], None, None, self._relations.conditions, 0.0)

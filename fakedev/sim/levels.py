@@ -38,14 +38,6 @@ _HELD: Final = "held"
 _NO_PARTS: Final = Level(0, {}, {})
 
 
-def first_levels(compiled: CompiledFleet, demand: Demand) -> Levels:
-    """The levels of the first instant.
-
-    :param demand: of the workloads, on all units.
-    """
-    return next_levels(compiled, None, demand, 0.0, None, LinkHistory(compiled.roster.links))
-
-
 def next_levels(
     compiled: CompiledFleet,
     past: Levels | None,

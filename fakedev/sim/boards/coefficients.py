@@ -125,7 +125,7 @@ class Kind:
     :param kinds: its effect on boards of each type.
     :param which: the type of each board, as an index into ``kinds``: shape (B,).
     :param slows: boards on which a lower clock slows work, shape (B,).
-    :ivar clock_sensitivity: one number if all boards have the same.
+    :ivar is_slowed: whether a lower clock slows it on any board.
     """
 
     def __init__(self, kinds: Sequence[WorkKind], which: Positions, slows: Mask) -> None:
@@ -133,7 +133,16 @@ class Kind:
         self._which = which
         self.power = self.share("power")
         self.exponents = Exponents(self.share("power_exponent"))
-        self.clock_sensitivity = as_few(self.share("clock_sensitivity") * slows)
+        self._clock_sensitivity = as_few(self.share("clock_sensitivity") * slows)
+        self.is_slowed = bool(np.any(self._clock_sensitivity))
+
+    def pace(self, lost: Floats) -> Floats:
+        """Its speed by that at the highest clock.
+
+        :param lost: the missing share of the highest clock.
+        """
+        pace: Floats = 1.0 - self._clock_sensitivity * lost
+        return pace
 
     def share(self, field: str) -> Floats:
         """A field of :class:`WorkKind`: shape (B,)."""
@@ -247,15 +256,3 @@ class Coefficients:
         """How far the core clock is above idle, as a share of its range."""
         raised: Floats = (clock - self.low[_CLOCK]) / self.span[_CLOCK]
         return raised
-
-    def pace(self, kind: str, lost: Floats) -> Floats:
-        """The speed of a kind of work by its speed at the highest clock.
-
-        :param lost: the missing share of the highest clock.
-        """
-        pace: Floats = 1.0 - self.kinds[kind].clock_sensitivity * lost
-        return pace
-
-    def is_slowed(self, kind: str) -> bool:
-        """Whether a lower clock slows a kind of work on any board."""
-        return bool(np.any(self.kinds[kind].clock_sensitivity))

@@ -168,7 +168,7 @@ class Relations:
     def inlet_celsius(self) -> Floats:
         """The inlet temperature without conditions; NaN on devices without dynamics."""
         unknown = np.full(self._count, np.nan)
-        return unknown if self._boards is None else self._subset.put(self._boards.inlet_celsius, unknown)
+        return unknown if self._boards is None else self._subset.put(self._boards.coefficients.inlet, unknown)
 
     def device_level(
         self, demand: Demand, before: Level | None, seconds: float, faults: FaultTick | None = None
@@ -287,7 +287,7 @@ class Relations:
                 most = self._memory.max_used if name == USED else self._high.get(name, ones)
                 maxima[name] = np.where(self._present[name], most, 0.0)
         if self._boards is not None:
-            for name, most in self._boards.maxima.items():
+            for name, most in self._boards.engines.maxima.items():
                 if name in maxima:
                     maxima[name] = self._subset.put(most, maxima[name])
         return maxima
@@ -296,7 +296,7 @@ class Relations:
         """What a full load of a kind of work adds to each quantity, shape (devices,)."""
         added = {name: self._span[name] for name in ("usage_ratio", *ASKABLE) if name in self._span}
         if self._boards is not None:
-            for name, values in self._boards.added(kind).items():
+            for name, values in self._boards.engines.added(kind).items():
                 if name in added:
                     added[name] = self._subset.put(values, added[name])
         return added

@@ -9,7 +9,7 @@ import numpy as np
 
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.roster import Roster
-from fakedev.sim.entities.state import Level
+from fakedev.sim.entities.state import Level, Mask
 from fakedev.sim.faults.tick import FaultTick
 from fakedev.sim.workloads.demand import Capacity
 from fakedev.sim.workloads.running import Workloads
@@ -45,34 +45,32 @@ class Endings:
         :param end_seconds: simulated time at the end of the tick.
         """
         over = {verdict.workload_id: verdict for verdict in self._workloads.over(end_seconds)}
-        over |= self._ended_by_faults(faults, over)
-        over |= self._without_devices(level, over)
+        over |= self._on_struck_devices(level, faults, over)
         table = self._workloads.table
         if len(table) and (len(table.limits) or self._limits.apply_to(table)):
             over |= self._limits_crossed(table, level, before, over)
         return over
 
-    def _ended_by_faults(self, faults: FaultTick | None, gone: Collection[str]) -> dict[str, Verdict]:
-        verdicts: dict[str, Verdict] = {}
+    def _on_struck_devices(
+        self, level: Level, faults: FaultTick | None, gone: Collection[str]
+    ) -> dict[str, Verdict]:
+        """Verdicts on the workloads that faults end, then on those with a lost device."""
+        parts, verdicts = self._roster.parts, dict[str, Verdict]()
         self.causes = {}
+        struck: list[tuple[Mask, str, str]] = []
         for devices, text, fault_id in faults.endings if faults else ():
-            struck = np.zeros(self._roster.parts.unit_count, np.bool_)
-            struck[devices] = True
-            for workload, device in self._workloads.on_devices(self._roster.parts.spread(struck)):
+            which = np.zeros(parts.unit_count, np.bool_)
+            which[devices] = True
+            struck.append((parts.spread(which), text, fault_id))
+        if "lost" in level.arrays:
+            struck.append((level.arrays["lost"] > 0, "Device {} lost, terminated", ""))
+        for which, text, fault_id in struck:
+            for workload, device in self._workloads.on_devices(which):
                 if workload.workload_id not in gone and workload.workload_id not in verdicts:
                     reason = text.replace("{}", self._roster.unit_name(device))
                     verdicts[workload.workload_id] = workload.verdict(1, reason)
-                    self.causes[workload.workload_id] = fault_id
-        return verdicts
-
-    def _without_devices(self, level: Level, gone: Collection[str]) -> dict[str, Verdict]:
-        """Verdicts on the workloads with a lost device."""
-        verdicts = {}
-        if "lost" in level.arrays:
-            for workload, device in self._workloads.on_devices(level.arrays["lost"] > 0):
-                if workload.workload_id not in gone:
-                    text = f"Device {self._roster.unit_name(device)} lost, terminated"
-                    verdicts[workload.workload_id] = workload.verdict(1, text)
+                    if fault_id:
+                        self.causes[workload.workload_id] = fault_id
         return verdicts
 
     def _limits_crossed(
