@@ -5,7 +5,7 @@ Faults change these conditions. What a device shows of them (inlet temperature, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Final, Self
 
@@ -55,8 +55,12 @@ class Conditions:
 
     def at(self, positions: Positions) -> Self:
         """The conditions of some of the devices."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return replace(self, **{name: None if each is None else each[positions] for name, each in values.items()})
+        return self.mapped(lambda values: values[positions])
+
+    def mapped(self, change: Callable[[Floats], Floats]) -> Self:
+        """The conditions, with each given array changed."""
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        return replace(self, **{name: change(values) for name, values in given.items() if values is not None})
 
 
 def unless_changed(given: Floats | None, usual: Floats) -> Floats:

@@ -24,13 +24,13 @@ import numpy as np
 from fakedev.sim.boards.coefficients import Subset, with_dynamics
 from fakedev.sim.boards.conditions import Conditions, unless_changed
 from fakedev.sim.boards.tick import BOARD_QUANTITIES, Boards
-from fakedev.sim.devices.errors import REPORTED, LostDevices, add_losses, add_reported
+from fakedev.sim.devices.errors import REPORTED, LostDevices, add_reported, fallen_off
 from fakedev.sim.devices.memory import MEMORY_QUANTITIES, USED, Memory
 from fakedev.sim.devices.pcie import PCIE_QUANTITIES, PcieLinks
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.state import Level, Mask
-from fakedev.sim.faults.tick import FaultTick
+from fakedev.sim.faults.tick import FALLEN_OFF, FaultTick
 from fakedev.sim.links.advance import limited
 from fakedev.sim.links.levels import LinkHistory
 from fakedev.sim.workloads.demand import Capacity, Demand
@@ -86,7 +86,7 @@ class Relations:
         self._low: dict[str, Floats] = {}
         self._span: dict[str, Floats] = {}
         self._present: dict[str, Mask] = {}
-        for name in _names(types):
+        for name in sorted({name for each in types for name in each.ranges}):
             ranges = [each.ranges.get(name) for each in types]
             self._low[name] = spread([each.low if each else 0.0 for each in ranges])
             self._span[name] = spread([each.high - each.low if each else 0.0 for each in ranges])
@@ -202,8 +202,8 @@ class Relations:
                 arrays[name] = before.arrays[name]
             if faults is not None:
                 add_reported(arrays, faults, self._constant["created_seconds"])
-            if is_any_lost:
-                add_losses(arrays, before, removed)
+            if is_any_lost and (fallen := fallen_off(arrays, before, removed)).any():
+                arrays["xid"] = np.where(fallen, FALLEN_OFF, arrays["xid"])
             arrays.update(ranged)
             if faults is not None and "xid" in self._masks:
                 # Drivers of other vendors report no such code.
@@ -286,28 +286,19 @@ class Relations:
             if name in self._present:
                 most = self._memory.max_used if name == USED else self._high.get(name, ones)
                 maxima[name] = np.where(self._present[name], most, 0.0)
-        if self._boards is not None:
-            for name, most in self._boards.engines.maxima.items():
-                if name in maxima:
-                    maxima[name] = self._subset.put(most, maxima[name])
-        return maxima
+        return self._with_boards(maxima, {} if self._boards is None else self._boards.engines.maxima)
 
     def _added(self, kind: str) -> Mapping[str, Floats]:
         """What a full load of a kind of work adds to each quantity, shape (devices,)."""
         added = {name: self._span[name] for name in ("usage_ratio", *ASKABLE) if name in self._span}
-        if self._boards is not None:
-            for name, values in self._boards.engines.added(kind).items():
-                if name in added:
-                    added[name] = self._subset.put(values, added[name])
-        return added
+        return self._with_boards(added, {} if self._boards is None else self._boards.engines.added(kind))
+
+    def _with_boards(self, every: Mapping[str, Floats], boards: Mapping[str, Floats]) -> dict[str, Floats]:
+        """Arrays over all devices, with the values of boards with dynamics."""
+        return {name: self._subset.put(boards[name], own) if name in boards else own for name, own in every.items()}
 
     @property
     def quantities(self) -> Mapping[str, Mask]:
         """Every quantity of some device, with the devices that have it, shape (devices,)."""
         created = {"created_seconds": np.ones(self._count, dtype=np.bool_)}
         return {name: has for name, has in self._present.items() if has.any()} | created
-
-
-def _names(types: list[DeviceType]) -> list[str]:
-    """Quantities with a range in some type, in a stable order."""
-    return sorted({name for each in types for name in each.ranges})

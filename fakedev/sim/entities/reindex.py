@@ -7,7 +7,7 @@ same name, with a device type of the same name. All else may change. A part rema
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -122,10 +122,7 @@ class FleetReindex(Reindex):
     def conditions(self, conditions: Conditions) -> Conditions:
         """The conditions of the devices in their new order; added devices have none."""
         unchanged = np.full(len(self.old_of), np.nan)
-        given = {each.name: getattr(conditions, each.name) for each in fields(conditions)}
-        return replace(
-            conditions, **{name: self.carried(old, unchanged) for name, old in given.items() if old is not None}
-        )
+        return conditions.mapped(lambda old: self.carried(old, unchanged))
 
 
 def _parts_moved(old: Roster, new: Roster, devices: Reindex) -> Reindex:

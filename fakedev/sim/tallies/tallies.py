@@ -105,7 +105,11 @@ class Tallies:
             elif tally.base in HEALTH:
                 values, has = findings[tally.base], self._reports
             else:
-                values, has = self._of_clocks(tally), self._has_reasons
+                clocks, has = self._clocks[tally.every_seconds], self._has_reasons
+                if tally.base in CLOCK_STARTS:
+                    values = clocks.starts(CLOCK_STARTS[tally.base])
+                else:
+                    values = clocks.samples(CLOCK_SAMPLES[tally.base], tally.within_seconds)
             arrays[tally.name], present[tally.name] = np.where(unknown, np.nan, values), has & ~absent
         level = Level(device.count, arrays, present)
         return {**levels, DEVICE: level, REPEATED: level, **self._level_of_xids(level)}
@@ -130,12 +134,6 @@ class Tallies:
             arrays[each.name] = np.where(np.isnan(of_device), of_device, self._xids.counts(each.within_seconds))
         present = {each.name: device.present[each.name][owners] for each in names}
         return {XID_LEVEL: Level(len(owners), arrays, present)}
-
-    def _of_clocks(self, tally: Tally) -> Floats:
-        clocks = self._clocks[tally.every_seconds]
-        if tally.base in CLOCK_STARTS:
-            return clocks.starts(CLOCK_STARTS[tally.base])
-        return clocks.samples(CLOCK_SAMPLES[tally.base], tally.within_seconds)
 
     def xids_of(self, device: int) -> list[tuple[int, int]]:
         """The reported codes of a device, each with its position in the level."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from fakedev.sim.entities.reindex import FleetReindex
@@ -40,7 +41,7 @@ class Intake:
         self._attribution, self._admission = attribution, admission
         if self._verdicts:
             followed = moves.units.each_followed([each.devices for each in self._verdicts])
-            self._verdicts = [each.on(devices) for each, devices in zip(self._verdicts, followed, strict=True)]
+            self._verdicts = [replace(each, devices=at) for each, at in zip(self._verdicts, followed, strict=True)]
 
     def accept(
         self, workload_id: str, spec: WorkloadSpec, key: str = "", *, of_configuration: bool = False

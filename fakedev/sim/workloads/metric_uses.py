@@ -18,7 +18,7 @@ from fakedev.sim.entities.state import Rows, column
 from fakedev.sim.workloads.schedule import Positions, Profiles, drawn_integrals
 from fakedev.spec.fleet import Activity, MetricUse
 from fakedev.spec.metrics_of_work import COUNTED, ENGINES, RATES
-from fakedev.spec.value_functions import Value, highest, scaled
+from fakedev.spec.value_functions import highest, scaled
 
 #: Means are rounded to this, as shares of the profile's highest value.
 _DECIMALS: Final = 8
@@ -156,8 +156,9 @@ def _by_highest(activities: Sequence[Activity], peak: float) -> list[Activity]:
     """The activities with values as shares of the highest value."""
     if not peak:
         return list(activities)
-    return [Activity(_share(each, peak), each.fluctuation / peak, each.seconds) for each in activities]
-
-
-def _share(activity: Activity, peak: float) -> Value:
-    return 1.0 if activity.value == peak else scaled(activity.value, 1.0 / peak)
+    return [
+        Activity(
+            1.0 if each.value == peak else scaled(each.value, 1.0 / peak), each.fluctuation / peak, each.seconds
+        )
+        for each in activities
+    ]

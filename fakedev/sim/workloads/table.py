@@ -216,8 +216,8 @@ def table_of(started: Sequence[Workload], now_seconds: float, device_keys: Keys,
         Profiles.of([spec.activities for spec in specs]),
         {metric: MetricUses.of(uses) for metric, uses in _uses(specs).items()},
         LimitRows.of([workload.limits for workload in started]),
-        ids=_texts([workload.workload_id for workload in started]),
-        kinds=_texts([spec.kind for spec in specs]),
+        ids=np.array([workload.workload_id for workload in started], dtype=object),
+        kinds=np.array([spec.kind for spec in specs], dtype=object),
         keys=np.array([entity_key("workload", workload.key) for workload in started], dtype=np.uint64),
         start=np.full(len(started), now_seconds),
         lasts=np.array([workload.end_seconds.seconds for workload in started]),
@@ -325,9 +325,3 @@ def _max_and_amounts(metric: str, most: Floats, shares: Floats) -> tuple[Floats,
     if metric in ENGINES or metric == "hung":
         return most, np.ones(len(shares))
     return most * shares if metric.startswith(("pcie_", "fabric_")) else most, shares
-
-
-def _texts(texts: list[str]) -> Texts:
-    array = np.empty(len(texts), dtype=object)
-    array[:] = texts
-    return array

@@ -25,10 +25,6 @@ class Verdict:
     text: str
     devices: Positions = field(default_factory=lambda: np.zeros(0, dtype=np.int64), compare=False, repr=False)
 
-    def on(self, devices: Positions) -> Verdict:
-        """The same verdict, with the new positions of its devices."""
-        return Verdict(self.workload_id, self.name, self.code, self.text, devices)
-
 
 class Ending(NamedTuple):
     """A known end: seconds after the start, and the verdict then."""
