@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.reindex import FleetReindex
-from fakedev.sim.entities.state import Level, State
-from fakedev.sim.workloads.schedule import Positions
+from fakedev.sim.entities.state import Level, Mask, Positions, State
 
 Whole = NDArray[np.int32]
 
@@ -177,7 +176,7 @@ def _values(level: Level, quantity: str) -> Floats:
     return values[np.isfinite(values)]
 
 
-def shown(level: Level, quantity: str) -> NDArray[np.bool_]:
+def shown(level: Level, quantity: str) -> Mask:
     """Which devices have and show the quantity (a lost device shows only ``lost``): shape (devices,)."""
     is_there = level.mask(quantity)
     if quantity != "lost" and "lost" in level.arrays:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fakedev.sim.entities.reindex import Reindex
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.selectors import words_of
-from fakedev.sim.entities.state import Level, Mask
+from fakedev.sim.entities.state import Level, Mask, Positions
 from fakedev.sim.events import (
     ChangeClock,
     ClearFault,
@@ -27,7 +27,6 @@ from fakedev.sim.events import (
 )
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.rules import Change
-from fakedev.sim.workloads.schedule import Positions
 from fakedev.sim.workloads.workload import Verdict, Workload
 
 #: Entries that a fleet keeps in memory.
@@ -196,7 +195,7 @@ class FleetJournal:
             self._worded[key] = ",".join(words_of(self._roster, devices))
         return self._worded[key]
 
-    def names(self, devices: NDArray[np.int64]) -> str:
+    def names(self, devices: Positions) -> str:
         """The names of devices; of many devices the first names, and the number of the others."""
         names = [self._roster.unit_name(device) for device in devices[:_MAX_NAMED].tolist()]
         more = len(devices) - len(names)

@@ -9,8 +9,7 @@ from typing import Final
 import numpy as np
 
 from fakedev.sim.entities.randomness import Floats, Keys, uniform
-from fakedev.sim.entities.state import LazyArrays, Mask
-from fakedev.sim.workloads.schedule import Positions
+from fakedev.sim.entities.state import LazyArrays, Mask, Positions
 from fakedev.spec.device_types import DeviceType, Dynamics, Range, WorkKind
 from fakedev.spec.quantities import DIRECT_QUANTITIES
 

@@ -13,8 +13,7 @@ import numpy as np
 
 from fakedev.sim.boards.coefficients import Coefficients
 from fakedev.sim.entities.randomness import Floats
-from fakedev.sim.entities.state import Mask
-from fakedev.sim.workloads.schedule import Positions
+from fakedev.sim.entities.state import Mask, Positions
 
 #: ``lost`` of a device whose whole node is down; 1 where only the device is lost.
 WITH_NODE: Final = 2.0

@@ -23,14 +23,13 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fakedev.sim.boards import clocks, heat_and_power
 from fakedev.sim.boards.coefficients import Coefficients
 from fakedev.sim.boards.conditions import Conditions, Setting
 from fakedev.sim.boards.engines import Engines
 from fakedev.sim.entities.randomness import Floats, Keys
-from fakedev.sim.entities.state import overlaid
+from fakedev.sim.entities.state import Mask, Positions, overlaid
 from fakedev.spec.device_types import DeviceType
 
 #: Quantities of every board beside those of its type's ranges.
@@ -68,7 +67,7 @@ class Boards:
 
     NEEDED: Final = ("usage_ratio", "core_frequency_mhz", "power_watts", "temperature_celsius")
     def __init__(
-        self, types: Sequence[DeviceType], which: NDArray[np.int64], inlets: Floats, seed: int, keys: Keys
+        self, types: Sequence[DeviceType], which: Positions, inlets: Floats, seed: int, keys: Keys
     ) -> None:
         self.coefficients = Coefficients(types, which, inlets, seed, keys)
         self.engines = Engines(self.coefficients)
@@ -140,7 +139,7 @@ class Boards:
             "lost": heat_and_power.lost(boards, setting, before),
         }
 
-    def after_reset(self, before: Mapping[str, Floats], reset: NDArray[np.bool_]) -> Mapping[str, Floats]:
+    def after_reset(self, before: Mapping[str, Floats], reset: Mask) -> Mapping[str, Floats]:
         """The quantities of the tick before, with lost boards that are reset now as cold as their air."""
         back = reset & (before["lost"] > 0)
         if not back.any():

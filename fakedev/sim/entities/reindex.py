@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from fakedev.sim.boards.conditions import Conditions
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.roster import Roster, RosterNode
-from fakedev.sim.entities.state import LazyArrays, Level, Mask
-from fakedev.sim.workloads.schedule import Positions
+from fakedev.sim.entities.state import LazyArrays, Level, Mask, Positions
 from fakedev.spec.fleet import PoolSpec
 
 Number = TypeVar("Number", np.float64, np.bool_, np.int64)
@@ -39,7 +38,7 @@ class Reindex:
         self._is_empty = not len(stays)
 
     @property
-    def gone(self) -> NDArray[np.bool_]:
+    def gone(self) -> Mask:
         """Which old entities were removed, shape (old entities,)."""
         return self.new_of < 0
 

@@ -16,6 +16,7 @@ from numpy.typing import DTypeLike, NDArray
 from fakedev.sim.entities.randomness import Floats
 
 Mask = NDArray[np.bool_]
+Positions = NDArray[np.int64]
 Values = TypeVar("Values")
 
 

@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from fakedev.sim.boards.conditions import WITH_NODE
+from fakedev.sim.entities.state import Positions
 from fakedev.sim.faults.tick import Cut, FaultTick
-from fakedev.sim.workloads.schedule import Positions
 from fakedev.spec.fault_kinds import ALL_LINKS, FaultKind
 
 

@@ -8,11 +8,11 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from fakedev.sim.entities.randomness import uniform
+from fakedev.sim.entities.state import Positions
 from fakedev.sim.faults.effects import Act, Target
 from fakedev.sim.faults.rules import ROUNDING_SECONDS, Change, Fault, FaultRules
 from fakedev.sim.faults.tick import FaultTick
 from fakedev.sim.parts.layout import Parts
-from fakedev.sim.workloads.schedule import Positions
 from fakedev.spec.errors import Refused
 from fakedev.spec.fault import FaultSpec
 from fakedev.spec.fault_kinds import Scope

@@ -11,11 +11,10 @@ import numpy as np
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.reindex import Reindex
 from fakedev.sim.entities.roster import Roster
-from fakedev.sim.entities.state import Level, overlaid
+from fakedev.sim.entities.state import Level, Positions, overlaid
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.rules import Fault
 from fakedev.sim.parts.layout import Parts
-from fakedev.sim.workloads.schedule import Positions
 from fakedev.spec.fault_kinds import Scope
 from fakedev.spec.quantities import COUNTERS
 

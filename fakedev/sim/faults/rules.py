@@ -11,9 +11,8 @@ import numpy as np
 from fakedev.sim.entities.randomness import Floats, Keys
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.selectors import resolve_here
-from fakedev.sim.entities.state import Mask
+from fakedev.sim.entities.state import Mask, Positions
 from fakedev.sim.faults.effects import Effect, effect_of
-from fakedev.sim.workloads.schedule import Positions
 from fakedev.spec.errors import FieldError, Refused
 from fakedev.spec.fault import FaultSpec
 from fakedev.spec.fault_fields import fault_from_fields

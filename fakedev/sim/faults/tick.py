@@ -12,10 +12,9 @@ import numpy as np
 
 from fakedev.sim.boards.conditions import Conditions
 from fakedev.sim.entities.randomness import Floats
-from fakedev.sim.entities.state import Mask
+from fakedev.sim.entities.state import Mask, Positions
 from fakedev.sim.parts.layout import Parts
 from fakedev.sim.workloads.demand import Demand
-from fakedev.sim.workloads.schedule import Positions
 from fakedev.spec.quantities import ERROR_COUNTERS
 
 _PENDING: Final = "row_remap_pending"

@@ -8,11 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from fakedev.sim.boards.conditions import Conditions
-from fakedev.sim.entities.state import Level, Mask
+from fakedev.sim.entities.state import Level, Mask, Positions
 from fakedev.sim.faults.tick import LINK_XID, FaultTick
 from fakedev.sim.links.layout import LinkLayout, remaining_links
 from fakedev.sim.links.levels import CARRIED, LinkHistory
-from fakedev.sim.workloads.schedule import Positions
 from fakedev.spec.fault_kinds import ALL_LINKS
 
 

@@ -15,9 +15,8 @@ import numpy as np
 
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.reindex import Reindex
-from fakedev.sim.entities.state import LazyArrays, Level, Mask
+from fakedev.sim.entities.state import LazyArrays, Level, Mask, Positions
 from fakedev.sim.links.layout import LinkLayout
-from fakedev.sim.workloads.schedule import Positions
 
 #: Rates of a device that its links share while they are up.
 RATES: Final = ("fabric_tx_bytes_per_second", "fabric_rx_bytes_per_second")

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fakedev.sim.entities.randomness import Floats
-from fakedev.sim.entities.state import LazyArrays, Level, Mask
-from fakedev.sim.workloads.schedule import Positions
+from fakedev.sim.entities.state import LazyArrays, Level, Mask, Positions
 from fakedev.spec.part import PartSpec
 
 Number = TypeVar("Number", np.float64, np.bool_, np.uint64, np.int64)

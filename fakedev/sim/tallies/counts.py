@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.reindex import FleetReindex
-from fakedev.sim.entities.state import Mask
+from fakedev.sim.entities.state import Mask, Positions
 from fakedev.sim.faults.tick import Report
-from fakedev.sim.workloads.schedule import Positions
 from fakedev.spec.tallies import CLOCK_EVENTS
 
 Bits = NDArray[np.uint16]

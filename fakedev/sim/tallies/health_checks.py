@@ -15,9 +15,8 @@ import numpy as np
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.reindex import FleetReindex
 from fakedev.sim.entities.roster import Roster, RosterNode
-from fakedev.sim.entities.state import Level, Mask
+from fakedev.sim.entities.state import Level, Mask, Positions
 from fakedev.sim.faults.tick import FaultTick
-from fakedev.sim.workloads.schedule import Positions
 from fakedev.spec.tallies import PEERS
 
 _MINUTE_SECONDS: Final = 60.0

@@ -12,13 +12,12 @@ from fakedev.sim.devices.errors import fallen_off
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.reindex import FleetReindex
 from fakedev.sim.entities.roster import Roster
-from fakedev.sim.entities.state import Level, Mask, overlaid
+from fakedev.sim.entities.state import Level, Mask, Positions, overlaid
 from fakedev.sim.faults.rules import Fault
 from fakedev.sim.faults.tick import FALLEN_OFF, FaultTick, Report
 from fakedev.sim.levels import DEVICE, REPEATED, Levels
 from fakedev.sim.tallies.counts import ClockEvents, Xids
 from fakedev.sim.tallies.health_checks import Health, Peers
-from fakedev.sim.workloads.schedule import Positions
 from fakedev.spec.tallies import CLOCK_SAMPLES, CLOCK_STARTS, HEALTH, PEERS, XIDS, Tally, is_sampled
 
 #: The levels of error codes that devices have reported, and of pairs of devices.

@@ -13,11 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fakedev.sim.entities.randomness import Floats, Keys, sub_keys, uniform
 from fakedev.sim.entities.roster import Roster, RosterNode
-from fakedev.sim.entities.state import State
+from fakedev.sim.entities.state import Positions, State
 from fakedev.sim.workloads.intake import Intake
 from fakedev.sim.workloads.labels import Attribution
 from fakedev.sim.workloads.workload import CHURN_PREFIX, Workload
@@ -112,7 +111,7 @@ class Churn:
             else:
                 yield from ((unit, f"{word}/{number}") for number, unit in enumerate(self._parts.of(device)))
 
-    def _counts(self, tick: int) -> NDArray[np.int64]:
+    def _counts(self, tick: int) -> Positions:
         """The number of arrivals on each node: shape (nodes with churn,)."""
         drawn = uniform(self._seed, self._keys, "churn arrivals", tick)
         return np.asarray((drawn >= self._thresholds).sum(axis=0), dtype=np.int64)

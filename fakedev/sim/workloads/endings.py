@@ -9,11 +9,10 @@ import numpy as np
 
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.roster import Roster
-from fakedev.sim.entities.state import Level, Mask
+from fakedev.sim.entities.state import Level, Mask, Positions
 from fakedev.sim.faults.tick import FaultTick
 from fakedev.sim.workloads.demand import Capacity
 from fakedev.sim.workloads.running import Workloads
-from fakedev.sim.workloads.schedule import Positions
 from fakedev.sim.workloads.shares import BROUGHT, WorkShares
 from fakedev.sim.workloads.table import MEMORY, Table
 from fakedev.sim.workloads.workload import Verdict

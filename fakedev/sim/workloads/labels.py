@@ -13,8 +13,7 @@ import numpy as np
 
 from fakedev.sim.entities.reindex import FleetReindex, Reindex
 from fakedev.sim.entities.roster import Roster, RosterNode
-from fakedev.sim.entities.state import Level
-from fakedev.sim.workloads.schedule import Positions
+from fakedev.sim.entities.state import Level, Positions
 from fakedev.sim.workloads.workload import Workload
 
 #: The quantities that are labels too, as whole numbers.

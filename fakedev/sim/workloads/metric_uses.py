@@ -11,11 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fakedev.sim.entities.randomness import Floats, Keys
-from fakedev.sim.entities.state import Rows, column
-from fakedev.sim.workloads.schedule import Positions, Profiles, drawn_integrals
+from fakedev.sim.entities.state import Mask, Positions, Rows, column
+from fakedev.sim.workloads.schedule import Profiles, drawn_integrals
 from fakedev.spec.fleet import Activity, MetricUse
 from fakedev.spec.metrics_of_work import COUNTED, ENGINES, RATES
 from fakedev.spec.value_functions import highest, scaled
@@ -45,8 +44,8 @@ class MetricUses(Rows):
     profiles: Profiles = field(default_factory=Profiles)
     workload: Positions = column("use", np.int64, "workload")
     pair_counts: Positions = column("use", np.int64)
-    is_share: NDArray[np.bool_] = column("use", np.bool_)
-    is_traffic: NDArray[np.bool_] = column("use", np.bool_)
+    is_share: Mask = column("use", np.bool_)
+    is_traffic: Mask = column("use", np.bool_)
     peak: Floats = column("use")
     pair: Positions = column("pair", np.int64, "table_pair")
     unit: Floats = column("pair")
@@ -98,7 +97,7 @@ class MetricUses(Rows):
         fresh = replace(self, amount=zeros, before=zeros, carried=zeros, counted=zeros)
         return replace(fresh, pair_counts=pair_counts, pair=pair, unit=unit)
 
-    def kept(self, keep: NDArray[np.bool_], keep_pairs: NDArray[np.bool_]) -> MetricUses:
+    def kept(self, keep: Mask, keep_pairs: Mask) -> MetricUses:
         """The uses of the workloads, shape (W,), and pairs, (P,), that are kept, with their new positions."""
         uses, pairs = keep[self.workload], keep_pairs[self.pair]
         columns = self._kept(use=uses, pair=pairs, workload=keep, table_pair=keep_pairs)

@@ -8,13 +8,12 @@ from types import MappingProxyType
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fakedev.sim.entities.randomness import Floats, Keys, first_noise, next_noise
 from fakedev.sim.entities.reindex import Reindex
-from fakedev.sim.entities.state import Level
+from fakedev.sim.entities.state import Level, Mask, Positions
 from fakedev.sim.workloads.demand import Capacity, Demand
-from fakedev.sim.workloads.schedule import Positions, drawn_integrals
+from fakedev.sim.workloads.schedule import drawn_integrals
 from fakedev.sim.workloads.shares import Oversubscription, WorkShares
 from fakedev.sim.workloads.table import MEMORY, LimitRows, Table, on_devices, table_of
 from fakedev.sim.workloads.workload import Verdict, Workload
@@ -245,7 +244,7 @@ class Workloads:
         every = self.table.ids.tolist()
         return [self.by_id[each] for each in every if ids is None or each in ids]
 
-    def on_devices(self, which: NDArray[np.bool_]) -> list[tuple[Workload, int]]:
+    def on_devices(self, which: Mask) -> list[tuple[Workload, int]]:
         """Running workloads on any of the devices ``which``, shape (devices,), each with its first such device."""
         if not which.any() or not len(self.table):
             return []

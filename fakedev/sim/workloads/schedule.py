@@ -19,15 +19,11 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fakedev.sim.entities.randomness import Floats, Keys, sub_keys, uniform
-from fakedev.sim.entities.state import Rows, column
+from fakedev.sim.entities.state import Mask, Positions, Rows, column
 from fakedev.spec.fleet import FOREVER, Activity
 from fakedev.spec.value_functions import Function
-
-Positions = NDArray[np.int64]
-Codes = NDArray[np.int64]
 
 #: Decimals of the means, in percent. Means are differences of integrals that grow with time: without rounding the last
 #: digit of a constant load would change from tick to tick where a float cannot hold the tick's length exactly.
@@ -114,7 +110,7 @@ _INTEGRALS: Final[Mapping[Shape, Callable[[Floats, Floats, Floats, Floats], Floa
 
 
 def shape_integrals(
-    shape: Codes, width: Floats, period: Floats, active: Floats, offset: Floats, time: Floats
+    shape: Positions, width: Floats, period: Floats, active: Floats, offset: Floats, time: Floats
 ) -> Floats:
     """``width`` times the integral of each shape from 0 to ``time``: all of shape (N,), 0 for drawn shapes."""
     total = np.zeros(len(time))
@@ -144,7 +140,7 @@ class Profiles(Rows):
     fluctuation: Floats = column("segment")
     load_before: Floats = column("segment")
     fluctuation_before: Floats = column("segment")
-    shape: Codes = column("segment", np.int64)
+    shape: Positions = column("segment", np.int64)
     width: Floats = column("segment")
     shape_period: Floats = column("segment")
     active: Floats = column("segment")
@@ -179,7 +175,7 @@ class Profiles(Rows):
             period=period, load_period=load_period, fluctuation_period=fluctuation_period,
         )  # fmt: skip
 
-    def kept(self, keep: NDArray[np.bool_]) -> Profiles:
+    def kept(self, keep: Mask) -> Profiles:
         """The profiles of the workloads where ``keep``, shape (W,), is true."""
         return Profiles(**self._kept(workload=keep, segment=np.repeat(keep, self.counts)))
 
@@ -253,7 +249,7 @@ class Profiles(Rows):
         return low
 
 
-def _shapes(segments: Sequence[Segment]) -> tuple[Codes, tuple[Floats, Floats, Floats, Floats], list[float]]:
+def _shapes(segments: Sequence[Segment]) -> tuple[Positions, tuple[Floats, Floats, Floats, Floats], list[float]]:
     """The shapes, their parameters, and the integral of each over its segment; an empty list if all are constant."""
     count = len(segments)
     if all(segment.shape == Shape.CONSTANT for segment in segments):
@@ -340,7 +336,7 @@ class _Walk:
         values: Floats = profiles.width[segment] * share
         return values
 
-    def step(self, continues: NDArray[np.bool_]) -> None:
+    def step(self, continues: Mask) -> None:
         """Go to the next draw, segment or run of the workloads that continue; remove the other workloads."""
         profiles = self._profiles
         seconds, every = self._seconds(), self._every()

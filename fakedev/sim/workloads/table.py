@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fakedev.sim.entities.randomness import Floats, Keys, first_noise
-from fakedev.sim.entities.state import Rows, column
+from fakedev.sim.entities.state import Mask, Positions, Rows, column
 from fakedev.sim.workloads.demand import Capacity
 from fakedev.sim.workloads.metric_uses import MetricUses
-from fakedev.sim.workloads.schedule import Positions, Profiles
+from fakedev.sim.workloads.schedule import Profiles
 from fakedev.sim.workloads.workload import Limit, Workload
 from fakedev.spec.fleet import MetricUse, WorkloadSpec
 from fakedev.spec.metrics_of_work import AS_TRAFFIC, ENGINES
@@ -21,7 +21,6 @@ from fakedev.spec.shards import entity_key
 from fakedev.spec.value_functions import highest
 
 Texts = NDArray[np.object_]
-Flags = NDArray[np.bool_]
 
 MEMORY = "memory_used_bytes"
 
@@ -65,7 +64,7 @@ class LimitRows(Rows):
     def __len__(self) -> int:
         return len(self.workload)
 
-    def kept(self, keep: NDArray[np.bool_]) -> LimitRows:
+    def kept(self, keep: Mask) -> LimitRows:
         """The limits of the workloads where ``keep``, shape (W,), is true, with the workloads' new positions."""
         stays = keep[self.workload]
         places = np.cumsum(stays) - 1
@@ -110,7 +109,7 @@ class Table(Rows):
     keys: Keys = column("workload", np.uint64)
     start: Floats = column("workload")
     lasts: Floats = column("workload")
-    is_work: Flags = column("workload", np.bool_)
+    is_work: Mask = column("workload", np.bool_)
     work: Floats = column("workload")
     done: Floats = column("workload")
     speed: Floats = column("workload")
@@ -119,7 +118,7 @@ class Table(Rows):
     measured_capability: Floats = column("workload")
     peak: Floats = column("workload")
     load: Floats = column("workload")
-    is_fresh: Flags = column("workload", np.bool_)
+    is_fresh: Mask = column("workload", np.bool_)
     pair_counts: Positions = column("workload", np.int64)
     device: Positions = column("pair", np.int64)
     pair_keys: Keys = column("pair", np.uint64)
@@ -131,7 +130,7 @@ class Table(Rows):
     def __len__(self) -> int:
         return len(self.ids)
 
-    def kept(self, keep: Flags) -> Table:
+    def kept(self, keep: Mask) -> Table:
         """The workloads where ``keep``, shape (W,), is true."""
         pairs = np.repeat(keep, self.pair_counts)
         uses = {metric: each.kept(keep, pairs) for metric, each in self.uses.items()}

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from fakedev.sim.workloads.schedule import Positions
+from fakedev.sim.entities.state import Positions
 from fakedev.spec.fleet import FOREVER, WorkloadSpec
 
 #: Ids of workloads that churn starts, and of workloads of the configuration, begin with these.
