@@ -11,10 +11,9 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fakedev.sim.entities.carry_over import FleetReindex
 from fakedev.sim.entities.randomness import Floats
-from fakedev.sim.entities.state import Level, State
-from fakedev.sim.workloads.schedule import Positions
+from fakedev.sim.entities.reindex import FleetReindex
+from fakedev.sim.entities.state import Level, Mask, Positions, State
 
 Whole = NDArray[np.int32]
 
@@ -84,7 +83,6 @@ class _Kept(NamedTuple):
 class History:
     """The last ticks of every device.
 
-    :param first: the state before the first tick.
     :ivar size: the number of kept ticks.
     """
 
@@ -178,10 +176,9 @@ def _values(level: Level, quantity: str) -> Floats:
     return values[np.isfinite(values)]
 
 
-def shown(level: Level, quantity: str) -> NDArray[np.bool_]:
+def shown(level: Level, quantity: str) -> Mask:
     """Which devices have and show the quantity (a lost device shows only ``lost``): shape (devices,)."""
-    has = level.present.get(quantity)
-    is_there = np.ones(level.count, np.bool_) if has is None else has
+    is_there = level.mask(quantity)
     if quantity != "lost" and "lost" in level.arrays:
         is_there = is_there & (level.arrays["lost"] <= 0)
     return is_there

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from fakedev.sim.devices.relations import Relations
-from fakedev.sim.entities.carry_over import FleetReindex
 from fakedev.sim.entities.randomness import Floats
+from fakedev.sim.entities.reindex import FleetReindex
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.state import Level, Mask
 from fakedev.sim.faults.rules import FaultRules
@@ -31,7 +31,6 @@ class CompiledFleet:
     :ivar quantities: every quantity of the fleet, with the devices that have it, shape (devices,).
     :ivar idle: the level of devices without work.
     :ivar unit_quantities: every quantity, with the units that have it, shape (units,).
-    :ivar admission, fault_rules: the checks of workloads and faults.
     """
 
     def __init__(self, spec: FleetSpec) -> None:
@@ -72,8 +71,5 @@ class CompiledFleet:
         return Relations(samples, self.spec.epoch_seconds, self.spec.seed).quantities
 
     def pace(self, devices: Level) -> Mapping[str, Floats]:
-        """The speed of each kind of work on each unit, relative to its speed at the highest clock: shape (units,).
-
-        :param devices: the level of the devices.
-        """
+        """The speed of each kind of work on each unit, relative to its speed at the highest clock: shape (units,)."""
         return {kind: self.roster.parts.units(pace) for kind, pace in self.relations.pace(devices).items()}

@@ -7,6 +7,7 @@ equal events before it in that tick: a shard that receives one of two events on 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 from fakedev.sim.compiled import CompiledFleet
@@ -34,7 +35,7 @@ class EventKeys:
 
     def __init__(self) -> None:
         self._tick = -1
-        self._counts: dict[str, int] = {}
+        self._counts: Counter[str] = Counter()
 
     def key(self, tick: int, *words: str) -> str:
         """The key of an event that is not applied yet.
@@ -42,15 +43,14 @@ class EventKeys:
         :param words: its kind, and its device words.
         """
         if tick != self._tick:
-            self._tick, self._counts = tick, {}
+            self._tick, self._counts = tick, Counter()
         alike = "\0".join([str(tick), *words])
-        return f"{alike}\0{self._counts.get(alike, 0)}"
+        return f"{alike}\0{self._counts[alike]}"
 
     def count(self, key: str) -> None:
         """Count the event with that key; an empty key is that of an event without randomness."""
         if key:
-            alike = key.rpartition("\0")[0]
-            self._counts[alike] = self._counts.get(alike, 0) + 1
+            self._counts[key.rpartition("\0")[0]] += 1
 
 
 class WallClock:
@@ -97,7 +97,6 @@ class Door:
     def apply(self, event: Event, state: State, compiled: CompiledFleet) -> Stamped:
         """Check and accept an event.
 
-        :param state, compiled: of the fleet now.
         :raises Refused: if it is not possible; nothing is changed or recorded then.
         """
         sequence, key = self._sequence + 1, ""

@@ -66,7 +66,6 @@ class ClearFault:
 class Reload:
     """Use another configuration from the next tick on.
 
-    :param compiled: the compiled configuration.
     :param source: the files and overrides that it was read from.
     """
 

@@ -10,12 +10,10 @@ from typing import Final
 import numpy as np
 
 from fakedev.sim.entities.state import Level
-from fakedev.sim.faults.causes import exporter_faults_of, faults_behind
-from fakedev.sim.faults.fault import Fault
+from fakedev.sim.faults.rules import Fault
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.links.facts import faults_of_link, links_down, links_up_text, other_end
-from fakedev.sim.links.history import COUNTED, RATES
-from fakedev.sim.links.levels import LINK, link_history
+from fakedev.sim.links.levels import COUNTED, LINK, RATES, link_history
 from fakedev.sim.parts.relations import OWN
 from fakedev.sim.parts.tiles import OF_TILES
 from fakedev.spec.device_types import Dynamics
@@ -77,6 +75,59 @@ class _Device:
         more = f" and {len(found) - _MAX_NAMED} more" if len(found) > _MAX_NAMED else ""
         return f"work: {', '.join(named)}{more}" if named else "no work"
 
+    # -- reasons of quantities: _REASONS has the method of each --
+
+    def clock(self) -> str:
+        dynamics, value, celsius = self.dynamics, self.value, self.value("temperature_celsius")
+        if dynamics is None:
+            return self.work()
+        if value("throttled_hardware"):
+            return f"hardware slowdown {self.since('throttled_hardware')}, temperature {celsius:.1f}"
+        if value("throttled_thermal"):
+            return (f"thermal throttling {self.since('throttled_thermal')}, temperature {celsius:.1f} (throttled from "
+                    f"{dynamics.slowdown_celsius:g} on, until it is under {dynamics.resume_celsius:g})")  # fmt: skip
+        if value("throttled_power"):
+            return f"held by the power limit of {value('power_limit_watts'):g} W {self.since('throttled_power')}"
+        if value("throttled_idle"):
+            return "idle: no work"
+        return f"nothing holds it; {self.work()}"
+
+    def power(self) -> str:
+        limit = self.value("power_limit_watts")
+        at = f"at {self.value('core_frequency_mhz'):g} MHz" + (f", limit {limit:g} W" if limit else "")
+        return f"{at}; {self.work()}"
+
+    def temperature(self) -> str:
+        if self.dynamics is None:
+            return self.work()
+        return (f"air of {self.value('inlet_temperature_celsius'):.1f} degrees, {self.value('power_watts'):.1f} W; it "
+                f"follows with {self.dynamics.thermal_seconds:g} s")  # fmt: skip
+
+    def usage(self) -> str:
+        if self.value("hung"):
+            return f"it hangs {self.since('hung')}"
+        return self.work()
+
+    def xid(self) -> str:
+        return f"the last error reported, {self.since('xid')}" if self.value("xid") else "no error since the last reset"
+
+    def lost(self) -> str:
+        return f"it is gone {self.since('lost')}" if self.value("lost") else "it is there"
+
+    def links(self) -> str:
+        fleet = self.fleet
+        return links_up_text(fleet.roster, link_history(fleet.state.levels), fleet.roster.parts.owner(self.position))
+
+    def fabric(self) -> str:
+        text = self.links()
+        return f"{text}; {self.work()}" if "down" in text else self.work()
+
+    def pcie(self) -> str:
+        value = self.value
+        return (f"generation {value('pcie_link_generation'):g} of {value('pcie_link_generation_max'):g}, "
+                f"{value('pcie_link_width'):g} of {value('pcie_link_width_max'):g} lanes"
+                + (", idle" if value("throttled_idle") else ""))  # fmt: skip
+
 
 def explain(fleet: Fleet, position: int, metric: str = "") -> list[Explanation]:
     """Why a device shows a metric, or its most important metrics.
@@ -119,28 +170,28 @@ def _of_board(explanation: Explanation, board: _Device) -> Explanation:
 
 def _explained(device: _Device, name: str) -> Explanation:
     fleet, position = device.fleet, device.position
-    behind = faults_behind(fleet.faults, name, position)
-    disguises = exporter_faults_of(fleet.faults, name, position)
+    behind = fleet.faults.behind(name, position)
+    disguises = fleet.faults.of_exporters(name, position)
     lost = "lost" in device.level.arrays and device.level.arrays["lost"][position] > 0
     is_there = device.level.has(name, position)
     if lost and not is_there:
         noun = "device" if position < fleet.roster.device_count else "part"
         text = f"the {noun} is lost {device.since('lost')} and shows nothing"
-        behind = faults_behind(fleet.faults, "lost", position)
+        behind = fleet.faults.behind("lost", position)
     elif not is_there:
         text = "this device has no such metric"
     else:
-        text = _REASONS.get(name, _plain)(device, name)
+        text = "counted since the start" if name in ERROR_COUNTERS else _REASONS.get(name, _Device.work)(device)
     if is_there and name in _OF_LINKS:
         behind = _with_far_ends(device, behind)
-    causes = causes_text(behind)
+    causes = _causes_text(behind)
     causes += [f"shown otherwise by fault {fault.fault_id} ({fault.spec.kind})" for fault in disguises]
     value = device.value(name) if is_there else None
     ids = tuple(fault.fault_id for fault in (*behind, *disguises))
     return Explanation(name, value, "; ".join([text, *causes]), ids)
 
 
-def causes_text(behind: Sequence[Fault]) -> list[str]:
+def _causes_text(behind: Sequence[Fault]) -> list[str]:
     """Texts for the faults that cause a value."""
     return [f"cause fault {fault.fault_id} ({fault.spec.kind})" for fault in behind]
 
@@ -154,88 +205,21 @@ def _with_far_ends(device: _Device, behind: list[Fault]) -> list[Fault]:
     return list(found.values())
 
 
-def _plain(device: _Device, name: str) -> str:
-    if name in ERROR_COUNTERS:
-        return "counted since the start"
-    return device.work()
-
-
-def _clock(device: _Device, name: str) -> str:
-    dynamics, value = device.dynamics, device.value
-    if dynamics is None:
-        return device.work()
-    if value("throttled_hardware"):
-        return f"hardware slowdown {device.since('throttled_hardware')}, temperature {value('temperature_celsius'):.1f}"
-    if value("throttled_thermal"):
-        return (f"thermal throttling {device.since('throttled_thermal')}, temperature "
-                f"{value('temperature_celsius'):.1f} (throttled from {dynamics.slowdown_celsius:g} on, until it is "
-                f"under {dynamics.resume_celsius:g})")  # fmt: skip
-    if value("throttled_power"):
-        return f"held by the power limit of {value('power_limit_watts'):g} W {device.since('throttled_power')}"
-    if value("throttled_idle"):
-        return "idle: no work"
-    return f"nothing holds it; {device.work()}"
-
-
-def _power(device: _Device, name: str) -> str:
-    limit = device.value("power_limit_watts")
-    at = f"at {device.value('core_frequency_mhz'):g} MHz" + (f", limit {limit:g} W" if limit else "")
-    return f"{at}; {device.work()}"
-
-
-def _temperature(device: _Device, name: str) -> str:
-    if device.dynamics is None:
-        return device.work()
-    return (f"air of {device.value('inlet_temperature_celsius'):.1f} degrees, {device.value('power_watts'):.1f} W; it "
-            f"follows with {device.dynamics.thermal_seconds:g} s")  # fmt: skip
-
-
-def _usage(device: _Device, name: str) -> str:
-    if device.value("hung"):
-        return f"it hangs {device.since('hung')}"
-    return device.work()
-
-
-def _xid(device: _Device, name: str) -> str:
-    return f"the last error reported, {device.since('xid')}" if device.value("xid") else "no error since the last reset"
-
-
-def _lost(device: _Device, name: str) -> str:
-    return f"it is gone {device.since('lost')}" if device.value("lost") else "it is there"
-
-
-def _links(device: _Device, name: str) -> str:
-    fleet = device.fleet
-    return links_up_text(fleet.roster, link_history(fleet.state.levels), fleet.roster.parts.owner(device.position))
-
-
-def _fabric(device: _Device, name: str) -> str:
-    text = _links(device, name)
-    return f"{text}; {device.work()}" if "down" in text else device.work()
-
-
-def _pcie(device: _Device, name: str) -> str:
-    value = device.value
-    return (f"generation {value('pcie_link_generation'):g} of {value('pcie_link_generation_max'):g}, "
-            f"{value('pcie_link_width'):g} of {value('pcie_link_width_max'):g} lanes"
-            + (", idle" if value("throttled_idle") else ""))  # fmt: skip
-
-
 #: The quantities that links lower when they are down.
 _OF_LINKS: Final = ("links_up", "fabric_tx_bytes_per_second", "fabric_rx_bytes_per_second")
-_REASONS: Final[Mapping[str, Callable[[_Device, str], str]]] = {
-    "core_frequency_mhz": _clock,
-    "power_watts": _power,
-    "temperature_celsius": _temperature,
-    "usage_ratio": _usage,
-    "xid": _xid,
-    "lost": _lost,
-    "links_up": _links,
-    "fabric_tx_bytes_per_second": _fabric,
-    "fabric_rx_bytes_per_second": _fabric,
-    "pcie_link_generation": _pcie,
-    "pcie_link_width": _pcie,
-    "pcie_link_gigatransfers_per_second": _pcie,
+_REASONS: Final[Mapping[str, Callable[[_Device], str]]] = {
+    "core_frequency_mhz": _Device.clock,
+    "power_watts": _Device.power,
+    "temperature_celsius": _Device.temperature,
+    "usage_ratio": _Device.usage,
+    "xid": _Device.xid,
+    "lost": _Device.lost,
+    "links_up": _Device.links,
+    "fabric_tx_bytes_per_second": _Device.fabric,
+    "fabric_rx_bytes_per_second": _Device.fabric,
+    "pcie_link_generation": _Device.pcie,
+    "pcie_link_width": _Device.pcie,
+    "pcie_link_gigatransfers_per_second": _Device.pcie,
 }
 
 
@@ -277,6 +261,6 @@ def explain_link(fleet: Fleet, device: int, number: int, metric: str = "") -> li
     explanations = []
     for each in [wanted] if wanted else _LINK_METRICS:
         has_it = level.has(each, link)
-        text = "; ".join([reasons[each] if has_it else silent, *causes_text(behind)])
+        text = "; ".join([reasons[each] if has_it else silent, *_causes_text(behind)])
         explanations.append(Explanation(each, float(level.arrays[each][link]) if has_it else None, text, ids))
     return explanations

@@ -17,18 +17,17 @@ from typing import Final
 
 from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.door import Door, WallClock
-from fakedev.sim.entities.carry_over import FleetReindex
 from fakedev.sim.entities.randomness import Floats
+from fakedev.sim.entities.reindex import FleetReindex
 from fakedev.sim.entities.roster import RosterNode
 from fakedev.sim.entities.state import Level, State
 from fakedev.sim.events import Event, Stamped
 from fakedev.sim.faults.faults import Faults
-from fakedev.sim.faults.pages import NodePageFaults
-from fakedev.sim.faults.shown import ExporterFaults
+from fakedev.sim.faults.pages import ExporterFaults, NodePageFaults
 from fakedev.sim.journal import FleetJournal, JournalEntry, entry_of_churn, entry_of_end, no_op
-from fakedev.sim.levels import DEVICE, UNIT, Levels, first_levels, next_levels, reindexed_levels, shown_levels
+from fakedev.sim.levels import DEVICE, UNIT, Levels, next_levels, reindexed_levels, shown_levels
 from fakedev.sim.links.advance import advanced
-from fakedev.sim.links.levels import link_history
+from fakedev.sim.links.levels import LinkHistory, link_history
 from fakedev.sim.reload import choose_devices, ended_with_configuration, without_closed_devices, without_devices_here
 from fakedev.sim.tallies.tallies import Tallies
 from fakedev.sim.workloads.configured import ConfiguredWork
@@ -57,7 +56,6 @@ class Fleet:
     :param tell: receives every entry of the journal, in order.
     :ivar state: the true state, for limits and answers; a new one each tick.
     :ivar shown: the state that pages show: differs from ``state`` where exporters have faults.
-    :ivar faults, page_faults, journal_entries: the faults, the faults of pages, and the journal.
     :ivar moves: the new positions of the devices at the last reload; None: there was none.
     """
 
@@ -86,7 +84,7 @@ class Fleet:
         self._exporter_faults = ExporterFaults(self.roster.parts, spec.epoch_seconds)
         self.intake.apply_changes(0, 0.0)
         demand = self.workloads.demand(0, 0.0, _INSTANT_SECONDS)
-        levels = first_levels(compiled, demand)
+        levels = next_levels(compiled, None, demand, 0.0, None, LinkHistory(self.roster.links))
         #: Counts that exporters keep of what the devices report.
         self.tallies = Tallies(spec.tallies, self.roster, compiled.quantities)
         self.tallies.note(levels[DEVICE], None, None, self._relations.conditions, 0.0)

@@ -6,15 +6,15 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Generic, Protocol, Self, TypeVar
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fakedev.sim.entities.carry_over import Reindex
+from fakedev.sim.entities.reindex import Reindex
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.selectors import words_of
-from fakedev.sim.entities.state import Level, Mask
+from fakedev.sim.entities.state import Level, Mask, Positions
 from fakedev.sim.events import (
     ChangeClock,
     ClearFault,
@@ -25,10 +25,8 @@ from fakedev.sim.events import (
     StartWorkload,
     StopWorkload,
 )
-from fakedev.sim.faults.causes import faults_behind, units_by_cause
-from fakedev.sim.faults.fault import Change
 from fakedev.sim.faults.faults import Faults
-from fakedev.sim.workloads.schedule import Positions
+from fakedev.sim.faults.rules import Change
 from fakedev.sim.workloads.workload import Verdict, Workload
 
 #: Entries that a fleet keeps in memory.
@@ -118,7 +116,7 @@ class FleetJournal:
     def __init__(self, roster: Roster, tell: Callable[[JournalEntry], None] = no_op) -> None:
         self._roster = roster
         self._tell = tell
-        self._recent: Recent[JournalEntry] = Recent(MAX_KEPT, _MAX_DEVICES, _MAX_WORDS)
+        self._recent: Recent = Recent(MAX_KEPT, _MAX_DEVICES, _MAX_WORDS)
         #: Device words of the last sets of units: entries of one fault often concern the same units.
         self._worded: dict[bytes, str] = {}
         self._since = {name: np.zeros(roster.parts.unit_count, dtype=np.int64) for name in (*_FLAGS, *_VALUES)}
@@ -163,37 +161,30 @@ class FleetJournal:
         """
 
         def note(name: str, changed: Positions, text: str) -> None:
-            for devices in units_by_cause(faults, name, changed) if len(changed) else ():
-                cause = ",".join(fault.fault_id for fault in faults_behind(faults, name, int(devices[0])))
+            for devices in faults.units_by_cause(name, changed) if len(changed) else ():
+                cause = ",".join(fault.fault_id for fault in faults.behind(name, int(devices[0])))
                 self.note(JournalEntry(tick, seconds, name, self.names(devices), cause, text), devices)
 
-        for name, (began, ended) in _FLAGS.items():
+        for name in self._since:
             now, past = after.arrays.get(name), before.arrays.get(name)
             if now is past or now is None or past is None:
                 continue
-            changed = np.flatnonzero((now > 0) != (past > 0))
+            if name in _FLAGS:
+                changed = np.flatnonzero((now > 0) != (past > 0))
+            else:
+                changed = np.flatnonzero((now != past) & after.mask(name))
             if not len(changed):
                 continue
             self._since[name][changed] = tick
-            changed = self._without_parts(changed)
-            note(name, changed[now[changed] > 0], began)
-            note(name, changed[now[changed] <= 0], ended)
-        for name, noun in _VALUES.items():
-            now, past = after.arrays.get(name), before.arrays.get(name)
-            if now is past or now is None or past is None:
+            changed = self._roster.parts.without_parts(changed)
+            if name in _FLAGS:
+                began, ended = _FLAGS[name]
+                note(name, changed[now[changed] > 0], began)
+                note(name, changed[now[changed] <= 0], ended)
                 continue
-            changed = np.flatnonzero((now != past) & after.present.get(name, True))
-            self._since[name][changed] = tick
-            changed = self._without_parts(changed)
             for value in np.unique(now[changed]).tolist():
+                noun = _VALUES[name]
                 note(name, changed[now[changed] == value], f"{noun} {value:g}" if value else f"{noun} is cleared")
-
-    def _without_parts(self, changed: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The changed units, without the parts of changed devices."""
-        parts = self._roster.parts
-        if not parts.count or not len(changed):
-            return changed
-        return changed[(changed < parts.device_count) | ~np.isin(parts.owners_of(changed), changed)]
 
     def _words(self, devices: Positions) -> str:
         """Device words for all of some units."""
@@ -204,7 +195,7 @@ class FleetJournal:
             self._worded[key] = ",".join(words_of(self._roster, devices))
         return self._worded[key]
 
-    def names(self, devices: NDArray[np.int64]) -> str:
+    def names(self, devices: Positions) -> str:
         """The names of devices; of many devices the first names, and the number of the others."""
         names = [self._roster.unit_name(device) for device in devices[:_MAX_NAMED].tolist()]
         more = len(devices) - len(names)
@@ -248,32 +239,9 @@ def entry_of_end(tick: int, seconds: float, verdict: Verdict, cause: str) -> Jou
     return JournalEntry(tick, seconds, _ENDED, verdict.workload_id, cause, text)
 
 
-
-class Entry(Protocol):
-    """An entry of a ring: it has a kind, and a part that the ring may drop."""
-
-    @property
-    def kind(self) -> str:
-        """Its kind."""
-        ...
-
-    @property
-    def size(self) -> int:
-        """The size of the part that may be dropped."""
-        ...
-
-    def brief(self) -> Self:
-        """The entry without that part."""
-        ...
-
-
-Kept = TypeVar("Kept", bound=Entry)
-
-
-class Recent(Generic[Kept]):
+class Recent:
     """A ring of the newest entries, each with the units (devices and parts) that it concerns.
 
-    :param most: the most entries.
     :param max_devices: the most units of all entries together; beyond it the oldest entries are found by kind only.
     :param max_size: the most of the entries' sizes together; beyond it the oldest entries become brief.
     """
@@ -282,14 +250,14 @@ class Recent(Generic[Kept]):
         self._max_devices = max_devices
         self._max_size = max_size
         self._size = 0
-        self._kept: deque[Kept] = deque(maxlen=most)
+        self._kept: deque[JournalEntry] = deque(maxlen=most)
         #: The number of units of each of the newest entries, in the same order.
         self._counts: deque[int] = deque(maxlen=most)
         #: The units, grouped by entry, -1 for removed units: the last ``_device_count`` of the array are valid.
         self._devices = array("i")
         self._device_count = 0
 
-    def add(self, entry: Kept, devices: Positions) -> None:
+    def add(self, entry: JournalEntry, devices: Positions) -> None:
         """Add an entry.
 
         :param devices: positions of the units that it concerns.
@@ -310,7 +278,7 @@ class Recent(Generic[Kept]):
         if len(self._devices) > 2 * self._device_count:
             del self._devices[: len(self._devices) - self._device_count]
 
-    def last(self, count: int, kinds: Collection[str] = (), on: Mask | None = None) -> list[Kept]:
+    def last(self, count: int, kinds: Collection[str] = (), on: Mask | None = None) -> list[JournalEntry]:
         """The last entries, oldest first.
 
         :param kinds: only entries of these kinds; empty: all.

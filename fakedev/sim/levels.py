@@ -11,14 +11,12 @@ from typing import Final
 import numpy as np
 
 from fakedev.sim.compiled import CompiledFleet
-from fakedev.sim.entities.carry_over import FleetReindex
+from fakedev.sim.entities.reindex import FleetReindex
 from fakedev.sim.entities.state import Level
 from fakedev.sim.faults.tick import FaultTick
-from fakedev.sim.links.history import LinkHistory, moved
-from fakedev.sim.links.levels import link_history, link_levels
+from fakedev.sim.links.levels import LinkHistory, link_history, link_levels, moved
 from fakedev.sim.parts.demand import device_demand
 from fakedev.sim.parts.layout import Parts
-from fakedev.sim.parts.levels import split_level, unit_level
 from fakedev.sim.parts.relations import Before
 from fakedev.sim.workloads.demand import Demand
 
@@ -38,14 +36,6 @@ _OF_TILED: Final = ("tiled", "single")
 #: Devices of a pod.
 _HELD: Final = "held"
 _NO_PARTS: Final = Level(0, {}, {})
-
-
-def first_levels(compiled: CompiledFleet, demand: Demand) -> Levels:
-    """The levels of the first instant.
-
-    :param demand: of the workloads, on all units.
-    """
-    return next_levels(compiled, None, demand, 0.0, None, LinkHistory(compiled.roster.links))
 
 
 def next_levels(
@@ -82,7 +72,6 @@ def reindexed_levels(
     """The levels after a reload: remaining entities keep their values.
 
     :param past: the last levels before the reload.
-    :param before: the fleet before the reload.
     :param created_seconds: creation time of new entities, in seconds since 1970.
     """
     idle = compiled.idle
@@ -101,12 +90,12 @@ def shown_levels(parts: Parts, units: Level, levels: Levels) -> Levels:
 
     :param levels: the true levels.
     """
-    devices, of_parts = split_level(parts, units) if parts.count else (units, _NO_PARTS)
+    devices, of_parts = parts.split_level(units) if parts.count else (units, _NO_PARTS)
     return _named(devices, of_parts, units) | link_levels(link_history(levels), levels[DEVICE], devices)
 
 
 def _all(parts: Parts, devices: Level, of_parts: Level, links: LinkHistory) -> Levels:
-    units = unit_level(parts, devices, of_parts) if parts.count else devices
+    units = parts.unit_level(devices, of_parts) if parts.count else devices
     if links.happened and "lost" in devices.arrays:
         links = links.settled(devices.arrays["lost"] > 0)
     return _named(devices, of_parts, units) | link_levels(links, devices)

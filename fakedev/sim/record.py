@@ -37,7 +37,6 @@ def read_record(
 ) -> tuple[RecordHead, list[Stamped]]:
     """A record's head and events.
 
-    :param compile_fleet: compiles the configuration of a reload.
     :raises Refused: for a line that is not part of a record; the text has its number.
     """
     lines = text.splitlines()

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-import numpy as np
-from numpy.typing import NDArray
-
 from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.entities.roster import Roster
+from fakedev.sim.entities.state import Mask
 from fakedev.sim.workloads.labels import Chosen
 from fakedev.sim.workloads.running import Workloads
 from fakedev.sim.workloads.workload import Verdict
@@ -53,7 +51,7 @@ def without_devices_here(workloads: Workloads, following: CompiledFleet, ids: Co
 
 
 def without_closed_devices(
-    workloads: Workloads, roster: Roster, closed: NDArray[np.bool_], spared: Collection[str]
+    workloads: Workloads, roster: Roster, closed: Mask, spared: Collection[str]
 ) -> list[Verdict]:
     """Verdicts on the workloads that lose a device with the reload.
 

@@ -1,6 +1,6 @@
 """The kinds of faults, declared once: what each takes, what it concerns, and how devices recover.
 
-What they do to devices is in :mod:`fakedev.sim.faults.kinds`.
+What they do to devices is in :mod:`fakedev.sim.faults.effects`.
 """
 
 from __future__ import annotations

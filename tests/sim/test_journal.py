@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakedev.sim.entities.carry_over import FleetReindex
+from fakedev.sim.entities.reindex import FleetReindex
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.journal import Recent
 from tests.sim.faults.test_exporters import BUSY, inject_by_api
@@ -34,9 +34,9 @@ class Entry:
 ENTRIES = st.lists(st.builds(Entry, st.sampled_from("abc"), st.frozensets(st.integers(0, 9), max_size=4)), max_size=20)
 
 
-def kept(entries: list[Entry], most: int = 100, max_devices: int = 1000, max_size: int = 1000) -> Recent[Entry]:
+def kept(entries: list[Entry], most: int = 100, max_devices: int = 1000, max_size: int = 1000) -> Recent:
     """What remembers these entries."""
-    recent: Recent[Entry] = Recent(most, max_devices, max_size)
+    recent: Recent = Recent(most, max_devices, max_size)
     for entry in entries:
         recent.add(entry, np.array(sorted(entry.devices), dtype=np.int64))
     return recent

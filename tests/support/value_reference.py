@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from fakedev.sim.entities.randomness import sub_keys, uniform_of
+from fakedev.sim.entities.randomness import sub_keys, uniform
 from fakedev.spec.fleet import Activity
 from fakedev.spec.value_functions import Function
 
@@ -23,7 +23,7 @@ def draws_of(seed: int, key: int, quantity: str = "load") -> Draws:
 
     def draw(run: int, place: int, number: int) -> float:
         keys = sub_keys(np.array([key], dtype=np.uint64), np.array([run * 16_384 + place], dtype=np.uint64))
-        return float(uniform_of(seed, keys, quantity, np.array([number], dtype=np.uint64))[0])
+        return float(uniform(seed, keys, quantity, np.array([number], dtype=np.uint64))[0])
 
     return draw
 

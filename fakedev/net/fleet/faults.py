@@ -10,7 +10,7 @@ from twisted.logger import Logger
 from fakedev.sim.door import fault_id_of
 from fakedev.sim.events import ClearFault, InjectFault
 from fakedev.sim.explanation import Explanation, explain, explain_link
-from fakedev.sim.faults.fault import Fault
+from fakedev.sim.faults.rules import Fault
 from fakedev.sim.fleet import Fleet
 from fakedev.spec.errors import Refused
 from fakedev.spec.fault_fields import fault_from_fields, fields_of_fault

@@ -152,19 +152,3 @@ def _reasons(
             made[f"{reason}_seconds"] = seconds_before + made[reason] * seconds
             made["throttle_reasons"] = made["throttle_reasons"] + made[reason] * _BITS[reason]
     return made
-
-
-def memory_clock(boards: Coefficients, clock: Floats, moving: Mask) -> Floats:
-    """The memory clock: the highest while the core clock is above idle or memory or links carry traffic."""
-    used = moving | (boards.raised(clock) > 0)
-    return np.where(used, boards.high["memory_frequency_mhz"], boards.memory_resting_mhz)
-
-
-def video_clock(boards: Coefficients, clock: Floats) -> Floats:
-    """The clock of the media engines: it scales with the core clock."""
-    return boards.between("video_frequency_mhz", boards.raised(clock))
-
-
-def performance_state(boards: Coefficients, clock: Floats, active: Mask) -> Floats:
-    """The performance state: 0 while clocks are raised or the board has work, else that of an idle board."""
-    return np.where(active | (boards.raised(clock) > 0), 0.0, boards.idle_state)

@@ -9,8 +9,7 @@ from typing import Final
 import numpy as np
 
 from fakedev.sim.entities.randomness import Floats, Keys, uniform
-from fakedev.sim.entities.state import Mask
-from fakedev.sim.workloads.schedule import Positions
+from fakedev.sim.entities.state import LazyArrays, Mask, Positions
 from fakedev.spec.device_types import DeviceType, Dynamics, Range, WorkKind
 from fakedev.spec.quantities import DIRECT_QUANTITIES
 
@@ -96,8 +95,8 @@ class Subset:
         self._count = len(which)
 
     def of(self, arrays: Mapping[str, Floats]) -> Mapping[str, Floats]:
-        """The members' values of arrays over all."""
-        return arrays if self.is_all else {name: values[self.positions] for name, values in arrays.items()}
+        """The members' values of arrays over all; each is computed at its first use."""
+        return arrays if self.is_all else LazyArrays(arrays, lambda name: arrays[name][self.positions])
 
     def put(self, values: Floats, others: Floats | None) -> Floats:
         """A new array over all: the members' values, and elsewhere those of ``others`` (None: 0)."""
@@ -125,7 +124,7 @@ class Kind:
     :param kinds: its effect on boards of each type.
     :param which: the type of each board, as an index into ``kinds``: shape (B,).
     :param slows: boards on which a lower clock slows work, shape (B,).
-    :ivar clock_sensitivity: one number if all boards have the same.
+    :ivar is_slowed: whether a lower clock slows it on any board.
     """
 
     def __init__(self, kinds: Sequence[WorkKind], which: Positions, slows: Mask) -> None:
@@ -133,7 +132,16 @@ class Kind:
         self._which = which
         self.power = self.share("power")
         self.exponents = Exponents(self.share("power_exponent"))
-        self.clock_sensitivity = as_few(self.share("clock_sensitivity") * slows)
+        self._clock_sensitivity = as_few(self.share("clock_sensitivity") * slows)
+        self.is_slowed = bool(np.any(self._clock_sensitivity))
+
+    def pace(self, lost: Floats) -> Floats:
+        """Its speed by that at the highest clock.
+
+        :param lost: the missing share of the highest clock.
+        """
+        pace: Floats = 1.0 - self._clock_sensitivity * lost
+        return pace
 
     def share(self, field: str) -> Floats:
         """A field of :class:`WorkKind`: shape (B,)."""
@@ -247,15 +255,3 @@ class Coefficients:
         """How far the core clock is above idle, as a share of its range."""
         raised: Floats = (clock - self.low[_CLOCK]) / self.span[_CLOCK]
         return raised
-
-    def pace(self, kind: str, lost: Floats) -> Floats:
-        """The speed of a kind of work by its speed at the highest clock.
-
-        :param lost: the missing share of the highest clock.
-        """
-        pace: Floats = 1.0 - self.kinds[kind].clock_sensitivity * lost
-        return pace
-
-    def is_slowed(self, kind: str) -> bool:
-        """Whether a lower clock slows a kind of work on any board."""
-        return bool(np.any(self.kinds[kind].clock_sensitivity))

@@ -5,7 +5,7 @@ Faults change these conditions. What a device shows of them (inlet temperature, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Final, Self
 
@@ -13,8 +13,7 @@ import numpy as np
 
 from fakedev.sim.boards.coefficients import Coefficients
 from fakedev.sim.entities.randomness import Floats
-from fakedev.sim.entities.state import Mask
-from fakedev.sim.workloads.schedule import Positions
+from fakedev.sim.entities.state import Mask, Positions
 
 #: ``lost`` of a device whose whole node is down; 1 where only the device is lost.
 WITH_NODE: Final = 2.0
@@ -55,8 +54,12 @@ class Conditions:
 
     def at(self, positions: Positions) -> Self:
         """The conditions of some of the devices."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return replace(self, **{name: None if each is None else each[positions] for name, each in values.items()})
+        return self.mapped(lambda values: values[positions])
+
+    def mapped(self, change: Callable[[Floats], Floats]) -> Self:
+        """The conditions, with each given array changed."""
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        return replace(self, **{name: change(values) for name, values in given.items() if values is not None})
 
 
 def unless_changed(given: Floats | None, usual: Floats) -> Floats:

@@ -162,13 +162,13 @@ class Engines:
         done = dict(work.loads)
         if lost.any():
             for kind, load in work.loads.items():
-                done[kind] = load * boards.pace(kind, lost) if boards.is_slowed(kind) else load
+                done[kind] = load * boards.kinds[kind].pace(lost) if boards.kinds[kind].is_slowed else load
         sums = {name: boards.low[name] + self._sum(done, name) for name in _TRAFFIC}
         reads = boards.low[_MEMORY] * _IDLE_READS + self._sum(done, _READS)
         for name in _TRAFFIC:
             if name in work.asked:
                 kind = _ASKED_AS[name]
-                slowed = work.asked[name] * boards.pace(kind, lost) if kind in boards.kinds else work.asked[name]
+                slowed = work.asked[name] * boards.kinds[kind].pace(lost) if kind in boards.kinds else work.asked[name]
                 sums[name] = sums[name] + slowed
                 if name == _MEMORY:
                     reads = reads + slowed * (boards.kinds[kind].share("read") if kind in boards.kinds else _IDLE_READS)

@@ -29,11 +29,6 @@ def temperature(
     return _lagged(boards, name, level, before, seconds)
 
 
-def highest(core: Floats, before: Mapping[str, Floats] | None) -> Floats:
-    """The highest core temperature within a tick, in which it only rises or only falls."""
-    return core if before is None else np.maximum(core, before["temperature_celsius"])
-
-
 def fan_speed(
     boards: Coefficients, setting: Setting, core: Floats, before: Mapping[str, Floats] | None, seconds: float
 ) -> Floats:
@@ -86,10 +81,13 @@ def fitting_ratio(boards: Coefficients, setting: Setting, share: Floats) -> Floa
     return boards.clock_roots.of(ratio)
 
 
-def board_power(boards: Coefficients, share: Floats, clock: Floats) -> Floats:
-    """The power that boards draw."""
+def board_power(boards: Coefficients, share: Floats, clock: Floats, raised: Floats) -> Floats:
+    """The power that boards draw.
+
+    :param raised: how far the clock is above idle, as a share of its range.
+    """
     scaled = share * boards.clock_exponents.of(clock / boards.high["core_frequency_mhz"])
-    power: Floats = boards.idle_watts + boards.clocked_watts * boards.raised(clock) + boards.work_watts * scaled
+    power: Floats = boards.idle_watts + boards.clocked_watts * raised + boards.work_watts * scaled
     return power
 
 

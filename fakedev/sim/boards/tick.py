@@ -23,13 +23,13 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fakedev.sim.boards import clocks, heat_and_power
 from fakedev.sim.boards.coefficients import Coefficients
 from fakedev.sim.boards.conditions import Conditions, Setting
 from fakedev.sim.boards.engines import Engines
 from fakedev.sim.entities.randomness import Floats, Keys
+from fakedev.sim.entities.state import Mask, Positions, overlaid
 from fakedev.spec.device_types import DeviceType
 
 #: Quantities of every board beside those of its type's ranges.
@@ -62,41 +62,20 @@ _MIN_PACE: Final = 0.001
 class Boards:
     """The devices with dynamics: B boards, all arrays of shape (B,) in their order.
 
-    :param types: device types; each has dynamics, and ranges of the quantities in NEEDED.
-    :param which: the type of each board, as an index into ``types``.
-    :param inlets: inlet temperature of each board in degrees Celsius, NaN for that of its type.
-    :param keys: random keys of the boards.
-    :ivar maxima: 100 % of each quantity that workloads may request, 0 on boards without it.
+    :param types: as the other parameters those of :class:`Coefficients`; they have ranges of the quantities in NEEDED.
     """
 
     NEEDED: Final = ("usage_ratio", "core_frequency_mhz", "power_watts", "temperature_celsius")
-    #: Quantities of the tick before that a tick needs.
-    REMEMBERED: Final = (
-        "core_frequency_mhz",
-        "temperature_celsius",
-        "memory_temperature_celsius",
-        "fan_speed_ratio",
-        "thermal_clock_ratio",
-        "power_clock_ratio",
-        "throttled_power_seconds",
-        "throttled_thermal_seconds",
-        "throttled_hardware_seconds",
-        "throttled_hardware_heat_seconds",
-        "throttled_hardware_brake_seconds",
-        "lost",
-    )
-
     def __init__(
-        self, types: Sequence[DeviceType], which: NDArray[np.int64], inlets: Floats, seed: int, keys: Keys
+        self, types: Sequence[DeviceType], which: Positions, inlets: Floats, seed: int, keys: Keys
     ) -> None:
-        self._boards = Coefficients(types, which, inlets, seed, keys)
-        self._engines = Engines(self._boards)
-        self._setting = Setting.of(self._boards, Conditions())
-        self.maxima: Mapping[str, Floats] = self._engines.maxima
+        self.coefficients = Coefficients(types, which, inlets, seed, keys)
+        self.engines = Engines(self.coefficients)
+        self._setting = Setting.of(self.coefficients, Conditions())
 
     def set_conditions(self, conditions: Conditions) -> None:
         """Change the conditions from the next tick on."""
-        self._setting = Setting.of(self._boards, conditions)
+        self._setting = Setting.of(self.coefficients, conditions)
 
     def step(
         self,
@@ -109,9 +88,9 @@ class Boards:
 
         :param loads: load of each board by kind of work, 0 to 1; kinds that a type does not know have no effect.
         :param asked: amounts requested in addition, by quantity and in its unit.
-        :param before: the quantities in REMEMBERED, a tick ago; None at the start, which is a steady state.
+        :param before: the quantities a tick ago; None at the start, which is a steady state.
         """
-        boards, engines, setting = self._boards, self._engines, self._setting
+        boards, engines, setting = self.coefficients, self.engines, self._setting
         work = engines.work(loads, asked, setting.hung)
         made, active = engines.busy(work)
         share = heat_and_power.work_share(boards, work)
@@ -125,10 +104,13 @@ class Boards:
         }
         clock, throttles = clocks.core_clock(boards, setting, active, ratios, before, seconds)
         clock_ratio = np.where(active, clock / boards.high["core_frequency_mhz"], 1.0)
+        raised = boards.raised(clock)
+        works = active | (raised > 0)
         traffic = engines.traffic(work, clock_ratio)
         if setting.shares:
             setting.limit_traffic(traffic, engines.maxima)
-        drawn = heat_and_power.board_power(boards, share, clock)
+        moves = engines.moving(traffic) | (raised > 0)
+        drawn = heat_and_power.board_power(boards, share, clock, raised)
         core, memory = (
             heat_and_power.temperature(boards, setting, name, drawn, before, seconds)
             for name in ("temperature_celsius", "memory_temperature_celsius")
@@ -141,33 +123,28 @@ class Boards:
             "power_clock_ratio": limited,
             "core_frequency_mhz": clock,
             "work_clock_ratio": clock_ratio,
-            "memory_frequency_mhz": clocks.memory_clock(boards, clock, engines.moving(traffic)),
-            "video_frequency_mhz": clocks.video_clock(boards, clock),
+            "memory_frequency_mhz": np.where(moves, boards.high["memory_frequency_mhz"], boards.memory_resting_mhz),
+            "video_frequency_mhz": boards.between("video_frequency_mhz", raised),
             "power_watts": drawn,
             "power_limit_watts": setting.power_limit_watts,
             "memory_power_watts": heat_and_power.memory_power(boards, traffic, drawn),
             "temperature_celsius": core,
-            "temperature_max_celsius": heat_and_power.highest(core, before),
+            "temperature_max_celsius": core if before is None else np.maximum(core, before["temperature_celsius"]),
             "temperature_margin_celsius": boards.operating_celsius - core,
             "memory_temperature_celsius": memory,
             "inlet_temperature_celsius": setting.inlet_celsius,
             "fan_speed_ratio": heat_and_power.fan_speed(boards, setting, core, before, seconds),
-            "performance_state": clocks.performance_state(boards, clock, active),
+            "performance_state": np.where(works, 0.0, boards.idle_state),
             "hung": np.zeros(boards.count) if work.hanging is None else work.hanging.astype(np.float64),
             "lost": heat_and_power.lost(boards, setting, before),
         }
 
-    @property
-    def inlet_celsius(self) -> Floats:
-        """The inlet temperature without conditions."""
-        return self._boards.inlet
-
-    def after_reset(self, before: Mapping[str, Floats], reset: NDArray[np.bool_]) -> Mapping[str, Floats]:
+    def after_reset(self, before: Mapping[str, Floats], reset: Mask) -> Mapping[str, Floats]:
         """The quantities of the tick before, with lost boards that are reset now as cold as their air."""
         back = reset & (before["lost"] > 0)
         if not back.any():
             return before
-        low, air, one = self._boards.low, self._setting.inlet_celsius, np.ones(self._boards.count)
+        low, air, one = self.coefficients.low, self._setting.inlet_celsius, np.ones(self.coefficients.count)
         cold = {
             "core_frequency_mhz": low["core_frequency_mhz"],
             "temperature_celsius": air,
@@ -177,11 +154,9 @@ class Boards:
             "power_clock_ratio": one,
             "lost": 0.0 * one,
         }
-        return {name: np.where(back, cold[name], values) if name in cold else values for name, values in before.items()}
-
-    def added(self, kind: str) -> Mapping[str, Floats]:
-        """What a full load of a kind of work adds to usage, engines and traffic of an idle board."""
-        return self._engines.added(kind)
+        past = overlaid(before)
+        past.update({name: np.where(back, values, before[name]) for name, values in cold.items() if name in before})
+        return past
 
     def pace(self, work_clock_ratio: Floats, hung: Floats) -> Mapping[str, Floats]:
         """The speed of each kind of work by its speed at the highest clock; empty if all work runs at full speed."""
@@ -189,5 +164,5 @@ class Boards:
         hangs = hung > 0
         if not lost.any() and not hangs.any():
             return {}
-        paces = {kind: np.maximum(self._boards.pace(kind, lost), _MIN_PACE) for kind in self._boards.kinds}
+        paces = {kind: np.maximum(each.pace(lost), _MIN_PACE) for kind, each in self.coefficients.kinds.items()}
         return {kind: np.where(hangs, _MIN_PACE, pace) for kind, pace in paces.items()}

@@ -13,7 +13,7 @@ import numpy as np
 from fakedev.sim.boards.conditions import WITH_NODE
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.state import Level, Mask
-from fakedev.sim.faults.tick import FALLEN_OFF, FaultTick
+from fakedev.sim.faults.tick import FaultTick
 from fakedev.spec.quantities import ERROR_COUNTERS, INTEGRALS
 
 #: Flags that stay set until a reset: of boards that remap rows, and of boards that retire pages instead.
@@ -49,13 +49,6 @@ def fallen_off(arrays: Mapping[str, Floats], before: Level, removed: Floats | No
     """
     fallen: Mask = (arrays["lost"] > 0) & (before.arrays["lost"] <= 0)
     return fallen if removed is None else fallen & ~(removed > 0)
-
-
-def add_losses(arrays: dict[str, Floats], before: Level, removed: Floats | None) -> None:
-    """Report the code of a board that has fallen off the bus on boards that heat shut down."""
-    fallen = fallen_off(arrays, before, removed)
-    if fallen.any():
-        arrays["xid"] = np.where(fallen, FALLEN_OFF, arrays["xid"])
 
 
 class LostDevices:

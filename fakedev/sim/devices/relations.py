@@ -14,7 +14,7 @@ A quantity without a range in the device type is absent on its devices.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Final
@@ -24,16 +24,15 @@ import numpy as np
 from fakedev.sim.boards.coefficients import Subset, with_dynamics
 from fakedev.sim.boards.conditions import Conditions, unless_changed
 from fakedev.sim.boards.tick import BOARD_QUANTITIES, Boards
-from fakedev.sim.devices.errors import REPORTED, LostDevices, add_losses, add_reported
+from fakedev.sim.devices.errors import REPORTED, LostDevices, add_reported, fallen_off
 from fakedev.sim.devices.memory import MEMORY_QUANTITIES, USED, Memory
 from fakedev.sim.devices.pcie import PCIE_QUANTITIES, PcieLinks
-from fakedev.sim.devices.ratings import rated
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.state import Level, Mask
-from fakedev.sim.faults.tick import FaultTick
+from fakedev.sim.faults.tick import FALLEN_OFF, FaultTick
 from fakedev.sim.links.advance import limited
-from fakedev.sim.links.history import LinkHistory
+from fakedev.sim.links.levels import LinkHistory
 from fakedev.sim.workloads.demand import Capacity, Demand
 from fakedev.spec.device_types import DeviceType
 from fakedev.spec.metrics_of_work import ASKABLE
@@ -41,6 +40,29 @@ from fakedev.spec.quantities import ERROR_COUNTERS, INTEGRALS, MEMORY_TRAFFIC
 
 #: Flags of pending repairs, and the counter of boards that do such repairs.
 _PENDING: Final = {"row_remap_pending": "row_remap_failure", "retired_pages_pending": "retired_pages_double_bit"}
+
+
+def _range_end(quantity: str, end: str) -> Callable[[DeviceType], float]:
+    return lambda board: getattr(board.ranges.get(quantity), end, math.inf)
+
+
+def _dynamic(name: str) -> Callable[[DeviceType], float]:
+    return lambda board: getattr(board.dynamics, name, math.inf)
+
+
+#: Ratings: quantities that ticks do not change, and their values of a device type; infinite where the type gives none.
+RATINGS: Final[Mapping[str, Callable[[DeviceType], float]]] = {
+    "core_frequency_max_mhz": _range_end("core_frequency_mhz", "high"),
+    "core_frequency_min_mhz": _range_end("core_frequency_mhz", "low"),
+    "memory_frequency_max_mhz": _range_end("memory_frequency_mhz", "high"),
+    "memory_frequency_min_mhz": _range_end("memory_frequency_mhz", "low"),
+    "memory_max_bytes_per_second": lambda board: _dynamic("memory_bytes_per_second")(board) or math.inf,
+    "memory_usable_bytes": lambda board: board.memory_total_bytes - board.memory_reserved_bytes or math.inf,
+    "power_limit_default_watts": _dynamic("power_limit_watts"),
+    "slowdown_temperature_celsius": _dynamic("slowdown_celsius"),
+    "hardware_slowdown_temperature_celsius": _dynamic("hardware_slowdown_celsius"),
+    "shutdown_temperature_celsius": _dynamic("shutdown_celsius"),
+}
 
 
 class Relations:
@@ -64,7 +86,7 @@ class Relations:
         self._low: dict[str, Floats] = {}
         self._span: dict[str, Floats] = {}
         self._present: dict[str, Mask] = {}
-        for name in _names(types):
+        for name in sorted({name for each in types for name in each.ranges}):
             ranges = [each.ranges.get(name) for each in types]
             self._low[name] = spread([each.low if each else 0.0 for each in ranges])
             self._span[name] = spread([each.high - each.low if each else 0.0 for each in ranges])
@@ -80,9 +102,10 @@ class Relations:
             "retired_pages_pending": nothing,
         }
         self._present |= dict.fromkeys(MEMORY_QUANTITIES, self._memory.has)
-        for name, ratings in rated(types).items():
-            self._constant[name] = spread([each if math.isfinite(each) else 0.0 for each in ratings])
-            self._present[name] = mask([math.isfinite(each) for each in ratings])
+        for name, rating in RATINGS.items():
+            ratings = spread([rating(each) for each in types])
+            if (has := np.isfinite(ratings)).any():
+                self._constant[name], self._present[name] = np.where(has, ratings, 0.0), has
         self._pcie = PcieLinks(types, spread)
         self._link_counts = self._links_up = roster.links.counts.astype(np.float64)
         self._present |= {"links_up": self._link_counts > 0, **dict.fromkeys(PCIE_QUANTITIES, self._pcie.has)}
@@ -145,7 +168,7 @@ class Relations:
     def inlet_celsius(self) -> Floats:
         """The inlet temperature without conditions; NaN on devices without dynamics."""
         unknown = np.full(self._count, np.nan)
-        return unknown if self._boards is None else self._subset.put(self._boards.inlet_celsius, unknown)
+        return unknown if self._boards is None else self._subset.put(self._boards.coefficients.inlet, unknown)
 
     def device_level(
         self, demand: Demand, before: Level | None, seconds: float, faults: FaultTick | None = None
@@ -179,8 +202,8 @@ class Relations:
                 arrays[name] = before.arrays[name]
             if faults is not None:
                 add_reported(arrays, faults, self._constant["created_seconds"])
-            if is_any_lost:
-                add_losses(arrays, before, removed)
+            if is_any_lost and (fallen := fallen_off(arrays, before, removed)).any():
+                arrays["xid"] = np.where(fallen, FALLEN_OFF, arrays["xid"])
             arrays.update(ranged)
             if faults is not None and "xid" in self._masks:
                 # Drivers of other vendors report no such code.
@@ -209,8 +232,7 @@ class Relations:
             return {}
         past = None
         if before is not None:
-            names = [name for name in self._boards.REMEMBERED if name in before.arrays]
-            past = self._subset.of({name: before.arrays[name] for name in names})
+            past = self._subset.of(before.arrays)
             if faults is not None and (reset := faults.resets()) is not None:
                 past = self._boards.after_reset(past, reset[self._subset.positions])
         return self._boards.step(self._subset.of(demand.loads), self._subset.of(demand.asked), past, seconds)
@@ -264,28 +286,19 @@ class Relations:
             if name in self._present:
                 most = self._memory.max_used if name == USED else self._high.get(name, ones)
                 maxima[name] = np.where(self._present[name], most, 0.0)
-        if self._boards is not None:
-            for name, most in self._boards.maxima.items():
-                if name in maxima:
-                    maxima[name] = self._subset.put(most, maxima[name])
-        return maxima
+        return self._with_boards(maxima, {} if self._boards is None else self._boards.engines.maxima)
 
     def _added(self, kind: str) -> Mapping[str, Floats]:
         """What a full load of a kind of work adds to each quantity, shape (devices,)."""
         added = {name: self._span[name] for name in ("usage_ratio", *ASKABLE) if name in self._span}
-        if self._boards is not None:
-            for name, values in self._boards.added(kind).items():
-                if name in added:
-                    added[name] = self._subset.put(values, added[name])
-        return added
+        return self._with_boards(added, {} if self._boards is None else self._boards.engines.added(kind))
+
+    def _with_boards(self, every: Mapping[str, Floats], boards: Mapping[str, Floats]) -> dict[str, Floats]:
+        """Arrays over all devices, with the values of boards with dynamics."""
+        return {name: self._subset.put(boards[name], own) if name in boards else own for name, own in every.items()}
 
     @property
     def quantities(self) -> Mapping[str, Mask]:
         """Every quantity of some device, with the devices that have it, shape (devices,)."""
         created = {"created_seconds": np.ones(self._count, dtype=np.bool_)}
         return {name: has for name, has in self._present.items() if has.any()} | created
-
-
-def _names(types: list[DeviceType]) -> list[str]:
-    """Quantities with a range in some type, in a stable order."""
-    return sorted({name for each in types for name in each.ranges})

@@ -26,16 +26,6 @@ def _digest(seed: int, node: str, index: int, what: str) -> bytes:
     return hashlib.blake2b(f"{seed}\0{node}\0{index}\0{what}".encode(), digest_size=16).digest()
 
 
-def device_uuid(seed: int, node: str, index: int) -> str:
-    """A version 4 UUID, as vendors print them, without a prefix."""
-    return str(uuid.UUID(bytes=_digest(seed, node, index, "uuid"), version=4))
-
-
-def device_serial(seed: int, node: str, index: int) -> str:
-    """A serial number of 13 digits, as on NVIDIA's boards."""
-    return f"{1_320_000_000_000 + int.from_bytes(_digest(seed, node, index, 'serial')[:5], 'big') % 10**10}"
-
-
 def pci_address(seed: int, node: str, index: int) -> str:
     """A PCI address (``0000:1b:00.0``), unique in its node, with bus numbers spread as on real servers."""
     domain, slot = divmod(index, _BUSES_PER_DOMAIN)
@@ -53,9 +43,12 @@ def device_facts(seed: int, pool: PoolSpec, node: NodeSpec, index: int) -> dict[
     configured: dict[str, str] = {}
     for source in (pool.device_type.facts, pool.facts, node.facts, device.facts if device else {}):
         configured.update(_with_aliases(source))
+    serial = _digest(seed, node.name, index, "serial")
     facts = {
-        "uuid": device_uuid(seed, node.name, index),
-        "serial": device_serial(seed, node.name, index),
+        # As vendors print it, without a prefix.
+        "uuid": str(uuid.UUID(bytes=_digest(seed, node.name, index, "uuid"), version=4)),
+        # 13 digits, as on NVIDIA's boards.
+        "serial": f"{1_320_000_000_000 + int.from_bytes(serial[:5], 'big') % 10**10}",
         "pci_address": pci_address(seed, node.name, index),
         "device_file": f"card{index}",
         **_server_facts(pool, index),

@@ -37,24 +37,22 @@ def _mixed(values: Keys) -> Keys:
     return values ^ (values >> np.uint64(31))
 
 
-def hashes(seed: int, keys: Keys, quantity: str, tick: int, draw: int = 0) -> Keys:
-    """64 random bits for each key: shape as ``keys``."""
+def hashes(seed: int, keys: Keys, quantity: str, tick: int | Keys, draw: int = 0) -> Keys:
+    """64 random bits for each key: shape as ``keys``.
+
+    :param tick: one for all, or a number for each key.
+    """
     context = (entity_key(quantity) + seed * _GAMMA) & _MASK
-    moment = ((tick * 16 + draw + 1) * _GAMMA) & _MASK
-    return _mixed(_mixed(keys ^ np.uint64(context)) + np.uint64(moment))
+    if isinstance(tick, int):
+        moment: np.uint64 | Keys = np.uint64(((tick * 16 + draw + 1) * _GAMMA) & _MASK)
+    else:
+        moment = (tick * np.uint64(16) + np.uint64(draw + 1)) * np.uint64(_GAMMA)
+    return _mixed(_mixed(keys ^ np.uint64(context)) + moment)
 
 
-def uniform(seed: int, keys: Keys, quantity: str, tick: int) -> Floats:
-    """One number in [0, 1) for each key, one draw."""
+def uniform(seed: int, keys: Keys, quantity: str, tick: int | Keys) -> Floats:
+    """One number in [0, 1) for each key, one draw; parameters as of :func:`hashes`."""
     unit: Floats = np.right_shift(hashes(seed, keys, quantity, tick), np.uint64(11)) * _TO_UNIT
-    return unit
-
-
-def uniform_of(seed: int, keys: Keys, quantity: str, numbers: Keys) -> Floats:
-    """One number in [0, 1) for each key and its number, both of the same shape."""
-    context = (entity_key(quantity) + seed * _GAMMA) & _MASK
-    moments = (numbers * np.uint64(16) + np.uint64(1)) * np.uint64(_GAMMA)
-    unit: Floats = np.right_shift(_mixed(_mixed(keys ^ np.uint64(context)) + moments), np.uint64(11)) * _TO_UNIT
     return unit
 
 

@@ -10,10 +10,10 @@ from functools import cached_property
 from itertools import groupby
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fakedev.sim.entities.naming import device_facts, part_facts
 from fakedev.sim.entities.randomness import Floats, Keys
+from fakedev.sim.entities.state import Positions
 from fakedev.sim.links.layout import LinkLayout
 from fakedev.sim.parts.layout import Parts
 from fakedev.spec.fleet import NodeSpec, PoolSpec
@@ -42,7 +42,6 @@ class Roster:
     :param tied: names of nodes of other shards that are simulated too, but not shown.
     :ivar nodes: all simulated nodes, in order of the configuration.
     :ivar shown: the nodes that are shown: all but the tied ones.
-    :ivar device_count: the number of devices of all nodes.
     :ivar links: the links of the devices, and the switches of the nodes.
     :ivar parts: the parts of the devices; a *unit* is a device or a part.
     :ivar whole: in a shard the roster of the whole fleet; else None.
@@ -80,13 +79,13 @@ class Roster:
         self.whole = None if shard is None else Roster(self.pools)
         self.here = np.arange(self.parts.unit_count) if self.whole is None else self._places_of(self.whole)
 
-    def _places_of(self, whole: Roster) -> NDArray[np.int64]:
+    def _places_of(self, whole: Roster) -> Positions:
         places = np.full(whole.parts.unit_count, -1, dtype=np.int64)
         for node in self.nodes:
             places[whole._units_of(whole._by_name[node.name])] = self._units_of(node)
         return places
 
-    def _units_of(self, node: RosterNode) -> NDArray[np.int64]:
+    def _units_of(self, node: RosterNode) -> Positions:
         """The devices of a node, then their parts."""
         first, last = np.searchsorted(self.parts.owners, (node.devices.start, node.devices.stop)).tolist()
         return np.concatenate((np.array(node.devices), np.arange(first, last) + self.device_count))
@@ -101,7 +100,7 @@ class Roster:
         return f"{devices} device{'s' * (devices != 1)}{parts} on {nodes} node{'s' * (nodes != 1)}{of_shard}"
 
     @cached_property
-    def shown_devices(self) -> NDArray[np.int64]:
+    def shown_devices(self) -> Positions:
         """Positions of the devices of the nodes that are shown, ascending."""
         return np.array([device for node in self.shown for device in node.devices], dtype=np.int64)
 
@@ -130,7 +129,7 @@ class Roster:
         """The position in ``nodes`` of a unit's node."""
         return bisect_right(self._first_devices, self.parts.owner(unit)) - 1
 
-    def node_positions(self, units: NDArray[np.int64]) -> NDArray[np.int64]:
+    def node_positions(self, units: Positions) -> Positions:
         """As :meth:`node_position`, for an array of units: shape as ``units``."""
         return np.searchsorted(self._firsts, self.parts.owners_of(units), side="right") - 1
 
@@ -150,7 +149,7 @@ class Roster:
             found.append(entity_key(node.pool.name, node.name, str(device - node.first), part.key))
         return parts.units(self.keys, np.array(found, dtype=np.uint64))
 
-    def device_pools(self) -> NDArray[np.int64]:
+    def device_pools(self) -> Positions:
         """The position in ``pools`` of each device's pool: shape (devices,)."""
         places = {id(pool): place for place, pool in enumerate(self.pools)}
         found = np.array([places[id(node.pool)] for node in self.nodes], dtype=np.int64)

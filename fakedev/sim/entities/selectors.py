@@ -17,10 +17,9 @@ from itertools import groupby
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fakedev.sim.entities.roster import Roster, RosterNode
-from fakedev.sim.workloads.schedule import Positions
+from fakedev.sim.entities.state import Positions
 from fakedev.spec.errors import Refused
 
 _TOKEN: Final = re.compile(r"\[(\d{1,9})-(\d{1,9})\]|\*+|\?")
@@ -37,7 +36,7 @@ _MAX_DIGITS: Final = 9
 _ROOM: Final = 1 << 16
 
 
-def resolve(words: Sequence[str], roster: Roster, node: str = "") -> NDArray[np.int64]:
+def resolve(words: Sequence[str], roster: Roster, node: str = "") -> Positions:
     """The units (devices and parts) that the words name, ascending, each once.
 
     :param node: the node of bare words (``card0``, ``all``); empty for the whole fleet.
@@ -67,7 +66,7 @@ def resolve(words: Sequence[str], roster: Roster, node: str = "") -> NDArray[np.
 
 def resolve_here(
     words: Sequence[str], roster: Roster, node: str = "", *, of_configuration: bool = False
-) -> NDArray[np.int64]:
+) -> Positions:
     """As :func:`resolve`, but in a shard the words name units of the whole fleet; the result has those of the shard.
 
     :param of_configuration: the words are for all shards, so that this shard may have none of the units.
@@ -232,8 +231,7 @@ def _matcher(pattern: str) -> Callable[[str], bool]:
 def words_of(roster: Roster, units: Positions) -> list[str]:
     """Device words for some units (devices and parts), ascending; a device includes its parts."""
     parts = roster.parts
-    if parts.count:
-        units = units[(units < parts.device_count) | ~np.isin(parts.owners_of(units), units)]
+    units = parts.without_parts(units)
     if len(units) <= 1:
         return [roster.unit_name(unit) for unit in units.tolist()]
     nodes = roster.node_positions(units)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field, fields
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -16,6 +16,7 @@ from numpy.typing import DTypeLike, NDArray
 from fakedev.sim.entities.randomness import Floats
 
 Mask = NDArray[np.bool_]
+Positions = NDArray[np.int64]
 Values = TypeVar("Values")
 
 
@@ -36,6 +37,11 @@ class Level:
         """Whether an entity has a quantity."""
         return quantity in self.arrays and (quantity not in self.present or bool(self.present[quantity][position]))
 
+    def mask(self, quantity: str) -> Mask:
+        """Which entities have a quantity, shape (E,)."""
+        has = self.present.get(quantity)
+        return np.full(self.count, quantity in self.arrays) if has is None else has
+
 
 @dataclass(frozen=True)
 class State:
@@ -55,11 +61,7 @@ class State:
 
 
 class LazyArrays(Mapping[str, Values]):
-    """Arrays by name; each is computed at its first use.
-
-    :param names: of all arrays.
-    :param make: computes the array of a name.
-    """
+    """Arrays by name; each is computed at its first use."""
 
     def __init__(self, names: Mapping[str, object], make: Callable[[str], Values]) -> None:
         self._names = names
@@ -89,24 +91,48 @@ def overlaid(below: Mapping[str, Values]) -> MutableMapping[str, Values]:
     return dict(below) if isinstance(below, dict) else ChainMap({}, below)  # type: ignore[arg-type]
 
 
-def column(axis: str, dtype: DTypeLike = np.float64) -> Any:
-    """A dataclass field for an array along an axis; empty by default."""
-    return field(default_factory=lambda: np.zeros(0, dtype=dtype), metadata={"axis": axis})
+def column(axis: str, dtype: DTypeLike = np.float64, of: str = "") -> Any:
+    """A dataclass field of :class:`Rows` for an array along an axis; empty by default.
+
+    :param of: the axis in which the values are positions; empty: they are no positions.
+    """
+    return field(default_factory=lambda: np.zeros(0, dtype=dtype), metadata={"axis": axis, "of": of})
 
 
-def kept_columns(table: Any, masks: Mapping[str, NDArray[np.bool_]]) -> dict[str, Any]:
-    """The columns of a table, with the rows that the mask of their axis keeps."""
-    return {
-        each.name: getattr(table, each.name)[masks[each.metadata["axis"]]]
-        for each in fields(table)
-        if "axis" in each.metadata
-    }
+class Rows:
+    """A dataclass of columns along some axes, whose rows can be kept or joined."""
 
+    def _kept(self, **masks: Mask) -> dict[str, Any]:
+        """The columns with the rows that the mask of their axis keeps, and with new positions."""
+        columns = {}
+        for name, axis, of in self._columns():
+            rows = getattr(self, name)[masks[axis]]
+            columns[name] = (np.cumsum(masks[of]) - 1)[rows] if of else rows
+        return columns
 
-def joined_columns(table: Any, other: Any) -> dict[str, Any]:
-    """The columns of a table, each joined with the same column of another table."""
-    return {
-        each.name: np.concatenate((getattr(table, each.name), getattr(other, each.name)))
-        for each in fields(table)
-        if "axis" in each.metadata
-    }
+    def _joined(self, other: Self, **counts: int) -> dict[str, Any]:
+        """The columns, each joined with the same column of other rows.
+
+        :param counts: the rows of each axis that has positions before those of the other rows.
+        """
+        columns = {}
+        for name, _, of in self._columns():
+            rows = getattr(other, name)
+            columns[name] = np.concatenate((getattr(self, name), rows + counts[of] if of else rows))
+        return columns
+
+    def _carried(self, old: Self, was: NDArray[np.int64], *names: str) -> dict[str, Any]:
+        """Some columns along one axis, with the old values of rows that were there before.
+
+        :param was: the old position of each row, -1 for a new row.
+        """
+        return {
+            name: np.where(was >= 0, getattr(old, name)[was], getattr(self, name)) if len(getattr(old, name))
+            else getattr(self, name)
+            for name in names
+        }
+
+    def _columns(self) -> Iterator[tuple[str, str, str]]:
+        for each in fields(self):  # type: ignore[arg-type]  # the classes of rows are dataclasses
+            if "axis" in each.metadata:
+                yield each.name, each.metadata["axis"], each.metadata["of"]

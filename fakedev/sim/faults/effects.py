@@ -1,4 +1,4 @@
-"""The effects of faults on devices: when they strike, while they last, and when they are over."""
+"""The effect of each kind of fault on devices: when it strikes, while it lasts, and when it is over."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from fakedev.sim.boards.conditions import WITH_NODE
+from fakedev.sim.entities.state import Positions
 from fakedev.sim.faults.tick import Cut, FaultTick
-from fakedev.sim.workloads.schedule import Positions
-from fakedev.spec.fault_kinds import ALL_LINKS
+from fakedev.spec.fault_kinds import ALL_LINKS, FaultKind
 
 
 class Target(NamedTuple):
@@ -64,17 +66,14 @@ def _all(*acts: Act) -> Act:
     return act
 
 
-def _put(name: str, value: float = 1.0) -> Act:
-    return lambda tick, target: tick.put(name, target.devices, value)
+def _put(name: str, parameter: str = "", combine: np.ufunc | None = None) -> Act:
+    """Put 1 or the value of a parameter, as :meth:`FaultTick.put` does."""
+    return lambda tick, target: tick.put(name, target.devices, target.values.get(parameter, 1.0), combine)
 
 
-def _put_given(name: str, value: str) -> Act:
-    return lambda tick, target: tick.put(name, target.devices, target.values[value])
-
-
-def _count(name: str, value: str = "") -> Act:
+def _count(name: str, parameter: str = "") -> Act:
     """Count an error once, or as often as a parameter gives."""
-    return lambda tick, target: tick.add(name, target.devices, target.values.get(value, 1.0))
+    return _put(name, parameter, np.add)
 
 
 def _end_work(text: str) -> Act:
@@ -85,16 +84,14 @@ def _end_work(text: str) -> Act:
 def _count_replays(tick: FaultTick, target: Target) -> None:
     """PCIe replays at a rate: whole numbers that do not depend on the length of ticks."""
     rate, end = target.values["rate"], tick.now_seconds
-    tick.add("pcie_replays", target.devices, int(rate * end) - int(rate * (end - tick.seconds)))
+    tick.put("pcie_replays", target.devices, int(rate * end) - int(rate * (end - tick.seconds)), np.add)
 
 
 def _slow_pcie(tick: FaultTick, target: Target) -> None:
     """Limit lanes and generation if given, else the share of the capacity."""
-    given = {name: target.values[name] for name in ("width", "generation") if target.values[name]}
-    for name, value in given.items():
-        tick.lower(f"pcie_{name}", target.devices, value)
-    if not given:
-        tick.lower("pcie_share", target.devices, target.values["share"])
+    given = [name for name in ("width", "generation") if target.values[name]]
+    for name in given or ["share"]:
+        tick.put(f"pcie_{name}", target.devices, target.values[name], np.fmin)
 
 
 def _strike_links(tick: FaultTick, target: Target) -> None:
@@ -105,7 +102,7 @@ def _cut_links(tick: FaultTick, target: Target) -> None:
     """Take down one link, or all but a share of the links; XID 74 gives no share and takes down all."""
     link = int(target.values.get("link", ALL_LINKS))
     if link == ALL_LINKS:
-        tick.lower("fabric_share", target.devices, target.values.get("share", 0.0))
+        tick.put("fabric_share", target.devices, target.values.get("share", 0.0), np.fmin)
     else:
         tick.cuts.append(Cut(target.devices, link))
 
@@ -121,7 +118,7 @@ _RETIRE: Final = _all(
 
 def _lose(lost: float) -> Act:
     """The board is lost and does no work; the worst of several faults counts."""
-    return _all(lambda tick, target: tick.raise_to("lost", target.devices, lost), _put("idled"))
+    return _all(lambda tick, target: tick.put("lost", target.devices, lost, np.maximum), _put("idled"))
 
 
 def _double_bit(code: int) -> Act:
@@ -129,38 +126,39 @@ def _double_bit(code: int) -> Act:
     return _all(_count("memory_errors_uncorrectable", "count"), _RETIRE, _end_work(f"XID {code} on {{}}"))
 
 
-ECC_SINGLE: Final = Effect(
-    strike=_all(
-        _count("memory_errors_correctable", "count"),
-        _count("remapped_rows_correctable", "rows"),
-        _count("retired_pages_single_bit", "rows"),
-    )
-)
-ECC_DOUBLE: Final = Effect(_all(_double_bit(48), _code(48)))
-INLET: Final = Effect(
-    hold=lambda tick, target: tick.add("inlet_rise_celsius", target.devices, target.values["celsius"])
-)
-FAN: Final = Effect(
-    hold=_all(
-        _put("fan_stopped"),
-        lambda tick, target: tick.scale("resistance", target.devices, target.values["resistance"]),
-    )
-)
-BRAKE: Final = Effect(hold=_put("braked"))
-CAP: Final = Effect(hold=_put_given("power_limit_watts", "watts"))
-LOCK: Final = Effect(hold=_put_given("highest_mhz", "megahertz"))
-HANG: Final = Effect(hold=_put("hung"))
-_LINK_BASE: Final = Effect(strike=_all(_count("link_errors"), _strike_links), hold=_cut_links)
-LINK: Final = replace(_LINK_BASE, strike=_all(_LINK_BASE.strike, _code(74)))
-PCIE: Final = Effect(hold=_slow_pcie)
-REPLAYS: Final = Effect(hold=_count_replays)
-RESET: Final = Effect(strike=_all(_RESET, _end_work("Device {} reset")))
-NODE_DOWN: Final = Effect(hold=_all(_lose(WITH_NODE), _end_work("Node of {} down")), recover=_RESET)
-_LOST_BASE: Final = Effect(hold=_all(_lose(1.0), _end_work("Device {} lost")), recover=_RESET)
-LOST: Final = replace(_LOST_BASE, strike=_code(79))
+_LINK_DOWN: Final = Effect(strike=_all(_count("link_errors"), _strike_links), hold=_cut_links)
+_LOST: Final = Effect(hold=_all(_lose(1.0), _end_work("Device {} lost")), recover=_RESET)
+#: The effects of kinds that change devices; the other kinds change what is shown of them.
+_EFFECTS: Final[Mapping[str, Effect]] = {
+    "ecc-single": Effect(
+        strike=_all(
+            _count("memory_errors_correctable", "count"),
+            _count("remapped_rows_correctable", "rows"),
+            _count("retired_pages_single_bit", "rows"),
+        )
+    ),
+    "ecc-double": Effect(strike=_all(_double_bit(48), _code(48))),
+    "inlet": Effect(hold=_put("inlet_rise_celsius", "celsius", np.add)),
+    "fan": Effect(hold=_all(_put("fan_stopped"), _put("resistance", "resistance", np.multiply))),
+    "power-brake": Effect(hold=_put("braked")),
+    "power-cap": Effect(hold=_put("power_limit_watts", "watts")),
+    "clock-lock": Effect(hold=_put("highest_mhz", "megahertz")),
+    "hang": Effect(hold=_put("hung")),
+    "link-down": replace(_LINK_DOWN, strike=_all(_LINK_DOWN.strike, _code(74))),
+    "pcie-slow": Effect(hold=_slow_pcie),
+    "pcie-replays": Effect(hold=_count_replays),
+    "lost": replace(_LOST, strike=_code(79)),
+    "reset": Effect(strike=_all(_RESET, _end_work("Device {} reset"))),
+    "node-down": Effect(hold=_all(_lose(WITH_NODE), _end_work("Node of {} down")), recover=_RESET),
+}
 
 
-def xid_effect(code: int) -> Effect:
+def effect_of(kind: FaultKind, values: Mapping[str, float]) -> Effect:
+    """The effect of a kind of fault on devices with these values; that of ``xid`` follows from its code."""
+    return _xid_effect(int(values["code"])) if kind.name == "xid" else _EFFECTS.get(kind.name, NOTHING)
+
+
+def _xid_effect(code: int) -> Effect:
     """The effect of NVIDIA's error with a code; of unknown codes only the report."""
     ends = _end_work(f"XID {code} on {{}}")
     dead = _all(_put("idled"), ends)
@@ -178,9 +176,9 @@ def xid_effect(code: int) -> Effect:
         case 64:  # the remapping failed
             base = Effect(_put("row_remap_failure"))
         case 74:
-            base = _LINK_BASE
+            base = _LINK_DOWN
         case 79:
-            base = _LOST_BASE
+            base = _LOST
         case 92:  # many single-bit errors
             base = Effect(_count("memory_errors_correctable", "count"))
         case _:

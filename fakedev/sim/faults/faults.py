@@ -8,15 +8,15 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from fakedev.sim.entities.randomness import uniform
+from fakedev.sim.entities.state import Positions
 from fakedev.sim.faults.effects import Act, Target
-from fakedev.sim.faults.fault import Change, Fault
-from fakedev.sim.faults.rules import ROUNDING_SECONDS, FaultRules
+from fakedev.sim.faults.rules import ROUNDING_SECONDS, Change, Fault, FaultRules
 from fakedev.sim.faults.tick import FaultTick
 from fakedev.sim.parts.layout import Parts
-from fakedev.sim.workloads.schedule import Positions
 from fakedev.spec.errors import Refused
 from fakedev.spec.fault import FaultSpec
 from fakedev.spec.fault_kinds import Scope
+from fakedev.spec.shards import entity_key
 
 #: The number of faults that a fleet accepts, pending ones included.
 MAX_FAULTS: Final = 10_000
@@ -34,7 +34,6 @@ class _Tick(NamedTuple):
 class Faults:
     """The faults of a fleet.
 
-    :ivar rules: the faults that are possible.
     :ivar by_id: pending and lasting faults, oldest first.
     :ivar changes: their changes in the last tick.
     :ivar has_moved: whether a lasting fault affects other devices than a tick ago.
@@ -188,3 +187,40 @@ class Faults:
     def active(self, *scopes: Scope) -> list[Fault]:
         """The faults of some scopes that affect any device now."""
         return [fault for fault in self.by_id.values() if fault.kind.scope in scopes and fault.on.any()]
+
+    # -- the faults that cause what devices show -------------------------------------------------------
+
+    def behind(self, quantity: str, unit: int) -> list[Fault]:
+        """The faults that may explain a quantity of a device or part, or its change in the last tick."""
+        found = [fault for fault in self.by_id.values() if self._concerns(fault.concerned, unit)]
+        found += [fault for fault, _, units in self.changes if self._concerns(units, unit)]
+        kinds = {fault.fault_id: fault for fault in found if fault.moves(quantity)}
+        return [fault for fault in kinds.values() if fault.kind.scope in (Scope.BOARD, Scope.NODE)]
+
+    def units_by_cause(self, quantity: str, units: Positions) -> list[Positions]:
+        """Some units, grouped by the faults that explain a quantity; groups in the order of their first units."""
+        where = {fault.fault_id: [fault.concerned] for fault in self.by_id.values() if fault.moves(quantity)}
+        for fault, _, concerned in self.changes:
+            if fault.moves(quantity):
+                where.setdefault(fault.fault_id, []).append(concerned)
+        owners, marks = self.parts.owners_of(units), np.zeros(len(units), np.uint64)
+        for fault_id, found in where.items():
+            is_on = np.zeros(self.parts.unit_count, np.bool_)
+            is_on[np.concatenate(found)] = True
+            marks[is_on[units] | is_on[owners]] ^= np.uint64(entity_key("fault", fault_id))
+        _, firsts, groups = np.unique(marks, return_index=True, return_inverse=True)
+        ordered = np.split(units[np.argsort(groups, kind="stable")], np.cumsum(np.bincount(groups))[:-1])
+        return [ordered[each] for each in np.argsort(firsts).tolist()]
+
+    def of_exporters(self, quantity: str, unit: int) -> list[Fault]:
+        """The exporter faults that change or hide a quantity of a device or part."""
+        return [
+            fault
+            for fault in self.active(Scope.SERIES)
+            if self._concerns(fault.concerned, unit) and (fault.metric is None or fault.metric.quantity == quantity)
+            and fault.kind.takes_metric
+        ]
+
+    def _concerns(self, concerned: Positions, unit: int) -> bool:
+        """Whether some units include a unit or its device."""
+        return unit in concerned or self.parts.owner(unit) in concerned

@@ -1,20 +1,18 @@
-"""The faults that a fleet can have, and the devices that they can affect: by request or with a workload."""
+"""A fault of a fleet; and which faults a fleet can have, on which devices: by request or with a workload."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from fakedev.sim.entities.randomness import Floats, Keys
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.selectors import resolve_here
-from fakedev.sim.entities.state import Mask
-from fakedev.sim.faults.fault import Fault
-from fakedev.sim.faults.kinds import effect_of
-from fakedev.sim.workloads.schedule import Positions
+from fakedev.sim.entities.state import Mask, Positions
+from fakedev.sim.faults.effects import Effect, effect_of
 from fakedev.spec.errors import FieldError, Refused
 from fakedev.spec.fault import FaultSpec
 from fakedev.spec.fault_fields import fault_from_fields
@@ -24,6 +22,59 @@ from fakedev.spec.shards import entity_key
 
 #: Sums of decimal fractions miss the start of a tick by less than this.
 ROUNDING_SECONDS: Final = 1e-6
+
+
+@dataclass
+class Fault:
+    """A fault that was accepted.
+
+    :ivar devices: units (devices and parts) that it may affect, N.
+    :ivar values: the parameters of its kind, including defaults.
+    :ivar metric: the quantity and unit of its metric; None for all metrics.
+    :ivar since_seconds: simulated time of its start; None until the next tick starts.
+    :ivar on: devices that it affects now, shape (N,).
+    :ivar is_cleared: it ends with the next tick.
+    :ivar has_new_devices: a reload has added devices since the last tick.
+    """
+
+    fault_id: str
+    spec: FaultSpec
+    kind: FaultKind
+    effect: Effect
+    devices: Positions
+    keys: Keys
+    values: Mapping[str, float]
+    metric: MetricName | None
+    on: Mask
+    since_seconds: float | None = None
+    is_cleared: bool = False
+    period: int = -1
+    has_new_devices: bool = False
+
+    @property
+    def lasts(self) -> bool:
+        """Whether it lasts longer than a tick."""
+        return self.kind.lasts and (self.kind.name != "xid" or self.effect.lasts)
+
+    @property
+    def concerned(self) -> Positions:
+        """The devices that it affects now."""
+        return self.devices[self.on]
+
+    def moves(self, quantity: str) -> bool:
+        """Whether its kind may change a quantity, directly or indirectly."""
+        return not self.kind.moves or quantity in self.kind.moves
+
+
+class Change(NamedTuple):
+    """A change of a fault in a tick.
+
+    :ivar what: ``began``, ``struck`` (again, or other devices), ``eased`` (some devices) or ``over``.
+    """
+
+    fault: Fault
+    what: str
+    devices: Positions
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,10 +12,9 @@ import numpy as np
 
 from fakedev.sim.boards.conditions import Conditions
 from fakedev.sim.entities.randomness import Floats
-from fakedev.sim.entities.state import Mask
+from fakedev.sim.entities.state import Mask, Positions
 from fakedev.sim.parts.layout import Parts
 from fakedev.sim.workloads.demand import Demand
-from fakedev.sim.workloads.schedule import Positions
 from fakedev.spec.quantities import ERROR_COUNTERS
 
 _PENDING: Final = "row_remap_pending"
@@ -80,8 +79,6 @@ class Cut(NamedTuple):
 class FaultTick:
     """Effects of faults on D units (devices and parts) in one tick.
 
-    :param parts: the parts of devices.
-    :param seconds: the length of the tick.
     :param now_seconds: simulated time at its end.
     :ivar endings: workloads that faults end.
     :ivar reports: error codes of drivers, in order; a device's ``xid`` is the last of its codes.
@@ -145,27 +142,15 @@ class FaultTick:
         self.reports.append(Report(devices, code))
         self.put("xid", devices, code)
 
-    def put(self, name: str, devices: Positions, value: float) -> None:
-        """Set a value; the last of several faults counts."""
-        self._of(name)[devices] = value
+    def put(
+        self, name: str, devices: Positions, value: float | Floats, combine: np.ufunc | None = None
+    ) -> None:
+        """Put a value on some devices, each named once.
 
-    def add(self, name: str, devices: Positions, amount: float | Floats) -> None:
-        """Add an amount to the values of some devices, each named once."""
-        self._of(name)[devices] += amount
-
-    def lower(self, name: str, devices: Positions, value: float) -> None:
-        """Lower a value, where it is not lower already."""
-        array = self._of(name)
-        array[devices] = np.fmin(array[devices], value)
-
-    def raise_to(self, name: str, devices: Positions, value: float) -> None:
-        """Raise a value, where it is not higher already."""
-        array = self._of(name)
-        array[devices] = np.maximum(array[devices], value)
-
-    def scale(self, name: str, devices: Positions, factor: float) -> None:
-        """Multiply a value."""
-        self._of(name)[devices] *= factor
+        :param combine: combines it with the value before, such as ``np.add``; None: the last of several faults counts.
+        """
+        values = self._of(name)
+        values[devices] = value if combine is None else combine(values[devices], value)
 
     def end_work(self, devices: Positions, text: str, fault_id: str) -> None:
         """End the workloads on some devices."""

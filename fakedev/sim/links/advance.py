@@ -8,11 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from fakedev.sim.boards.conditions import Conditions
-from fakedev.sim.entities.state import Level, Mask
+from fakedev.sim.entities.state import Level, Mask, Positions
 from fakedev.sim.faults.tick import LINK_XID, FaultTick
-from fakedev.sim.links.history import CARRIED, LinkHistory, first_of_each
 from fakedev.sim.links.layout import LinkLayout, remaining_links
-from fakedev.sim.workloads.schedule import Positions
+from fakedev.sim.links.levels import CARRIED, LinkHistory
 from fakedev.spec.fault_kinds import ALL_LINKS
 
 
@@ -133,9 +132,9 @@ def _counts(history: LinkHistory, up: Mask | None, gone: Mask | None, faults: Fa
         errors.append(layout.firsts[own] + max(cut.link, 0))
         ends = errors[-1] if cut.link != ALL_LINKS else np.flatnonzero(np.isin(layout.owners, own) & _down(up, layout))
         others = layout.remotes[ends]
-        seen = first_of_each(others[(others >= 0) & ~np.isin(layout.owners[others], own)], layout.owners)
+        seen = _first_of_each(others[(others >= 0) & ~np.isin(layout.owners[others], own)], layout.owners)
         errors.append(seen)
-        faults.add("link_errors", layout.owners[seen], 1.0)
+        faults.put("link_errors", layout.owners[seen], 1.0, np.add)
         faults.put("xid", layout.owners[seen], LINK_XID)
     back = ~_down(up, layout) & _down(history.up, layout)
     for lost in (history.gone, gone):
@@ -144,9 +143,17 @@ def _counts(history: LinkHistory, up: Mask | None, gone: Mask | None, faults: Fa
     recoveries = np.flatnonzero(back)
     owners, times = np.unique(layout.owners[recoveries], return_counts=True)
     if len(owners):
-        faults.add("link_recoveries", owners, times.astype(np.float64))
+        faults.put("link_recoveries", owners, times.astype(np.float64), np.add)
     return _Counts(np.concatenate(errors), recoveries)
 
 
 def _down(up: Mask | None, layout: LinkLayout) -> Mask:
     return np.zeros(layout.count, dtype=np.bool_) if up is None else ~up
+
+
+def _first_of_each(links: Positions, owners: Positions) -> Positions:
+    """The first of some links for each device, ascending; ``owners`` has the device of each link of the layout."""
+    ordered = np.sort(links)
+    _, firsts = np.unique(owners[ordered], return_index=True)
+    found: Positions = ordered[firsts]
+    return found

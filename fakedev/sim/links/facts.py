@@ -8,12 +8,11 @@ from typing import Final
 import numpy as np
 
 from fakedev.sim.entities.roster import Roster, RosterNode
-from fakedev.sim.faults.causes import faults_behind
-from fakedev.sim.faults.fault import Fault
 from fakedev.sim.faults.faults import Faults
+from fakedev.sim.faults.rules import Fault
 from fakedev.sim.faults.tick import LINK_XID
-from fakedev.sim.links.history import LinkHistory
 from fakedev.sim.links.layout import remaining_links
+from fakedev.sim.links.levels import LinkHistory
 from fakedev.spec.fault_kinds import ALL_LINKS
 
 Facts = Mapping[str, str]
@@ -42,7 +41,7 @@ def link_facts(roster: Roster, node: RosterNode, devices: Sequence[Facts]) -> li
                 of_peer = devices[peer - node.first]
                 own |= {f"peer_{name}": of_peer[name] for name in _PEER_FACTS}
             if switch >= 0:
-                own |= {"switch": str(switch - _switches(roster, node).start), "port": str(layout.ports[link])}
+                own |= {"switch": str(switch - layout.switches_of(node.first).start), "port": str(layout.ports[link])}
             found.append((link, {**facts, **own}))
     return found
 
@@ -56,18 +55,15 @@ def port_facts(roster: Roster, node: RosterNode, devices: Sequence[Facts]) -> li
 def switch_facts(roster: Roster, node: RosterNode) -> list[tuple[int, dict[str, str]]]:
     """Each switch of a node with its facts."""
     facts = {**node.pool.facts, **node.spec.facts, "node": node.name, "pool": node.pool.name}
-    places = _switches(roster, node)
+    places = roster.links.switches_of(node.first)
     return [(place, {**facts, "switch": str(number)}) for number, place in enumerate(places)]
-
-
-def _switches(roster: Roster, node: RosterNode) -> range:
-    return roster.links.switches_of(node.first)
 
 
 def links_up_text(roster: Roster, history: LinkHistory, device: int) -> str:
     """How many links of a device are up, and which are down."""
     own, down = roster.links.of(device), links_down(history, device)
-    named = ", ".join(f"{link - own.start}{_end(roster, link)}" for link in down[:_MAX_NAMED])
+    ends = [(link - own.start, other_end(roster, link)) for link in down[:_MAX_NAMED]]
+    named = ", ".join(f"{number} (to {end})" if end else f"{number}" for number, end in ends)
     more = f" and {len(down) - _MAX_NAMED} more" if len(down) > _MAX_NAMED else ""
     text = f"{len(own) - len(down)} of {len(own)} links are up"
     return f"{text}; down: {named}{more}" if down else text
@@ -101,9 +97,9 @@ def faults_of_link(roster: Roster, faults: Faults, history: LinkHistory, link: i
         device = int(layout.owners[end])
         number, count = end - int(layout.firsts[device]), int(layout.counts[device])
         is_gone = history.gone is not None and history.gone[device]
-        behind = [each for each in faults_behind(faults, "links_up", device) if _takes(each, number, count)]
+        behind = [each for each in faults.behind("links_up", device) if _takes(each, number, count)]
         if is_gone:
-            behind += faults_behind(faults, "lost", device)
+            behind += faults.behind("lost", device)
         found.update((each.fault_id, each) for each in behind)
     return list(found.values())
 
@@ -115,8 +111,3 @@ def _takes(fault: Fault, number: int, count: int) -> bool:
     link = int(fault.values.get("link", ALL_LINKS))
     remaining = remaining_links(np.array(fault.values.get("share", 0.0)), np.array(count))
     return number == link or (link == ALL_LINKS and number >= float(remaining))
-
-
-def _end(roster: Roster, link: int) -> str:
-    name = other_end(roster, link)
-    return f" (to {name})" if name else ""

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from fakedev.sim.entities.randomness import Floats
-from fakedev.sim.workloads.schedule import Positions
+from fakedev.sim.entities.state import Positions
 from fakedev.spec.device_types import Layout, Links
 from fakedev.spec.fleet import PoolSpec
 

@@ -1,18 +1,29 @@
-"""The levels of links, switch ports and switches: arrays that are computed on demand."""
+"""The levels of links, switch ports and switches, computed on demand, and the history of what happened to single links.
+
+A device's traffic is spread evenly over its links that are up. The traffic and the errors of a link are those at the
+last event of any link of its device, plus its share of what the device has counted since.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 
 from fakedev.sim.entities.randomness import Floats
-from fakedev.sim.entities.state import LazyArrays, Level
-from fakedev.sim.links.history import CARRIED, COUNTED, RATES, LinkHistory
+from fakedev.sim.entities.reindex import Reindex
+from fakedev.sim.entities.state import LazyArrays, Level, Mask, Positions
 from fakedev.sim.links.layout import LinkLayout
 
+#: Rates of a device that its links share while they are up.
+RATES: Final = ("fabric_tx_bytes_per_second", "fabric_rx_bytes_per_second")
+#: The integrals of these.
+CARRIED: Final = ("fabric_tx_bytes", "fabric_rx_bytes")
+#: Counters of whole numbers.
+COUNTED: Final = ("link_errors", "link_recoveries")
 #: Links as devices see them, the same links as switches see them, and switches, in the order of the layout.
 LINK: Final = "link"
 PORT: Final = "port"
@@ -37,14 +48,176 @@ _FULL_RISE_CELSIUS: Final = 28.0
 _AIR: Final = "inlet_temperature_celsius"
 #: The air temperature if no board measures it.
 _ROOM_CELSIUS: Final = 25.0
+_ALL: Final = slice(None)
+
+
+@dataclass(frozen=True)
+class LinkHistory:
+    """The events of links, and the counters at the time of these.
+
+    :ivar up: links that are up, shape (L,); None for all.
+    :ivar gone: lost devices, shape (D,); None for none.
+    :ivar known: devices with an event of any link, shape (D,); None for none. They have K links.
+    :ivar counted: quantities of CARRIED and COUNTED at the last event of any link of a link's device, shape (K,); 0
+        for a missing name.
+    :ivar since: the same of each device, shape (D,); 0 without an event.
+    :ivar happened: links that count something of COUNTED in the current tick, each as often as it counts one.
+    """
+
+    layout: LinkLayout
+    up: Mask | None = None
+    gone: Mask | None = None
+    known: Mask | None = None
+    counted: Mapping[str, Floats] = field(default_factory=dict)
+    since: Mapping[str, Floats] = field(default_factory=dict)
+    happened: Mapping[str, Positions] = field(default_factory=dict)
+
+    @cached_property
+    def links_up(self) -> Floats | None:
+        """How many links of each device are up, shape (D,); None for all."""
+        if self.up is None:
+            return None
+        counts = self.layout.counts
+        # Counting links that are down is faster: there are few.
+        return (counts - np.bincount(self.layout.owners[~self.up], minlength=len(counts))).astype(np.float64)
+
+    @cached_property
+    def known_links(self) -> Positions:
+        """The links of the known devices, ascending: shape (K,)."""
+        if self.known is None:
+            return np.zeros(0, dtype=np.int64)
+        devices = np.flatnonzero(self.known)
+        counts = self.layout.counts[devices]
+        begins = np.cumsum(counts) - counts
+        links: Positions = np.arange(counts.sum()) + np.repeat(self.layout.firsts[devices] - begins, counts)
+        return links
+
+    def places(self, links: Positions) -> Positions:
+        """The positions of links of known devices among the known links, shape as ``links``."""
+        return np.searchsorted(self.known_links, links)
+
+    def _before(self, name: str, links: Positions | slice) -> Floats:
+        """The counters of some links at the last event; 0 without one."""
+        owners = self.layout.owners[links]
+        before = np.zeros(len(owners))
+        if self.known is not None and name in self.counted:
+            where = np.flatnonzero(self.known[owners])
+            before[where] = self.counted[name][self.places(where if isinstance(links, slice) else links[where])]
+        return before
+
+    def shown(self, name: str, devices: Floats, links: Positions | slice = _ALL) -> Floats:
+        """The values of a quantity of some links.
+
+        :param name: one of RATES, CARRIED and COUNTED.
+        :param devices: the values of the devices, shape (D,).
+        """
+        owners = self.layout.owners[links]
+        if name in RATES:
+            return devices[owners] * self._shares(owners, links)
+        # An exporter whose counters restarted shows less than at the last event.
+        more = np.maximum(devices - self.since[name], 0.0) if name in self.since else devices
+        before = self._before(name, links)
+        if not more.any():
+            return before
+        if name in CARRIED:
+            return before + more[owners] * self._shares(owners, links)
+        counts = self.layout.counts[owners]
+        return before + np.floor(more[owners] / counts) + (self.layout.numbers[links] < more[owners] % counts)
+
+    def _shares(self, owners: Positions, links: Positions | slice) -> Floats:
+        """Each link's share of its device's traffic."""
+        if self.up is None or self.links_up is None:
+            return 1.0 / self.layout.counts[owners]
+        ups = self.links_up[owners]
+        return np.divide(1.0, ups, out=np.zeros(len(owners)), where=self.up[links] & (ups > 0))
+
+    def states(self) -> Floats:
+        """The state of each link, as DCGM numbers them: 0 off, 2 active, 3 in error; shape (L,)."""
+        if self.up is None:
+            return np.full(self.layout.count, 2.0)
+        states = np.where(self.up, 2.0, 3.0)
+        if self.gone is not None:
+            own, ends = self.gone[self.layout.owners], self.layout.remotes
+            states[own | ((ends >= 0) & own[ends])] = 0.0
+        return states
+
+    def settled(self, lost: Mask) -> LinkHistory:
+        """The history at the end of the tick.
+
+        :param lost: devices that are lost in the tick, shape (D,): they count nothing.
+        """
+        counted, since = dict(self.counted), dict(self.since)
+        for name, links in self.happened.items():
+            uncounted = links[lost[self.layout.owners[links]]]
+            if not len(uncounted):
+                continue
+            counted[name], since[name] = counted[name].copy(), since[name].copy()
+            np.subtract.at(counted[name], self.places(uncounted), 1.0)
+            np.subtract.at(since[name], self.layout.owners[uncounted], 1.0)
+        return replace(self, counted=counted, since=since, happened={})
+
+    def recounted(self, devices: Mapping[str, Floats], concerned: Mask) -> LinkHistory:
+        """The history for an event, with new arrays ``counted`` and ``since``.
+
+        :param concerned: devices of the event, or of its links, shape (D,).
+        """
+        known = concerned if self.known is None else self.known | concerned
+        recounted = replace(self, known=known, counted={}, since={})
+        links = recounted.known_links
+        is_new = concerned[self.layout.owners[links]]
+        counted, since = {}, {}
+        for name in (*CARRIED, *COUNTED):
+            if name not in devices:
+                continue
+            counted[name] = self._before(name, links)
+            counted[name][is_new] = self.shown(name, devices[name], links[is_new])
+            since[name] = self.since[name].copy() if name in self.since else np.zeros(len(concerned))
+            since[name][concerned] = devices[name][concerned]
+        return replace(recounted, counted=counted, since=since)
+
+
+def moved(history: LinkHistory, devices: Level, layout: LinkLayout, moves: Reindex) -> LinkHistory:
+    """The history of the links after a reload.
+
+    All links of a device that is new, or has another number of links now, are up and have carried the same.
+
+    :param devices: the last level of the devices before, in the old order.
+    :param layout: the new positions of links.
+    """
+    if history.up is None and history.known is None:
+        return LinkHistory(layout)
+    same = moves.old_of >= 0
+    same[same] = history.layout.counts[moves.old_of[same]] == layout.counts[same]
+    up = None
+    if history.up is not None:
+        down = np.flatnonzero(~history.up)
+        owners = moves.new_of[history.layout.owners[down]]
+        stays = (owners >= 0) & same[owners]
+        up = np.ones(layout.count, dtype=np.bool_)
+        up[layout.firsts[owners[stays]] + history.layout.numbers[down[stays]]] = False
+        # A link may lead to another device now, whose end is down.
+        ends = layout.remotes
+        falls = np.flatnonzero(up & (ends >= 0) & ~up[ends])
+        up[falls] = False
+        struck = np.zeros(len(moves.new_of), dtype=np.bool_)
+        fallen = layout.owners[falls]
+        struck[moves.old_of[fallen[same[fallen]]]] = True
+        history = history.recounted(devices.arrays, struck) if struck.any() else history
+    known = None if history.known is None else same & history.known[moves.old_of]
+    fresh = LinkHistory(layout, known=known)
+    old = history.layout.firsts[moves.old_of[layout.owners[fresh.known_links]]] + layout.numbers[fresh.known_links]
+    return replace(
+        fresh,
+        up=up,
+        gone=None if history.gone is None else same & history.gone[moves.old_of],
+        counted={name: values[history.places(old)] for name, values in history.counted.items()},
+        since={name: np.where(same, since[moves.old_of], 0.0) for name, since in history.since.items()},
+    )
 
 
 @dataclass(frozen=True)
 class LinkLevel(Level):
-    """The level of the links.
-
-    :ivar history: the events that it shows.
-    """
+    """The level of the links, with the history that it shows."""
 
     history: LinkHistory
 
@@ -107,10 +280,7 @@ def _opposite(name: str) -> str:
 
 
 def _switch_values(layout: LinkLayout, links: Mapping[str, Floats], devices: Level, name: str) -> Floats:
-    """A quantity of the switches, shape (S,): sums over their links, and the temperature.
-
-    :param links: the quantities of the links.
-    """
+    """A quantity of the switches, shape (S,): sums over their links, and the temperature."""
     chosen = layout.switches >= 0
     where = layout.switches[chosen]
 

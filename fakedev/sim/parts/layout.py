@@ -1,4 +1,4 @@
-"""The parts of devices and their positions in arrays.
+"""The parts of devices: their positions in arrays, and the levels of parts and units, which are computed on demand.
 
 A *unit* is a device or a part. Units are numbered: first all devices of the roster, then all parts, device by device.
 Workloads run on units: on parts, and on devices without parts.
@@ -6,15 +6,14 @@ Workloads run on units: on parts, and on devices without parts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fakedev.sim.entities.randomness import Floats
-from fakedev.sim.entities.state import Mask
-from fakedev.sim.workloads.schedule import Positions
+from fakedev.sim.entities.state import LazyArrays, Level, Mask, Positions
 from fakedev.spec.part import PartSpec
 
 Number = TypeVar("Number", np.float64, np.bool_, np.uint64, np.int64)
@@ -23,8 +22,7 @@ Number = TypeVar("Number", np.float64, np.bool_, np.uint64, np.int64)
 class Parts:
     """P parts of D devices.
 
-    :param owners: the device of each part, ascending.
-    :ivar owners: the same, shape (P,).
+    :ivar owners: the device of each part, ascending: shape (P,).
     :ivar is_whole: devices without parts, shape (D,).
     :ivar compute_share, memory_bytes, has_links, is_tile: as in PartSpec, shape (P,).
     :ivar siblings: for each part the number of parts of its device, shape (P,).
@@ -79,6 +77,12 @@ class Parts:
         named[units] = True
         named[self.device_count :] |= named[self.owners]
         return np.flatnonzero(named)
+
+    def without_parts(self, units: Positions) -> Positions:
+        """Some units, without the parts of the devices among them."""
+        if not self.count or not len(units):
+            return units
+        return units[(units < self.device_count) | ~np.isin(self.owners_of(units), units)]
 
     def with_work(self, units: Positions) -> Positions:
         """The units that work for some units runs on: devices with parts are replaced by their parts."""
@@ -135,3 +139,48 @@ class Parts:
             return units
         amounts = units[self.device_count :] * weights
         return units[: self.device_count] + np.bincount(self.owners, weights=amounts, minlength=self.device_count)
+
+    def part_level(self, devices: Level, own: Mapping[str, Floats], lost: Mask | None = None) -> Level:
+        """The level of the parts: a part shows its own quantities, and otherwise its device's.
+
+        :param own: the parts' own quantities, shape (P,).
+        :param lost: parts that are lost without their devices, shape (P,): they show nothing else.
+        """
+
+        def array(name: str) -> Floats:
+            return own[name] if name in own else devices.arrays[name][self.owners]
+
+        def mask(name: str) -> Mask:
+            has = devices.present[name][self.owners] if name in devices.present else np.ones(self.count, np.bool_)
+            return has if lost is None or name == "lost" else has & ~lost
+
+        names = {**devices.arrays, **own}
+        return Level(self.count, LazyArrays(names, array), LazyArrays(devices.present if lost is None else names, mask))
+
+    def unit_level(self, devices: Level, of_parts: Level) -> Level:
+        """The level of all units, from those of devices and parts."""
+
+        def array(name: str) -> Floats:
+            own = devices.arrays[name] if name in devices.arrays else np.zeros(devices.count)
+            return self.units(own, of_parts.arrays[name])
+
+        def mask(name: str) -> Mask:
+            return np.concatenate([level.mask(name) for level in (devices, of_parts)])
+
+        # Only names: arrays are computed on demand.
+        names = dict.fromkeys((*devices.arrays, *of_parts.arrays))
+        only_of_parts = [name for name in of_parts.arrays if name not in devices.arrays]
+        masked = dict.fromkeys((*devices.present, *of_parts.present, *only_of_parts))
+        return Level(self.unit_count, LazyArrays(names, array), LazyArrays(masked, mask))
+
+    def split_level(self, units: Level) -> tuple[Level, Level]:
+        """The levels of devices and of parts in a level of all units."""
+
+        def of(begin: int, end: int) -> Level:
+            return Level(
+                end - begin,
+                LazyArrays(units.arrays, lambda name: units.arrays[name][begin:end]),
+                LazyArrays(units.present, lambda name: units.present[name][begin:end]),
+            )
+
+        return of(0, self.device_count), of(self.device_count, self.unit_count)

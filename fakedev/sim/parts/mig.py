@@ -19,7 +19,6 @@ class MigProfile:
 
     :param slices: compute slices.
     :param memory_slices: consecutive memory slices: 1, 2, 4 or 8.
-    :param memory_bytes: memory of an instance.
     :param begins: memory slices at which it may start, in order of preference.
     :param most: how many instances a board can have.
     """
@@ -34,10 +33,7 @@ class MigProfile:
 
 @dataclass(frozen=True)
 class Mig:
-    """The slices and profiles of a board.
-
-    :param slices, memory_slices: of the board.
-    """
+    """The slices and profiles of a board."""
 
     slices: int
     memory_slices: int

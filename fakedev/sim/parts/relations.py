@@ -16,13 +16,12 @@ from fakedev.sim.boards.coefficients import Coefficients, Subset, with_dynamics
 from fakedev.sim.boards.engines import ENGINES, Engines
 from fakedev.sim.boards.heat_and_power import work_share
 from fakedev.sim.devices.relations import Relations
-from fakedev.sim.entities.carry_over import Reindex
 from fakedev.sim.entities.randomness import Floats
+from fakedev.sim.entities.reindex import Reindex
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.state import Level, Mask
 from fakedev.sim.faults.tick import FALLEN_OFF, FaultTick
 from fakedev.sim.parts.demand import memory_share, part_demand, part_share
-from fakedev.sim.parts.levels import part_level
 from fakedev.sim.parts.tiles import HEATS, OF_TILES, Drawn, Tiles
 from fakedev.sim.workloads.demand import Demand
 from fakedev.spec.metrics_of_work import ASKABLE
@@ -46,10 +45,7 @@ class Before(NamedTuple):
 
 
 class PartRelations:
-    """The relations of the parts of a fleet, their coefficients as arrays of shape (P,).
-
-    :param relations: those of the devices.
-    """
+    """The relations of the parts of a fleet, their coefficients as arrays of shape (P,)."""
 
     def __init__(self, roster: Roster, relations: Relations, seed: int) -> None:
         parts = self._parts = roster.parts
@@ -111,7 +107,6 @@ class PartRelations:
         """All quantities of the parts for one tick.
 
         :param demand: on all units in this tick.
-        :param used_bytes: the result of :meth:`used_bytes`.
         :param devices: the level of the devices in this tick.
         :param before: the levels a tick ago; None at the start.
         :param faults: effects of faults in this tick; None without faults.
@@ -136,10 +131,10 @@ class PartRelations:
         self._where_own(own, devices)
         self._add_errors(own, devices, before, faults, is_reset)
         if alone is None:
-            return part_level(self._parts, devices, own)
+            return self._parts.part_level(devices, own)
         # A part can be lost without its device.
         own["lost"] = np.ones(self._parts.count) * (lost if lost is not None else 0.0)
-        return part_level(self._parts, devices, own, alone[self._parts.device_count :])
+        return self._parts.part_level(devices, own, alone[self._parts.device_count :])
 
     def _add_errors(
         self, own: dict[str, Floats], devices: Level, before: Before | None, faults: FaultTick | None,
@@ -171,7 +166,6 @@ class PartRelations:
         """The level of the parts after a reload.
 
         :param past: the last level before, in the old order.
-        :param reindex: from old positions to new ones.
         :param devices: the level of the devices after the reload.
         """
         idle = Demand({}, np.zeros(self._parts.unit_count), {})
@@ -183,7 +177,7 @@ class PartRelations:
             for name, values in own.items()
         }
         self._where_own(carried, devices)
-        return part_level(self._parts, devices, carried)
+        return self._parts.part_level(devices, carried)
 
     def _hidden(self, own: Mapping[str, Floats], lost: Mask, with_board: Mask | None) -> dict[str, Floats]:
         """The quantities with 0 on lost parts; counters stay, and temperatures of tiles that are lost alone.

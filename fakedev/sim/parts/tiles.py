@@ -69,7 +69,6 @@ class Tiles:
 
     :param idle_watts: the idle power of the device of each part.
     :param subset: the parts of boards with dynamics.
-    :param boards: the coefficients of their boards.
     """
 
     def __init__(self, parts: Parts, idle_watts: Floats, subset: Subset, boards: Coefficients | None) -> None:
@@ -94,7 +93,6 @@ class Tiles:
         :param load: the load of each part, 0 to 1.
         :param drawn: the power of the load on parts of boards with dynamics.
         :param demand: on all units, with errors.
-        :param devices: the level of the devices.
         :param before: the levels of parts and devices a tick ago; None at the start.
         """
         of_devices = {name: devices.arrays[name][self._parts.owners] for name in OF_TILES if name in devices.arrays}

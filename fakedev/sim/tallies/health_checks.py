@@ -12,12 +12,11 @@ from typing import Final
 
 import numpy as np
 
-from fakedev.sim.entities.carry_over import FleetReindex
 from fakedev.sim.entities.randomness import Floats
+from fakedev.sim.entities.reindex import FleetReindex
 from fakedev.sim.entities.roster import Roster, RosterNode
-from fakedev.sim.entities.state import Level, Mask
+from fakedev.sim.entities.state import Level, Mask, Positions
 from fakedev.sim.faults.tick import FaultTick
-from fakedev.sim.workloads.schedule import Positions
 from fakedev.spec.tallies import PEERS
 
 _MINUTE_SECONDS: Final = 60.0
@@ -120,7 +119,7 @@ class Peers:
         :param reports: devices whose vendor reports pairs, shape (D,).
         """
         links = device.arrays.get("links_up", np.zeros(device.count))
-        is_up = (links > 0) & device.present.get("links_up", np.ones(device.count, dtype=np.bool_))
+        is_up = (links > 0) & device.mask("links_up")
         reached = is_up[self._boards] & is_up[self._peers]
         return Level(len(reached), {PEERS: reached.astype(np.float64)}, {PEERS: reports[self._boards]})
 

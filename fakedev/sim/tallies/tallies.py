@@ -9,17 +9,15 @@ import numpy as np
 
 from fakedev.sim.boards.conditions import Conditions
 from fakedev.sim.devices.errors import fallen_off
-from fakedev.sim.entities.carry_over import FleetReindex
 from fakedev.sim.entities.randomness import Floats
+from fakedev.sim.entities.reindex import FleetReindex
 from fakedev.sim.entities.roster import Roster
-from fakedev.sim.entities.state import Level, Mask, overlaid
-from fakedev.sim.faults.fault import Fault
+from fakedev.sim.entities.state import Level, Mask, Positions, overlaid
+from fakedev.sim.faults.rules import Fault
 from fakedev.sim.faults.tick import FALLEN_OFF, FaultTick, Report
 from fakedev.sim.levels import DEVICE, REPEATED, Levels
-from fakedev.sim.tallies.clock_events import ClockEvents
+from fakedev.sim.tallies.counts import ClockEvents, Xids
 from fakedev.sim.tallies.health_checks import Health, Peers
-from fakedev.sim.tallies.xids import Xids
-from fakedev.sim.workloads.schedule import Positions
 from fakedev.spec.tallies import CLOCK_SAMPLES, CLOCK_STARTS, HEALTH, PEERS, XIDS, Tally, is_sampled
 
 #: The levels of error codes that devices have reported, and of pairs of devices.
@@ -34,7 +32,6 @@ class Tallies:
 
     :param had: devices with each quantity, including lost ones; a missing name means all.
     :ivar peers: the pairs of devices; None if no identity shows them.
-    :ivar are_shown: whether any identity shows tallies.
     """
 
     def __init__(self, tallies: Sequence[Tally], roster: Roster, had: Mapping[str, Mask]) -> None:
@@ -58,9 +55,11 @@ class Tallies:
         return sorted(within - {0.0})
 
     def _make_clocks(self) -> None:
-        for every in {each.every_seconds for each in self._tallies if is_sampled(each.base)}:
-            if every not in self._clocks:
-                self._clocks[every] = ClockEvents(self._count, every, self._windows(every))
+        every_used = {each.every_seconds for each in self._tallies if is_sampled(each.base)}
+        self._clocks = {
+            every: self._clocks.get(every) or ClockEvents(self._count, every, self._windows(every))
+            for every in every_used
+        }
 
     def note(
         self, level: Level, before: Level | None, faults: FaultTick | None, conditions: Conditions, now: float
@@ -75,9 +74,8 @@ class Tallies:
             return _NO_DEVICES
         reasons = level.arrays.get(_REASONS)
         if reasons is not None:
-            is_there = level.present.get(_REASONS, np.ones(self._count, dtype=np.bool_))
             for clocks in self._clocks.values():
-                clocks.note(reasons, is_there, now)
+                clocks.note(reasons, level.mask(_REASONS), now)
         of_devices = None if faults is None else faults.of_devices()
         self._health.note(level, of_devices, conditions.fabric_share, now)
         reported = [] if of_devices is None else of_devices.reports
@@ -90,10 +88,7 @@ class Tallies:
         return self._xids.note([*reports, Report(np.flatnonzero(fallen & self._reports), FALLEN_OFF)], gone, now)
 
     def shown(self, levels: Levels, exporter_faults: Sequence[Fault] = ()) -> Levels:
-        """Levels with the tallies, also those of lost devices.
-
-        :param exporter_faults: active faults of exporters.
-        """
+        """Levels with the tallies, also those of lost devices."""
         device = levels[DEVICE]
         if self.peers is not None:
             levels = {**levels, PEER_LEVEL: self.peers.level(device, self._reports)}
@@ -109,7 +104,11 @@ class Tallies:
             elif tally.base in HEALTH:
                 values, has = findings[tally.base], self._reports
             else:
-                values, has = self._of_clocks(tally), self._has_reasons
+                clocks, has = self._clocks[tally.every_seconds], self._has_reasons
+                if tally.base in CLOCK_STARTS:
+                    values = clocks.starts(CLOCK_STARTS[tally.base])
+                else:
+                    values = clocks.samples(CLOCK_SAMPLES[tally.base], tally.within_seconds)
             arrays[tally.name], present[tally.name] = np.where(unknown, np.nan, values), has & ~absent
         level = Level(device.count, arrays, present)
         return {**levels, DEVICE: level, REPEATED: level, **self._level_of_xids(level)}
@@ -135,12 +134,6 @@ class Tallies:
         present = {each.name: device.present[each.name][owners] for each in names}
         return {XID_LEVEL: Level(len(owners), arrays, present)}
 
-    def _of_clocks(self, tally: Tally) -> Floats:
-        clocks = self._clocks[tally.every_seconds]
-        if tally.base in CLOCK_STARTS:
-            return clocks.starts(CLOCK_STARTS[tally.base])
-        return clocks.samples(CLOCK_SAMPLES[tally.base], tally.within_seconds)
-
     def xids_of(self, device: int) -> list[tuple[int, int]]:
         """The reported codes of a device, each with its position in the level."""
         return self._xids.of_device(device)
@@ -150,8 +143,6 @@ class Tallies:
         self._use(tallies, roster, had)
         self._xids.move(moves, self._windows(0.0))
         self._health.move(moves)
-        every_used = {each.every_seconds for each in self._tallies if is_sampled(each.base)}
-        self._clocks = {every: clocks for every, clocks in self._clocks.items() if every in every_used}
         for every, clocks in self._clocks.items():
             clocks.move(moves, self._windows(every))
         self._make_clocks()

@@ -8,13 +8,13 @@ from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.selectors import resolve_here
+from fakedev.sim.entities.state import Positions
 from fakedev.sim.workloads.demand import Capacity
-from fakedev.sim.workloads.schedule import MAX_DRAWS, Positions
+from fakedev.sim.workloads.schedule import MAX_DRAWS
 from fakedev.sim.workloads.table import speed_on
 from fakedev.sim.workloads.workload import Limit
 from fakedev.spec.device_types import WORK_KINDS
@@ -31,7 +31,6 @@ class Admission:
 
     :param quantities: the quantities of the fleet's devices.
     :param metric_names: names of metrics that limits may use beside those of quantities.
-    :param tick_seconds: simulated seconds of a tick.
     :param known: quantities that limits may use; None: ``quantities``. A shard knows those of the whole fleet.
     """
 
@@ -50,7 +49,7 @@ class Admission:
         self._known = quantities if known is None else known
         self._metric_names = metric_names
         self._tick_seconds = tick_seconds
-        self._seen: dict[Hashable, NDArray[np.int64]] = {}
+        self._seen: dict[Hashable, Positions] = {}
         dynamics = [pool.device_type.dynamics for pool in roster.pools]
         self._kinds = sorted({*WORK_KINDS, *(kind for each in dynamics if each for kind in each.kinds)})
 
@@ -60,7 +59,7 @@ class Admission:
             with suppress(Refused):
                 self._seen[_key(workload)] = self.check(workload, of_configuration=True)
 
-    def check(self, workload: WorkloadSpec, *, of_configuration: bool = False) -> NDArray[np.int64]:
+    def check(self, workload: WorkloadSpec, *, of_configuration: bool = False) -> Positions:
         """The workload's units, ascending: devices, and the parts of divided devices.
 
         :param of_configuration: every shard has the workload, so that there may be none of its devices here.

@@ -8,16 +8,15 @@ assign them; if a node has too few of them, the arrival is dropped.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fakedev.sim.entities.randomness import Floats, Keys, sub_keys, uniform
 from fakedev.sim.entities.roster import Roster, RosterNode
-from fakedev.sim.entities.state import State
+from fakedev.sim.entities.state import Positions, State
 from fakedev.sim.workloads.intake import Intake
 from fakedev.sim.workloads.labels import Attribution
 from fakedev.sim.workloads.workload import CHURN_PREFIX, Workload
@@ -33,6 +32,8 @@ _MAX_AT_NODE: Final = 8
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH: Final = 5
 _HASH_LENGTH: Final = 10
+#: What is drawn for each arrival, within [0, 1).
+_DRAWN: Final = ("kind", "count", "lasts", "owner", "pod")
 
 
 @dataclass(frozen=True)
@@ -76,10 +77,7 @@ class Churn:
         return arrived
 
     def arrivals(self, tick: int, free: Callable[[int], bool]) -> list[Arrival]:
-        """The workloads that arrive at the beginning of a tick.
-
-        :param free: whether a unit is free for a workload.
-        """
+        """The workloads that arrive at the beginning of a tick."""
         if not self.nodes:
             return []
         counts = self._counts(tick)
@@ -88,19 +86,20 @@ class Churn:
         where = np.repeat(np.arange(len(counts)), counts)
         numbers = np.concatenate([np.arange(count) for count in counts[counts > 0].tolist()])
         keys = sub_keys(self._keys[where], numbers.astype(np.uint64))
-        draws = _Draws(self._seed, keys, tick)
+        draws = {what: uniform(self._seed, keys, f"churn {what}", tick) for what in _DRAWN}
         taken: set[int] = set()
         arrivals = []
         for place, (node_place, number) in enumerate(zip(where.tolist(), numbers.tolist(), strict=True)):
             node, churn = self.nodes[node_place]
-            kind = _drawn_kind(churn, draws.kind[place])
-            count = kind.counts[int(draws.count[place] * len(kind.counts))]
+            drawn = {what: float(draws[what][place]) for what in _DRAWN}
+            kind = _drawn_kind(churn, drawn["kind"])
+            count = kind.counts[int(drawn["count"] * len(kind.counts))]
             units = [(unit, word) for unit, word in self._units(node) if unit not in taken and free(unit)][:count]
             if len(units) == count:
                 taken.update(unit for unit, _ in units)
                 words = tuple(word for _, word in units)
                 workload_id = f"{CHURN_PREFIX}{node.name}-{tick}" + (f"-{number}" if number else "")
-                arrivals.append(Arrival(workload_id, self._workload(node, kind, words, draws, place)))
+                arrivals.append(Arrival(workload_id, self._workload(node, kind, words, drawn)))
         return arrivals
 
     def _units(self, node: RosterNode) -> Iterator[tuple[int, str]]:
@@ -112,33 +111,24 @@ class Churn:
             else:
                 yield from ((unit, f"{word}/{number}") for number, unit in enumerate(self._parts.of(device)))
 
-    def _counts(self, tick: int) -> NDArray[np.int64]:
+    def _counts(self, tick: int) -> Positions:
         """The number of arrivals on each node: shape (nodes with churn,)."""
         drawn = uniform(self._seed, self._keys, "churn arrivals", tick)
         return np.asarray((drawn >= self._thresholds).sum(axis=0), dtype=np.int64)
 
     def _workload(
-        self, node: RosterNode, kind: ChurnKind, words: tuple[str, ...], draws: _Draws, place: int
+        self, node: RosterNode, kind: ChurnKind, words: tuple[str, ...], drawn: Mapping[str, float]
     ) -> WorkloadSpec:
-        lasts = kind.min_seconds * (kind.max_seconds / kind.min_seconds) ** float(draws.lasts[place])
+        lasts = kind.min_seconds * (kind.max_seconds / kind.min_seconds) ** drawn["lasts"]
         name = kind.workload.name
         if kind.is_job:
-            owner = f"{name}-{int(draws.owner[place] * 90000) + 10000}"
+            owner = f"{name}-{int(drawn['owner'] * 90000) + 10000}"
         else:
             replica_set = entity_key("replica set", str(self._seed), node.pool.name, name)
             owner = f"{name}-{_generated(replica_set, _HASH_LENGTH)}"
-        pod = f"{owner}-{_generated(int(draws.pod[place] * len(_LETTERS) ** _SUFFIX_LENGTH), _SUFFIX_LENGTH)}"
+        pod = f"{owner}-{_generated(int(drawn['pod'] * len(_LETTERS) ** _SUFFIX_LENGTH), _SUFFIX_LENGTH)}"
         # Whole milliseconds: a readable number, and the same on every machine.
         return replace(kind.workload, devices=words, pod=pod, ttl_seconds=max(round(lasts, 3), 0.001))
-
-
-class _Draws:
-    """The draws for the A arrivals of a tick: within [0, 1), each of shape (A,)."""
-
-    def __init__(self, seed: int, keys: Keys, tick: int) -> None:
-        self.kind, self.count, self.lasts, self.owner, self.pod = (
-            uniform(seed, keys, f"churn {what}", tick) for what in ("kind", "count", "lasts", "owner", "pod")
-        )
 
 
 def _poisson(expected: Floats) -> Floats:

@@ -53,10 +53,7 @@ class ConfiguredWork:
             self._workloads.append((workload_id, spec))
             taken.add(workload_id)
             self._elsewhere.add(workload_id)
-        self._start_here()
-
-    def _start_here(self) -> None:
-        """Start workloads that have devices in this shard now; in a whole fleet, all new ones."""
+        # Those that have devices in this shard now; in a whole fleet, all new ones.
         for workload_id, spec in self._workloads:
             if workload_id in self._elsewhere:
                 workload = self._intake.accept(workload_id, spec, of_configuration=True)

@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fakedev.sim.entities.randomness import Floats
-from fakedev.sim.workloads.schedule import Positions
+from fakedev.sim.entities.state import Mask, Positions
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class Capacity:
 
     maxima: Mapping[str, Floats]
     idle: Mapping[str, Floats]
-    holds_memory: NDArray[np.bool_]
+    holds_memory: Mask
     memory_total_bytes: Floats
     memory_bytes_per_second: Floats
     clock_mhz: Floats

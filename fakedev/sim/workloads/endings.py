@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.roster import Roster
-from fakedev.sim.entities.state import Level
+from fakedev.sim.entities.state import Level, Mask, Positions
 from fakedev.sim.faults.tick import FaultTick
 from fakedev.sim.workloads.demand import Capacity
 from fakedev.sim.workloads.running import Workloads
-from fakedev.sim.workloads.schedule import Positions
 from fakedev.sim.workloads.shares import BROUGHT, WorkShares
 from fakedev.sim.workloads.table import MEMORY, Table
 from fakedev.sim.workloads.workload import Verdict
@@ -45,34 +44,32 @@ class Endings:
         :param end_seconds: simulated time at the end of the tick.
         """
         over = {verdict.workload_id: verdict for verdict in self._workloads.over(end_seconds)}
-        over |= self._ended_by_faults(faults, over)
-        over |= self._without_devices(level, over)
+        over |= self._on_struck_devices(level, faults, over)
         table = self._workloads.table
         if len(table) and (len(table.limits) or self._limits.apply_to(table)):
             over |= self._limits_crossed(table, level, before, over)
         return over
 
-    def _ended_by_faults(self, faults: FaultTick | None, gone: Collection[str]) -> dict[str, Verdict]:
-        verdicts: dict[str, Verdict] = {}
+    def _on_struck_devices(
+        self, level: Level, faults: FaultTick | None, gone: Collection[str]
+    ) -> dict[str, Verdict]:
+        """Verdicts on the workloads that faults end, then on those with a lost device."""
+        parts, verdicts = self._roster.parts, dict[str, Verdict]()
         self.causes = {}
+        struck: list[tuple[Mask, str, str]] = []
         for devices, text, fault_id in faults.endings if faults else ():
-            struck = np.zeros(self._roster.parts.unit_count, np.bool_)
-            struck[devices] = True
-            for workload, device in self._workloads.on_devices(self._roster.parts.spread(struck)):
+            which = np.zeros(parts.unit_count, np.bool_)
+            which[devices] = True
+            struck.append((parts.spread(which), text, fault_id))
+        if "lost" in level.arrays:
+            struck.append((level.arrays["lost"] > 0, "Device {} lost, terminated", ""))
+        for which, text, fault_id in struck:
+            for workload, device in self._workloads.on_devices(which):
                 if workload.workload_id not in gone and workload.workload_id not in verdicts:
                     reason = text.replace("{}", self._roster.unit_name(device))
                     verdicts[workload.workload_id] = workload.verdict(1, reason)
-                    self.causes[workload.workload_id] = fault_id
-        return verdicts
-
-    def _without_devices(self, level: Level, gone: Collection[str]) -> dict[str, Verdict]:
-        """Verdicts on the workloads with a lost device."""
-        verdicts = {}
-        if "lost" in level.arrays:
-            for workload, device in self._workloads.on_devices(level.arrays["lost"] > 0):
-                if workload.workload_id not in gone:
-                    text = f"Device {self._roster.unit_name(device)} lost, terminated"
-                    verdicts[workload.workload_id] = workload.verdict(1, text)
+                    if fault_id:
+                        self.causes[workload.workload_id] = fault_id
         return verdicts
 
     def _limits_crossed(
@@ -94,15 +91,10 @@ class Endings:
         }
 
 
-class Crossed(NamedTuple):
-    """A workload that a limit of its own ends: its position in the table, and the metric as the workload named it."""
+def own_limits_crossed(table: Table, shares: WorkShares, level: Level) -> list[tuple[int, str]]:
+    """The workloads that crossed a limit of their own, in the table's order.
 
-    place: int
-    metric: str
-
-
-def own_limits_crossed(table: Table, shares: WorkShares, level: Level) -> list[Crossed]:
-    """The workloads that crossed a limit of their own, each with the first one of its list; in the table's order.
+    Each is a position in the table, with the metric of the first such limit of its list, as the workload named it.
 
     A limit of a quantity in BROUGHT is compared with the workload's share on each device, others with the device's.
     """
@@ -114,7 +106,7 @@ def own_limits_crossed(table: Table, shares: WorkShares, level: Level) -> list[C
         for row in over.tolist():
             place, found = int(limits.workload[row]), (int(limits.order[row]), str(limits.metric[row]))
             crossed[place] = min(found, crossed.get(place, found))
-    return [Crossed(place, metric) for place, (_, metric) in sorted(crossed.items())]
+    return [(place, metric) for place, (_, metric) in sorted(crossed.items())]
 
 
 def _values(quantity: str, table: Table, shares: WorkShares, level: Level) -> Floats:
@@ -212,7 +204,6 @@ def _without_room(
 
     Shrinking workloads make room first; new workloads take theirs next, in order; then growing ones, the least first.
 
-    :param pairs: the device's pairs.
     :param room: the amount that all of them together may have.
     """
     owners = table.owner[pairs]
@@ -232,10 +223,7 @@ def _without_room(
 
 
 def _grown_most(table: Table, pairs: Positions, amounts: Floats, growth: Floats, gone: Collection[int]) -> list[int]:
-    """The workload of one device with the largest growth of load, the latest of several; none if one ends already.
-
-    :param pairs: the device's pairs.
-    """
+    """The workload of one device with the largest growth of load, the latest of several; none if one ends already."""
     owners = table.owner[pairs]
     busy = amounts[pairs] > 0
     if not busy.any() or any(place in gone for place in owners[busy].tolist()):

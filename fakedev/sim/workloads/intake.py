@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
-from fakedev.sim.entities.carry_over import FleetReindex
+from fakedev.sim.entities.reindex import FleetReindex
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.rules import workload_faults
 from fakedev.sim.workloads.admission import Admission
@@ -22,7 +23,6 @@ MAX_WORKLOADS: Final = 100_000
 class Intake:
     """The workloads that start or end before the next tick, and verdicts that are not reported yet.
 
-    :param workloads: the running workloads.
     :param faults: know the devices that still show an ended workload.
     """
 
@@ -41,7 +41,7 @@ class Intake:
         self._attribution, self._admission = attribution, admission
         if self._verdicts:
             followed = moves.units.each_followed([each.devices for each in self._verdicts])
-            self._verdicts = [each.on(devices) for each, devices in zip(self._verdicts, followed, strict=True)]
+            self._verdicts = [replace(each, devices=at) for each, at in zip(self._verdicts, followed, strict=True)]
 
     def accept(
         self, workload_id: str, spec: WorkloadSpec, key: str = "", *, of_configuration: bool = False

@@ -11,10 +11,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from fakedev.sim.entities.carry_over import FleetReindex, Reindex
+from fakedev.sim.entities.reindex import FleetReindex, Reindex
 from fakedev.sim.entities.roster import Roster, RosterNode
-from fakedev.sim.entities.state import Level
-from fakedev.sim.workloads.schedule import Positions
+from fakedev.sim.entities.state import Level, Positions
 from fakedev.sim.workloads.workload import Workload
 
 #: The quantities that are labels too, as whole numbers.
@@ -39,7 +38,6 @@ class Chosen(NamedTuple):
 class LabelVersions:
     """A number for each node that grows with every change of the node's labels; pages cache label texts by it.
 
-    :param latest: the first number.
     :ivar latest: the number of changes on all nodes.
     """
 
@@ -62,15 +60,6 @@ class LabelVersions:
     def of(self, node: RosterNode) -> int:
         """The number of the last change of the node's labels."""
         return self._of.get(node, 0)
-
-
-def note_changes(before: Level, after: Level, roster: Roster, versions: LabelVersions) -> None:
-    """Change the versions of the nodes on which a value of VALUE_FACTS changed."""
-    for name in VALUE_FACTS:
-        if name in after.arrays and after.arrays[name] is not before.arrays[name]:
-            changed = np.flatnonzero(after.arrays[name] != before.arrays[name])
-            for position in np.unique(roster.node_positions(changed)).tolist():
-                versions.change(roster.nodes[position])
 
 
 def value_facts(level: Level, position: int) -> dict[str, str]:
@@ -186,11 +175,7 @@ class Attribution:
 
 
 class DeviceLabels:
-    """The facts of a fleet's devices that change as the fleet runs.
-
-    :param latest, latest_shared: the first label versions.
-    :ivar attribution: the owners of the devices.
-    """
+    """The facts of a fleet's devices that change as the fleet runs."""
 
     def __init__(self, roster: Roster, seed: int, latest: int = 0, latest_shared: int = 0) -> None:
         self._roster = roster
@@ -204,8 +189,10 @@ class DeviceLabels:
         return self._versions.latest
 
     def note(self, before: Level, after: Level) -> None:
-        """A tick was done: change the versions of nodes on which a value that is a label changed."""
-        note_changes(before, after, self._roster, self._versions)
+        """A tick was done: change the versions of nodes on which a value of VALUE_FACTS changed."""
+        for name in VALUE_FACTS:
+            if name in after.arrays and after.arrays[name] is not before.arrays[name]:
+                self.change(np.flatnonzero(after.arrays[name] != before.arrays[name]))
 
     def change(self, devices: Positions) -> None:
         """More series are shown for some devices."""

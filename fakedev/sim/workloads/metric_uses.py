@@ -11,14 +11,13 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fakedev.sim.entities.randomness import Floats, Keys
-from fakedev.sim.entities.state import column, joined_columns, kept_columns
-from fakedev.sim.workloads.schedule import Positions, Profiles, drawn_integrals
+from fakedev.sim.entities.state import Mask, Positions, Rows, column
+from fakedev.sim.workloads.schedule import Profiles, drawn_integrals
 from fakedev.spec.fleet import Activity, MetricUse
 from fakedev.spec.metrics_of_work import COUNTED, ENGINES, RATES
-from fakedev.spec.value_functions import Value, highest, scaled
+from fakedev.spec.value_functions import highest, scaled
 
 #: Means are rounded to this, as shares of the profile's highest value.
 _DECIMALS: Final = 8
@@ -27,7 +26,7 @@ _ROUNDING: Final = 1e-6
 
 
 @dataclass
-class MetricUses:
+class MetricUses(Rows):
     """U workloads with a demand for the metric, with V devices in all.
 
     :ivar profiles: the values of each workload as shares of its highest value, shape (U,).
@@ -42,13 +41,13 @@ class MetricUses:
     :ivar counted: for counters the count so far, (V,).
     """
 
-    profiles: Profiles = field(default_factory=lambda: Profiles.of([]))
-    workload: Positions = column("use", np.int64)
+    profiles: Profiles = field(default_factory=Profiles)
+    workload: Positions = column("use", np.int64, "workload")
     pair_counts: Positions = column("use", np.int64)
-    is_share: NDArray[np.bool_] = column("use", np.bool_)
-    is_traffic: NDArray[np.bool_] = column("use", np.bool_)
+    is_share: Mask = column("use", np.bool_)
+    is_traffic: Mask = column("use", np.bool_)
     peak: Floats = column("use")
-    pair: Positions = column("pair", np.int64)
+    pair: Positions = column("pair", np.int64, "table_pair")
     unit: Floats = column("pair")
     amount: Floats = column("pair")
     before: Floats = column("pair")
@@ -98,20 +97,28 @@ class MetricUses:
         fresh = replace(self, amount=zeros, before=zeros, carried=zeros, counted=zeros)
         return replace(fresh, pair_counts=pair_counts, pair=pair, unit=unit)
 
-    def kept(self, keep: NDArray[np.bool_], keep_pairs: NDArray[np.bool_]) -> MetricUses:
+    def kept(self, keep: Mask, keep_pairs: Mask) -> MetricUses:
         """The uses of the workloads, shape (W,), and pairs, (P,), that are kept, with their new positions."""
         uses, pairs = keep[self.workload], keep_pairs[self.pair]
-        rest = MetricUses(self.profiles.kept(uses), **kept_columns(self, {"use": uses, "pair": pairs}))
-        rest.workload = (np.cumsum(keep) - 1)[rest.workload]
-        rest.pair = (np.cumsum(keep_pairs) - 1)[rest.pair]
-        return rest
+        columns = self._kept(use=uses, pair=pairs, workload=keep, table_pair=keep_pairs)
+        return MetricUses(self.profiles.kept(uses), **columns)
 
     def joined(self, other: MetricUses, workloads: int, pairs: int) -> MetricUses:
         """These uses, followed by the other uses, whose positions begin at ``workloads`` and ``pairs``."""
-        both = MetricUses(self.profiles.joined(other.profiles), **joined_columns(self, other))
-        both.workload[len(self.workload) :] += workloads
-        both.pair[len(self.pair) :] += pairs
-        return both
+        columns = self._joined(other, workload=workloads, table_pair=pairs)
+        return MetricUses(self.profiles.joined(other.profiles), **columns)
+
+    def with_history(self, old: MetricUses, was: Positions, pairs: int) -> MetricUses:
+        """These uses, with the demand and counts of the old pairs.
+
+        :param was: the old position of each of the table's pairs, -1 for a new pair: shape (P,).
+        :param pairs: the number of old pairs.
+        """
+        rows = np.full(pairs, -1, dtype=np.int64)
+        rows[old.pair] = np.arange(len(old.pair))
+        pair_was = was[self.pair]
+        row_was = np.where(pair_was >= 0, rows[pair_was], -1)
+        return replace(self, **self._carried(old, row_was, "amount", "before", "carried", "counted"))
 
     def ask(
         self, metric: str, seed: int, keys: Keys, begin: Floats, end: Floats, stretch: Floats, speed: Floats,
@@ -148,8 +155,9 @@ def _by_highest(activities: Sequence[Activity], peak: float) -> list[Activity]:
     """The activities with values as shares of the highest value."""
     if not peak:
         return list(activities)
-    return [Activity(_share(each, peak), each.fluctuation / peak, each.seconds) for each in activities]
-
-
-def _share(activity: Activity, peak: float) -> Value:
-    return 1.0 if activity.value == peak else scaled(activity.value, 1.0 / peak)
+    return [
+        Activity(
+            1.0 if each.value == peak else scaled(each.value, 1.0 / peak), each.fluctuation / peak, each.seconds
+        )
+        for each in activities
+    ]

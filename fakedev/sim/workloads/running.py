@@ -8,14 +8,12 @@ from types import MappingProxyType
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fakedev.sim.entities.carry_over import Reindex
 from fakedev.sim.entities.randomness import Floats, Keys, first_noise, next_noise
-from fakedev.sim.entities.state import Level
-from fakedev.sim.workloads.carry_over import reindexed_table
+from fakedev.sim.entities.reindex import Reindex
+from fakedev.sim.entities.state import Level, Mask, Positions
 from fakedev.sim.workloads.demand import Capacity, Demand
-from fakedev.sim.workloads.schedule import Positions, drawn_integrals
+from fakedev.sim.workloads.schedule import drawn_integrals
 from fakedev.sim.workloads.shares import Oversubscription, WorkShares
 from fakedev.sim.workloads.table import MEMORY, LimitRows, Table, on_devices, table_of
 from fakedev.sim.workloads.workload import Verdict, Workload
@@ -29,8 +27,6 @@ class Workloads:
     """All workloads of a fleet, by id; the running workloads also as arrays.
 
     :param device_keys: keys of randomness of the devices, shape (devices,).
-    :param capacity: of the devices.
-    :ivar table: the running workloads.
     :ivar changes: how often workloads started or ended.
     """
 
@@ -107,7 +103,7 @@ class Workloads:
         if lost or np.isin(limits.workload, known).any() or any(self._of_row(row).limits for row in known):
             limits = LimitRows.of([workload.limits for workload in self.running()])
         fresh = on_devices(replace(old, limits=limits), counts, devices, device_keys, capacity)
-        self.table = reindexed_table(old, fresh, moves.new_of, self._count, self._seed, tick)
+        self.table = fresh.with_history(old, moves.new_of, self._count, self._seed, tick)
 
     def _of_row(self, row: int) -> Workload:
         return self.by_id[self.table.ids[row]]
@@ -248,7 +244,7 @@ class Workloads:
         every = self.table.ids.tolist()
         return [self.by_id[each] for each in every if ids is None or each in ids]
 
-    def on_devices(self, which: NDArray[np.bool_]) -> list[tuple[Workload, int]]:
+    def on_devices(self, which: Mask) -> list[tuple[Workload, int]]:
         """Running workloads on any of the devices ``which``, shape (devices,), each with its first such device."""
         if not which.any() or not len(self.table):
             return []

@@ -13,20 +13,17 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fakedev.sim.entities.randomness import Floats, Keys, sub_keys, uniform_of
+from fakedev.sim.entities.randomness import Floats, Keys, sub_keys, uniform
+from fakedev.sim.entities.state import Mask, Positions, Rows, column
 from fakedev.spec.fleet import FOREVER, Activity
 from fakedev.spec.value_functions import Function
-
-Positions = NDArray[np.int64]
-Codes = NDArray[np.int64]
 
 #: Decimals of the means, in percent. Means are differences of integrals that grow with time: without rounding the last
 #: digit of a constant load would change from tick to tick where a float cannot hold the tick's length exactly.
@@ -36,8 +33,6 @@ DECIMALS: Final = 6
 MAX_DRAWS: Final = 50
 #: Numbers of a profile's segments, as part of a draw's key, are below this.
 _MAX_SEGMENTS: Final = 16_384
-#: Columns of Profiles with one row for each workload; all others have one for each segment.
-_BY_WORKLOAD: Final = ("counts", "period", "load_period", "fluctuation_period")
 
 
 class Shape(enum.IntEnum):
@@ -104,39 +99,30 @@ def segments_of(activity: Activity) -> Iterator[Segment]:
             yield Segment(seconds, base, fluctuation, Shape.INCREASE, width, times[0], draws)
 
 
+#: The integral of each shape of width 1 from 0 to t, for a period p and a pulse of a seconds from o on in each period.
+_INTEGRALS: Final[Mapping[Shape, Callable[[Floats, Floats, Floats, Floats], Floats]]] = {
+    # Of t / P, within one period.
+    Shape.RAMP: lambda t, p, a, o: t * t / (2.0 * p),
+    # Of sin(2 pi t / P): as a square of a sine, which loses no digits near 0.
+    Shape.SINE: lambda t, p, a, o: p / np.pi * np.sin(np.pi * t / p) ** 2,
+    Shape.PULSE: lambda t, p, a, o: np.floor(t / p) * a + np.clip(t - np.floor(t / p) * p - o, 0.0, a),
+}
+
+
 def shape_integrals(
-    shape: Codes, width: Floats, period: Floats, active: Floats, offset: Floats, time: Floats
+    shape: Positions, width: Floats, period: Floats, active: Floats, offset: Floats, time: Floats
 ) -> Floats:
     """``width`` times the integral of each shape from 0 to ``time``: all of shape (N,), 0 for drawn shapes."""
     total = np.zeros(len(time))
-    for code, integral in ((Shape.RAMP, _ramp), (Shape.SINE, _sine), (Shape.PULSE, _pulse)):
+    for code, integral in _INTEGRALS.items():
         rows = np.flatnonzero(shape == code)
         if len(rows):
             total[rows] = width[rows] * integral(time[rows], period[rows], active[rows], offset[rows])
     return total
 
 
-def _ramp(time: Floats, period: Floats, active: Floats, offset: Floats) -> Floats:
-    """The integral of t / P, within one period."""
-    return time * time / (2.0 * period)
-
-
-def _sine(time: Floats, period: Floats, active: Floats, offset: Floats) -> Floats:
-    """The integral of sin(2 pi t / P): as a square of a sine, which loses no digits near 0."""
-    integral: Floats = period / np.pi * np.sin(np.pi * time / period) ** 2
-    return integral
-
-
-def _pulse(time: Floats, period: Floats, active: Floats, offset: Floats) -> Floats:
-    """The integral of a pulse: 1 for ``active`` seconds from ``offset`` on in each period, else 0."""
-    periods = np.floor(time / period)
-    within = time - periods * period
-    integral: Floats = periods * active + np.clip(within - offset, 0.0, active)
-    return integral
-
-
 @dataclass(frozen=True)
-class Profiles:
+class Profiles(Rows):
     """The A segments of W workloads, grouped by workload.
 
     :ivar counts: segments of each workload, shape (W,).
@@ -148,20 +134,20 @@ class Profiles:
     :ivar load_period, fluctuation_period: the integrals over one period, shape (W,).
     """
 
-    counts: Positions
-    starts: Floats
-    load: Floats
-    fluctuation: Floats
-    load_before: Floats
-    fluctuation_before: Floats
-    shape: Codes
-    width: Floats
-    shape_period: Floats
-    active: Floats
-    offset: Floats
-    period: Floats
-    load_period: Floats
-    fluctuation_period: Floats
+    counts: Positions = column("workload", np.int64)
+    starts: Floats = column("segment")
+    load: Floats = column("segment")
+    fluctuation: Floats = column("segment")
+    load_before: Floats = column("segment")
+    fluctuation_before: Floats = column("segment")
+    shape: Positions = column("segment", np.int64)
+    width: Floats = column("segment")
+    shape_period: Floats = column("segment")
+    active: Floats = column("segment")
+    offset: Floats = column("segment")
+    period: Floats = column("workload")
+    load_period: Floats = column("workload")
+    fluctuation_period: Floats = column("workload")
 
     @classmethod
     def of(cls, profiles: Sequence[Sequence[Activity]]) -> Profiles:
@@ -189,20 +175,13 @@ class Profiles:
             period=period, load_period=load_period, fluctuation_period=fluctuation_period,
         )  # fmt: skip
 
-    def kept(self, keep: NDArray[np.bool_]) -> Profiles:
+    def kept(self, keep: Mask) -> Profiles:
         """The profiles of the workloads where ``keep``, shape (W,), is true."""
-        rows = np.repeat(keep, self.counts)
-        return Profiles(
-            **{
-                name: array[keep if name in _BY_WORKLOAD else rows]
-                for name, array in ((each.name, getattr(self, each.name)) for each in fields(self))
-            }
-        )
+        return Profiles(**self._kept(workload=keep, segment=np.repeat(keep, self.counts)))
 
     def joined(self, other: Profiles) -> Profiles:
         """These profiles, followed by the other profiles."""
-        names = (each.name for each in fields(self))
-        return Profiles(*(np.concatenate((getattr(self, name), getattr(other, name))) for name in names))
+        return Profiles(**self._joined(other))
 
     def means(
         self, start: Floats, end: Floats, seconds: Floats | float, drawn: Floats | None = None, decimals: int = DECIMALS
@@ -270,7 +249,7 @@ class Profiles:
         return low
 
 
-def _shapes(segments: Sequence[Segment]) -> tuple[Codes, tuple[Floats, Floats, Floats, Floats], list[float]]:
+def _shapes(segments: Sequence[Segment]) -> tuple[Positions, tuple[Floats, Floats, Floats, Floats], list[float]]:
     """The shapes, their parameters, and the integral of each over its segment; an empty list if all are constant."""
     count = len(segments)
     if all(segment.shape == Shape.CONSTANT for segment in segments):
@@ -351,13 +330,13 @@ class _Walk:
         profiles, segment, draw = self._profiles, self.segment[drawn], self._draw[drawn]
         place = segment - profiles.firsts[self.rows[drawn]]
         numbers = self._run[drawn].astype(np.uint64) * np.uint64(_MAX_SEGMENTS) + place.astype(np.uint64)
-        unit = uniform_of(seed, sub_keys(keys[self.rows[drawn]], numbers), quantity, draw.astype(np.uint64))
+        unit = uniform(seed, sub_keys(keys[self.rows[drawn]], numbers), quantity, draw.astype(np.uint64))
         grows = profiles.shape[segment] == Shape.INCREASE
         share = np.where(grows, (draw + unit) / np.maximum(profiles.active[segment], 1.0), unit)
         values: Floats = profiles.width[segment] * share
         return values
 
-    def step(self, continues: NDArray[np.bool_]) -> None:
+    def step(self, continues: Mask) -> None:
         """Go to the next draw, segment or run of the workloads that continue; remove the other workloads."""
         profiles = self._profiles
         seconds, every = self._seconds(), self._every()

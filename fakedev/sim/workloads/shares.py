@@ -68,9 +68,10 @@ class WorkShares:
         """
         table = self._table
         arrays, present = {}, {}
+        of_load = {quantity for kind in table.kind_rows[0] for quantity in self._capacity.brought(kind)}
         for quantity in (_USAGE, *ASKABLE):
             has = self._capacity.most(quantity)[table.device] > 0
-            if has.any() and (quantity in table.uses or self._is_of_load(quantity)):
+            if has.any() and (quantity in table.uses or quantity in of_load):
                 arrays[quantity] = np.add.reduceat(self.of(quantity) * has, table.firsts)
                 present[quantity] = np.logical_or.reduceat(has, table.firsts)
         if _USAGE in arrays:
@@ -96,9 +97,6 @@ class WorkShares:
         full = np.array([self._capacity.brought(kind).get(quantity, nothing) for kind in kinds])
         brought: Floats = full[rows, table.device]
         return brought
-
-    def _is_of_load(self, quantity: str) -> bool:
-        return any(quantity in self._capacity.brought(kind) for kind in self._table.kind_rows[0])
 
     def by_device(self, values: Floats) -> Floats:
         """The sums over the pairs of each device, shape (D,)."""

@@ -9,11 +9,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from fakedev.sim.entities.randomness import Floats, Keys
-from fakedev.sim.entities.state import column, joined_columns, kept_columns
+from fakedev.sim.entities.randomness import Floats, Keys, first_noise
+from fakedev.sim.entities.state import Mask, Positions, Rows, column
 from fakedev.sim.workloads.demand import Capacity
 from fakedev.sim.workloads.metric_uses import MetricUses
-from fakedev.sim.workloads.schedule import Positions, Profiles
+from fakedev.sim.workloads.schedule import Profiles
 from fakedev.sim.workloads.workload import Limit, Workload
 from fakedev.spec.fleet import MetricUse, WorkloadSpec
 from fakedev.spec.metrics_of_work import AS_TRAFFIC, ENGINES
@@ -21,13 +21,12 @@ from fakedev.spec.shards import entity_key
 from fakedev.spec.value_functions import highest
 
 Texts = NDArray[np.object_]
-Flags = NDArray[np.bool_]
 
 MEMORY = "memory_used_bytes"
 
 
 @dataclass
-class LimitRows:
+class LimitRows(Rows):
     """L limits of workloads.
 
     :ivar by_quantity: the rows of each quantity, ascending.
@@ -37,7 +36,7 @@ class LimitRows:
     """
 
     by_quantity: dict[str, Positions] = field(default_factory=dict)
-    workload: Positions = column("limit", np.int64)
+    workload: Positions = column("limit", np.int64, "workload")
     order: Positions = column("limit", np.int64)
     metric: NDArray[np.object_] = column("limit", object)
     factor: Floats = column("limit")
@@ -65,15 +64,13 @@ class LimitRows:
     def __len__(self) -> int:
         return len(self.workload)
 
-    def kept(self, keep: NDArray[np.bool_]) -> LimitRows:
+    def kept(self, keep: Mask) -> LimitRows:
         """The limits of the workloads where ``keep``, shape (W,), is true, with the workloads' new positions."""
         stays = keep[self.workload]
         places = np.cumsum(stays) - 1
         by_quantity = {quantity: places[rows[stays[rows]]] for quantity, rows in self.by_quantity.items()}
         left = {quantity: rows for quantity, rows in by_quantity.items() if len(rows)}
-        rest = LimitRows(left, **kept_columns(self, {"limit": stays}))
-        rest.workload = (np.cumsum(keep) - 1)[rest.workload]
-        return rest
+        return LimitRows(left, **self._kept(limit=stays, workload=keep))
 
     def joined(self, other: LimitRows, workloads: int) -> LimitRows:
         """These limits, followed by the other limits, whose workloads' positions begin at ``workloads``."""
@@ -84,13 +81,11 @@ class LimitRows:
             )
             for quantity in sorted({*self.by_quantity, *other.by_quantity})
         }
-        both = LimitRows(by_quantity, **joined_columns(self, other))
-        both.workload[len(self) :] += workloads
-        return both
+        return LimitRows(by_quantity, **self._joined(other, workload=workloads))
 
 
 @dataclass
-class Table:
+class Table(Rows):
     """W workloads, and P pairs of a workload and one of its devices, grouped by workload.
 
     :ivar start, lasts: simulated seconds of the start, and from the start to the known end.
@@ -104,10 +99,9 @@ class Table:
     :ivar share, before: load of the pairs in the last tick, and in the tick before it, percent.
     :ivar holds: 1 if the pair's memory follows from its load, 0 if the workload states how much it needs.
     :ivar uses: the demand for single metrics, by quantity.
-    :ivar limits: the workloads' own limits.
     """
 
-    profiles: Profiles = field(default_factory=lambda: Profiles.of([]))
+    profiles: Profiles = field(default_factory=Profiles)
     uses: Mapping[str, MetricUses] = field(default_factory=dict)
     limits: LimitRows = field(default_factory=LimitRows)
     ids: Texts = column("workload", object)
@@ -115,7 +109,7 @@ class Table:
     keys: Keys = column("workload", np.uint64)
     start: Floats = column("workload")
     lasts: Floats = column("workload")
-    is_work: Flags = column("workload", np.bool_)
+    is_work: Mask = column("workload", np.bool_)
     work: Floats = column("workload")
     done: Floats = column("workload")
     speed: Floats = column("workload")
@@ -124,7 +118,7 @@ class Table:
     measured_capability: Floats = column("workload")
     peak: Floats = column("workload")
     load: Floats = column("workload")
-    is_fresh: Flags = column("workload", np.bool_)
+    is_fresh: Mask = column("workload", np.bool_)
     pair_counts: Positions = column("workload", np.int64)
     device: Positions = column("pair", np.int64)
     pair_keys: Keys = column("pair", np.uint64)
@@ -136,7 +130,7 @@ class Table:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def kept(self, keep: Flags) -> Table:
+    def kept(self, keep: Mask) -> Table:
         """The workloads where ``keep``, shape (W,), is true."""
         pairs = np.repeat(keep, self.pair_counts)
         uses = {metric: each.kept(keep, pairs) for metric, each in self.uses.items()}
@@ -144,7 +138,7 @@ class Table:
             self.profiles.kept(keep),
             {metric: each for metric, each in uses.items() if len(each.workload)},
             self.limits.kept(keep),
-            **kept_columns(self, {"workload": keep, "pair": pairs}),
+            **self._kept(workload=keep, pair=pairs),
         )
 
     def joined(self, other: Table) -> Table:
@@ -154,7 +148,41 @@ class Table:
             mine, others = self.uses.get(metric, MetricUses()), other.uses.get(metric, MetricUses())
             uses[metric] = mine.joined(others, len(self), len(self.device))
         limits = self.limits.joined(other.limits, len(self))
-        return Table(self.profiles.joined(other.profiles), uses, limits, **joined_columns(self, other))
+        return Table(self.profiles.joined(other.profiles), uses, limits, **self._joined(other))
+
+    def with_history(self, old: Table, new_of: Positions, count: int, seed: int, tick: int) -> Table:
+        """These rows, as at the start of the workloads, with the history of the old rows of the same workloads.
+
+        A new pair of a workload and a device begins as if the workload started with the next tick.
+
+        :param old: rows of the same workloads in the same order.
+        :param new_of: the new position of each old device, -1 if it was removed.
+        :param count: the number of new devices.
+        """
+        was = self._former_pairs(old, new_of, count)
+        uses = {
+            metric: each.with_history(old.uses[metric], was, len(old.device)) if metric in old.uses else each
+            for metric, each in self.uses.items()
+        }
+        columns = self._carried(old, was, "noise", "share", "before")
+        added = np.flatnonzero(was < 0)
+        noise = columns.pop("noise").copy()
+        noise[added] = first_noise(seed, self.pair_keys[added], tick)
+        columns |= {name: getattr(old, name) for name in ("start", "done", "load", "is_fresh")}
+        return replace(self, uses=uses, noise=noise, **columns)
+
+    def _former_pairs(self, old: Table, new_of: Positions, count: int) -> Positions:
+        """The old position of each pair, -1 for a new pair: shape (P,)."""
+        places = new_of[old.device]
+        stays = np.flatnonzero(places >= 0)
+        codes = old.owner[stays] * count + places[stays]
+        order = np.argsort(codes)
+        codes, stays = codes[order], stays[order]
+        wanted = self.owner * count + self.device
+        if not len(codes):
+            return np.full(len(wanted), -1, dtype=np.int64)
+        found = np.minimum(np.searchsorted(codes, wanted), len(codes) - 1)
+        return np.where(codes[found] == wanted, stays[found], -1)
 
     @cached_property
     def firsts(self) -> Positions:
@@ -187,8 +215,8 @@ def table_of(started: Sequence[Workload], now_seconds: float, device_keys: Keys,
         Profiles.of([spec.activities for spec in specs]),
         {metric: MetricUses.of(uses) for metric, uses in _uses(specs).items()},
         LimitRows.of([workload.limits for workload in started]),
-        ids=_texts([workload.workload_id for workload in started]),
-        kinds=_texts([spec.kind for spec in specs]),
+        ids=np.array([workload.workload_id for workload in started], dtype=object),
+        kinds=np.array([spec.kind for spec in specs], dtype=object),
         keys=np.array([entity_key("workload", workload.key) for workload in started], dtype=np.uint64),
         start=np.full(len(started), now_seconds),
         lasts=np.array([workload.end_seconds.seconds for workload in started]),
@@ -296,9 +324,3 @@ def _max_and_amounts(metric: str, most: Floats, shares: Floats) -> tuple[Floats,
     if metric in ENGINES or metric == "hung":
         return most, np.ones(len(shares))
     return most * shares if metric.startswith(("pcie_", "fabric_")) else most, shares
-
-
-def _texts(texts: list[str]) -> Texts:
-    array = np.empty(len(texts), dtype=object)
-    array[:] = texts
-    return array

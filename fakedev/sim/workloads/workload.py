@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from fakedev.sim.workloads.schedule import Positions
+from fakedev.sim.entities.state import Positions
 from fakedev.spec.fleet import FOREVER, WorkloadSpec
 
 #: Ids of workloads that churn starts, and of workloads of the configuration, begin with these.
@@ -17,20 +17,13 @@ CONFIGURATION_PREFIX: Final = "base-"
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of a workload that ended, for its peer.
-
-    :ivar devices: positions of its devices.
-    """
+    """The result of a workload that ended, for its peer."""
 
     workload_id: str
     name: str
     code: int
     text: str
     devices: Positions = field(default_factory=lambda: np.zeros(0, dtype=np.int64), compare=False, repr=False)
-
-    def on(self, devices: Positions) -> Verdict:
-        """The same verdict, with the new positions of its devices."""
-        return Verdict(self.workload_id, self.name, self.code, self.text, devices)
 
 
 class Ending(NamedTuple):
@@ -59,7 +52,6 @@ class Limit(NamedTuple):
 class Workload:
     """A workload that was accepted.
 
-    :ivar devices: positions of its devices.
     :ivar start_seconds: simulated time of its start; None until the next tick begins.
     :ivar key: of its randomness, by default its id: the same in every shard that has devices of it.
     """

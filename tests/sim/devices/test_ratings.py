@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
-from fakedev.sim.devices.ratings import RATINGS
+from fakedev.sim.devices.relations import RATINGS
 from fakedev.sim.fleet import Fleet
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakedev.sim.entities.carry_over import Reindex
+from fakedev.sim.entities.reindex import Reindex
 
 COUNT = 9
 #: Of each new place the old one, -1 of an entity that has come.

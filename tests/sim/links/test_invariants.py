@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.entities.state import Level
 from fakedev.sim.events import ClearFault, Reload
-from fakedev.sim.links.history import CARRIED, COUNTED, RATES
+from fakedev.sim.links.levels import CARRIED, COUNTED, RATES
 from fakedev.spec.device_types import DeviceType, Layout
 from fakedev.spec.errors import Refused
 from fakedev.spec.fleet import PoolSpec

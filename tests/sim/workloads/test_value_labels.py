@@ -10,7 +10,7 @@ from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.state import Level
-from fakedev.sim.workloads.labels import LabelVersions, note_changes, value_facts
+from fakedev.sim.workloads.labels import DeviceLabels, value_facts
 from tests.support.configurations import loaded
 from tests.support.faulty_fleets import boards_of, inject
 from tests.support.fleets import make_fleet, pool_of, start
@@ -69,7 +69,7 @@ def test_the_words_of_dcgm_exporter() -> None:
 def test_only_nodes_where_it_changed() -> None:
     """They and no others have new labels; when nothing changed, none has."""
     roster = Roster([pool_of(nodes=3, devices_per_node=2)])
-    versions = LabelVersions()
+    labels = DeviceLabels(roster, 0)
 
     def level(*codes: float) -> Level:
         return Level(6, {"xid": np.array(codes)}, {})
@@ -81,9 +81,9 @@ def test_only_nodes_where_it_changed() -> None:
         (level(0, 13, 0, 0, 31, 48), [0, 2]),
         (level(0, 13, 0, 0, 31, 79), [2]),
     ):
-        seen = [versions.of(node) for node in roster.nodes]
-        note_changes(before, after, roster, versions)
-        assert [i for i, node in enumerate(roster.nodes) if versions.of(node) != seen[i]] == changed
+        seen = [labels.version(node) for node in roster.nodes]
+        labels.note(before, after)
+        assert [i for i, node in enumerate(roster.nodes) if labels.version(node) != seen[i]] == changed
         before = after
 
 

@@ -7,7 +7,7 @@ same name, with a device type of the same name. All else may change. A part rema
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from fakedev.sim.boards.conditions import Conditions
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.roster import Roster, RosterNode
-from fakedev.sim.entities.state import LazyArrays, Level, Mask
-from fakedev.sim.workloads.schedule import Positions
+from fakedev.sim.entities.state import LazyArrays, Level, Mask, Positions
 from fakedev.spec.fleet import PoolSpec
 
 Number = TypeVar("Number", np.float64, np.bool_, np.int64)
@@ -39,7 +38,7 @@ class Reindex:
         self._is_empty = not len(stays)
 
     @property
-    def gone(self) -> NDArray[np.bool_]:
+    def gone(self) -> Mask:
         """Which old entities were removed, shape (old entities,)."""
         return self.new_of < 0
 
@@ -122,10 +121,7 @@ class FleetReindex(Reindex):
     def conditions(self, conditions: Conditions) -> Conditions:
         """The conditions of the devices in their new order; added devices have none."""
         unchanged = np.full(len(self.old_of), np.nan)
-        given = {each.name: getattr(conditions, each.name) for each in fields(conditions)}
-        return replace(
-            conditions, **{name: self.carried(old, unchanged) for name, old in given.items() if old is not None}
-        )
+        return conditions.mapped(lambda old: self.carried(old, unchanged))
 
 
 def _parts_moved(old: Roster, new: Roster, devices: Reindex) -> Reindex:
