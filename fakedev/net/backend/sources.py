@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Any, Final, Protocol, TypeVar
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import ConnectingCancelledError
 from twisted.internet.interfaces import IReactorTime
 
-from fakedev.net.lines.frontend_errors import FrontendLost, FrontendRefused
+from fakedev.net.lines.client import FrontendConnector, FrontendLost, FrontendRefused
 from fakedev.workqueue.outcome import Report
 
 #: How long a program that stops waits for an answer.
@@ -18,11 +18,8 @@ SHUTDOWN_SECONDS: Final = 0.5
 T = TypeVar("T")
 
 
-class BackendNames(Protocol):
-    """Where a backend runs, for the results."""
-
-    def shown(self) -> dict[str, str]:
-        """Its ``pod``, ``node`` and ``device``, each empty when not known."""
+#: Returns where a backend runs, for the results: its ``pod``, ``node`` and ``device``, each empty when not known.
+RunLocation = Callable[[], dict[str, str]]
 
 
 class TakenJob:
@@ -90,44 +87,53 @@ class JobSource(Protocol):
         """Close the connection now."""
 
 
-class Shutdown:
-    """Waits for one answer at a time; after :meth:`leave` no wait lasts longer than SHUTDOWN_SECONDS.
+class FrontendSource(JobSource):
+    """The base of the sources: a connection to the frontend, and one answer at a time that it waits for.
 
-    :ivar leaving: whether the program is stopping.
+    After :meth:`leave` no wait lasts longer than SHUTDOWN_SECONDS.
     """
 
-    def __init__(self, clock: IReactorTime) -> None:
+    def __init__(self, connector: FrontendConnector, queue: str, location: RunLocation, clock: IReactorTime) -> None:
+        self._connector = connector
+        self._queue = queue
+        self._location = location
         self._clock = clock
+        self._leaving = False
         self._pending: Deferred[Any] | None = None
-        self.leaving = False
 
-    async def ask(self, asking: Coroutine[Any, Any, T]) -> T | None:
-        """The result of a coroutine; None when the program stops before there is one."""
+    async def take(self, idle_seconds: float) -> TakenJob | None:
         try:
-            return await self.wait(Deferred.fromCoroutine(asking))
+            return await self._wait(Deferred.fromCoroutine(self._take(idle_seconds)))
         except (FrontendLost, FrontendRefused, CancelledError, ConnectingCancelledError):
-            if self.leaving:
+            if self._leaving:
                 return None
             raise
 
-    def wait(self, pending: Deferred[T]) -> Deferred[T]:
-        """Watch over this Deferred: it is cancelled when the program stops and it has not fired in time."""
-        self._pending = pending
-        if self.leaving:
-            self._cancel_soon(pending)
-        return pending
-
     def leave(self) -> None:
-        """Cancel the pending wait, and later ones, when they do not end soon."""
-        self.leaving = True
+        self._leaving = True
         if self._pending is not None:
             self._cancel_soon(self._pending)
 
     def cut(self) -> None:
-        """Cancel the pending wait now."""
-        self.leaving = True
+        self._leaving = True
         if self._pending is not None:
             self._pending.cancel()
+        self._abort()
+
+    async def _take(self, idle_seconds: float) -> TakenJob | None:
+        """Ask for a job; see :meth:`take`."""
+        raise NotImplementedError
+
+    def _abort(self) -> None:
+        """Close the connection now, if there is one."""
+        raise NotImplementedError
+
+    def _wait(self, pending: Deferred[T]) -> Deferred[T]:
+        """Watch over this Deferred: it is cancelled when the program stops and it has not fired in time."""
+        self._pending = pending
+        if self._leaving:
+            self._cancel_soon(pending)
+        return pending
 
     def _cancel_soon(self, pending: Deferred[Any]) -> None:
         self._clock.callLater(SHUTDOWN_SECONDS, pending.cancel)

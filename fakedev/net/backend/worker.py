@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from shlex import join
 from typing import assert_never
 
-from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from fakedev.net.backend.sources import JobSource, TakenJob
-from fakedev.net.lines.frontend_errors import FrontendLost, FrontendRefused
+from fakedev.net.lines.client import FrontendLost, FrontendRefused
 from fakedev.net.system.commands import CannotRun, Run
 from fakedev.workqueue.backend_run import BackendCommand, RequestFault, no_run_report
 from fakedev.workqueue.backend_steps import Ask, End, Pace, Retry, Step
@@ -57,43 +59,9 @@ class DeviceFile:
         return self._path
 
 
-class RunLocation:
-    """Where a backend runs, for its results."""
-
-    def __init__(self, pod: str, node: str, device: DeviceFile) -> None:
-        self._pod = pod
-        self._node = node
-        self._device = device
-
-    def shown(self) -> dict[str, str]:
-        """Pod, node, and the device file's base name; empty when there is none."""
-        return {"pod": self._pod, "node": self._node, "device": os.path.basename(self._device.path())}
-
-
-class Pause:
-    """A wait that can be interrupted."""
-
-    def __init__(self, clock: IReactorTime) -> None:
-        self._clock = clock
-        self._call: IDelayedCall | None = None
-        self._ended: Deferred[None] | None = None
-
-    def wait(self, seconds: float) -> Deferred[None]:
-        """Fires after ``seconds``, or when :meth:`interrupt` is called; one wait at a time."""
-        self._ended = ended = Deferred[None]()
-        self._call = self._clock.callLater(seconds, self._end)
-        return ended
-
-    def interrupt(self) -> None:
-        """End the wait, if there is one."""
-        if self._call is not None and self._call.active():
-            self._call.cancel()
-            self._end()
-
-    def _end(self) -> None:
-        ended, self._ended, self._call = self._ended, None, None
-        if ended is not None:
-            ended.callback(None)
+def run_location(pod: str, node: str, device: DeviceFile) -> dict[str, str]:
+    """Where a backend runs, for its results: pod, node, and the device file's base name (empty when there is none)."""
+    return {"pod": pod, "node": node, "device": os.path.basename(device.path())}
 
 
 class BackendWorker:
@@ -123,7 +91,7 @@ class BackendWorker:
         self._pace = pace
         self._grace_seconds = grace_seconds
         self._clock = clock
-        self._pause = Pause(clock)
+        self._pause: Deferred[None] | None = None
         self._leaving = False
         self._grace_over = False
         self._run: Run | None = None
@@ -136,7 +104,7 @@ class BackendWorker:
                 case Ask():
                     step = await self._ask(step.idle_seconds)
                 case Retry():
-                    await self._pause.wait(step.after_seconds)
+                    await self._sleep(step.after_seconds)
                     step = Ask()
                 case End():
                     return step
@@ -149,14 +117,14 @@ class BackendWorker:
         if self._leaving:
             return
         self._leaving = True
-        self._pause.interrupt()
+        self._interrupt()
         self._source.leave()
         self._clock.callLater(self._grace_seconds, self._end_grace)
 
     def cut(self) -> None:
         """Stop at once, and kill the run; the frontend notices the closed connection."""
         self._leaving = True
-        self._pause.interrupt()
+        self._interrupt()
         self._source.cut()
         if self._run is not None:
             self._run.kill()
@@ -165,7 +133,7 @@ class BackendWorker:
         """Take a job and run it; returns the next step."""
         try:
             if idle_seconds and not self._source.waits_for_work:
-                await self._pause.wait(idle_seconds)
+                await self._sleep(idle_seconds)
                 if self._leaving:
                     return Ask()
             job = await self._source.take(idle_seconds)
@@ -223,6 +191,16 @@ class BackendWorker:
             error=report.error and f", {report.error}",
         )  # fmt: skip
         return report
+
+    async def _sleep(self, seconds: float) -> None:
+        """Wait, unless the worker is stopped meanwhile."""
+        self._pause = deferLater(self._clock, seconds)
+        with suppress(CancelledError):
+            await self._pause
+
+    def _interrupt(self) -> None:
+        if self._pause is not None:
+            self._pause.cancel()
 
     def _end_grace(self) -> None:
         self._grace_over = True

@@ -8,9 +8,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from fakedev.net.lines.bare_client import BareClient
-from fakedev.net.lines.client import FrontendConnector
-from fakedev.net.lines.frontend_errors import FrontendLost
+from fakedev.net.lines.client import BareClient, FrontendConnector, FrontendLost
 from fakedev.net.tester.driver import Reconnection, RequestOwner, Requests, lost, report_failure
 from fakedev.tester.plan import Plan
 from fakedev.wire.bare_queue import BareRequest, BareResult, parse_bare_result

@@ -5,9 +5,7 @@ from __future__ import annotations
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from fakedev.net.lines.client import FrontendConnector
-from fakedev.net.lines.frontend_errors import FrontendRefused
-from fakedev.net.lines.json_client import JsonClient
+from fakedev.net.lines.client import FrontendConnector, FrontendRefused, JsonClient
 from fakedev.net.tester.driver import Reconnection, RequestOwner, Requests, lost
 from fakedev.tester.plan import Plan
 from fakedev.wire.queue_messages import (

@@ -15,9 +15,7 @@ from twisted.internet.defer import TimeoutError as AnswerTimeout
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 
-from fakedev.net.lines.client import FrontendConnector
-from fakedev.net.lines.frontend_errors import FrontendLost, FrontendRefused
-from fakedev.net.lines.json_client import JsonClient
+from fakedev.net.lines.client import FrontendConnector, FrontendLost, FrontendRefused, JsonClient
 from fakedev.net.system.commands import CannotRun, ProcessRunner, Run
 from fakedev.workqueue.outcome import Report
 
