@@ -24,7 +24,7 @@ from fakedev.net.system.signals import HangupService, stop_reactor
 from fakedev.net.tester.bare import BareRequests
 from fakedev.net.tester.driver import RequestOwner, Requests
 from fakedev.net.tester.lines import LineRequests
-from fakedev.net.tester.metrics import LoadMetrics, QueryMetrics
+from fakedev.net.tester.metrics import load_metrics, query_metrics
 from fakedev.net.tester.pages import make_load_pages
 from fakedev.net.tester.run import LoadRun
 from fakedev.net.tester.scale_backends import Backends, CannotScale, CommandedBackends, CountedBackends, StartedBackends
@@ -112,7 +112,7 @@ def _control_site(tester: LoadTester, reactor: Any) -> GuardedSite:
     """The original's pages, on which GET changes the load, and our own metrics."""
     root = Folder(errors_as_json=False, **make_load_pages(tester, changes=True))
     site = GuardedSite(root, reactor, limits=DROP_IN_LIMITS)
-    own = OwnMetrics({"tester": LoadMetrics(tester), "queries": QueryMetrics(site.codes)})
+    own = OwnMetrics({"tester": partial(load_metrics, tester), "queries": partial(query_metrics, site.codes)})
     root.put_child("-", Folder(metrics=OwnMetricsResource(own)))
     return site
 

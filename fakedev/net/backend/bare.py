@@ -34,9 +34,12 @@ class BareSource(FrontendSource):
         if client is None or self._held is not job or job.withdrawn:
             raise FrontendLost(job.withdrawn)
         self._held = None
+        location = self._location()
         result = BareResult(
-            **self._location(),
-            error=report.error,
+            location["pod"],
+            location["node"],
+            location["device"],
+            report.error,
             timeout_seconds=report.timeout_seconds,
             run_seconds=report.run_seconds or 0.0,
             exit_code=report.exit_code,

@@ -14,6 +14,7 @@ from twisted.logger import Logger
 from fakedev.net.queues.backend_port import QueueBackendFactory
 from fakedev.net.queues.client_port import QueueClientFactory
 from fakedev.net.queues.hub import QueueHub
+from fakedev.net.web.own_metrics import labelled
 from fakedev.workqueue.outcome import Outcome
 from fakedev.workqueue.queue import QueueSnapshot
 from fakedev.workqueue.spec import BrokerSpec
@@ -68,25 +69,17 @@ class QueueFigures:
         return self._backends.accepted
 
 
-class QueueTotals:
+def queue_totals(figures: QueueFigures) -> Iterable[Metric]:
     """Sums over all queues, for our own metrics page."""
-
-    def __init__(self, figures: QueueFigures) -> None:
-        self._figures = figures
-
-    def collect(self) -> Iterable[Metric]:
-        """The families; see Group."""
-        queues = self._figures.all()
-        states = GaugeMetricFamily("fakedev_queues_requests", "Requests in all queues, by state.", labels=["state"])
-        states.add_metric(["waiting"], sum(queue.now.waiting for queue in queues))
-        states.add_metric(["running"], sum(queue.now.running for queue in queues))
-        ended = CounterMetricFamily("fakedev_queues_ended", "Requests of all queues that are over.", labels=["outcome"])
-        for outcome in Outcome:
-            ended.add_metric([outcome.value], sum(queue.counted.outcomes[outcome] for queue in queues))
-        made = CounterMetricFamily("fakedev_queues_connections", "Connections made to the ports.", labels=["port"])
-        made.add_metric(["clients"], self._figures.client_connections())
-        made.add_metric(["backends"], self._figures.backend_connections())
-        yield from (states, ended, made)
+    queues = figures.all()
+    states = {state: sum(getattr(queue.now, state) for queue in queues) for state in ("waiting", "running")}
+    ended = {each.value: sum(queue.counted.outcomes[each] for queue in queues) for each in Outcome}
+    made = {"clients": figures.client_connections(), "backends": figures.backend_connections()}
+    text = "Requests in all queues, by state."
+    yield labelled(GaugeMetricFamily, "fakedev_queues_requests", text, "state", states)
+    text = "Requests of all queues that are over."
+    yield labelled(CounterMetricFamily, "fakedev_queues_ended", text, "outcome", ended)
+    yield labelled(CounterMetricFamily, "fakedev_queues_connections", "Connections made to the ports.", "port", made)
 
 
 class QueueLog(Service):
