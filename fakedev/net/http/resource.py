@@ -10,8 +10,9 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from fakedev.net.http.request import GuardedRequest
-from fakedev.net.http.response import HttpError, Response, error_response
+from fakedev.net.http.response import HttpError, Response, as_http_error, error_response
 from fakedev.net.http.statistics import PageStatistics
+from fakedev.spec.errors import Refused
 
 Answer = Response | Deferred[Response] | Coroutine[Any, Any, Response]
 
@@ -22,18 +23,20 @@ class GuardedResource:
     """A resource that answers the methods its class implements, and refuses everything else.
 
     A subclass implements any of ``get(request)``, ``post(request, body)``, ``delete(request)``. Each returns a
-    Response, or a coroutine or Deferred of one (not shared: its result is used up), or raises HttpError. HEAD is
-    answered as GET without the body, so ``get`` must change nothing. Children are added by ``put_child``, or found by
-    ``find_child``. A resource that implements nothing, and every path without a resource, is 404.
+    Response, or a coroutine or Deferred of one (not shared: its result is used up), or raises HttpError or Refused.
+    HEAD is answered as GET without the body, so ``get`` must change nothing. Children are added by ``put_child``, or
+    found by ``find_child``. A resource that implements nothing, and every path without a resource, is 404.
 
     :ivar allow_head: whether HEAD is allowed where GET is.
     :ivar errors_as_json: whether errors are the API's JSON objects instead of a line of text.
+    :ivar is_item: whether the path names an item, so that a refusal for an unknown name is 404 and not 400.
     :ivar statistics: the counts of requests to this resource, if they are counted.
     :ivar children: by name.
     """
 
     allow_head: bool = True
     errors_as_json: bool = False
+    is_item: bool = False
     statistics: PageStatistics | None = None
     log = Logger()
 
@@ -129,6 +132,8 @@ class GuardedResource:
         return self._failed(failure.value, failure)
 
     def _failed(self, error: BaseException | None, failure: Failure | None = None) -> Response:
+        if isinstance(error, Refused):
+            error = as_http_error(error, self.is_item)
         if isinstance(error, HttpError):
             return error_response(error, self.errors_as_json)
         self.log.failure("A web resource failed", failure)

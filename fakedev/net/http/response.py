@@ -19,6 +19,7 @@ except ImportError:
     from zlib import compressobj
 
 from fakedev import __version__
+from fakedev.spec.errors import Refused
 
 PLAIN: Final = "text/plain; charset=utf-8"
 JSON: Final = "application/json"
@@ -40,6 +41,9 @@ _CODES: Final = {
     501: "not-implemented",
     503: "busy",
 }
+
+#: The statuses of refusals by the rules; 400 for other codes.
+_REFUSALS: Final = {"busy": 503, "full": 503}
 
 DeferToThread = Callable[[Callable[[], "list[bytes]"]], "Deferred[list[bytes]]"]
 
@@ -214,6 +218,15 @@ class HttpError(Exception):
         self.code = code
         self.where = where
         self.headers = tuple(headers)
+
+
+def as_http_error(refusal: Refused, is_item: bool = False) -> HttpError:
+    """A refusal by the rules as an answer.
+
+    :param is_item: the path itself names what the refusal is about, so an unknown name is 404.
+    """
+    status = 404 if is_item and refusal.code == "unknown-name" else _REFUSALS.get(refusal.code, 400)
+    return HttpError(status, refusal.text, refusal.code, refusal.where)
 
 
 def json_response(value: object, status: int = 200, headers: Iterable[tuple[str, str]] = ()) -> Response:
