@@ -29,10 +29,9 @@ from fakedev.net.fleet.workloads import WorkloadHub
 from fakedev.net.http.statistics import ScrapeStatistics
 from fakedev.net.lines.fair_share import FairShare
 from fakedev.net.queues.figures import QueueFigures, queue_totals
-from fakedev.net.system.descriptors import raise_descriptor_limit
 from fakedev.net.system.listening import Listeners
 from fakedev.net.system.logging import twistd_log
-from fakedev.net.system.memory import keep_freed_memory
+from fakedev.net.system.memory import keep_freed_memory, raise_descriptor_limit
 from fakedev.net.system.signals import HangupService, stop_reactor
 from fakedev.net.system.watch import FileFollower
 from fakedev.net.tester.metrics import load_metrics

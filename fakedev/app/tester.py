@@ -18,11 +18,11 @@ from fakedev.net.http.limits import DROP_IN_LIMITS
 from fakedev.net.http.resource import Folder
 from fakedev.net.http.site import GuardedSite
 from fakedev.net.system.commands import ProcessRunner
-from fakedev.net.system.descriptors import raise_descriptor_limit
 from fakedev.net.system.listening import Listeners, ListeningService
+from fakedev.net.system.memory import raise_descriptor_limit
 from fakedev.net.system.signals import HangupService, stop_reactor
 from fakedev.net.tester.bare import BareRequests
-from fakedev.net.tester.driver import RequestOwner, Requests
+from fakedev.net.tester.driver import PlanDriver, Requests
 from fakedev.net.tester.lines import LineRequests
 from fakedev.net.tester.metrics import load_metrics, query_metrics
 from fakedev.net.tester.pages import make_load_pages
@@ -64,7 +64,7 @@ def make_tester(plans: Sequence[Plan], reactor: Any, verbose: bool = False) -> L
     :param verbose: log all messages.
     """
 
-    def make_requests(plan: Plan, asker: RequestOwner) -> Requests:
+    def make_requests(plan: Plan, asker: PlanDriver) -> Requests:
         kind = LineRequests if plan.json_lines else BareRequests
         return kind(plan, make_connector(parse_address(plan.frontend), reactor), asker, reactor, verbose)
 

@@ -24,7 +24,6 @@ class Clock(ApiResource):
         self._ticker = ticker
 
     def get(self, request: GuardedRequest) -> Response:
-        """The time of the clock."""
         return json_response(describe_clock(self._fleet, self._ticker.speed))
 
     def post(self, request: GuardedRequest, body: bytes) -> Deferred[Response]:

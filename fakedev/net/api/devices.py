@@ -40,7 +40,6 @@ class Devices(ApiCollection):
         self._history = history
 
     def item(self, name: str) -> ApiResource:
-        """The devices of a node, each below it."""
         node = self._fleet.roster.node(name)
         return missing_node(self._fleet.roster, name) if node is None else NodeDevices(self._fleet, self._history, node)
 
@@ -77,7 +76,6 @@ class NodeDevices(ApiResource):
         self._node = node
 
     def find_child(self, name: bytes, request: GuardedRequest) -> ApiResource:
-        """The device of that index."""
         node = self._node.name
         none = numbered(node, len(self._node.devices), "it has none")
         return _by_number(name, len(self._node.devices), self._device, ("device", f"{node}/", none))
@@ -99,7 +97,6 @@ class DeviceItem(ApiPage):
         self._of = fleet, node, index
 
     def find_child(self, name: bytes, request: GuardedRequest) -> ApiResource:
-        """The part of that number."""
         fleet, node, index = self._of
         parts = fleet.roster.parts.of(node.first + index)
         device = f"{node.name}/{index}"
@@ -118,7 +115,6 @@ class DeviceLinks(ApiCollection):
         self._of = fleet, node, index
 
     def item(self, name: str) -> ApiResource:
-        """The link of that number."""
         fleet, node, index = self._of
         device = f"{node.name}/{index}"
         count = len(fleet.roster.links.of(node.first + index))

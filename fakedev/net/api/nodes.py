@@ -124,7 +124,6 @@ class Nodes(ApiCollection):
         self._pages = pages
 
     def item(self, name: str) -> ApiResource:
-        """A node by name."""
         roster = self._fleet.roster
         node = roster.node(name)
         return missing_node(roster, name) if node is None else ApiPage(partial(self._described, node))

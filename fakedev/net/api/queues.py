@@ -29,7 +29,6 @@ class Queues(ApiCollection):
         self._figures = figures
 
     def item(self, name: str) -> ApiResource:
-        """A queue by name."""
         names = self._figures.broker.queue_names if self._figures else ()
         if self._figures is None or name not in names:
             return missing("queue", name, counted(names) if names else "the configuration has no queues")

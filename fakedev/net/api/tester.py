@@ -34,7 +34,6 @@ class LoadCollection(ApiResource):
         self._tester = tester
 
     def find_child(self, name: bytes, request: GuardedRequest) -> ApiResource:
-        """One plan."""
         drivers = self._tester.drivers
         driver = drivers.get(name.decode("utf-8", "replace"))
         return missing("plan", name, counted(list(drivers))) if driver is None else LoadPlan(self._tester, driver)
@@ -103,7 +102,6 @@ class LoadPlan(ApiResource):
         self._driver = driver
 
     def get(self, request: GuardedRequest) -> Response:
-        """The plan, and its statistics."""
         statistics = self._tester.statistics(self._driver.plan.name)
         values = statistics_values(statistics, self._tester.now, self._driver.waiting, shown_names(request))
         return json_response({**_described(self._driver), "statistics": values})

@@ -48,11 +48,9 @@ class Version(ApiResource):
     """/api/v1: the resources by name."""
 
     def find_child(self, name: bytes, request: GuardedRequest) -> Missing:
-        """404 with the names of the resources."""
         return missing("resource", name, self._there())
 
     def refusal(self, request: GuardedRequest) -> Response:
-        """The version itself is no resource."""
         return self.error(404, f"name a resource: {self._there()}")
 
     def _there(self) -> str:

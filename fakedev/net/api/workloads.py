@@ -41,7 +41,6 @@ class Workloads(ApiCollection):
         )
 
     def post(self, request: GuardedRequest, body: bytes) -> Response:
-        """Start the workload that the body describes."""
         # As on the line ports, null is the same as a missing field.
         fields = {name: value for name, value in json_body(body).items() if value is not None}
         workload_id = self._hub.start(workload_from_fields(fields))
@@ -75,12 +74,10 @@ class FaultsApi(ApiCollection):
         return items_response(request, "faults", faults, lambda some: [describe_fault(fleet, each) for each in some])
 
     def post(self, request: GuardedRequest, body: bytes) -> Response:
-        """Inject the fault that the body describes."""
         fault_id = self._hub.inject(json_body(body))
         return json_response(self._shown(fault_id), 201, [("Location", FAULT.at(ID=fault_id))])
 
     def delete(self, request: GuardedRequest) -> Response:
-        """Clear all faults."""
         return json_response({"cleared": self._hub.clear(ALL)})
 
     def _shown(self, fault_id: str) -> dict[str, Any]:

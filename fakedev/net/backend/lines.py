@@ -18,14 +18,6 @@ from fakedev.workqueue.outcome import Report
 _TEMPORARY: Final = ("busy", "full")
 
 
-class LineJob(TakenJob):
-    """A job with the id that the frontend knows it by."""
-
-    def __init__(self, job_id: int, arguments: tuple[str, ...], limit_seconds: float) -> None:
-        super().__init__(arguments, limit_seconds)
-        self.id = job_id
-
-
 class RequestRefused(Exception):
     """The frontend refuses one request; the connection stays open."""
 
@@ -41,7 +33,7 @@ class LinesSource(FrontendSource):
         super().__init__(connector, queue, location, clock)
         # Of the connection:
         self._client: JsonClient[BackendMessage] | None = None
-        self._held: LineJob | None = None
+        self._held: TakenJob | None = None
         self._sent_names: dict[str, str] = {}
         self._request_id = 0
         self._requests: dict[int, Deferred[Done]] = {}
@@ -82,7 +74,7 @@ class LinesSource(FrontendSource):
         if not done.jobs:
             return None
         job = done.jobs[0]
-        self._held = LineJob(job.id, job.arguments, job.limit_seconds)
+        self._held = TakenJob(job.arguments, job.limit_seconds, job.id)
         return self._held
 
     async def _settle(self, job: TakenJob, verb: str, arguments: Mapping[str, object]) -> None:

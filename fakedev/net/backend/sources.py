@@ -26,10 +26,12 @@ class TakenJob:
     """A job that a worker holds.
 
     :param limit_seconds: run-time limit; 0 for none.
+    :param job_id: the frontend's number of the job, in JSON lines.
     :ivar withdrawn: why the frontend does not want the result any more; empty while it does.
     """
 
-    def __init__(self, arguments: tuple[str, ...], limit_seconds: float) -> None:
+    def __init__(self, arguments: tuple[str, ...], limit_seconds: float, job_id: int = 0) -> None:
+        self.id = job_id
         self.arguments = arguments
         self.limit_seconds = limit_seconds
         self.withdrawn = ""

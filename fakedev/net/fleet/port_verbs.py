@@ -167,7 +167,6 @@ def _pairs(described: Mapping[str, Any], keys: Sequence[str]) -> list[str]:
 
 
 def _as_word(value: object) -> str:
-    """A value as one word."""
     if isinstance(value, float):
         return f"{value:g}"
     if isinstance(value, list):

@@ -97,7 +97,6 @@ class Missing(ApiResource):
         self._where = where
 
     def refusal(self, request: GuardedRequest) -> Response:
-        """The reason."""
         return self.error(404, self._text, "unknown-name" if self._where else "", self._where)
 
 
@@ -195,7 +194,6 @@ def items_response(
 
 
 def _whole(request: GuardedRequest, name: str, default: int, most: int) -> int:
-    """A whole number of the query."""
     text = argument(request, name)
     if not text:
         return default

@@ -135,7 +135,6 @@ def _origin_form(target: bytes, method: bytes, headers: dict[bytes, bytes]) -> b
 
 
 def _find_body(head: Head) -> None:
-    """Find out which body follows ``head``."""
     headers = head.headers
     if b"transfer-encoding" in headers:
         if b"content-length" in headers:

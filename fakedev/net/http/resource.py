@@ -43,7 +43,6 @@ class GuardedResource:
     _implemented: ClassVar[frozenset[bytes]] = frozenset()
 
     def __init_subclass__(cls, **arguments: Any) -> None:
-        """Note which methods the class implements."""
         super().__init_subclass__(**arguments)
         cls._implemented = frozenset(
             method for method in (b"GET", b"POST", b"DELETE") if callable(getattr(cls, method.decode().lower(), None))
@@ -117,7 +116,6 @@ class GuardedResource:
         return act(request)
 
     def _wait(self, answer: object, request: GuardedRequest) -> None:
-        """Answer later."""
         later: Deferred[Response]
         if isinstance(answer, Coroutine):
             later = Deferred.fromCoroutine(answer)

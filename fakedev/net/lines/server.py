@@ -65,7 +65,6 @@ class LineServerFactory(Factory):
         self.refused = 0
 
     def buildProtocol(self, addr: IAddress | None) -> Protocol:
-        """The protocol of a new connection."""
         if len(self.peers) >= self.max_connections:
             self.refused += 1
             return _Refusal(self.max_connections)

@@ -255,7 +255,6 @@ def _run_seconds_of(arguments: Mapping[str, object]) -> float | None:
 
 
 def _short(arguments: Mapping[str, object], name: str, default: str) -> str:
-    """A text that is stored."""
     text = str(arguments.get(name, default))
     if len(text) > _MAX_KEPT_CHARACTERS:
         raise ProtocolError("bad-argument", f"{name}: is longer than {_MAX_KEPT_CHARACTERS} characters")

@@ -95,12 +95,10 @@ class QueueLog(Service):
         self._loop.clock = clock
 
     def startService(self) -> None:
-        """Start the first interval."""
         super().startService()
         self._loop.start(self._interval_seconds, now=False)
 
     def stopService(self) -> None:
-        """Log nothing more."""
         super().stopService()
         self._loop.stop()
 

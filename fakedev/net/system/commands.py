@@ -18,7 +18,7 @@ from twisted.internet.protocol import ProcessProtocol
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from fakedev.net.system.process_groups import ProcessGroups, SystemGroups
+from fakedev.net.system.process_groups import ProcessGroups
 from fakedev.workqueue.backend_run import SLEEP, command_report, limit_report, stopped_report
 from fakedev.workqueue.outcome import Report
 
@@ -94,7 +94,6 @@ class CommandRun(ProcessProtocol):
             self._later(AFTER_KILL_SECONDS, self._give_up)
 
     def connectionMade(self) -> None:
-        """The command was started."""
         self._leader = cast(IProcessTransport, self.transport).pid
         self._began_seconds = self._clock.seconds()
         if self._limit_seconds:
@@ -178,7 +177,7 @@ class ProcessRunner:
         self._reactor = reactor
         self._folder = folder
         self._kill_after_seconds = kill_after_seconds
-        self._groups = groups or SystemGroups()
+        self._groups = groups or ProcessGroups()
         self._setsid = setsid or _setsid()
         nothing = os.open(os.devnull, os.O_RDWR)
         nulls = {0: null_in, 1: null_out, 2: null_out}

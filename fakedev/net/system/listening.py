@@ -280,7 +280,6 @@ class Listeners(MultiService):
 
 
 def _plain(reason: BaseException) -> str:
-    """Why listening failed, in plain words."""
     if isinstance(reason, CannotListenError):
         reason = reason.socketError
     if isinstance(reason, socket.gaierror):

@@ -65,7 +65,6 @@ class HangupService(Service):
         self._action = action
 
     def startService(self) -> None:
-        """Install the handler."""
         super().startService()
         signal.signal(signal.SIGHUP, lambda *_: self._reactor.callFromThread(self._action))
 

@@ -147,7 +147,6 @@ class OwnedUnixPort(unix.Port):
         self._mark = None
 
     def connectionLost(self, reason: Failure) -> None:
-        """Close for good (called by Twisted)."""
         if self._mark is not None:
             self.remove_file()
         tcp.Port.connectionLost(self, reason)

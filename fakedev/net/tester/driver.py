@@ -36,32 +36,19 @@ class Requests(Protocol):
 
     @property
     def can_start(self) -> bool:
-        """Whether :meth:`send` may be called; ``RequestOwner.may_start`` is called when this becomes true."""
+        """Whether :meth:`send` may be called; ``PlanDriver.may_start`` is called when this becomes true."""
 
     def start(self) -> None:
         """Connect to the frontend."""
 
     def send(self, number: int) -> None:
-        """Send a request; ``RequestOwner.answered`` is called once, when it ends."""
+        """Send a request; ``PlanDriver.answered`` is called once, when it ends."""
 
     def cancel_request(self, number: int) -> None:
-        """Cancel a request; ``RequestOwner.answered`` is not called for it any more."""
+        """Cancel a request; ``PlanDriver.answered`` is not called for it any more."""
 
     def stop(self) -> None:
         """Close all connections at once, whatever the frontend does, and call nothing any more."""
-
-
-class RequestOwner(Protocol):
-    """The owner of requests."""
-
-    def answered(self, number: int, answer: Answer) -> None:
-        """A request has ended."""
-
-    def may_start(self) -> None:
-        """Requests can be sent (again)."""
-
-    def reconnected(self) -> None:
-        """There is a connection again, after one was lost or could not be made."""
 
 
 class Reconnection(Generic[Client]):
@@ -78,7 +65,7 @@ class Reconnection(Generic[Client]):
         connector: FrontendConnector,
         make_client: Callable[[], Client],
         connected: Callable[[Client], None],
-        asker: RequestOwner,
+        asker: PlanDriver,
         clock: IReactorTime,
     ) -> None:
         self._connector = connector
@@ -139,10 +126,10 @@ def lost(error: str) -> Answer:
 
 
 #: Makes the requests of a plan.
-MakeRequests = Callable[[Plan, RequestOwner], Requests]
+MakeRequests = Callable[[Plan, "PlanDriver"], Requests]
 
 
-class PlanDriver(RequestOwner):
+class PlanDriver:
     """The load of one plan.
 
     :param books: the statistics that count each request.
@@ -238,6 +225,7 @@ class PlanDriver(RequestOwner):
     # Called by the requests
 
     def answered(self, number: int, answer: Answer) -> None:
+        """A request has ended."""
         if number not in self._tickets:
             return
         now = self._seconds()
@@ -248,9 +236,11 @@ class PlanDriver(RequestOwner):
         self._start_what_is_due()
 
     def may_start(self) -> None:
+        """Requests can be sent (again)."""
         self._start_what_is_due()
 
     def reconnected(self) -> None:
+        """There is a connection again, after one was lost or could not be made."""
         for statistics in self._books:
             statistics.reconnects += 1
 
@@ -274,7 +264,6 @@ class PlanDriver(RequestOwner):
             self._over()
 
     def _withdraw(self, count: int) -> None:
-        """Cancel the youngest requests."""
         for number in list(islice(reversed(self._tickets), count)):
             for statistics, ticket in zip(self._books, self._tickets.pop(number), strict=True):
                 statistics.withdraw(ticket)

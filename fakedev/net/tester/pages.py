@@ -138,7 +138,7 @@ def _pods(page: LoadPage, form: Form, plan: str, request: GuardedRequest) -> Res
     return _html(_title("Pods", plan), tallies_html("pod", statistics.pods, which))
 
 
-_PAGES: Final = {
+_PAGES: Final[dict[str, Callable[[LoadPage, Form, str, GuardedRequest], Response]]] = {
     "fails": _fails,
     "nodes": _nodes,
     "parallel": _parallel,

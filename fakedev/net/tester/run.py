@@ -48,7 +48,6 @@ class LoadRun(Service):
         self._timer: IDelayedCall | None = None
 
     def startService(self) -> None:
-        """Start the load."""
         super().startService()
         self._tester.startService()
         if self._duration_seconds:

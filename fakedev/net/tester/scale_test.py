@@ -70,7 +70,6 @@ class ScaleTest(Service):
         self._running: Deferred[None] | None = None
 
     def startService(self) -> None:
-        """Start the first step."""
         super().startService()
         self._tester.startService()
         self._running = Deferred.fromCoroutine(self._run())

@@ -61,7 +61,6 @@ class LoadTester(Service):
         return sum(driver.waiting for driver in self.drivers.values())
 
     def startService(self) -> None:
-        """Start all plans."""
         super().startService()
         self.reset()
         for driver in self.drivers.values():

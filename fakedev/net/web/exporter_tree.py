@@ -123,5 +123,4 @@ class Landing(GuardedResource):
         self._response = Response(200, html.encode(), _HTML, identity.headers)
 
     def get(self, request: GuardedRequest) -> Response:
-        """The page."""
         return self._response

@@ -34,7 +34,6 @@ class MetricsPage(GuardedResource):
         return self._page
 
     def get(self, request: GuardedRequest) -> Answer:
-        """The page at the present tick."""
         page = self.page(request)
         trouble = page.trouble()
         if page.as_openmetrics is not None and choose_exposition(request.header(b"accept")).openmetrics:
@@ -78,7 +77,6 @@ class HostMetricsPage(MetricsPage):
 
 
 async def _troubled(page: CachedPage, trouble: PageFaults, request: GuardedRequest) -> Response:
-    """The page as a faulty exporter sends it."""
     if trouble.is_closed:
         request.hang_up()
         raise HttpError(503, "the node is down")
@@ -96,7 +94,6 @@ async def _troubled(page: CachedPage, trouble: PageFaults, request: GuardedReque
 
 
 def _cut(body: Body, length: int) -> list[bytes]:
-    """The beginning of a body."""
     pieces: list[bytes] = []
     for piece in body.pieces:
         pieces.append(piece[:length])

@@ -172,7 +172,6 @@ class OwnMetricsResource(GuardedResource):
         self._metrics = metrics
 
     def get(self, request: GuardedRequest) -> Response:
-        """The page."""
         content_type, text = self._metrics.render(request.header(b"accept"))
         return Response(200, text, content_type)
 

@@ -25,7 +25,6 @@ class HealthPage(GuardedResource):
         self._health = health
 
     def get(self, request: GuardedRequest) -> Response:
-        """The health of the service."""
         reason = self._health()
         if reason is None:
             return json_response({"status": "healthy"})
@@ -63,9 +62,7 @@ class NotYet(GuardedResource):
     """All paths of an address that a reload has added, until its configuration is in use."""
 
     def find_child(self, path: bytes, request: GuardedRequest) -> GuardedResource | None:
-        """The same at every path."""
         return self
 
     def get(self, request: GuardedRequest) -> Response:
-        """503."""
         raise HttpError(503, "the configuration of this address takes effect with the next tick")

@@ -91,7 +91,6 @@ class NodePages(GuardedResource):
         self._selection = selection
 
     def find_child(self, name: bytes, request: GuardedRequest) -> GuardedResource | None:
-        """A node."""
         node = self._pages.fleet.roster.node(name.decode("utf-8", "replace"))
         if node is None or not self._selection.has(node):
             return None
@@ -141,5 +140,4 @@ class LinksPage(GuardedResource):
         ).encode()
 
     def get(self, request: GuardedRequest) -> Response:
-        """The page."""
         return Response(200, self._html, "text/html; charset=utf-8")

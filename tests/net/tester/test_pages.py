@@ -14,7 +14,7 @@ from fakedev.net.api.tester import LoadCollection
 from fakedev.net.http.limits import DROP_IN_LIMITS
 from fakedev.net.http.resource import Folder
 from fakedev.net.http.site import GuardedSite
-from fakedev.net.tester.driver import RequestOwner
+from fakedev.net.tester.driver import PlanDriver
 from fakedev.net.tester.metrics import load_metrics, query_metrics
 from fakedev.net.tester.pages import make_load_pages, make_tester_folder
 from fakedev.net.tester.service import LoadTester
@@ -53,7 +53,7 @@ class PageCase:
         """The original's tree."""
         return Folder(**make_load_pages(self.tester, changes=True))
 
-    def make(self, plan: Plan, asker: RequestOwner) -> Any:
+    def make(self, plan: Plan, asker: PlanDriver) -> Any:
         """The way to the frontend of a plan."""
         self.ways[plan.name] = FakeRequests(plan, asker)
         return self.ways[plan.name]
