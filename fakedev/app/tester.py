@@ -12,7 +12,6 @@ from fakedev.app.announcement import AnnouncedAddresses, Announcement
 from fakedev.app.backend import make_connector
 from fakedev.app.runner import Application, run_application
 from fakedev.config.configuration import Logging
-from fakedev.config.listen import ListenAddress
 from fakedev.config.peer_address import parse_address
 from fakedev.net.http.limits import DROP_IN_LIMITS
 from fakedev.net.http.resource import Folder
@@ -31,6 +30,7 @@ from fakedev.net.tester.scale_backends import Backends, CannotScale, CommandedBa
 from fakedev.net.tester.scale_test import ScaleSettings, ScaleTest
 from fakedev.net.tester.service import LoadTester
 from fakedev.net.web.own_metrics import OwnMetrics, OwnMetricsResource
+from fakedev.spec.listen_address import ListenAddress
 from fakedev.tester.plan import Plan
 from fakedev.tester.scaling import ScaleStep
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from shlex import join
 from typing import assert_never
 
@@ -208,29 +209,25 @@ class BackendWorker:
             self._run.stop()
 
 
+@dataclass
 class OneRun:
     """Runs the command once, as for a request without arguments, without a frontend. See BackendWorker.
 
     :param grace_seconds: how long it may still run after :meth:`leave`.
     """
 
-    log = Logger()
-
-    def __init__(
-        self, start: Start, command: BackendCommand, device: DeviceFile, grace_seconds: float, clock: IReactorTime
-    ) -> None:
-        self._start = start
-        self._command = command
-        self._device = device
-        self._grace_seconds = grace_seconds
-        self._clock = clock
-        self._run: Run | None = None
+    start: Start
+    command: BackendCommand
+    device: DeviceFile
+    grace_seconds: float
+    clock: IReactorTime
+    _run: Run | None = field(default=None, init=False)
 
     async def work(self) -> End:
         """Run the command; returns how it ended."""
         try:
-            words = self._command.for_request((), self._device.path())
-            self._run = self._start(words, self._command.limit_of(0))
+            words = self.command.for_request((), self.device.path())
+            self._run = self.start(words, self.command.limit_of(0))
         except (RequestFault, CannotRun) as fault:
             return End(1, str(fault))
         report = await self._run.ended
@@ -241,7 +238,7 @@ class OneRun:
     def leave(self) -> None:
         """Stop the run when the grace period is over."""
         if self._run is not None:
-            self._clock.callLater(self._grace_seconds, self._run.stop)
+            self.clock.callLater(self.grace_seconds, self._run.stop)
 
     def cut(self) -> None:
         """Kill the run."""

@@ -19,9 +19,8 @@ from fakedev.net.http.resource import GuardedResource, make_tree
 from fakedev.net.http.response import PLAIN, Response
 from fakedev.net.http.statistics import ScrapeStatistics
 from fakedev.net.web.metrics_page import HostMetricsPage, MetricsPage
-from fakedev.net.web.page_cache import CachedPage, Pages
+from fakedev.net.web.page_cache import CachedPage, Pages, Selection
 from fakedev.net.web.probes import Health, HealthPage
-from fakedev.net.web.selection import Selection
 from fakedev.spec.web_paths import HEALTH, METRICS, START
 
 _HTML: Final = "text/html; charset=utf-8"

@@ -11,8 +11,7 @@ from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.resource import Answer, GuardedResource
 from fakedev.net.http.response import Body, HttpError, Response
 from fakedev.net.http.statistics import PageStatistics
-from fakedev.net.web.page_cache import CachedPage, Pages
-from fakedev.net.web.selection import Selection
+from fakedev.net.web.page_cache import CachedPage, Pages, Selection
 from fakedev.sim.entities.roster import Roster, RosterNode
 from fakedev.sim.faults.pages import PageFaults
 

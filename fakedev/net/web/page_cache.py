@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from twisted.internet.defer import Deferred, fail
@@ -16,7 +17,6 @@ from fakedev.exposition.sources import DeviceSource, by_identity
 from fakedev.exposition.workload_pages import workload_pages
 from fakedev.net.http.negotiation import OPENMETRICS
 from fakedev.net.http.response import Body, HttpError, Response
-from fakedev.net.web.selection import EVERYTHING, Selection
 from fakedev.sim.entities.roster import RosterNode
 from fakedev.sim.entities.state import State
 from fakedev.sim.faults.pages import PageFaults
@@ -28,6 +28,28 @@ TICK_HEADER: Final = "X-Fakedev-Tick"
 _TURN_SECONDS: Final = 0.004
 #: Pages freed in a reactor turn.
 _FREED_AT_ONCE: Final = 100
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which nodes pages show, and how.
+
+    :param pool: the only pool shown; None: all pools.
+    :param identity: the identity of all devices; None: the identities of their pools.
+    :param hold_seconds: pages show the state at the last multiple of these seconds; None: as the identities hold it.
+    """
+
+    pool: str | None = None
+    identity: Identity | None = None
+    hold_seconds: float | None = None
+
+    def has(self, node: RosterNode) -> bool:
+        """Whether pages show a node."""
+        return self.pool in (None, node.pool.name)
+
+
+#: All nodes, in the identities of their pools.
+EVERYTHING: Final = Selection()
 
 
 class LatestPages:
@@ -228,12 +250,8 @@ class Pages:
         for page, node_name, selection in before.values():
             if not page.is_awaited and not (page.as_openmetrics and page.as_openmetrics.is_awaited):
                 continue
-            successor: CachedPage | None = None
             node = self.fleet.roster.node(node_name)
-            if not node_name:
-                successor = self.fleet_page(selection)
-            elif node is not None:
-                successor = self.node_page(node, selection)
+            successor = self._page(node, selection) if node is not None or not node_name else None
             page.hand_over(successor)
             if page.as_openmetrics is not None:
                 page.as_openmetrics.hand_over(successor and (successor.as_openmetrics or successor))

@@ -17,10 +17,9 @@ from fakedev.net.queues.metrics_page import QueueMetricsPage
 from fakedev.net.tester.pages import make_tester_folder
 from fakedev.net.web.metrics_page import HostMetricsPage, MetricsPage
 from fakedev.net.web.own_metrics import OwnMetricsResource
-from fakedev.net.web.page_cache import CachedPage, Pages
+from fakedev.net.web.page_cache import CachedPage, Pages, Selection
 from fakedev.net.web.probes import HealthPage, Reload
 from fakedev.net.web.program import Program
-from fakedev.net.web.selection import Selection
 from fakedev.sim.fleet import Fleet
 from fakedev.spec import web_paths
 from fakedev.spec.shards import parse_shard
