@@ -25,6 +25,7 @@ from fakedev.workqueue.outcome import Report
 Start = Callable[[Sequence[str], float], Run]
 
 
+@dataclass
 class DeviceFile:
     """The device file that replaces FILENAME: the first one that matches a pattern.
 
@@ -35,11 +36,10 @@ class DeviceFile:
 
     log = Logger()
 
-    def __init__(self, pattern: str, find: Callable[[str], Sequence[str]]) -> None:
-        self._pattern = pattern
-        self._find = find
-        self._path = ""
-        self._is_missing = False
+    _pattern: str
+    _find: Callable[[str], Sequence[str]]
+    _path: str = ""
+    _is_missing: bool = False
 
     def path(self) -> str:
         """The file's path; empty when there is no pattern, or no file matches it."""
@@ -65,6 +65,7 @@ def run_location(pod: str, node: str, device: DeviceFile) -> dict[str, str]:
     return {"pod": pod, "node": node, "device": os.path.basename(device.path())}
 
 
+@dataclass
 class BackendWorker:
     """Takes jobs until its pace, its frontend or :meth:`leave` ends it.
 
@@ -74,28 +75,17 @@ class BackendWorker:
 
     log = Logger()
 
-    def __init__(
-        self,
-        source: JobSource,
-        start: Start,
-        command: BackendCommand,
-        device: DeviceFile,
-        pace: Pace,
-        *,
-        grace_seconds: float,
-        clock: IReactorTime,
-    ) -> None:
-        self._source = source
-        self._start = start
-        self._command = command
-        self._device = device
-        self._pace = pace
-        self._grace_seconds = grace_seconds
-        self._clock = clock
-        self._pause: Deferred[None] | None = None
-        self._leaving = False
-        self._grace_over = False
-        self._run: Run | None = None
+    source: JobSource
+    start: Start
+    command: BackendCommand
+    device: DeviceFile
+    pace: Pace
+    grace_seconds: float
+    clock: IReactorTime
+    _pause: Deferred[None] | None = None
+    _leaving: bool = False
+    _grace_over: bool = False
+    _run: Run | None = None
 
     async def work(self) -> End:
         """Take and run jobs; returns how the worker ended."""
@@ -119,56 +109,56 @@ class BackendWorker:
             return
         self._leaving = True
         self._interrupt()
-        self._source.leave()
-        self._clock.callLater(self._grace_seconds, self._end_grace)
+        self.source.leave()
+        self.clock.callLater(self.grace_seconds, self._end_grace)
 
     def cut(self) -> None:
         """Stop at once, and kill the run; the frontend notices the closed connection."""
         self._leaving = True
         self._interrupt()
-        self._source.cut()
+        self.source.cut()
         if self._run is not None:
             self._run.kill()
 
     async def _ask(self, idle_seconds: float) -> Step:
         """Take a job and run it; returns the next step."""
         try:
-            if idle_seconds and not self._source.waits_for_work:
+            if idle_seconds and not self.source.waits_for_work:
                 await self._sleep(idle_seconds)
                 if self._leaving:
                     return Ask()
-            job = await self._source.take(idle_seconds)
+            job = await self.source.take(idle_seconds)
             if job is not None:
                 return await self._run_job(job)
         except FrontendRefused as refused:
-            return self._pace.refused(str(refused))
+            return self.pace.refused(str(refused))
         except FrontendLost as lost:
-            step = self._pace.frontend_lost(str(lost), self._clock.seconds())
+            step = self.pace.frontend_lost(str(lost), self.clock.seconds())
             if isinstance(step, Retry):
                 self.log.warn("{lost}; trying again in {seconds:g} s", lost=lost, seconds=step.after_seconds)
             return step
-        return Ask() if self._leaving else self._pace.queue_empty()
+        return Ask() if self._leaving else self.pace.queue_empty()
 
     async def _run_job(self, job: TakenJob) -> Step:
-        if self._leaving and self._source.takes_back:
-            await self._source.give_back(job, "the backend ends")
+        if self._leaving and self.source.takes_back:
+            await self.source.give_back(job, "the backend ends")
             return Ask()
         try:
             report = await self._report_of(job)
         except CannotRun as fault:
-            await self._source.give_back(job, str(fault))
+            await self.source.give_back(job, str(fault))
             return End(1, str(fault))
         if job.withdrawn:
             self.log.warn("a job was not finished: {reason}", reason=job.withdrawn)
         elif self._grace_over:
             self.log.warn(
-                "a job had not ended {seconds:g} s after the signal to stop: {what}", seconds=self._grace_seconds,
-                what="it waits again" if self._source.takes_back else "its client gets an error",
+                "a job had not ended {seconds:g} s after the signal to stop: {what}", seconds=self.grace_seconds,
+                what="it waits again" if self.source.takes_back else "its client gets an error",
             )  # fmt: skip
-            await self._source.give_back(job, "the backend ended before the job did", report.run_seconds or 0.0)
+            await self.source.give_back(job, "the backend ended before the job did", report.run_seconds or 0.0)
         else:
-            await self._source.finish(job, report)
-        return self._pace.got_work()
+            await self.source.finish(job, report)
+        return self.pace.got_work()
 
     async def _report_of(self, job: TakenJob) -> Report:
         """Run a job; the report says why when it cannot be run.
@@ -176,8 +166,8 @@ class BackendWorker:
         :raises CannotRun: when no job can be run.
         """
         try:
-            words = self._command.for_request(job.arguments, self._device.path())
-            self._run = run = self._start(words, self._command.limit_of(job.limit_seconds))
+            words = self.command.for_request(job.arguments, self.device.path())
+            self._run = run = self.start(words, self.command.limit_of(job.limit_seconds))
         except RequestFault as fault:
             self.log.warn("a request cannot be run: {fault}", fault=fault)
             return no_run_report(str(fault))
@@ -195,7 +185,7 @@ class BackendWorker:
 
     async def _sleep(self, seconds: float) -> None:
         """Wait, unless the worker is stopped meanwhile."""
-        self._pause = deferLater(self._clock, seconds)
+        self._pause = deferLater(self.clock, seconds)
         with suppress(CancelledError):
             await self._pause
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from email.utils import formatdate
 from typing import Final
 from zlib import DEFLATED, MAX_WBITS
@@ -184,13 +185,13 @@ class Response:
         return b" %d %b\r\n%b" % (self.status, reason, lines.encode())
 
 
+@dataclass
 class CommonHeaders:
     """The header lines that every answer has: the name of this program, and the date."""
 
-    def __init__(self, reactor: IReactorTime) -> None:
-        self._reactor = reactor
-        self._second = -1
-        self._lines = b""
+    _reactor: IReactorTime
+    _second: int = -1
+    _lines: bytes = b""
 
     def lines(self) -> bytes:
         """The lines, made once a second."""

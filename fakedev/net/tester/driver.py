@@ -6,6 +6,7 @@ How they are sent is a matter of :class:`Requests`; both ways to send use :class
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import islice
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -51,6 +52,7 @@ class Requests(Protocol):
         """Close all connections at once, whatever the frontend does, and call nothing any more."""
 
 
+@dataclass(eq=False)
 class Reconnection(Generic[Client]):
     """Connects to a frontend, and tries again while that fails: soon at first, then less and less often.
 
@@ -60,23 +62,15 @@ class Reconnection(Generic[Client]):
 
     log = Logger()
 
-    def __init__(
-        self,
-        connector: FrontendConnector,
-        make_client: Callable[[], Client],
-        connected: Callable[[Client], None],
-        asker: PlanDriver,
-        clock: IReactorTime,
-    ) -> None:
-        self._connector = connector
-        self._make_client = make_client
-        self._connected = connected
-        self._asker = asker
-        self._clock = clock
-        self._wait_seconds = _FIRST_WAIT_SECONDS
-        self._call: IDelayedCall | None = None
-        self._connecting: Deferred[None] | None = None
-        self._was_away = False
+    _connector: FrontendConnector
+    _make_client: Callable[[], Client]
+    _connected: Callable[[Client], None]
+    _asker: PlanDriver
+    _clock: IReactorTime
+    _wait_seconds: float = _FIRST_WAIT_SECONDS
+    _call: IDelayedCall | None = None
+    _connecting: Deferred[None] | None = None
+    _was_away: bool = False
 
     def connect(self) -> None:
         """Connect now."""

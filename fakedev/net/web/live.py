@@ -6,6 +6,7 @@ Frames hold small arrays in the order of the devices, not an object for each dev
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -127,6 +128,7 @@ class LiveView(Service):
         self.frames += 1
 
 
+@dataclass
 class FrameSource:
     """Makes frames of the present state.
 
@@ -135,11 +137,10 @@ class FrameSource:
     :ivar fleet: the fleet.
     """
 
-    def __init__(self, fleet: Fleet, ticker: Ticker, queues: QueueFigures | None, tester: LoadTester | None) -> None:
-        self.fleet = fleet
-        self._ticker = ticker
-        self._queues = queues
-        self._tester = tester
+    fleet: Fleet
+    _ticker: Ticker
+    _queues: QueueFigures | None
+    _tester: LoadTester | None
 
     def frame(self) -> dict[str, Any]:
         """The values of the event ``tick``, see doc/http.md."""

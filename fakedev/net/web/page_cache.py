@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from twisted.internet.defer import Deferred, fail
@@ -52,12 +52,12 @@ class Selection:
 EVERYTHING: Final = Selection()
 
 
+@dataclass
 class LatestPages:
     """The pages of the last tick. Responses of earlier ticks are dropped: no request gets them any more."""
 
-    def __init__(self) -> None:
-        self._tick = -1
-        self._pages: list[CachedPage] = []
+    _tick: int = -1
+    _pages: list[CachedPage] = field(default_factory=list)
 
     def add(self, page: CachedPage, tick: int) -> None:
         """A page of a tick was rendered."""
