@@ -170,4 +170,4 @@ def _backends(order: ScaleOrder, reactor: Any) -> Backends:
     if starter is not None and not order.plan.json_lines:
         return starter  # only a frontend that speaks JSON lines can be asked for the number of backends
     connector = make_connector(parse_address(order.plan.frontend), reactor)
-    return CountedBackends(connector, order.plan.queue, starter, reactor, order.wait_seconds, order.tell)
+    return CountedBackends(connector, order.plan.queue, starter or Backends(), reactor, order.wait_seconds, order.tell)

@@ -19,7 +19,6 @@ class Clock(ApiResource):
     """The simulated clock: shows it, moves it on."""
 
     def __init__(self, fleet: Fleet, ticker: Ticker) -> None:
-        super().__init__()
         self._fleet = fleet
         self._ticker = ticker
 
@@ -49,7 +48,6 @@ class JournalApi(ApiResource):
     query = JOURNAL.query
 
     def __init__(self, fleet: Fleet) -> None:
-        super().__init__()
         self._fleet = fleet
 
     def get(self, request: GuardedRequest) -> Response:

@@ -35,7 +35,6 @@ class Devices(ApiCollection):
     query = DEVICES.query
 
     def __init__(self, fleet: Fleet, history: History) -> None:
-        super().__init__()
         self._fleet = fleet
         self._history = history
 
@@ -71,7 +70,6 @@ class NodeDevices(ApiResource):
     """The devices of one node, by index."""
 
     def __init__(self, fleet: Fleet, history: History, node: RosterNode) -> None:
-        super().__init__()
         self._device = partial(DeviceItem, fleet, history, node)
         self._node = node
 
@@ -111,7 +109,6 @@ class DeviceLinks(ApiCollection):
     """The links of one device."""
 
     def __init__(self, fleet: Fleet, node: RosterNode, index: int) -> None:
-        super().__init__()
         self._of = fleet, node, index
 
     def item(self, name: str) -> ApiResource:

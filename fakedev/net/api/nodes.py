@@ -119,7 +119,6 @@ class Nodes(ApiCollection):
     query = NODES.query
 
     def __init__(self, fleet: Fleet, pages: Pages) -> None:
-        super().__init__()
         self._fleet = fleet
         self._pages = pages
 

@@ -25,7 +25,6 @@ class Queues(ApiCollection):
     query = QUEUES.query
 
     def __init__(self, figures: QueueFigures | None) -> None:
-        super().__init__()
         self._figures = figures
 
     def item(self, name: str) -> ApiResource:

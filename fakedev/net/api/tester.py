@@ -30,7 +30,6 @@ class LoadCollection(ApiResource):
     query = LOAD.query
 
     def __init__(self, tester: LoadTester) -> None:
-        super().__init__()
         self._tester = tester
 
     def find_child(self, name: bytes, request: GuardedRequest) -> ApiResource:
@@ -96,7 +95,6 @@ class LoadPlan(ApiResource):
     query = LOAD_PLAN.query
 
     def __init__(self, tester: LoadTester, driver: PlanDriver) -> None:
-        super().__init__()
         self.put_child("timeline", ApiPage(partial(_timeline, tester, driver.plan.name)))
         self._tester = tester
         self._driver = driver

@@ -62,7 +62,6 @@ class Stream(ApiResource):
     """/api/v1/stream: the nodes and devices, then a frame for each tick."""
 
     def __init__(self, live: LiveView) -> None:
-        super().__init__()
         self._live = live
 
     def handle(self, request: GuardedRequest) -> None:

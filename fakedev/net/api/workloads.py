@@ -26,7 +26,6 @@ class Workloads(ApiCollection):
     query = WORKLOADS.query
 
     def __init__(self, hub: WorkloadHub) -> None:
-        super().__init__()
         self._hub = hub
 
     def item(self, name: str) -> ApiResource:
@@ -60,7 +59,6 @@ class FaultsApi(ApiCollection):
     query = FAULTS.query
 
     def __init__(self, hub: FaultHub) -> None:
-        super().__init__()
         self._hub = hub
 
     def item(self, name: str) -> ApiResource:

@@ -50,7 +50,6 @@ class ApiPage(ApiResource):
     """
 
     def __init__(self, make: Callable[[], dict[str, Any]]) -> None:
-        super().__init__()
         self._make = make
 
     def get(self, request: GuardedRequest) -> Response:
@@ -92,7 +91,6 @@ class Missing(ApiResource):
     """
 
     def __init__(self, text: str, where: str = "") -> None:
-        super().__init__()
         self._text = text
         self._where = where
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from twisted.internet.defer import Deferred, fail
@@ -38,6 +39,7 @@ class GuardedResource:
     errors_as_json: bool = False
     is_item: bool = False
     statistics: PageStatistics | None = None
+    children: Mapping[bytes, GuardedResource] = MappingProxyType({})
     log = Logger()
 
     _implemented: ClassVar[frozenset[bytes]] = frozenset()
@@ -48,12 +50,9 @@ class GuardedResource:
             method for method in (b"GET", b"POST", b"DELETE") if callable(getattr(cls, method.decode().lower(), None))
         )
 
-    def __init__(self) -> None:
-        self.children: dict[bytes, GuardedResource] = {}
-
     def put_child(self, name: str, child: GuardedResource) -> None:
         """Add a child."""
-        self.children[name.encode()] = child
+        self.children = {**self.children, name.encode(): child}
 
     def child(self, name: bytes, request: GuardedRequest) -> GuardedResource | None:
         """The child of that name, an added or a found one; None when there is none."""
@@ -142,7 +141,6 @@ class Folder(GuardedResource):
     """A resource that only has children: itself is 404."""
 
     def __init__(self, errors_as_json: bool = False, **children: GuardedResource) -> None:
-        super().__init__()
         self.errors_as_json = errors_as_json
         for name, child in children.items():
             self.put_child(name, child)
@@ -159,6 +157,8 @@ def make_tree(resources: Mapping[str, GuardedResource], root: GuardedResource | 
         *folders, name = path[1:].split("/")
         parent = root
         for folder in folders:
-            parent = parent.children.setdefault(folder.encode(), Folder())
+            if folder.encode() not in parent.children:
+                parent.put_child(folder, Folder())
+            parent = parent.children[folder.encode()]
         parent.put_child(name, resource)
     return root

@@ -12,10 +12,9 @@ from fakedev.net.lines.peer import Peer
 from fakedev.net.queues.hub import QueueHub
 from fakedev.net.queues.port import (
     QueuePortFactory,
+    QueueSession,
     describe_result,
     job_id_of,
-    reply_to_list,
-    reply_to_stats,
     seconds_of,
 )
 from fakedev.wire.bare_queue import BareResult, parse_bare_request
@@ -32,22 +31,16 @@ from fakedev.workqueue.outcome import Answer
 _ANSWERS: Final = ("accepted", "ended")
 
 
-class ClientSession:
+class ClientSession(QueueSession):
     """One client: its requests live as long as it is connected."""
 
-    __slots__ = ("_factory", "_hub", "_open_requests", "_peer", "_sent_object")
+    __slots__ = ("_factory", "_open_requests", "_sent_object")
 
     def __init__(self, factory: QueueClientFactory, peer: Peer) -> None:
+        super().__init__(factory.hub, peer)
         self._factory = factory
-        self._hub = factory.hub
-        self._peer = peer
         self._open_requests = 0
         self._sent_object = False
-
-    def request_received(self, request: Request) -> Reply | None:
-        """Serve a verb by the method ``do_VERB``."""
-        reply: Reply | None = getattr(self, f"do_{request.verb}")(request)
-        return reply
 
     def object_received(self, message: bytes) -> None:
         """Accept the request of a client of the original."""
@@ -104,14 +97,6 @@ class ClientSession:
         """End a request of this connection; the message that waits for it is answered first."""
         self._hub.broker.cancel(self, job_id_of(request), self._hub.now())
         return Reply()
-
-    def do_stats(self, request: Request) -> Reply:
-        """Show the queues."""
-        return reply_to_stats(self._hub, request)
-
-    def do_list(self, request: Request) -> Reply:
-        """List queues or jobs."""
-        return reply_to_list(self._hub, request, self._peer.dialect)
 
     def _put(self, queue: str, arguments: tuple[str, ...], limit_seconds: float, ticket: Request | None = None) -> Job:
         size_bytes = len("".join(arguments).encode()) + ARGUMENT_BYTES * len(arguments)

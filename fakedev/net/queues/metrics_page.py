@@ -36,7 +36,6 @@ class QueueMetricsPage(GuardedResource):
     """/queues/metrics of the service, /metrics of ``fakedev-frontend``."""
 
     def __init__(self, figures: QueueFigures, statistics: PageStatistics) -> None:
-        super().__init__()
         self._figures = figures
         self.statistics = statistics
 

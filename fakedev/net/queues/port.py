@@ -1,4 +1,4 @@
-"""What both ports of the work queue share: their factory, two verbs, arguments, and how jobs and queues are shown."""
+"""What both ports of the work queue share: factory, session, arguments, and how jobs and queues are shown."""
 
 from __future__ import annotations
 
@@ -45,30 +45,43 @@ class QueuePortFactory(LineServerFactory):
         self.hub = hub
 
 
-def reply_to_stats(hub: QueueHub, request: Request) -> Reply:
-    """A line for each queue, or for one."""
-    now = hub.now()
-    queue = request.arguments.get("queue")
-    names = hub.broker.queue_names if queue is None else (str(queue),)
-    described = [describe_queue(hub.broker, name, now) for name in names]
-    return Reply(lines=[in_words(each) for each in described], data={"queues": described})
+class QueueSession:
+    """The base of the sessions: serves the verbs that both ports have."""
 
+    __slots__ = ("_hub", "_peer")
 
-def reply_to_list(hub: QueueHub, request: Request, dialect: Dialect | None) -> Reply:
-    """The names of the queues, or a line for each job of one."""
-    broker, now = hub.broker, hub.now()
-    queue = request.arguments.get("queue")
-    if queue is None:
-        return Reply(lines=broker.queue_names, data={"queues": list(broker.queue_names)})
-    snapshot = broker.snapshot(str(queue), now)
-    total = snapshot.waiting + snapshot.running + snapshot.buried
-    described = [describe_job(job, now) for job in broker.jobs(str(queue), MAX_JOBS)]
-    if dialect is not Dialect.WORDS:
-        return Reply(data={"jobs": described, "total": total})
-    lines = [job_in_words(each) for each in described]
-    if total > len(lines):
-        lines.append(f"... and {total - len(lines)} more")
-    return Reply(lines=lines)
+    def __init__(self, hub: QueueHub, peer: Peer) -> None:
+        self._hub = hub
+        self._peer = peer
+
+    def request_received(self, request: Request) -> Reply | None:
+        """Serve a verb by the method ``do_VERB``."""
+        reply: Reply | None = getattr(self, f"do_{request.verb}")(request)
+        return reply
+
+    def do_stats(self, request: Request) -> Reply:
+        """A line for each queue, or for one."""
+        broker, now = self._hub.broker, self._hub.now()
+        queue = request.arguments.get("queue")
+        names = broker.queue_names if queue is None else (str(queue),)
+        described = [describe_queue(broker, name, now) for name in names]
+        return Reply(lines=[in_words(each) for each in described], data={"queues": described})
+
+    def do_list(self, request: Request) -> Reply:
+        """The names of the queues, or a line for each job of one."""
+        broker, now = self._hub.broker, self._hub.now()
+        queue = request.arguments.get("queue")
+        if queue is None:
+            return Reply(lines=broker.queue_names, data={"queues": list(broker.queue_names)})
+        snapshot = broker.snapshot(str(queue), now)
+        total = snapshot.waiting + snapshot.running + snapshot.buried
+        described = [describe_job(job, now) for job in broker.jobs(str(queue), MAX_JOBS)]
+        if self._peer.dialect is not Dialect.WORDS:
+            return Reply(data={"jobs": described, "total": total})
+        lines = [job_in_words(each) for each in described]
+        if total > len(lines):
+            lines.append(f"... and {total - len(lines)} more")
+        return Reply(lines=lines)
 
 
 def describe_queue(broker: Broker, queue: str, now: float) -> dict[str, Any]:

@@ -46,7 +46,6 @@ class LoadPage(GuardedResource):
     def __init__(
         self, tester: LoadTester, changes: bool, answer: Callable[[LoadPage, Form, str, GuardedRequest], Response]
     ) -> None:
-        super().__init__()
         self.tester = tester
         self.changes = changes
         self.allow_head = not changes

@@ -9,7 +9,7 @@ import json
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from twisted.internet.defer import Deferred, DeferredList
 from twisted.internet.defer import TimeoutError as AnswerTimeout
@@ -28,8 +28,8 @@ class CannotScale(Exception):
     """The number of backends cannot be reached; the text says why."""
 
 
-class Backends(Protocol):
-    """The backends of the queue."""
+class Backends:
+    """The backends of the queue; as they are here, backends that run elsewhere, of which nothing is known."""
 
     async def become(self, count: int) -> None:
         """Change the number of backends.
@@ -115,9 +115,6 @@ class CommandedBackends(Backends):
         if exit_code:
             raise CannotScale(f"{' '.join(words)}: exit code {exit_code}")
 
-    def check(self) -> None:
-        """See Backends; the command's backends cannot be seen from here."""
-
     async def end(self) -> None:
         """See Backends; the number that the command has set stays."""
         if self._run is not None and not self._run.ended.called:
@@ -128,21 +125,20 @@ class CommandedBackends(Backends):
 class CountedBackends(Backends):
     """Waits until the frontend knows as many backends as there should be.
 
-    :param starter: changes the number of backends; None when they are started elsewhere.
+    :param starter: changes the number of backends.
     :param wait_seconds: how long to wait at most.
     :param tell: called with a line about what the test waits for.
     """
 
     connector: FrontendConnector
     queue: str
-    starter: Backends | None
+    starter: Backends
     clock: IReactorTime
     wait_seconds: float
     tell: Callable[[str], None]
 
     async def become(self, count: int) -> None:
-        if self.starter is not None:
-            await self.starter.become(count)
+        await self.starter.become(count)
         until = self.clock.seconds() + self.wait_seconds
         shown = -1
         while (found := await self._count()) != count:
@@ -155,12 +151,10 @@ class CountedBackends(Backends):
             await deferLater(self.clock, _POLL_SECONDS)
 
     def check(self) -> None:
-        if self.starter is not None:
-            self.starter.check()
+        self.starter.check()
 
     async def end(self) -> None:
-        if self.starter is not None:
-            await self.starter.end()
+        await self.starter.end()
 
     async def _count(self) -> int:
         try:

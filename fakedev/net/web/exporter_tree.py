@@ -73,7 +73,6 @@ class NodeAddresses(GuardedResource):
         exporter: Callable[[CachedPage], GuardedResource],
         selection: Selection,
     ) -> None:
-        super().__init__()
         self._pages = pages
         self._first = int(network.network_address) + 1
         self._exporter = exporter
@@ -97,7 +96,6 @@ class VendorHealth(GuardedResource):
     """/health as an exporter answers it: its word, or 503 with the reason."""
 
     def __init__(self, identity: Identity, health: Health) -> None:
-        super().__init__()
         self._word = identity.health
         self._headers = (*identity.headers, *identity.health_headers)
         self._health = health
@@ -113,7 +111,6 @@ class Landing(GuardedResource):
     """/ of an exporter: its name, and a link to its metrics."""
 
     def __init__(self, identity: Identity) -> None:
-        super().__init__()
         title = escape(identity.landing)
         html = (
             f"<html>\n<head><title>{title}</title></head>\n<body>\n<h1>{title}</h1>\n"

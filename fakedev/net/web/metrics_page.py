@@ -23,7 +23,6 @@ class MetricsPage(GuardedResource):
     """A page of metrics."""
 
     def __init__(self, page: CachedPage, statistics: PageStatistics, allow_head: bool = True) -> None:
-        super().__init__()
         self._page = page
         self.statistics = statistics
         self.allow_head = allow_head

@@ -168,7 +168,6 @@ class OwnMetricsResource(GuardedResource):
     """/-/metrics"""
 
     def __init__(self, metrics: OwnMetrics) -> None:
-        super().__init__()
         self._metrics = metrics
 
     def get(self, request: GuardedRequest) -> Response:

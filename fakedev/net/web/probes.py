@@ -21,7 +21,6 @@ class HealthPage(GuardedResource):
     """/health and its aliases: 200, or 503 with the reason."""
 
     def __init__(self, health: Health) -> None:
-        super().__init__()
         self._health = health
 
     def get(self, request: GuardedRequest) -> Response:
@@ -45,7 +44,6 @@ class Reload(GuardedResource):
     """/-/reload: POST reads the configuration again."""
 
     def __init__(self, ask: AskReload) -> None:
-        super().__init__()
         self._ask = ask
 
     async def post(self, request: GuardedRequest, body: bytes) -> Response:

@@ -84,7 +84,6 @@ class NodePages(GuardedResource):
     """/nodes: a page for each node, as its own exporter prints it."""
 
     def __init__(self, pages: Pages, statistics: PageStatistics, selection: Selection) -> None:
-        super().__init__()
         self._pages = pages
         self._statistics = statistics
         self._selection = selection
@@ -100,7 +99,6 @@ class Discovery(GuardedResource):
     """/sd: HTTP service discovery, a target for each node."""
 
     def __init__(self, fleet: Fleet, pool: str | None) -> None:
-        super().__init__()
         self._fleet = fleet
         self._pool = pool
 
@@ -124,7 +122,6 @@ class LinksPage(GuardedResource):
     """/ of an address where nothing can be changed: links to its pages."""
 
     def __init__(self, fleet: Fleet, has_queues: bool) -> None:
-        super().__init__()
         node = fleet.roster.shown[0].name
         linked = [path for path in web_paths.WEB_PATHS if path.is_linked]
         paths = [path.at(NODE=node) for path in linked if has_queues or path is not web_paths.QUEUE_METRICS]
