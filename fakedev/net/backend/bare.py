@@ -6,7 +6,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from fakedev.net.backend.sources import FrontendSource, RunLocation, TakenJob
+from fakedev.net.backend.sources import JobSource, RunLocation, TakenJob
 from fakedev.net.lines.client import BareClient, FrontendConnector, FrontendLost, FrontendRefused
 from fakedev.wire.bare_queue import BareResult, BareWork, parse_bare_work
 from fakedev.wire.bare_queue_encoding import encode_bare_ask, encode_bare_result
@@ -15,7 +15,7 @@ from fakedev.workqueue.backend_run import unfinished_report
 from fakedev.workqueue.outcome import Report
 
 
-class BareSource(FrontendSource):
+class BareSource(JobSource):
     """Gets jobs in bare JSON: asks once for each job, on a new connection."""
 
     log = Logger()

@@ -9,7 +9,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from fakedev.net.backend.sources import FrontendSource, RunLocation, TakenJob
+from fakedev.net.backend.sources import JobSource, RunLocation, TakenJob
 from fakedev.net.lines.client import FrontendConnector, FrontendLost, FrontendRefused, JsonClient
 from fakedev.wire.queue_messages import BackendMessage, Done, Refusal, Withdrawn, encode_request, parse_backend_message
 from fakedev.workqueue.outcome import Report
@@ -22,7 +22,7 @@ class RequestRefused(Exception):
     """The frontend refuses one request; the connection stays open."""
 
 
-class LinesSource(FrontendSource):
+class LinesSource(JobSource):
     """Gets jobs in JSON lines."""
 
     log = Logger()

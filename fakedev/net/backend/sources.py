@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import ConnectingCancelledError
@@ -51,49 +52,17 @@ class TakenJob:
                 self._watcher()
 
 
-class JobSource(Protocol):
-    """A worker's connection to its frontend. It holds one job at most.
+class JobSource(ABC):
+    """A worker's connection to its frontend. It holds one job at most, and waits for one answer at a time.
 
-    :ivar waits_for_work: whether :meth:`take` can wait at the frontend.
-    :ivar takes_back: whether a job that is given back waits again, instead of failing.
+    After :meth:`leave` no wait lasts longer than SHUTDOWN_SECONDS.
+
+    :cvar waits_for_work: whether :meth:`take` can wait at the frontend.
+    :cvar takes_back: whether a job that is given back waits again, instead of failing.
     """
 
     waits_for_work: bool
     takes_back: bool
-
-    async def take(self, idle_seconds: float) -> TakenJob | None:
-        """A job; None when the queue is empty, or :meth:`leave` was called.
-
-        :param idle_seconds: how long to wait for one, where that is possible.
-        :raises FrontendLost:
-        :raises FrontendRefused:
-        """
-
-    async def finish(self, job: TakenJob, report: Report) -> None:
-        """Send the result of a job.
-
-        :raises FrontendLost: when it could not be sent, or the job was withdrawn.
-        """
-
-    async def give_back(self, job: TakenJob, reason: str, run_seconds: float = 0.0) -> None:
-        """Give back a job that did not run to its end.
-
-        :param run_seconds: how long it ran.
-        :raises FrontendLost: when that could not be sent.
-        """
-
-    def leave(self) -> None:
-        """Wait for no more work, and only a moment for any answer; the held job may still be finished."""
-
-    def cut(self) -> None:
-        """Close the connection now."""
-
-
-class FrontendSource(JobSource):
-    """The base of the sources: a connection to the frontend, and one answer at a time that it waits for.
-
-    After :meth:`leave` no wait lasts longer than SHUTDOWN_SECONDS.
-    """
 
     def __init__(self, connector: FrontendConnector, queue: str, location: RunLocation, clock: IReactorTime) -> None:
         self._connector = connector
@@ -104,6 +73,12 @@ class FrontendSource(JobSource):
         self._pending: Deferred[Any] | None = None
 
     async def take(self, idle_seconds: float) -> TakenJob | None:
+        """A job; None when the queue is empty, or :meth:`leave` was called.
+
+        :param idle_seconds: how long to wait for one, where that is possible.
+        :raises FrontendLost:
+        :raises FrontendRefused:
+        """
         try:
             return await self._wait(Deferred.fromCoroutine(self._take(idle_seconds)))
         except (FrontendLost, FrontendRefused, CancelledError, ConnectingCancelledError):
@@ -111,24 +86,39 @@ class FrontendSource(JobSource):
                 return None
             raise
 
+    @abstractmethod
+    async def finish(self, job: TakenJob, report: Report) -> None:
+        """Send the result of a job.
+
+        :raises FrontendLost: when it could not be sent, or the job was withdrawn.
+        """
+
+    @abstractmethod
+    async def give_back(self, job: TakenJob, reason: str, run_seconds: float = 0.0) -> None:
+        """Give back a job that did not run to its end.
+
+        :param run_seconds: how long it ran.
+        :raises FrontendLost: when that could not be sent.
+        """
+
     def leave(self) -> None:
+        """Wait for no more work, and only a moment for any answer; the held job may still be finished."""
         self._leaving = True
         if self._pending is not None:
             self._cancel_soon(self._pending)
 
     def cut(self) -> None:
+        """Close the connection now."""
         self._leaving = True
         if self._pending is not None:
             self._pending.cancel()
         self._abort()
 
-    async def _take(self, idle_seconds: float) -> TakenJob | None:
-        """Ask for a job; see :meth:`take`."""
-        raise NotImplementedError
+    @abstractmethod
+    async def _take(self, idle_seconds: float) -> TakenJob | None: ...
 
-    def _abort(self) -> None:
-        """Close the connection now, if there is one."""
-        raise NotImplementedError
+    @abstractmethod
+    def _abort(self) -> None: ...
 
     def _wait(self, pending: Deferred[T]) -> Deferred[T]:
         """Watch over this Deferred: it is cancelled when the program stops and it has not fired in time."""

@@ -69,7 +69,6 @@ def run_location(pod: str, node: str, device: DeviceFile) -> dict[str, str]:
 class BackendWorker:
     """Takes jobs until its pace, its frontend or :meth:`leave` ends it.
 
-    :param start: starts a run.
     :param grace_seconds: how long a job may still run after :meth:`leave`.
     """
 

@@ -44,10 +44,7 @@ class ApiResource(GuardedResource):
 
 
 class ApiPage(ApiResource):
-    """A resource of the API that only shows a value.
-
-    :param make: makes the value at each request.
-    """
+    """A resource of the API that only shows a value."""
 
     def __init__(self, make: Callable[[], dict[str, Any]]) -> None:
         self._make = make

@@ -192,7 +192,6 @@ class JsonClient(_Client, LineOnlyReceiver, Generic[Message]):
     """One connection to a frontend that speaks JSON lines: for backends, the tester and the scale test.
 
     :param parse: the message of a line, None for one that does not matter here; raises ProtocolError.
-    :param received: called with each message.
     :param lost: called once, when the connection is closed, with FrontendLost or FrontendRefused.
     :param writable: called when the frontend reads again after it did not keep up.
     :ivar is_full: the frontend does not read what was sent: the caller should send nothing more now.

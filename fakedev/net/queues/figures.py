@@ -35,10 +35,7 @@ class QueueFigure(NamedTuple):
 
 
 class QueueFigures:
-    """The figures of all queues and of their ports.
-
-    :ivar broker: the queues.
-    """
+    """The figures of all queues and of their ports."""
 
     def __init__(self, hub: QueueHub, clients: QueueClientFactory, backends: QueueBackendFactory) -> None:
         self.broker = hub.broker

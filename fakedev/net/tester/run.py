@@ -20,7 +20,6 @@ class LoadRun(Service):
 
     :param duration_seconds: how long requests are started; 0: until stopped.
     :param grace_seconds: how long the run waits for pending requests after that.
-    :param tell: called with the progress.
     :param tell_seconds: how often.
     """
 

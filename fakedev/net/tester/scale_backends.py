@@ -125,7 +125,6 @@ class CommandedBackends(Backends):
 class CountedBackends(Backends):
     """Waits until the frontend knows as many backends as there should be.
 
-    :param starter: changes the number of backends.
     :param wait_seconds: how long to wait at most.
     :param tell: called with a line about what the test waits for.
     """

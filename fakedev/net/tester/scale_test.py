@@ -44,7 +44,6 @@ class ScaleTest(Service):
 
     :param tester: has one plan, of the closed model.
     :param tell: called with each line of progress.
-    :ivar steps: the results.
     :ivar problem: why the test ended early; empty when it did not.
     """
 

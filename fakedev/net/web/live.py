@@ -49,7 +49,6 @@ class LiveView(Service):
     A frame is made at most once a tick and once in 0.25 s, and only for viewers that are there. A viewer that has not
     read the last frame gets no more until it has, and then the newest.
 
-    :param source: makes the frames.
     :ivar frames: frames made since the start.
     """
 
@@ -134,7 +133,6 @@ class FrameSource:
 
     :param queues: None for none.
     :param tester: None when there are no plans of load.
-    :ivar fleet: the fleet.
     """
 
     fleet: Fleet

@@ -105,10 +105,7 @@ def workload_metrics(by_state: Callable[[], Mapping[str, int]], connections: Cal
 
 
 def fault_metrics(by_kind: Callable[[], Mapping[str, int]]) -> Iterable[Metric]:
-    """Faults that wait or last.
-
-    :param by_kind: returns the numbers of faults by kind.
-    """
+    """Faults that wait or last."""
     kinds = dict(sorted(by_kind().items()))
     yield labelled(GaugeMetricFamily, "fakedev_faults", "Faults that wait or last, by kind.", "kind", kinds)
 
@@ -140,7 +137,6 @@ class OwnMetrics:
     The groups build, process and python always exist. A group that fails is missing from the page, logged once, and
     reported as ``fakedev_collector_success 0``; the rest of the page stays.
 
-    :param groups: by name.
     """
 
     def __init__(self, groups: Mapping[str, Group] | None = None, clock: Callable[[], float] = perf_counter) -> None:

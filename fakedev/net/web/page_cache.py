@@ -68,17 +68,11 @@ class LatestPages:
         self._pages.append(page)
 
 
-def _no_trouble() -> PageFaults | None:
-    """No fault."""
-    return None
-
-
 class CachedPage:
     """One page as a Response, of one tick.
 
     :param state: returns the present state.
     :param parts: the parts of the page: several where pools have several identities.
-    :param openmetrics: the parts are OpenMetrics.
     :param latest: gets each page that is rendered.
     :param states: the states of the parts, where they do not all show the same.
     :ivar as_openmetrics: the same page as OpenMetrics, where all its identities negotiate that.
@@ -107,7 +101,7 @@ class CachedPage:
         self._is_making = False
         self._is_over = False
         self.as_openmetrics: CachedPage | None = None
-        self.trouble: Callable[[], PageFaults | None] = _no_trouble
+        self.trouble: Callable[[], PageFaults | None] = lambda: None
 
     def response(self) -> Response | Deferred[Response]:
         """The page at the present tick; a large one a little later."""
@@ -198,7 +192,6 @@ class Pages:
     """All pages of a fleet, each made at its first request.
 
     :param identities: the identity of each pool, by its name.
-    :ivar fleet: the fleet that they show.
     """
 
     def __init__(self, fleet: Fleet, identities: Mapping[str, Identity], clock: IReactorTime) -> None:
@@ -223,14 +216,19 @@ class Pages:
 
     def fleet_page(self, selection: Selection = EVERYTHING) -> CachedPage:
         """All selected nodes on one page."""
-        return self._page(None, selection)
+        return self.node_page(None, selection)
 
-    def node_page(self, node: RosterNode, selection: Selection = EVERYTHING) -> CachedPage:
-        """One node, as its own exporter prints it.
+    def node_page(self, node: RosterNode | None, selection: Selection = EVERYTHING) -> CachedPage:
+        """One node, as its own exporter prints it; with None all selected nodes.
 
         :param selection: how the page shows it.
         """
-        return self._page(node, selection)
+        name = node.name if node is not None else ""
+        key = (name, None if name else selection.pool, id(selection.identity), selection.hold_seconds)
+        if key not in self._kept:
+            nodes = [node] if node is not None else [each for each in self.fleet.roster.shown if selection.has(each)]
+            self._kept[key] = self._new_page(nodes, selection), name, selection
+        return self._kept[key][0]
 
     def workload_page(self) -> CachedPage:
         """The page of the running workloads, which is the same in both formats but for its last line."""
@@ -251,7 +249,7 @@ class Pages:
             if not page.is_awaited and not (page.as_openmetrics and page.as_openmetrics.is_awaited):
                 continue
             node = self.fleet.roster.node(node_name)
-            successor = self._page(node, selection) if node is not None or not node_name else None
+            successor = self.node_page(node, selection) if node is not None or not node_name else None
             page.hand_over(successor)
             if page.as_openmetrics is not None:
                 page.as_openmetrics.hand_over(successor and (successor.as_openmetrics or successor))
@@ -265,14 +263,6 @@ class Pages:
 
     def _cached(self, state: Callable[[], State], parts: Sequence[Page[Any]], openmetrics: bool) -> CachedPage:
         return CachedPage(state, self._clock, parts, openmetrics, self._latest)
-
-    def _page(self, node: RosterNode | None, selection: Selection) -> CachedPage:
-        name = node.name if node is not None else ""
-        key = (name, None if name else selection.pool, id(selection.identity), selection.hold_seconds)
-        if key not in self._kept:
-            nodes = [node] if node is not None else [each for each in self.fleet.roster.shown if selection.has(each)]
-            self._kept[key] = self._new_page(nodes, selection), name, selection
-        return self._kept[key][0]
 
     def _labels_of(self, identity: Identity) -> LabelCache[RosterNode]:
         if identity not in self._labels:
