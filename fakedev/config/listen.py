@@ -9,10 +9,8 @@ from dataclasses import replace
 from ipaddress import IPv4Network
 from typing import Final
 
-from fakedev.spec.listen_address import ListenAddress
+from fakedev.spec.listen_address import LONGEST_SOCKET_PATH, ListenAddress
 
-#: The longest path of a UNIX socket, in bytes (sockaddr_un without its final NUL).
-LONGEST_SOCKET_PATH: Final = 107
 #: ``runtime:NAME`` is the socket NAME in the default socket folder.
 RUNTIME: Final = "runtime:"
 

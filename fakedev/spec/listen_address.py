@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+#: The longest path of a UNIX socket, in bytes (sockaddr_un without its final NUL).
+LONGEST_SOCKET_PATH: Final = 107
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,6 @@ class LoadCollection(ApiResource):
         return missing("plan", name, counted(list(drivers))) if driver is None else LoadPlan(self._tester, driver)
 
     def get(self, request: GuardedRequest) -> Response:
-        """All plans, and the statistics of all together."""
         return json_response({
             "plans": [_described(driver) for driver in self._tester.drivers.values()],
             "statistics": statistics_values(

@@ -7,6 +7,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar, cast
 
 from twisted.internet.abstract import isIPAddress, isIPv6Address
@@ -73,6 +74,7 @@ class _Factory(Factory):
     noisy = False
 
 
+@dataclass(eq=False)
 class FrontendConnector:
     """Connects to one frontend: tries its addresses in turn, first the one that worked last.
 
@@ -81,23 +83,16 @@ class FrontendConnector:
     :param look_up: finds the addresses of a name; fails with OSError.
     """
 
-    def __init__(
-        self,
-        reactor: Any,
-        *,
-        path: str = "",
-        host: str = "",
-        port: int = 0,
-        shown: str = "",
-        look_up: Callable[[Any, str], Deferred[list[str]]] = look_up_addresses,
-    ) -> None:
-        self._reactor = reactor
-        self._look_up = look_up
-        self._path = path
-        self._host = host
-        self._port = port
-        self._last_address = ""
-        self.shown = shown or path or f"{host}:{port}"
+    reactor: Any
+    path: str = ""
+    host: str = ""
+    port: int = 0
+    shown: str = ""
+    look_up: Callable[[Any, str], Deferred[list[str]]] = look_up_addresses
+    _last_address: str = ""
+
+    def __post_init__(self) -> None:
+        self.shown = self.shown or self.path or f"{self.host}:{self.port}"
 
     async def connect(self, make_protocol: Callable[[], P]) -> P:
         """A connected protocol.
@@ -119,23 +114,23 @@ class FrontendConnector:
         raise FrontendLost(f"cannot connect to {self.shown}: {problem}")
 
     def _endpoint(self, address: str) -> IStreamClientEndpoint:
-        if self._path:
-            return UNIXClientEndpoint(self._reactor, address, timeout=CONNECT_SECONDS)
+        if self.path:
+            return UNIXClientEndpoint(self.reactor, address, timeout=CONNECT_SECONDS)
         make_endpoint = TCP6ClientEndpoint if isIPv6Address(address) else TCP4ClientEndpoint
-        return make_endpoint(self._reactor, address, self._port, timeout=CONNECT_SECONDS)
+        return make_endpoint(self.reactor, address, self.port, timeout=CONNECT_SECONDS)
 
     async def _addresses(self) -> list[str]:
-        if self._path:
+        if self.path:
             # Twisted takes a leading NUL for an abstract socket.
-            return ["\0" + self._path[1:] if self._path.startswith("@") else self._path]
+            return ["\0" + self.path[1:] if self.path.startswith("@") else self.path]
         if self._last_address:
             return [self._last_address]
-        if isIPAddress(self._host) or isIPv6Address(self._host):
-            return [self._host]
+        if isIPAddress(self.host) or isIPv6Address(self.host):
+            return [self.host]
         try:
-            return await self._look_up(self._reactor, self._host)
+            return await self.look_up(self.reactor, self.host)
         except OSError as error:
-            raise FrontendLost(f"{self._host} has no address: {error.strerror or error}") from None
+            raise FrontendLost(f"{self.host} has no address: {error.strerror or error}") from None
 
 
 def _keep_alive(transport: ITransport | None) -> None:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
-from typing import Any, Final, cast
+from typing import Final, cast
 
-from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from fakedev.net.lines.peer import Peer
-from fakedev.net.queues.hub import QueueHub
 from fakedev.net.queues.port import (
     MAX_ID,
     MAX_JOBS,
@@ -47,8 +44,8 @@ class BackendSession(QueueSession):
     __slots__ = ("_bare_job", "_held", "device", "node", "pod")
     log = Logger()
 
-    def __init__(self, hub: QueueHub, peer: Peer) -> None:
-        super().__init__(hub, peer)
+    def __init__(self, factory: QueuePortFactory, peer: Peer) -> None:
+        super().__init__(factory, peer)
         self.pod = self.node = self.device = ""
         self._held: set[int] = set()
         self._bare_job: int | None = None  # the job of a backend of the original
@@ -227,8 +224,8 @@ class BackendSession(QueueSession):
 class QueueBackendFactory(QueuePortFactory):
     """Serves a backend port."""
 
-    def __init__(self, hub: QueueHub, clock: IReactorTime, **options: Any) -> None:
-        super().__init__(QUEUE_BACKEND_GRAMMAR, hub, partial(BackendSession, hub), clock, **options)
+    verbs = QUEUE_BACKEND_GRAMMAR
+    session = BackendSession
 
 
 def _exit_code_of(request: Request) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, Final, cast
 
 from twisted.internet.interfaces import IReactorTime
@@ -37,7 +36,7 @@ class ClientSession(QueueSession):
     __slots__ = ("_factory", "_open_requests", "_sent_object")
 
     def __init__(self, factory: QueueClientFactory, peer: Peer) -> None:
-        super().__init__(factory.hub, peer)
+        super().__init__(factory, peer)
         self._factory = factory
         self._open_requests = 0
         self._sent_object = False
@@ -114,8 +113,11 @@ class QueueClientFactory(QueuePortFactory):
     :ivar run_time_limits: seconds, by queue; 0 for none.
     """
 
+    verbs = QUEUE_CLIENT_GRAMMAR
+    session = ClientSession
+
     def __init__(self, hub: QueueHub, clock: IReactorTime, **options: Any) -> None:
-        super().__init__(QUEUE_CLIENT_GRAMMAR, hub, partial(ClientSession, self), clock, **options)
+        super().__init__(hub, clock, **options)
         self.read_limits()
 
     def read_limits(self) -> None:

@@ -57,13 +57,9 @@ class QueueFigures:
         """The figures of all queues, in the order of the configuration."""
         return [self.of(name) for name in self.broker.queue_names]
 
-    def client_connections(self) -> int:
-        """How many connections clients have made so far."""
-        return self._clients.accepted
-
-    def backend_connections(self) -> int:
-        """How many connections backends have made so far."""
-        return self._backends.accepted
+    def connections(self) -> dict[str, int]:
+        """How many connections clients and backends have made so far, by port."""
+        return {"clients": self._clients.accepted, "backends": self._backends.accepted}
 
 
 def queue_totals(figures: QueueFigures) -> Iterable[Metric]:
@@ -71,12 +67,12 @@ def queue_totals(figures: QueueFigures) -> Iterable[Metric]:
     queues = figures.all()
     states = {state: sum(getattr(queue.now, state) for queue in queues) for state in ("waiting", "running")}
     ended = {each.value: sum(queue.counted.outcomes[each] for queue in queues) for each in Outcome}
-    made = {"clients": figures.client_connections(), "backends": figures.backend_connections()}
     text = "Requests in all queues, by state."
     yield labelled(GaugeMetricFamily, "fakedev_queues_requests", text, "state", states)
     text = "Requests of all queues that are over."
     yield labelled(CounterMetricFamily, "fakedev_queues_ended", text, "outcome", ended)
-    yield labelled(CounterMetricFamily, "fakedev_queues_connections", "Connections made to the ports.", "port", made)
+    text = "Connections made to the ports."
+    yield labelled(CounterMetricFamily, "fakedev_queues_connections", text, "port", figures.connections())
 
 
 class QueueLog(Service):

@@ -115,15 +115,15 @@ class _Page:
 
     def lines(self) -> Iterator[str]:
         """The families of the original, then those of fakedev."""
-        figures = self._figures
-        for name, text, count in (
-            ("hpa_client_connections_total", "Connections that clients made.", figures.client_connections()),
-            ("hpa_worker_connections_total", "Connections that backends made.", figures.backend_connections()),
+        connections = self._figures.connections()
+        for name, text, port in (
+            ("hpa_client_connections_total", "Connections that clients made.", "clients"),
+            ("hpa_worker_connections_total", "Connections that backends made.", "backends"),
         ):
             yield self._declared(name, "counter", text)
-            yield f"{name} {count}"
+            yield f"{name} {connections[port]}"
         yield from self._families(_ORIGINALS, "name")
-        yield from self._families(_MAXIMA, "name", _interval_label(figures.spec))
+        yield from self._families(_MAXIMA, "name", _interval_label(self._figures.spec))
         yield from self._families(_OURS, "queue")
         yield from self._workers()
         yield from self._ended()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from twisted.internet.interfaces import IReactorTime
 
-from fakedev.net.lines.peer import Peer, Session
+from fakedev.net.lines.peer import Peer
 from fakedev.net.lines.server import LineServerFactory
 from fakedev.net.queues.hub import QueueHub
 from fakedev.spec.units import LONGEST_SECONDS, parse_duration
@@ -31,17 +31,15 @@ class QueuePortFactory(LineServerFactory):
     """Serves one queue port.
 
     :param hub: where the jobs are; both ports have the same.
+    :cvar verbs: the verbs of the port.
+    :cvar session: the class of its sessions.
     """
 
-    def __init__(
-        self,
-        grammar: Grammar,
-        hub: QueueHub,
-        make_session: Callable[[Peer], Session],
-        clock: IReactorTime,
-        **options: Any,
-    ) -> None:
-        super().__init__(grammar, make_session, clock, turn_observer=hub, **options)
+    verbs: Grammar
+    session: type[Any]
+
+    def __init__(self, hub: QueueHub, clock: IReactorTime, **options: Any) -> None:
+        super().__init__(self.verbs, lambda peer: self.session(self, peer), clock, turn_observer=hub, **options)
         self.hub = hub
 
 
@@ -50,8 +48,8 @@ class QueueSession:
 
     __slots__ = ("_hub", "_peer")
 
-    def __init__(self, hub: QueueHub, peer: Peer) -> None:
-        self._hub = hub
+    def __init__(self, factory: QueuePortFactory, peer: Peer) -> None:
+        self._hub = factory.hub
         self._peer = peer
 
     def request_received(self, request: Request) -> Reply | None:

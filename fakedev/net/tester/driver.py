@@ -73,7 +73,6 @@ class Reconnection(Generic[Client]):
     _was_away: bool = False
 
     def connect(self) -> None:
-        """Connect now."""
         self._connecting = Deferred.fromCoroutine(self._connect())
         self._connecting.addErrback(report_failure, self.log)
 

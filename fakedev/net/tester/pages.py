@@ -68,13 +68,11 @@ class LoadPage(GuardedResource):
 
 
 def _rate(page: LoadPage, form: Form, plan: str, request: GuardedRequest) -> Response:
-    """/reqs-per-sec and /reqs-per-seq."""
     rate = page.tester.statistics(plan).rate(page.tester.now)
     return result(form, rate, "successful requests per second since the first one after the reset")
 
 
 def _fails(page: LoadPage, form: Form, plan: str, request: GuardedRequest) -> Response:
-    """/fails: the number of failed requests."""
     return result(form, page.tester.statistics(plan).failed, "failed requests")
 
 
@@ -97,14 +95,12 @@ def _parallel(page: LoadPage, form: Form, plan: str, request: GuardedRequest, *,
 
 
 def _reset(page: LoadPage, form: Form, plan: str, request: GuardedRequest) -> Response:
-    """/reset: resets all statistics."""
     page.refuse_change("", '{"reset": true}')
     page.tester.reset()
     return result(form, "Reseted", "the statistics begin anew")
 
 
 def _statistics(page: LoadPage, form: Form, plan: str, request: GuardedRequest) -> Response:
-    """/stats: all statistics."""
     statistics, now, waiting = page.tester.statistics(plan), page.tester.now, page.tester.waiting
     title = _title("Requests", plan)
     if form is Form.JSON:

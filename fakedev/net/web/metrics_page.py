@@ -28,7 +28,6 @@ class MetricsPage(GuardedResource):
         self.allow_head = allow_head
 
     def page(self, request: GuardedRequest) -> CachedPage:
-        """The page for a request."""
         return self._page
 
     def get(self, request: GuardedRequest) -> Answer:

@@ -131,7 +131,7 @@ def add_histogram(family: HistogramMetricFamily, labels: list[str], histogram: H
     family.add_metric(labels, buckets, histogram.total_seconds)
 
 
-class OwnMetrics:
+class OwnMetrics(Collector):
     """The metrics of one application object.
 
     The groups build, process and python always exist. A group that fails is missing from the page, logged once, and
@@ -139,19 +139,23 @@ class OwnMetrics:
 
     """
 
+    log = Logger()
+
     def __init__(self, groups: Mapping[str, Group] | None = None, clock: Callable[[], float] = perf_counter) -> None:
+        self._groups: dict[str, Group] = {
+            "build": build_metrics,
+            "process": ProcessCollector(registry=None).collect,
+            "python": PlatformCollector(registry=None).collect,
+            **(groups or {}),
+        }
+        self._clock = clock
+        self._failing: set[str] = set()
         self._registry = CollectorRegistry(auto_describe=False)
-        self._groups = _Groups(clock)
-        self._registry.register(self._groups)
-        self.add("build", build_metrics)
-        self.add("process", ProcessCollector(registry=None).collect)
-        self.add("python", PlatformCollector(registry=None).collect)
-        for name, group in (groups or {}).items():
-            self.add(name, group)
+        self._registry.register(self)
 
     def add(self, name: str, group: Group) -> None:
         """Add a group to the page."""
-        self._groups.groups[name] = group
+        self._groups[name] = group
 
     def render(self, accept: bytes | None) -> tuple[str, bytes]:
         """Content-Type and text of the page, in the format of the Accept header."""
@@ -159,33 +163,11 @@ class OwnMetrics:
         generate = generate_openmetrics if exposition.openmetrics else generate_latest
         return exposition.content_type, generate(self._registry)
 
-
-class OwnMetricsResource(GuardedResource):
-    """/-/metrics"""
-
-    def __init__(self, metrics: OwnMetrics) -> None:
-        self._metrics = metrics
-
-    def get(self, request: GuardedRequest) -> Response:
-        content_type, text = self._metrics.render(request.header(b"accept"))
-        return Response(200, text, content_type)
-
-
-class _Groups(Collector):
-    """All groups as one collector, in which a failure of one group costs only that group."""
-
-    log = Logger()
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self.groups: dict[str, Group] = {}
-        self._clock = clock
-        self._failing: set[str] = set()
-
     def collect(self) -> Iterable[Metric]:
         """The families of all groups, and the success and duration of each group."""
         success = GaugeMetricFamily("fakedev_collector_success", "Whether the group is here.", labels=["group"])
         duration = GaugeMetricFamily("fakedev_collector_duration_seconds", "How long it took.", labels=["group"])
-        for name, group in self.groups.items():
+        for name, group in self._groups.items():
             started = self._clock()
             families = self._families(name, group)
             yield from families
@@ -206,3 +188,14 @@ class _Groups(Collector):
             return []
         self._failing.discard(name)
         return families
+
+
+class OwnMetricsResource(GuardedResource):
+    """/-/metrics"""
+
+    def __init__(self, metrics: OwnMetrics) -> None:
+        self._metrics = metrics
+
+    def get(self, request: GuardedRequest) -> Response:
+        content_type, text = self._metrics.render(request.header(b"accept"))
+        return Response(200, text, content_type)

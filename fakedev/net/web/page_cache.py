@@ -234,8 +234,9 @@ class Pages:
         """The page of the running workloads, which is the same in both formats but for its last line."""
         if self._workloads is None:
             source, text, openmetrics = workload_pages(self.fleet)
-            self._workloads = self._cached(source.state, [text], openmetrics=False)
-            self._workloads.as_openmetrics = self._cached(source.state, [openmetrics], openmetrics=True)
+            page = CachedPage(source.state, self._clock, [text], latest=self._latest)
+            page.as_openmetrics = CachedPage(source.state, self._clock, [openmetrics], True, self._latest)
+            self._workloads = page
         return self._workloads
 
     def follow(self, identities: Mapping[str, Identity]) -> None:
@@ -260,9 +261,6 @@ class Pages:
         del pages[-_FREED_AT_ONCE:]
         if pages:
             self._clock.callLater(0, self._free, pages)
-
-    def _cached(self, state: Callable[[], State], parts: Sequence[Page[Any]], openmetrics: bool) -> CachedPage:
-        return CachedPage(state, self._clock, parts, openmetrics, self._latest)
 
     def _labels_of(self, identity: Identity) -> LabelCache[RosterNode]:
         if identity not in self._labels:
