@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from shlex import join
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ from fakedev.net.backend.bare import BareSource
 from fakedev.net.backend.lines import LinesSource
 from fakedev.net.backend.program import BackendProgram
 from fakedev.net.backend.sources import JobSource
-from fakedev.net.backend.worker import BackendWorker, DeviceFile, OneRun, RunLocation, Start
+from fakedev.net.backend.worker import BackendWorker, DeviceFile, OneRun, Start, run_location
 from fakedev.net.lines.client import FrontendConnector
 from fakedev.net.system.commands import CannotRun, ProcessRunner, SleepRun
 from fakedev.net.system.logging import begin_logging
@@ -104,9 +105,9 @@ def make_connector(address: Address, reactor: Any) -> FrontendConnector:
 def _worker(
     settings: BackendSettings, start: Start, device: DeviceFile, connector: FrontendConnector, reactor: Any
 ) -> BackendWorker:
-    names = RunLocation(settings.pod, settings.node, device)
+    location = partial(run_location, settings.pod, settings.node, device)
     make_source = LinesSource if settings.protocol == "json" else BareSource
-    source: JobSource = make_source(connector, settings.queue, names, reactor)
+    source: JobSource = make_source(connector, settings.queue, location, reactor)
     pace = Pace(settings.backoff_seconds, settings.max_backoff_seconds, settings.reconnect_seconds)
     return BackendWorker(
         source, start, settings.command, device, pace, grace_seconds=settings.grace_seconds, clock=reactor

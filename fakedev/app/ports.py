@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from fakedev.config.configuration import Configuration
-from fakedev.config.listen import ListenAddress
 from fakedev.net.system.listening import Listeners, ListeningService
+from fakedev.spec.listen_address import ListenAddress
 
 Entry = TypeVar("Entry")
 Place = tuple[ListenAddress, int]

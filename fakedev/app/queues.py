@@ -14,7 +14,6 @@ from fakedev.app.announcement import AnnouncedAddresses, Announcement
 from fakedev.app.ports import Ports, Reloadable
 from fakedev.app.runner import Application, run_application
 from fakedev.config.configuration import Configuration, Queues
-from fakedev.config.listen import ListenAddress
 from fakedev.net.http.limits import DROP_IN_LIMITS
 from fakedev.net.http.site import GuardedSite
 from fakedev.net.http.statistics import ScrapeStatistics
@@ -24,11 +23,12 @@ from fakedev.net.queues.client_port import QueueClientFactory
 from fakedev.net.queues.figures import QueueFigures, QueueLog
 from fakedev.net.queues.hub import GOING_DOWN, QueueHub
 from fakedev.net.queues.port import QueuePortFactory
-from fakedev.net.system.descriptors import raise_descriptor_limit
 from fakedev.net.system.listening import Listeners, ListeningService
+from fakedev.net.system.memory import raise_descriptor_limit
 from fakedev.net.system.signals import HangupService, stop_reactor
 from fakedev.net.system.timing import no_op
 from fakedev.net.web.tree import make_frontend_root
+from fakedev.spec.listen_address import ListenAddress
 from fakedev.workqueue.broker import Broker
 
 

@@ -14,7 +14,6 @@ from twisted.logger import Logger
 from fakedev.app.options import Run
 from fakedev.app.ports import Reloadable
 from fakedev.config.configuration import Configuration
-from fakedev.config.listen import ListenAddress
 from fakedev.config.schema.nodes import ConfigurationError
 from fakedev.net.system.listening import CannotListen, Listeners
 from fakedev.net.system.threads import call_in_thread
@@ -24,6 +23,7 @@ from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.events import Reload
 from fakedev.sim.fleet import Fleet
 from fakedev.spec.errors import Refused
+from fakedev.spec.listen_address import ListenAddress
 from fakedev.spec.record_head import RecordHead
 
 #: The answer to a request for a reload does not wait for a tick that takes longer than this.

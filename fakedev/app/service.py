@@ -28,18 +28,23 @@ from fakedev.net.fleet.ticker import Ticker
 from fakedev.net.fleet.workloads import WorkloadHub
 from fakedev.net.http.statistics import ScrapeStatistics
 from fakedev.net.lines.fair_share import FairShare
-from fakedev.net.queues.figures import QueueFigures, QueueTotals
-from fakedev.net.system.descriptors import raise_descriptor_limit
+from fakedev.net.queues.figures import QueueFigures, queue_totals
 from fakedev.net.system.listening import Listeners
 from fakedev.net.system.logging import twistd_log
-from fakedev.net.system.memory import keep_freed_memory
+from fakedev.net.system.memory import keep_freed_memory, raise_descriptor_limit
 from fakedev.net.system.signals import HangupService, stop_reactor
 from fakedev.net.system.watch import FileFollower
-from fakedev.net.tester.metrics import LoadMetrics
+from fakedev.net.tester.metrics import load_metrics
 from fakedev.net.tester.service import LoadTester, ReportFiles
 from fakedev.net.web.live import FrameSource, LiveView
-from fakedev.net.web.own_metrics import FaultMetrics, OwnMetrics, ReloadMetrics, ScrapeMetrics, TickMetrics
-from fakedev.net.web.own_metrics import WorkloadMetrics as WorkloadCounts
+from fakedev.net.web.own_metrics import (
+    OwnMetrics,
+    fault_metrics,
+    reload_metrics,
+    scrape_metrics,
+    tick_metrics,
+    workload_metrics,
+)
 from fakedev.net.web.page_cache import Pages
 from fakedev.net.web.program import Program
 from fakedev.net.web.static import PageFiles
@@ -197,17 +202,20 @@ def _own_metrics(
         starting = fleet.intake.starting_count
         return {"starting": starting, "running": len(fleet.workloads.by_id) - starting}
 
+    def by_kind() -> dict[str, int]:
+        return Counter(each.spec.kind for each in fleet.faults.by_id.values())
+
     own = OwnMetrics({
-        "ticks": TickMetrics(ticker, lambda: fleet.state.tick),
-        "scrapes": ScrapeMetrics(scrapes),
-        "workloads": WorkloadCounts(by_state, partial(connection_count, workloads)),
-        "faults": FaultMetrics(lambda: Counter(each.spec.kind for each in fleet.faults.by_id.values())),
+        "ticks": partial(tick_metrics, ticker, lambda: fleet.state.tick),
+        "scrapes": partial(scrape_metrics, scrapes),
+        "workloads": partial(workload_metrics, by_state, partial(connection_count, workloads)),
+        "faults": partial(fault_metrics, by_kind),
     })  # fmt: skip
     if figures is not None:
-        own.add("queues", QueueTotals(figures))
+        own.add("queues", partial(queue_totals, figures))
     if tester is not None:
-        own.add("tester", LoadMetrics(tester))
-    own.add("reload", ReloadMetrics(reloader.statistics))
+        own.add("tester", partial(load_metrics, tester))
+    own.add("reload", partial(reload_metrics, reloader.statistics))
     return own
 
 

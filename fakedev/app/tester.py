@@ -12,25 +12,25 @@ from fakedev.app.announcement import AnnouncedAddresses, Announcement
 from fakedev.app.backend import make_connector
 from fakedev.app.runner import Application, run_application
 from fakedev.config.configuration import Logging
-from fakedev.config.listen import ListenAddress
 from fakedev.config.peer_address import parse_address
 from fakedev.net.http.limits import DROP_IN_LIMITS
 from fakedev.net.http.resource import Folder
 from fakedev.net.http.site import GuardedSite
 from fakedev.net.system.commands import ProcessRunner
-from fakedev.net.system.descriptors import raise_descriptor_limit
 from fakedev.net.system.listening import Listeners, ListeningService
+from fakedev.net.system.memory import raise_descriptor_limit
 from fakedev.net.system.signals import HangupService, stop_reactor
 from fakedev.net.tester.bare import BareRequests
-from fakedev.net.tester.driver import RequestOwner, Requests
+from fakedev.net.tester.driver import PlanDriver, Requests
 from fakedev.net.tester.lines import LineRequests
-from fakedev.net.tester.metrics import LoadMetrics, QueryMetrics
+from fakedev.net.tester.metrics import load_metrics, query_metrics
 from fakedev.net.tester.pages import make_load_pages
 from fakedev.net.tester.run import LoadRun
 from fakedev.net.tester.scale_backends import Backends, CannotScale, CommandedBackends, CountedBackends, StartedBackends
 from fakedev.net.tester.scale_test import ScaleSettings, ScaleTest
 from fakedev.net.tester.service import LoadTester
 from fakedev.net.web.own_metrics import OwnMetrics, OwnMetricsResource
+from fakedev.spec.listen_address import ListenAddress
 from fakedev.tester.plan import Plan
 from fakedev.tester.scaling import ScaleStep
 
@@ -45,7 +45,7 @@ def make_tester(plans: Sequence[Plan], reactor: Any, verbose: bool = False) -> L
     :param verbose: log all messages.
     """
 
-    def make_requests(plan: Plan, asker: RequestOwner) -> Requests:
+    def make_requests(plan: Plan, asker: PlanDriver) -> Requests:
         kind = LineRequests if plan.json_lines else BareRequests
         return kind(plan, make_connector(parse_address(plan.frontend), reactor), asker, reactor, verbose)
 
@@ -100,7 +100,7 @@ def _control_site(tester: LoadTester, reactor: Any) -> GuardedSite:
     """The original's pages, on which GET changes the load, and our own metrics."""
     root = Folder(errors_as_json=False, **make_load_pages(tester, changes=True))
     site = GuardedSite(root, reactor, limits=DROP_IN_LIMITS)
-    own = OwnMetrics({"tester": LoadMetrics(tester), "queries": QueryMetrics(site.codes)})
+    own = OwnMetrics({"tester": partial(load_metrics, tester), "queries": partial(query_metrics, site.codes)})
     root.put_child("-", Folder(metrics=OwnMetricsResource(own)))
     return site
 
@@ -158,4 +158,4 @@ def _backends(order: ScaleOrder, reactor: Any) -> Backends:
     if starter is not None and not order.plan.json_lines:
         return starter  # only a frontend that speaks JSON lines can be asked for the number of backends
     connector = make_connector(parse_address(order.plan.frontend), reactor)
-    return CountedBackends(connector, order.plan.queue, starter, reactor, order.wait_seconds, order.tell)
+    return CountedBackends(connector, order.plan.queue, starter or Backends(), reactor, order.wait_seconds, order.tell)

@@ -16,9 +16,9 @@ from fakedev.net.http.site import GuardedSite
 from fakedev.net.lines.fair_share import FairShare
 from fakedev.net.system.listening import ListeningService
 from fakedev.net.web.exporter_tree import make_vendor_root
+from fakedev.net.web.page_cache import Selection
 from fakedev.net.web.probes import NotYet
 from fakedev.net.web.program import Program
-from fakedev.net.web.selection import Selection
 from fakedev.net.web.tree import add_page, make_exporter_root, make_root
 
 #: How long the original waits for the rest of a message.

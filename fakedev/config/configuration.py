@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 
-from fakedev.config.listen import ListenAddress
 from fakedev.config.schema.schema import Values
 from fakedev.exposition.identity import Identity
 from fakedev.spec.fleet import FleetSpec
+from fakedev.spec.listen_address import ListenAddress
 from fakedev.tester.plan import Plan
 from fakedev.workqueue.spec import BrokerSpec
 

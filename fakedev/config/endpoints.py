@@ -9,12 +9,13 @@ from typing import Final
 from fakedev.config.catalog import Catalog
 from fakedev.config.configuration import WebEndpoint, WebPage, WorkloadListen
 from fakedev.config.devices.checks import check_identity, check_unique_nodes
-from fakedev.config.listen import ListenAddress, parse_listen, parse_per_node, same_address
+from fakedev.config.listen import parse_listen, parse_per_node, same_address
 from fakedev.config.models import LoadedPool
 from fakedev.config.schema.nodes import DEFAULT, Place, Report
 from fakedev.config.schema.schema import Values, did_you_mean
 from fakedev.exposition.identity import Identity
 from fakedev.spec.fleet import NodeSpec, PoolSpec
+from fakedev.spec.listen_address import ListenAddress
 from fakedev.spec.web_paths import FIRST_PARTS
 
 _PATH: Final = re.compile(r"(/[A-Za-z0-9][A-Za-z0-9._~-]*){1,8}")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from ipaddress import IPv4Network
 from typing import Final
 
-#: The longest path of a UNIX socket, in bytes (sockaddr_un without its final NUL).
-LONGEST_SOCKET_PATH: Final = 107
+from fakedev.spec.listen_address import LONGEST_SOCKET_PATH, ListenAddress
+
 #: ``runtime:NAME`` is the socket NAME in the default socket folder.
 RUNTIME: Final = "runtime:"
 
@@ -18,29 +18,6 @@ _ENDPOINTS: Final = ("tcp", "tcp4", "tcp6", "unix", "systemd", "ssl", "tls", "ha
 _FORMS: Final = "9400, *:9400, HOST:PORT, [::1]:9400, /path or a Twisted endpoint string"
 _HOST: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
 _UNESCAPED_COLON: Final = re.compile(r"(?<!\\):")
-
-
-@dataclass(frozen=True)
-class ListenAddress:
-    """An address to listen on.
-
-    :param kind: ``tcp`` (host, port), ``unix`` (path, mode, group) or ``endpoint`` (description).
-    :param host: an address or name; empty for every IPv4 address.
-    :param mode: permissions of a UNIX socket; 600 unless given, 660 with a group.
-    :param description: a Twisted endpoint string, for every kind.
-    :param display: in messages: a URL's host and port, a path, or the endpoint string.
-    :param local: only this machine can connect: loopback or a UNIX socket.
-    """
-
-    kind: str
-    host: str = ""
-    port: int = 0
-    path: str = ""
-    mode: int | None = None
-    group: str | None = None
-    description: str = ""
-    display: str = ""
-    local: bool = False
 
 
 def parse_listen(

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from fakedev.config.listen import ListenAddress
 from fakedev.config.peer_address import parse_address
 from fakedev.config.rates import parse_open_load
 from fakedev.config.schema.documents import Variables, read_document
@@ -15,6 +14,7 @@ from fakedev.config.schema.files import Files, Unreadable, absolute
 from fakedev.config.schema.nodes import Place, Report
 from fakedev.config.schema.schema import INVALID, Key, Section, Values
 from fakedev.config.schema.types import Choice, Duration, Integer, ListOf, Text
+from fakedev.spec.listen_address import ListenAddress
 from fakedev.tester.plan import ClosedLoad, OpenLoad, Plan, Spacing
 from fakedev.tester.report import FORMS
 

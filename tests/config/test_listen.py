@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 from twisted.internet.endpoints import serverFromString
 from twisted.internet.testing import MemoryReactorClock
 
-from fakedev.config.listen import ListenAddress, parse_listen, same_address
+from fakedev.config.listen import parse_listen, same_address
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
 from fakedev.config.schema.nodes import ConfigurationError
+from fakedev.spec.listen_address import ListenAddress
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,12 @@ from typing import Final
 
 from fakedev.commands.console import ProgressLine, write_text
 from fakedev.commands.go_flags import Flag, FlagError, FlagSet, Values, all_interfaces
-from fakedev.config.listen import ListenAddress, parse_listen
+from fakedev.config.listen import parse_listen
 from fakedev.config.rates import parse_expectation, parse_open_load
 from fakedev.config.schema.files import Files
 from fakedev.config.schema.nodes import ConfigurationError
 from fakedev.config.tester import load_plans
+from fakedev.spec.listen_address import ListenAddress
 from fakedev.tester.expectation import Expectation, judge
 from fakedev.tester.plan import ClosedLoad, OpenLoad, Plan, Spacing
 from fakedev.tester.report import FORMS, Report

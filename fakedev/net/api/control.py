@@ -7,11 +7,10 @@ from twisted.internet.defer import Deferred
 from fakedev.net.fleet.describe import describe_clock
 from fakedev.net.fleet.journal import find_happenings
 from fakedev.net.fleet.ticker import Ticker
-from fakedev.net.http.api import ApiResource, argument, as_http_error, json_body, page_of
+from fakedev.net.http.api import ApiResource, argument, items_response, json_body
 from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.response import HttpError, Response, json_response
 from fakedev.sim.fleet import Fleet
-from fakedev.spec.errors import Refused
 from fakedev.spec.units import parse_duration
 from fakedev.spec.web_paths import JOURNAL
 
@@ -20,12 +19,10 @@ class Clock(ApiResource):
     """The simulated clock: shows it, moves it on."""
 
     def __init__(self, fleet: Fleet, ticker: Ticker) -> None:
-        super().__init__()
         self._fleet = fleet
         self._ticker = ticker
 
     def get(self, request: GuardedRequest) -> Response:
-        """The time of the clock."""
         return json_response(describe_clock(self._fleet, self._ticker.speed))
 
     def post(self, request: GuardedRequest, body: bytes) -> Deferred[Response]:
@@ -41,10 +38,7 @@ class Clock(ApiResource):
         return Deferred.fromCoroutine(self._moved(float(seconds)))
 
     async def _moved(self, seconds: float) -> Response:
-        try:
-            await self._ticker.advance(seconds)
-        except Refused as refusal:
-            raise as_http_error(refusal) from None
+        await self._ticker.advance(seconds)
         return json_response(describe_clock(self._fleet, self._ticker.speed))
 
 
@@ -54,19 +48,16 @@ class JournalApi(ApiResource):
     query = JOURNAL.query
 
     def __init__(self, fleet: Fleet) -> None:
-        super().__init__()
         self._fleet = fleet
 
     def get(self, request: GuardedRequest) -> Response:
         """The events, newest first; ``kind``, ``devices``, ``node``, ``limit`` and ``offset`` choose some."""
         kinds, devices = _words(request, b"kind"), _words(request, b"devices")
         node = argument(request, "node")
-        try:
-            every = find_happenings(self._fleet, kinds, devices, node)[::-1]
-        except Refused as refusal:
-            raise as_http_error(refusal) from None
-        shown = [every[place].fields() for place in page_of(request, len(every))]
-        return json_response({"tick": self._fleet.state.tick, "journal": shown, "total": len(every)})
+        found = find_happenings(self._fleet, kinds, devices, node)[::-1]
+        return items_response(
+            request, "journal", found, lambda some: [each.fields() for each in some], tick=self._fleet.state.tick
+        )
 
 
 def _words(request: GuardedRequest, name: bytes) -> list[str]:

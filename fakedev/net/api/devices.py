@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -13,16 +14,14 @@ from fakedev.net.http.api import (
     ApiCollection,
     ApiPage,
     ApiResource,
-    Missing,
     argument,
-    as_http_error,
+    items_response,
     missing,
     missing_node,
     numbered,
-    page_of,
 )
 from fakedev.net.http.request import GuardedRequest
-from fakedev.net.http.response import Response, json_response
+from fakedev.net.http.response import Response, as_http_error, json_response
 from fakedev.sim.charts import History
 from fakedev.sim.entities.roster import RosterNode
 from fakedev.sim.entities.selectors import no_node
@@ -36,12 +35,10 @@ class Devices(ApiCollection):
     query = DEVICES.query
 
     def __init__(self, fleet: Fleet, history: History) -> None:
-        super().__init__()
         self._fleet = fleet
         self._history = history
 
     def item(self, name: str) -> ApiResource:
-        """The devices of a node, each below it."""
         node = self._fleet.roster.node(name)
         return missing_node(self._fleet.roster, name) if node is None else NodeDevices(self._fleet, self._history, node)
 
@@ -53,44 +50,44 @@ class Devices(ApiCollection):
         if wanted and node is None:
             raise as_http_error(no_node(wanted, roster, "node"), is_item=True)
         places = node.devices if node else roster.shown_devices.tolist()
-        shown, facts, of_node = [], [], None
-        for position in (places[place] for place in page_of(request, len(places))):
+        return items_response(request, "devices", places, self._described, tick=self._fleet.state.tick)
+
+    def _described(self, positions: list[int]) -> list[dict[str, Any]]:
+        roster = self._fleet.roster
+        described: list[dict[str, Any]] = []
+        facts: list[dict[str, str]] = []
+        of_node = None
+        for position in positions:
             holder = roster.nodes[roster.node_position(position)]
             if holder is not of_node:
                 facts, of_node = self._fleet.facts(holder), holder
             index = position - holder.first
-            shown.append(describe_device(self._fleet, holder, index, facts[index]))
-        return json_response({"tick": self._fleet.state.tick, "devices": shown, "total": len(places)})
+            described.append(describe_device(self._fleet, holder, index, facts[index]))
+        return described
 
 
 class NodeDevices(ApiResource):
     """The devices of one node, by index."""
 
     def __init__(self, fleet: Fleet, history: History, node: RosterNode) -> None:
-        super().__init__()
-        self._fleet = fleet
-        self._history = history
+        self._device = partial(DeviceItem, fleet, history, node)
         self._node = node
 
     def find_child(self, name: bytes, request: GuardedRequest) -> ApiResource:
-        """The device of that index."""
-        index = _number_below(name, len(self._node.devices))
-        return self._missing(name) if index is None else DeviceItem(self._fleet, self._history, self._node, index)
-
-    def refusal(self, request: GuardedRequest) -> Response:
-        """The node without an index is no device."""
-        return self._missing(b"").refusal(request)
-
-    def _missing(self, index: bytes) -> Missing:
         node = self._node.name
-        return missing("device", node.encode() + b"/" + index, numbered(node, len(self._node.devices), "it has none"))
+        none = numbered(node, len(self._node.devices), "it has none")
+        return _by_number(name, len(self._node.devices), self._device, ("device", f"{node}/", none))
+
+    def refusal(self, request: GuardedRequest) -> Response | None:
+        """The node without an index is no device."""
+        return self.find_child(b"", request).refusal(request)
 
 
-class DeviceItem(ApiResource):
+class DeviceItem(ApiPage):
     """One device; its last ticks and its parts are below it."""
 
     def __init__(self, fleet: Fleet, history: History, node: RosterNode, index: int) -> None:
-        super().__init__()
+        super().__init__(partial(_device, fleet, node, index))
         self.put_child("link", DeviceLinks(fleet, node, index))
         self.put_child("parts", ApiPage(partial(_parts, fleet, node, index)))
         past = partial(_device_history, history, node.first + index, f"{node.name}/{index}")
@@ -98,45 +95,43 @@ class DeviceItem(ApiResource):
         self._of = fleet, node, index
 
     def find_child(self, name: bytes, request: GuardedRequest) -> ApiResource:
-        """The part of that number."""
         fleet, node, index = self._of
         parts = fleet.roster.parts.of(node.first + index)
-        number = _number_below(name, len(parts))
-        if number is not None:
-            return ApiPage(partial(_part, fleet, node, parts[number]))
         device = f"{node.name}/{index}"
         there = f"{numbered(device, len(parts), f'{device} is not divided')}; also there are history, link and parts"
-        return missing("part", device.encode() + b"/" + name, there)
-
-    def get(self, request: GuardedRequest) -> Response:
-        """The device with all its quantities, and the reasons for the most important."""
-        fleet, node, index = self._of
-        explained = describe_explanations(fleet, node.first + index)["explanations"]
-        device = describe_device(fleet, node, index, fleet.facts(node)[index])
-        state, links = describe_state(fleet, node.first + index), describe_links(fleet, node, index)
-        return json_response({**device, **state, "links": links, "explained": explained})
+        return _by_number(
+            name, len(parts), lambda number: ApiPage(partial(_part, fleet, node, parts[number])),
+            ("part", f"{device}/", there),
+        )  # fmt: skip
 
 
 class DeviceLinks(ApiCollection):
     """The links of one device."""
 
     def __init__(self, fleet: Fleet, node: RosterNode, index: int) -> None:
-        super().__init__()
         self._of = fleet, node, index
 
     def item(self, name: str) -> ApiResource:
-        """The link of that number."""
         fleet, node, index = self._of
-        count = len(fleet.roster.links.of(node.first + index))
-        number = _number_below(name.encode(), count)
-        if number is not None:
-            return ApiPage(partial(_link, fleet, node, index, number))
         device = f"{node.name}/{index}"
-        return missing("link", f"{device}/link/{name}", numbered(device, count, f"{device} has none"))
+        count = len(fleet.roster.links.of(node.first + index))
+        there = numbered(device, count, f"{device} has none")
+        return _by_number(
+            name.encode(), count, lambda number: ApiPage(partial(_link, fleet, node, index, number)),
+            ("link", f"{device}/link/", there),
+        )  # fmt: skip
 
     def get(self, request: GuardedRequest) -> Response:
         """Each with its other end, state, traffic and errors."""
         return json_response({"links": describe_links(*self._of)})
+
+
+def _device(fleet: Fleet, node: RosterNode, index: int) -> dict[str, Any]:
+    """A device with all its quantities, and the reasons for the most important."""
+    explained = describe_explanations(fleet, node.first + index)["explanations"]
+    device = describe_device(fleet, node, index, fleet.facts(node)[index])
+    state, links = describe_state(fleet, node.first + index), describe_links(fleet, node, index)
+    return {**device, **state, "links": links, "explained": explained}
 
 
 def fleet_history(history: History) -> dict[str, Any]:
@@ -166,6 +161,14 @@ def _link(fleet: Fleet, node: RosterNode, index: int, number: int) -> dict[str, 
     return {**describe_links(fleet, node, index)[number], "explained": explained}
 
 
-def _number_below(name: bytes, count: int) -> int | None:
-    """The number in a part of a path; None when it is no number, or not below ``count``."""
-    return int(name) if re.fullmatch(rb"[0-9]{1,6}", name) and int(name) < count else None
+def _by_number(
+    name: bytes, count: int, make: Callable[[int], ApiResource], absent: tuple[str, str, str]
+) -> ApiResource:
+    """The child of a number in a path; a Missing when it is no number, or not below ``count``.
+
+    :param absent: what it would be, the path above it, and what exists instead.
+    """
+    if re.fullmatch(rb"[0-9]{1,6}", name) and int(name) < count:
+        return make(int(name))
+    noun, above, there = absent
+    return missing(noun, above.encode() + name, there)

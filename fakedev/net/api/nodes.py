@@ -7,9 +7,17 @@ from functools import partial
 from typing import Any, Final
 
 from fakedev.net.fleet.describe import describe_node
-from fakedev.net.http.api import ApiCollection, ApiPage, ApiResource, argument, missing_node, page_of, unknown_pool
+from fakedev.net.http.api import (
+    ApiCollection,
+    ApiPage,
+    ApiResource,
+    argument,
+    items_response,
+    missing_node,
+    unknown_pool,
+)
 from fakedev.net.http.request import GuardedRequest
-from fakedev.net.http.response import Response, json_response
+from fakedev.net.http.response import Response
 from fakedev.net.web.page_cache import Pages
 from fakedev.sim.entities.roster import RosterNode
 from fakedev.sim.entities.state import Level
@@ -111,12 +119,10 @@ class Nodes(ApiCollection):
     query = NODES.query
 
     def __init__(self, fleet: Fleet, pages: Pages) -> None:
-        super().__init__()
         self._fleet = fleet
         self._pages = pages
 
     def item(self, name: str) -> ApiResource:
-        """A node by name."""
         roster = self._fleet.roster
         node = roster.node(name)
         return missing_node(roster, name) if node is None else ApiPage(partial(self._described, node))
@@ -128,14 +134,13 @@ class Nodes(ApiCollection):
         if error is not None:
             raise error
         nodes = [node for node in self._fleet.roster.shown if pool in ("", node.pool.name)]
-        shown = [describe_node(nodes[place], self._title(nodes[place])) for place in page_of(request, len(nodes))]
-        return json_response({"nodes": shown, "total": len(nodes)})
+        return items_response(request, "nodes", nodes, lambda some: [self._summary(node) for node in some])
 
     def _described(self, node: RosterNode) -> dict[str, Any]:
-        return {**describe_node(node, self._title(node)), "topology": describe_topology(self._fleet, node)}
+        return {**self._summary(node), "topology": describe_topology(self._fleet, node)}
 
-    def _title(self, node: RosterNode) -> str:
-        return self._pages.identities[node.pool.name].title
+    def _summary(self, node: RosterNode) -> dict[str, Any]:
+        return describe_node(node, self._pages.identities[node.pool.name].title)
 
 
 def describe_identities(fleet: Fleet, pages: Pages) -> dict[str, Any]:

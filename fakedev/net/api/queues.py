@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from fakedev.net.http.api import ApiCollection, ApiPage, ApiResource, counted, missing, page_of
+from fakedev.net.http.api import ApiCollection, ApiPage, ApiResource, counted, items_response, missing
 from fakedev.net.http.request import GuardedRequest
-from fakedev.net.http.response import Response, json_response
+from fakedev.net.http.response import Response
 from fakedev.net.queues.figures import QueueFigures
 from fakedev.net.queues.port import describe_queue
 from fakedev.spec.histogram import Histogram
@@ -25,11 +25,9 @@ class Queues(ApiCollection):
     query = QUEUES.query
 
     def __init__(self, figures: QueueFigures | None) -> None:
-        super().__init__()
         self._figures = figures
 
     def item(self, name: str) -> ApiResource:
-        """A queue by name."""
         names = self._figures.broker.queue_names if self._figures else ()
         if self._figures is None or name not in names:
             return missing("queue", name, counted(names) if names else "the configuration has no queues")
@@ -39,8 +37,9 @@ class Queues(ApiCollection):
         """The queues in the order of the configuration."""
         figures = self._figures
         names = figures.broker.queue_names if figures else ()
-        shown = [_described(figures, names[place]) for place in page_of(request, len(names)) if figures]
-        return json_response({"queues": shown, "total": len(names)})
+        return items_response(
+            request, "queues", names, lambda some: [_described(figures, name) for name in some if figures]
+        )
 
 
 def _described(figures: QueueFigures, name: str) -> dict[str, Any]:

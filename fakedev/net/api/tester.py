@@ -10,7 +10,7 @@ from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.response import HttpError, Response, json_response
 from fakedev.net.tester.driver import PlanDriver
 from fakedev.net.tester.pages import shown_names
-from fakedev.net.tester.service import LoadTester, UnknownPlan
+from fakedev.net.tester.service import LoadTester
 from fakedev.spec.web_paths import LOAD, LOAD_PLAN
 from fakedev.tester.plan import ClosedLoad
 from fakedev.tester.report_values import statistics_values
@@ -18,6 +18,8 @@ from fakedev.tester.timeline import Step
 
 #: The highest rate that can be set.
 MAX_PER_SECOND: Final = 100_000
+#: The changes that a body may ask for, with what they are when they are not given.
+_CHANGES: Final[dict[str, Any]] = {"reset": False, "parallel": None, "rate": None, "plan": ""}
 _SHARES: Final = (0.5, 0.99)
 _COLUMNS: Final = ("seconds", "started", "successes", "failures", "outstanding", "p50", "p99")
 
@@ -28,17 +30,14 @@ class LoadCollection(ApiResource):
     query = LOAD.query
 
     def __init__(self, tester: LoadTester) -> None:
-        super().__init__()
         self._tester = tester
 
     def find_child(self, name: bytes, request: GuardedRequest) -> ApiResource:
-        """One plan."""
         drivers = self._tester.drivers
         driver = drivers.get(name.decode("utf-8", "replace"))
         return missing("plan", name, counted(list(drivers))) if driver is None else LoadPlan(self._tester, driver)
 
     def get(self, request: GuardedRequest) -> Response:
-        """All plans, and the statistics of all together."""
         return json_response({
             "plans": [_described(driver) for driver in self._tester.drivers.values()],
             "statistics": statistics_values(
@@ -48,14 +47,8 @@ class LoadCollection(ApiResource):
 
     def post(self, request: GuardedRequest, body: bytes) -> Response:
         """``{"reset": true}``, ``{"parallel": 8}``, ``{"rate": 20}``; ``plan`` names the plan to change."""
-        wanted = _wanted(json_body(body))
-        try:
-            return json_response(self._changed(**wanted))
-        except UnknownPlan as reason:
-            raise HttpError(400, str(reason), "unknown-name", "plan") from None
-
-    def _changed(self, reset: bool, parallel: int | None, rate: float | None, plan: str) -> dict[str, Any]:
-        tester = self._tester
+        tester, wanted = self._tester, _wanted(json_body(body))
+        reset, parallel, rate, plan = (wanted[name] for name in _CHANGES)
         # Both raise UnknownPlan before anything changes.
         if parallel is not None:
             tester.parallel(plan)
@@ -68,7 +61,7 @@ class LoadCollection(ApiResource):
             changed["parallel"] = tester.set_parallel(parallel, plan)
         if rate is not None:
             changed["rate"] = tester.set_rate(rate, plan)
-        return changed
+        return json_response(changed)
 
 
 def _wanted(fields: dict[str, Any]) -> dict[str, Any]:
@@ -76,9 +69,9 @@ def _wanted(fields: dict[str, Any]) -> dict[str, Any]:
 
     :raises HttpError: naming the field at fault.
     """
-    wanted = {"reset": False, "parallel": None, "rate": None, "plan": ""} | fields
+    wanted = _CHANGES | fields
     for name in fields:
-        if name not in ("reset", "parallel", "rate", "plan"):
+        if name not in _CHANGES:
             text = f"{shown(name)}: there are reset, parallel, rate and plan"
             raise HttpError(400, text, "bad-argument", shown(name))
     if not isinstance(wanted["reset"], bool):
@@ -101,13 +94,11 @@ class LoadPlan(ApiResource):
     query = LOAD_PLAN.query
 
     def __init__(self, tester: LoadTester, driver: PlanDriver) -> None:
-        super().__init__()
         self.put_child("timeline", ApiPage(partial(_timeline, tester, driver.plan.name)))
         self._tester = tester
         self._driver = driver
 
     def get(self, request: GuardedRequest) -> Response:
-        """The plan, and its statistics."""
         statistics = self._tester.statistics(self._driver.plan.name)
         values = statistics_values(statistics, self._tester.now, self._driver.waiting, shown_names(request))
         return json_response({**_described(self._driver), "statistics": values})

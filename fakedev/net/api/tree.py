@@ -48,11 +48,9 @@ class Version(ApiResource):
     """/api/v1: the resources by name."""
 
     def find_child(self, name: bytes, request: GuardedRequest) -> Missing:
-        """404 with the names of the resources."""
         return missing("resource", name, self._there())
 
     def refusal(self, request: GuardedRequest) -> Response:
-        """The version itself is no resource."""
         return self.error(404, f"name a resource: {self._there()}")
 
     def _there(self) -> str:
@@ -64,7 +62,6 @@ class Stream(ApiResource):
     """/api/v1/stream: the nodes and devices, then a frame for each tick."""
 
     def __init__(self, live: LiveView) -> None:
-        super().__init__()
         self._live = live
 
     def handle(self, request: GuardedRequest) -> None:

@@ -6,10 +6,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from fakedev.net.backend.sources import BackendNames, JobSource, Shutdown, TakenJob
-from fakedev.net.lines.bare_client import BareClient
-from fakedev.net.lines.client import FrontendConnector
-from fakedev.net.lines.frontend_errors import FrontendLost, FrontendRefused
+from fakedev.net.backend.sources import JobSource, RunLocation, TakenJob
+from fakedev.net.lines.client import BareClient, FrontendConnector, FrontendLost, FrontendRefused
 from fakedev.wire.bare_queue import BareResult, BareWork, parse_bare_work
 from fakedev.wire.bare_queue_encoding import encode_bare_ask, encode_bare_result
 from fakedev.wire.errors import ProtocolError
@@ -18,24 +16,17 @@ from fakedev.workqueue.outcome import Report
 
 
 class BareSource(JobSource):
-    """Gets jobs in bare JSON."""
+    """Gets jobs in bare JSON: asks once for each job, on a new connection."""
 
     log = Logger()
     waits_for_work = False
     takes_back = False
 
-    def __init__(self, connector: FrontendConnector, queue: str, names: BackendNames, clock: IReactorTime) -> None:
-        self._connector = connector
-        self._question = encode_bare_ask(queue)
-        self._names = names
+    def __init__(self, connector: FrontendConnector, queue: str, location: RunLocation, clock: IReactorTime) -> None:
+        super().__init__(connector, queue, location, clock)
         self._client: BareClient[BareWork] | None = None
         self._closed: Deferred[str] = Deferred()  # fires when the connection is closed
         self._held: TakenJob | None = None
-        self._shutdown = Shutdown(clock)
-
-    async def take(self, idle_seconds: float) -> TakenJob | None:
-        """Ask once, on a new connection."""
-        return await self._shutdown.ask(self._take())
 
     async def finish(self, job: TakenJob, report: Report) -> None:
         """Send the result, and wait until it is sent and the connection is closed."""
@@ -43,12 +34,12 @@ class BareSource(JobSource):
         if client is None or self._held is not job or job.withdrawn:
             raise FrontendLost(job.withdrawn)
         self._held = None
-        names = self._names.shown()
+        location = self._location()
         result = BareResult(
-            pod=names["pod"],
-            node=names["node"],
-            device=names["device"],
-            error=report.error,
+            location["pod"],
+            location["node"],
+            location["device"],
+            report.error,
             timeout_seconds=report.timeout_seconds,
             run_seconds=report.run_seconds or 0.0,
             exit_code=report.exit_code,
@@ -61,22 +52,18 @@ class BareSource(JobSource):
         """Send the reason as the result: the original's protocol cannot give a job back."""
         await self.finish(job, unfinished_report(reason, run_seconds))
 
-    def leave(self) -> None:
-        self._shutdown.leave()
-
-    def cut(self) -> None:
-        self._shutdown.cut()
+    def _abort(self) -> None:
         if self._client is not None:
             self._client.abort()
 
-    async def _take(self) -> TakenJob | None:
+    async def _take(self, idle_seconds: float) -> TakenJob | None:
         closed: Deferred[str] = Deferred()
         client = await self._connector.connect(
             lambda: BareClient(parse_bare_work, lost=closed.callback, log=self.log.debug)
         )
         self._client, self._closed = client, closed
         answer: Deferred[BareWork] = Deferred()
-        client.request(self._question, answer.callback, answer.errback)
+        client.request(encode_bare_ask(self._queue), answer.callback, answer.errback)
         try:
             work = await answer
         except ProtocolError as error:

@@ -9,23 +9,13 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from fakedev.net.backend.sources import BackendNames, JobSource, Shutdown, TakenJob
-from fakedev.net.lines.client import FrontendConnector
-from fakedev.net.lines.frontend_errors import FrontendLost, FrontendRefused
-from fakedev.net.lines.json_client import JsonClient
+from fakedev.net.backend.sources import JobSource, RunLocation, TakenJob
+from fakedev.net.lines.client import FrontendConnector, FrontendLost, FrontendRefused, JsonClient
 from fakedev.wire.queue_messages import BackendMessage, Done, Refusal, Withdrawn, encode_request, parse_backend_message
 from fakedev.workqueue.outcome import Report
 
 #: Codes of refusals that may be over after a while.
 _TEMPORARY: Final = ("busy", "full")
-
-
-class LineJob(TakenJob):
-    """A job with the id that the frontend knows it by."""
-
-    def __init__(self, job_id: int, arguments: tuple[str, ...], limit_seconds: float) -> None:
-        super().__init__(arguments, limit_seconds)
-        self.id = job_id
 
 
 class RequestRefused(Exception):
@@ -39,21 +29,18 @@ class LinesSource(JobSource):
     waits_for_work = True
     takes_back = True
 
-    def __init__(self, connector: FrontendConnector, queue: str, names: BackendNames, clock: IReactorTime) -> None:
-        self._connector = connector
-        self._queue = queue
-        self._names = names
-        self._shutdown = Shutdown(clock)
+    def __init__(self, connector: FrontendConnector, queue: str, location: RunLocation, clock: IReactorTime) -> None:
+        super().__init__(connector, queue, location, clock)
         # Of the connection:
         self._client: JsonClient[BackendMessage] | None = None
-        self._held: LineJob | None = None
+        self._held: TakenJob | None = None
         self._sent_names: dict[str, str] = {}
         self._request_id = 0
-        self._pending: dict[int, Deferred[Done]] = {}
+        self._requests: dict[int, Deferred[Done]] = {}
 
     async def take(self, idle_seconds: float) -> TakenJob | None:
         try:
-            return await self._shutdown.ask(self._take(idle_seconds))
+            return await super().take(idle_seconds)
         except RequestRefused as refused:
             raise FrontendRefused(str(refused)) from None
 
@@ -71,11 +58,7 @@ class LinesSource(JobSource):
         """Release the job: it waits again."""
         await self._settle(job, "release", {})
 
-    def leave(self) -> None:
-        self._shutdown.leave()
-
-    def cut(self) -> None:
-        self._shutdown.cut()
+    def _abort(self) -> None:
         if self._client is not None:
             self._client.abort()
 
@@ -83,7 +66,7 @@ class LinesSource(JobSource):
         if self._client is None or self._client.is_lost:
             self._sent_names, self._request_id = {}, 0
             self._client = await self._connector.connect(self._make_client)
-        names = self._names.shown()
+        names = self._location()
         if names != self._sent_names:
             self._sent_names = names
             self._request("hello", names).addErrback(lambda _: None)  # if the connection fails, so does ``take``
@@ -91,7 +74,7 @@ class LinesSource(JobSource):
         if not done.jobs:
             return None
         job = done.jobs[0]
-        self._held = LineJob(job.id, job.arguments, job.limit_seconds)
+        self._held = TakenJob(job.arguments, job.limit_seconds, job.id)
         return self._held
 
     async def _settle(self, job: TakenJob, verb: str, arguments: Mapping[str, object]) -> None:
@@ -101,7 +84,7 @@ class LinesSource(JobSource):
             raise FrontendLost(job.withdrawn)
         self._held = None
         try:
-            await self._shutdown.wait(self._request(verb, {"job": held.id, **arguments}))
+            await self._wait(self._request(verb, {"job": held.id, **arguments}))
         except RequestRefused as refused:
             self.log.warn("the frontend does not accept the result of a job: {refused}", refused=refused)
         except CancelledError:
@@ -114,25 +97,25 @@ class LinesSource(JobSource):
         """Send a request; fires with Done, fails with RequestRefused, FrontendLost or FrontendRefused."""
         assert self._client is not None
         self._request_id += 1
-        answer = self._pending[self._request_id] = Deferred()
+        answer = self._requests[self._request_id] = Deferred()
         self._client.send(encode_request(verb, self._request_id, arguments))
         return answer
 
     def _received(self, message: BackendMessage) -> None:
         assert self._client is not None
         match message:
-            case Done(request) if request in self._pending:
-                self._pending.pop(request).callback(message)
+            case Done(request) if request in self._requests:
+                self._requests.pop(request).callback(message)
             case Refusal(None, code, text):
                 fault = FrontendLost if code in _TEMPORARY else FrontendRefused
                 self._client.fail(fault(f"{code}: {text}"))
-            case Refusal(request, code, text) if request in self._pending:
-                self._pending.pop(request).errback(RequestRefused(f"{code}: {text}"))
+            case Refusal(request, code, text) if request in self._requests:
+                self._requests.pop(request).errback(RequestRefused(f"{code}: {text}"))
             case Withdrawn(job, reason) if self._held is not None and self._held.id == job:
                 self._held.withdraw(f"the frontend withdrew it: {reason}")
 
     def _lost(self, fault: Exception) -> None:
-        pending, self._pending = self._pending, {}
+        pending, self._requests = self._requests, {}
         for answer in pending.values():
             answer.errback(fault)
         if self._held is not None:

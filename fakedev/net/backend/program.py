@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorCore
 from twisted.logger import Logger, LogLevel
 from twisted.python.failure import Failure
 
+from fakedev.net.backend.worker import BackendWorker, OneRun
 from fakedev.net.system.signals import stop_reactor
 from fakedev.workqueue.backend_steps import End
-
-
-class Worker(Protocol):
-    """A worker, as the program sees it."""
-
-    async def work(self) -> End:
-        """Work; returns how the worker ended."""
-
-    def leave(self) -> None:
-        """Stop soon, in good order."""
-
-    def cut(self) -> None:
-        """Stop now."""
 
 
 class BackendProgram:
@@ -35,7 +22,7 @@ class BackendProgram:
 
     log = Logger()
 
-    def __init__(self, workers: Sequence[Worker], reactor: IReactorCore) -> None:
+    def __init__(self, workers: Sequence[BackendWorker | OneRun], reactor: IReactorCore) -> None:
         self._workers = tuple(workers)
         self._reactor = reactor
         self._running = len(self._workers)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from shlex import join
 from typing import assert_never
 
-from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from fakedev.net.backend.sources import JobSource, TakenJob
-from fakedev.net.lines.frontend_errors import FrontendLost, FrontendRefused
+from fakedev.net.lines.client import FrontendLost, FrontendRefused
 from fakedev.net.system.commands import CannotRun, Run
 from fakedev.workqueue.backend_run import BackendCommand, RequestFault, unfinished_report
 from fakedev.workqueue.backend_steps import Ask, End, Pace, Retry, Step
@@ -22,6 +25,7 @@ from fakedev.workqueue.outcome import Report
 Start = Callable[[Sequence[str], float], Run]
 
 
+@dataclass
 class DeviceFile:
     """The device file that replaces FILENAME: the first one that matches a pattern.
 
@@ -32,11 +36,10 @@ class DeviceFile:
 
     log = Logger()
 
-    def __init__(self, pattern: str, find: Callable[[str], Sequence[str]]) -> None:
-        self._pattern = pattern
-        self._find = find
-        self._path = ""
-        self._is_missing = False
+    _pattern: str
+    _find: Callable[[str], Sequence[str]]
+    _path: str = ""
+    _is_missing: bool = False
 
     def path(self) -> str:
         """The file's path; empty when there is no pattern, or no file matches it."""
@@ -57,76 +60,31 @@ class DeviceFile:
         return self._path
 
 
-class RunLocation:
-    """Where a backend runs, for its results."""
-
-    def __init__(self, pod: str, node: str, device: DeviceFile) -> None:
-        self._pod = pod
-        self._node = node
-        self._device = device
-
-    def shown(self) -> dict[str, str]:
-        """Pod, node, and the device file's base name; empty when there is none."""
-        return {"pod": self._pod, "node": self._node, "device": os.path.basename(self._device.path())}
+def run_location(pod: str, node: str, device: DeviceFile) -> dict[str, str]:
+    """Where a backend runs, for its results: pod, node, and the device file's base name (empty when there is none)."""
+    return {"pod": pod, "node": node, "device": os.path.basename(device.path())}
 
 
-class Pause:
-    """A wait that can be interrupted."""
-
-    def __init__(self, clock: IReactorTime) -> None:
-        self._clock = clock
-        self._call: IDelayedCall | None = None
-        self._ended: Deferred[None] | None = None
-
-    def wait(self, seconds: float) -> Deferred[None]:
-        """Fires after ``seconds``, or when :meth:`interrupt` is called; one wait at a time."""
-        self._ended = ended = Deferred[None]()
-        self._call = self._clock.callLater(seconds, self._end)
-        return ended
-
-    def interrupt(self) -> None:
-        """End the wait, if there is one."""
-        if self._call is not None and self._call.active():
-            self._call.cancel()
-            self._end()
-
-    def _end(self) -> None:
-        ended, self._ended, self._call = self._ended, None, None
-        if ended is not None:
-            ended.callback(None)
-
-
+@dataclass
 class BackendWorker:
     """Takes jobs until its pace, its frontend or :meth:`leave` ends it.
 
-    :param start: starts a run.
     :param grace_seconds: how long a job may still run after :meth:`leave`.
     """
 
     log = Logger()
 
-    def __init__(
-        self,
-        source: JobSource,
-        start: Start,
-        command: BackendCommand,
-        device: DeviceFile,
-        pace: Pace,
-        *,
-        grace_seconds: float,
-        clock: IReactorTime,
-    ) -> None:
-        self._source = source
-        self._start = start
-        self._command = command
-        self._device = device
-        self._pace = pace
-        self._grace_seconds = grace_seconds
-        self._clock = clock
-        self._pause = Pause(clock)
-        self._leaving = False
-        self._grace_over = False
-        self._run: Run | None = None
+    source: JobSource
+    start: Start
+    command: BackendCommand
+    device: DeviceFile
+    pace: Pace
+    grace_seconds: float
+    clock: IReactorTime
+    _pause: Deferred[None] | None = None
+    _leaving: bool = False
+    _grace_over: bool = False
+    _run: Run | None = None
 
     async def work(self) -> End:
         """Take and run jobs; returns how the worker ended."""
@@ -136,7 +94,7 @@ class BackendWorker:
                 case Ask():
                     step = await self._ask(step.idle_seconds)
                 case Retry():
-                    await self._pause.wait(step.after_seconds)
+                    await self._sleep(step.after_seconds)
                     step = Ask()
                 case End():
                     return step
@@ -149,57 +107,57 @@ class BackendWorker:
         if self._leaving:
             return
         self._leaving = True
-        self._pause.interrupt()
-        self._source.leave()
-        self._clock.callLater(self._grace_seconds, self._end_grace)
+        self._interrupt()
+        self.source.leave()
+        self.clock.callLater(self.grace_seconds, self._end_grace)
 
     def cut(self) -> None:
         """Stop at once, and kill the run; the frontend notices the closed connection."""
         self._leaving = True
-        self._pause.interrupt()
-        self._source.cut()
+        self._interrupt()
+        self.source.cut()
         if self._run is not None:
             self._run.kill()
 
     async def _ask(self, idle_seconds: float) -> Step:
         """Take a job and run it; returns the next step."""
         try:
-            if idle_seconds and not self._source.waits_for_work:
-                await self._pause.wait(idle_seconds)
+            if idle_seconds and not self.source.waits_for_work:
+                await self._sleep(idle_seconds)
                 if self._leaving:
                     return Ask()
-            job = await self._source.take(idle_seconds)
+            job = await self.source.take(idle_seconds)
             if job is not None:
                 return await self._run_job(job)
         except FrontendRefused as refused:
-            return self._pace.refused(str(refused))
+            return self.pace.refused(str(refused))
         except FrontendLost as lost:
-            step = self._pace.frontend_lost(str(lost), self._clock.seconds())
+            step = self.pace.frontend_lost(str(lost), self.clock.seconds())
             if isinstance(step, Retry):
                 self.log.warn("{lost}; trying again in {seconds:g} s", lost=lost, seconds=step.after_seconds)
             return step
-        return Ask() if self._leaving else self._pace.queue_empty()
+        return Ask() if self._leaving else self.pace.queue_empty()
 
     async def _run_job(self, job: TakenJob) -> Step:
-        if self._leaving and self._source.takes_back:
-            await self._source.give_back(job, "the backend ends")
+        if self._leaving and self.source.takes_back:
+            await self.source.give_back(job, "the backend ends")
             return Ask()
         try:
             report = await self._report_of(job)
         except CannotRun as fault:
-            await self._source.give_back(job, str(fault))
+            await self.source.give_back(job, str(fault))
             return End(1, str(fault))
         if job.withdrawn:
             self.log.warn("a job was not finished: {reason}", reason=job.withdrawn)
         elif self._grace_over:
             self.log.warn(
-                "a job had not ended {seconds:g} s after the signal to stop: {what}", seconds=self._grace_seconds,
-                what="it waits again" if self._source.takes_back else "its client gets an error",
+                "a job had not ended {seconds:g} s after the signal to stop: {what}", seconds=self.grace_seconds,
+                what="it waits again" if self.source.takes_back else "its client gets an error",
             )  # fmt: skip
-            await self._source.give_back(job, "the backend ended before the job did", report.run_seconds or 0.0)
+            await self.source.give_back(job, "the backend ended before the job did", report.run_seconds or 0.0)
         else:
-            await self._source.finish(job, report)
-        return self._pace.got_work()
+            await self.source.finish(job, report)
+        return self.pace.got_work()
 
     async def _report_of(self, job: TakenJob) -> Report:
         """Run a job; the report says why when it cannot be run.
@@ -207,8 +165,8 @@ class BackendWorker:
         :raises CannotRun: when no job can be run.
         """
         try:
-            words = self._command.for_request(job.arguments, self._device.path())
-            self._run = run = self._start(words, self._command.limit_of(job.limit_seconds))
+            words = self.command.for_request(job.arguments, self.device.path())
+            self._run = run = self.start(words, self.command.limit_of(job.limit_seconds))
         except RequestFault as fault:
             self.log.warn("a request cannot be run: {fault}", fault=fault)
             return unfinished_report(str(fault))
@@ -224,35 +182,41 @@ class BackendWorker:
         )  # fmt: skip
         return report
 
+    async def _sleep(self, seconds: float) -> None:
+        """Wait, unless the worker is stopped meanwhile."""
+        self._pause = deferLater(self.clock, seconds)
+        with suppress(CancelledError):
+            await self._pause
+
+    def _interrupt(self) -> None:
+        if self._pause is not None:
+            self._pause.cancel()
+
     def _end_grace(self) -> None:
         self._grace_over = True
         if self._run is not None:
             self._run.stop()
 
 
+@dataclass
 class OneRun:
     """Runs the command once, as for a request without arguments, without a frontend. See BackendWorker.
 
     :param grace_seconds: how long it may still run after :meth:`leave`.
     """
 
-    log = Logger()
-
-    def __init__(
-        self, start: Start, command: BackendCommand, device: DeviceFile, grace_seconds: float, clock: IReactorTime
-    ) -> None:
-        self._start = start
-        self._command = command
-        self._device = device
-        self._grace_seconds = grace_seconds
-        self._clock = clock
-        self._run: Run | None = None
+    start: Start
+    command: BackendCommand
+    device: DeviceFile
+    grace_seconds: float
+    clock: IReactorTime
+    _run: Run | None = field(default=None, init=False)
 
     async def work(self) -> End:
         """Run the command; returns how it ended."""
         try:
-            words = self._command.for_request((), self._device.path())
-            self._run = self._start(words, self._command.limit_of(0))
+            words = self.command.for_request((), self.device.path())
+            self._run = self.start(words, self.command.limit_of(0))
         except (RequestFault, CannotRun) as fault:
             return End(1, str(fault))
         report = await self._run.ended
@@ -263,7 +227,7 @@ class OneRun:
     def leave(self) -> None:
         """Stop the run when the grace period is over."""
         if self._run is not None:
-            self._clock.callLater(self._grace_seconds, self._run.stop)
+            self.clock.callLater(self.grace_seconds, self._run.stop)
 
     def cut(self) -> None:
         """Kill the run."""

@@ -69,7 +69,6 @@ def describe_device(fleet: Fleet, node: RosterNode, index: int, facts: dict[str,
 def describe_part(fleet: Fleet, unit: int, facts: Mapping[str, str]) -> dict[str, Any]:
     """A part of a device: names, labels and all its quantities at the current tick.
 
-    :param unit: the part.
     :param facts: its own, from ``fleet.part_facts(node)``.
     """
     roster = fleet.roster

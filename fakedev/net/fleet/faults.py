@@ -22,10 +22,7 @@ ALL: Final = "all"
 
 
 class FaultHub:
-    """Injects, clears and finds the faults of a fleet.
-
-    :ivar fleet: the fleet.
-    """
+    """Injects, clears and finds the faults of a fleet."""
 
     log = Logger()
 

@@ -57,7 +57,6 @@ class JournalFile(Service):
             self.log.error("the journal {path} ends here: {error}", path=self._path, error=str(error))
 
     def stopService(self) -> None:
-        """Close the file."""
         super().stopService()
         self.failed = True
         self._file.close()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, cast
 
 from fakedev.net.fleet.describe import describe_workloads
 from fakedev.net.fleet.faults import FaultHub, describe_explanations, describe_fault, describe_link_explanations
@@ -32,28 +32,23 @@ _WORKLOAD_KEYS: Final = (
 )  # fmt: skip
 
 
-class WorkloadPort(Protocol):
-    """What the verbs need of their port; see :class:`~fakedev.net.fleet.workload_port.WorkloadPortFactory`."""
-
-    hub: WorkloadHub
-    node: str
-
-    def check_allowed(self, what: str, doing: str) -> None:
-        """Raise Refused when the port may not do it."""
-
-
 class FleetVerbs:
-    """Serves the verbs that are the same for each peer of a port, each by the method ``do_VERB``."""
+    """Serves the verbs that are the same for each peer of a port, each by the method ``do_VERB``.
 
-    def __init__(self, port: WorkloadPort) -> None:
-        self._port = port
-        self._hub = port.hub
-        self._fleet = port.hub.fleet
-        self._faults = FaultHub(port.hub.fleet)
+    :param node: the node that device words without one name; empty for none.
+    :param check_allowed: see WorkloadPortFactory.
+    """
+
+    def __init__(self, hub: WorkloadHub, node: str, check_allowed: Callable[[str, str], None]) -> None:
+        self._hub = hub
+        self._fleet = hub.fleet
+        self._faults = FaultHub(hub.fleet)
+        self._node = node
+        self._check_allowed = check_allowed
 
     def do_stop(self, request: Request) -> Reply:
         """Stop a workload, or all of a name."""
-        self._port.check_allowed("workloads", "start or stop workloads")
+        self._check_allowed("workloads", "start or stop workloads")
         stopped = self._hub.stop(str(request.arguments["workload"]))
         return Reply(f"stopped {len(stopped)}", data={"stopped": stopped})
 
@@ -79,7 +74,7 @@ class FleetVerbs:
         roster, level = self._fleet.roster, self._fleet.state.levels["unit"]
         given = request.arguments.get("devices") or ["all"]
         devices = [str(word) for word in given] if isinstance(given, list | tuple) else [str(given)]
-        positions = resolve(devices, roster, self._port.node).tolist()
+        positions = resolve(devices, roster, self._node).tolist()
         described: list[dict[str, Any]] = []
         for position in positions[:MAX_LINES]:
             node = roster.nodes[roster.node_position(position)]
@@ -94,13 +89,13 @@ class FleetVerbs:
 
     def do_fault(self, request: Request) -> Reply:
         """Inject a fault."""
-        self._port.check_allowed("faults", "inject or clear faults")
-        fault_id = self._faults.inject(request.arguments, self._port.node)
+        self._check_allowed("faults", "inject or clear faults")
+        fault_id = self._faults.inject(request.arguments, self._node)
         return Reply(fault_id, data={"fault": fault_id})
 
     def do_clear(self, request: Request) -> Reply:
         """Clear a fault, or all."""
-        self._port.check_allowed("faults", "inject or clear faults")
+        self._check_allowed("faults", "inject or clear faults")
         cleared = self._faults.clear(str(request.arguments["fault"]))
         return Reply(f"cleared {len(cleared)}", data={"cleared": cleared})
 
@@ -114,7 +109,7 @@ class FleetVerbs:
         """Why the metrics of a device or a link have their values."""
         word = str(request.arguments["device"])
         link = link_word(word)
-        found = resolve([link[0] if link else word], self._fleet.roster, self._port.node).tolist()
+        found = resolve([link[0] if link else word], self._fleet.roster, self._node).tolist()
         if len(found) != 1:
             raise Refused("bad-argument", f"device: {word!r} names {len(found)} devices: give one", "device")
         metric = str(request.arguments.get("metric") or "")
@@ -131,7 +126,7 @@ class FleetVerbs:
         if not 1 <= count <= _MAX_HAPPENINGS:
             raise Refused("bad-argument", f"count: must be 1 to {_MAX_HAPPENINGS}", "count")
         kinds, devices = (cast("Sequence[str]", request.arguments.get(name) or []) for name in ("kind", "devices"))
-        found = find_happenings(self._fleet, kinds, devices, self._port.node if devices else "", count)
+        found = find_happenings(self._fleet, kinds, devices, self._node if devices else "", count)
         described = [each.fields() for each in found]
         return Reply(lines=[_journal_line(each) for each in described], data={"journal": described})
 
@@ -167,7 +162,6 @@ def _pairs(described: Mapping[str, Any], keys: Sequence[str]) -> list[str]:
 
 
 def _as_word(value: object) -> str:
-    """A value as one word."""
     if isinstance(value, float):
         return f"{value:g}"
     if isinstance(value, list):

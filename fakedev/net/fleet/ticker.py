@@ -33,11 +33,9 @@ class Ticker(Service):
     :param speed: simulated seconds per wall second; with 0 only :meth:`advance` moves the clock.
     :param on_verdicts: called with the verdicts of each tick that has some.
     :param on_tick: called after each tick.
-    :ivar ticks: ticks since the start.
     :ivar missed: ticks that were dropped because the program was too far behind.
     :ivar failures: ticks that raised; they are logged, and the clock continues.
     :ivar lag_seconds: how late the last tick was.
-    :ivar durations: how long ticks took.
     """
 
     log = Logger()

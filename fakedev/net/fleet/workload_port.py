@@ -134,7 +134,7 @@ class WorkloadPortFactory(LineServerFactory):
         self.ticker = ticker
         self.allow = allow
         self.node = node
-        self.verbs = FleetVerbs(self)
+        self.verbs = FleetVerbs(hub, node, self.check_allowed)
 
     def start(self, fields: Mapping[str, object], listener: Callable[[Verdict], None] | None) -> str:
         """Start the workload that the fields describe; return its id.

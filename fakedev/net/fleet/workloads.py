@@ -17,10 +17,7 @@ Listener = Callable[[Verdict], None]
 
 
 class WorkloadHub:
-    """The workloads of a fleet, with the listeners that wait for their ends.
-
-    :ivar fleet: where the workloads run.
-    """
+    """The workloads of a fleet, with the listeners that wait for their ends."""
 
     log = Logger()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar
 
 import orjson
 
@@ -14,13 +14,13 @@ from fakedev.net.http.resource import GuardedResource
 from fakedev.net.http.response import HttpError, Response, json_response
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.selectors import no_node
-from fakedev.spec.errors import Refused
+
+T = TypeVar("T")
 
 #: Characters of a name from the peer that an error repeats.
 _MAX_SHOWN: Final = 100
 #: Items of a collection in one answer: about 20 ms of work for devices.
 _MAX_ITEMS: Final = 500
-_STATUS: Final = {"unknown-name": 404, "busy": 503, "full": 503}
 
 
 class ApiResource(GuardedResource):
@@ -44,18 +44,29 @@ class ApiResource(GuardedResource):
 
 
 class ApiPage(ApiResource):
-    """A resource of the API that only shows a value.
-
-    :param make: makes the value at each request.
-    """
+    """A resource of the API that only shows a value."""
 
     def __init__(self, make: Callable[[], dict[str, Any]]) -> None:
-        super().__init__()
         self._make = make
 
     def get(self, request: GuardedRequest) -> Response:
-        """The value."""
         return json_response(self._make())
+
+
+class ApiItem(ApiPage):
+    """An item of a collection, which can be deleted.
+
+    :param remove: deletes it; returns what to answer.
+    """
+
+    is_item = True
+
+    def __init__(self, make: Callable[[], dict[str, Any]], remove: Callable[[], dict[str, Any]]) -> None:
+        super().__init__(make)
+        self._remove = remove
+
+    def delete(self, request: GuardedRequest) -> Response:
+        return json_response(self._remove())
 
 
 class ApiCollection(ApiResource):
@@ -77,12 +88,10 @@ class Missing(ApiResource):
     """
 
     def __init__(self, text: str, where: str = "") -> None:
-        super().__init__()
         self._text = text
         self._where = where
 
     def refusal(self, request: GuardedRequest) -> Response:
-        """The reason."""
         return self.error(404, self._text, "unknown-name" if self._where else "", self._where)
 
 
@@ -124,17 +133,6 @@ def numbered(owner: str, count: int, none: str) -> str:
     :param none: the text when it has none.
     """
     return f"{owner} has {count}: {'0' if count == 1 else f'0 to {count - 1}'}" if count else none
-
-
-def as_http_error(refusal: Refused, is_item: bool = False) -> HttpError:
-    """A refusal by the simulation as an answer.
-
-    :param is_item: the path itself names what the refusal is about, so an unknown name is 404.
-    """
-    status = _STATUS.get(refusal.code, 400)
-    if status == 404 and not is_item:
-        status = 400
-    return HttpError(status, refusal.text, refusal.code, refusal.where)
 
 
 def json_body(body: bytes) -> dict[str, Any]:
@@ -179,8 +177,18 @@ def page_of(request: GuardedRequest, count: int, most: int = _MAX_ITEMS) -> rang
     return range(min(offset, count), min(offset + limit, count))
 
 
+def items_response(
+    request: GuardedRequest, key: str, items: Sequence[T], describe: Callable[[list[T]], object], **more: object
+) -> Response:
+    """The items that ``limit`` and ``offset`` ask for, below ``key``, and how many there are.
+
+    :param more: further values, before the items.
+    """
+    chosen = [items[place] for place in page_of(request, len(items))]
+    return json_response({**more, key: describe(chosen), "total": len(items)})
+
+
 def _whole(request: GuardedRequest, name: str, default: int, most: int) -> int:
-    """A whole number of the query."""
     text = argument(request, name)
     if not text:
         return default

@@ -9,20 +9,13 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Iterable
-from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
+from fakedev.net.http.limits import BadRequest
+
 _DEFAULT_PORTS: Final = {"http": "80", "https": "443"}
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """The reason why a change is refused, and the status of the answer."""
-
-    status: int
-    reason: str
 
 
 class ChangeGuard:
@@ -38,18 +31,18 @@ class ChangeGuard:
 
     def refusal(
         self, host: bytes | None, origin: bytes | None, authorization: bytes | None, unix_socket: bool = False
-    ) -> Refusal | None:
+    ) -> BadRequest | None:
         """The refusal of a change with these headers, or None when it is allowed.
 
         :param unix_socket: the request came over a UNIX socket, where a Host means nothing.
         """
         called = (host or b"").decode("latin-1").strip().lower()
         if not unix_socket and called and not self._is_ours(split_host(called)[0]):
-            return Refusal(403, "the Host header is neither a loopback name, an IP address nor a configured name")
+            return BadRequest(403, "the Host header is neither a loopback name, an IP address nor a configured name")
         if origin is not None and not _same_host(origin.decode("latin-1").strip().lower(), called):
-            return Refusal(403, "the Origin header is not this host: changes from other web pages are refused")
+            return BadRequest(403, "the Origin header is not this host: changes from other web pages are refused")
         if self._token is not None and not self._has_token(authorization or b""):
-            return Refusal(401, "a token is needed: Authorization: Bearer TOKEN")
+            return BadRequest(401, "a token is needed: Authorization: Bearer TOKEN")
         return None
 
     def _is_ours(self, name: str) -> bool:

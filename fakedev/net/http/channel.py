@@ -66,7 +66,6 @@ class GuardedChannel(TwistedProtocol):
     # Called by the transport
 
     def connectionMade(self) -> None:
-        """A peer has connected."""
         if ITCPTransport.providedBy(self.transport):
             self.transport.setTcpNoDelay(True)
         self._connection = connection = cast(Connection, self.transport)
@@ -82,7 +81,6 @@ class GuardedChannel(TwistedProtocol):
             self._deadlines.input_in(self._limits.idle_seconds)
 
     def dataReceived(self, data: bytes) -> None:
-        """The peer has sent ``data``."""
         if self._state is _State.CLOSING:
             if self._incoming.discard(data):
                 self._connection.loseConnection()
@@ -106,7 +104,6 @@ class GuardedChannel(TwistedProtocol):
         """Do nothing: we closed our side for writing."""
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """The connection is closed."""
         self.site.channels.discard(self)
         self._outgoing.forget()
         self._state = _State.CLOSING
@@ -224,7 +221,6 @@ class GuardedChannel(TwistedProtocol):
         return True
 
     def _throttle(self) -> None:
-        """Read only a bounded number of bytes ahead."""
         if self._state is not _State.CLOSING:
             is_busy = self._state is _State.BUSY or (self._state is _State.HEAD and self._outgoing.unsent > PIECE)
             self._incoming.throttle(is_busy)

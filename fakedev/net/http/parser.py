@@ -7,6 +7,7 @@ lines, control characters, and two lengths for one body are refused: they only s
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Final
 
 from fakedev.net.http.limits import BadRequest, HttpLimits
@@ -135,7 +136,6 @@ def _origin_form(target: bytes, method: bytes, headers: dict[bytes, bytes]) -> b
 
 
 def _find_body(head: Head) -> None:
-    """Find out which body follows ``head``."""
     headers = head.headers
     if b"transfer-encoding" in headers:
         if b"content-length" in headers:
@@ -153,6 +153,7 @@ def _find_body(head: Head) -> None:
         head.expects_continue = head.version == b"HTTP/1.1"
 
 
+@dataclass(eq=False, slots=True)
 class Incoming:
     """The reading side of a connection: heads and bodies are taken out when they are complete.
 
@@ -162,21 +163,15 @@ class Incoming:
     :ivar is_paused: the transport reads nothing.
     """
 
-    __slots__ = (
-        "_deadlines", "_discarded", "_limits", "_searched", "_transport", "_upload", "has_ended", "is_paused",
-        "pending",
-    )  # fmt: skip
-
-    def __init__(self, transport: Connection, deadlines: Deadlines, limits: HttpLimits) -> None:
-        self._transport = transport
-        self._deadlines = deadlines
-        self._limits = limits
-        self.pending = b""
-        self.has_ended = False
-        self.is_paused = False
-        self._searched = 0  # bytes without the end of a head
-        self._upload: PlainUpload | ChunkedUpload | None = None
-        self._discarded = 0
+    _transport: Connection
+    _deadlines: Deadlines
+    _limits: HttpLimits
+    pending: bytes = b""
+    has_ended: bool = False
+    is_paused: bool = False
+    _searched: int = 0  # bytes without the end of a head
+    _upload: PlainUpload | ChunkedUpload | None = None
+    _discarded: int = 0
 
     @property
     def is_under_way(self) -> bool:

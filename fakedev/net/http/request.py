@@ -18,7 +18,8 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from fakedev.net.http.change_guard import ChangeGuard, Refusal
+from fakedev.net.http.change_guard import ChangeGuard
+from fakedev.net.http.limits import BadRequest
 from fakedev.net.http.negotiation import accepts_gzip
 from fakedev.net.http.parser import Head
 from fakedev.net.http.response import Body, CommonHeaders, DeferToThread, HttpError, Response, error_response
@@ -106,7 +107,7 @@ class GuardedRequest:
         """The address that the peer connected to."""
         return self._connection.getHost()
 
-    def refusal_of_change(self) -> Refusal | None:
+    def refusal_of_change(self) -> BadRequest | None:
         """The reason why this request may not change anything, or None."""
         header, over_unix_socket = self.header, isinstance(self.host, UNIXAddress)
         return self.site.changes.refusal(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from twisted.internet.defer import Deferred, fail
@@ -10,8 +11,9 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from fakedev.net.http.request import GuardedRequest
-from fakedev.net.http.response import HttpError, Response, error_response
+from fakedev.net.http.response import HttpError, Response, as_http_error, error_response
 from fakedev.net.http.statistics import PageStatistics
+from fakedev.spec.errors import Refused
 
 Answer = Response | Deferred[Response] | Coroutine[Any, Any, Response]
 
@@ -22,36 +24,35 @@ class GuardedResource:
     """A resource that answers the methods its class implements, and refuses everything else.
 
     A subclass implements any of ``get(request)``, ``post(request, body)``, ``delete(request)``. Each returns a
-    Response, or a coroutine or Deferred of one (not shared: its result is used up), or raises HttpError. HEAD is
-    answered as GET without the body, so ``get`` must change nothing. Children are added by ``put_child``, or found by
-    ``find_child``. A resource that implements nothing, and every path without a resource, is 404.
+    Response, or a coroutine or Deferred of one (not shared: its result is used up), or raises HttpError or Refused.
+    HEAD is answered as GET without the body, so ``get`` must change nothing. Children are added by ``put_child``, or
+    found by ``find_child``. A resource that implements nothing, and every path without a resource, is 404.
 
     :ivar allow_head: whether HEAD is allowed where GET is.
     :ivar errors_as_json: whether errors are the API's JSON objects instead of a line of text.
+    :ivar is_item: whether the path names an item, so that a refusal for an unknown name is 404 and not 400.
     :ivar statistics: the counts of requests to this resource, if they are counted.
     :ivar children: by name.
     """
 
     allow_head: bool = True
     errors_as_json: bool = False
+    is_item: bool = False
     statistics: PageStatistics | None = None
+    children: Mapping[bytes, GuardedResource] = MappingProxyType({})
     log = Logger()
 
     _implemented: ClassVar[frozenset[bytes]] = frozenset()
 
     def __init_subclass__(cls, **arguments: Any) -> None:
-        """Note which methods the class implements."""
         super().__init_subclass__(**arguments)
         cls._implemented = frozenset(
             method for method in (b"GET", b"POST", b"DELETE") if callable(getattr(cls, method.decode().lower(), None))
         )
 
-    def __init__(self) -> None:
-        self.children: dict[bytes, GuardedResource] = {}
-
     def put_child(self, name: str, child: GuardedResource) -> None:
         """Add a child."""
-        self.children[name.encode()] = child
+        self.children = {**self.children, name.encode(): child}
 
     def child(self, name: bytes, request: GuardedRequest) -> GuardedResource | None:
         """The child of that name, an added or a found one; None when there is none."""
@@ -114,7 +115,6 @@ class GuardedResource:
         return act(request)
 
     def _wait(self, answer: object, request: GuardedRequest) -> None:
-        """Answer later."""
         later: Deferred[Response]
         if isinstance(answer, Coroutine):
             later = Deferred.fromCoroutine(answer)
@@ -129,6 +129,8 @@ class GuardedResource:
         return self._failed(failure.value, failure)
 
     def _failed(self, error: BaseException | None, failure: Failure | None = None) -> Response:
+        if isinstance(error, Refused):
+            error = as_http_error(error, self.is_item)
         if isinstance(error, HttpError):
             return error_response(error, self.errors_as_json)
         self.log.failure("A web resource failed", failure)
@@ -139,7 +141,6 @@ class Folder(GuardedResource):
     """A resource that only has children: itself is 404."""
 
     def __init__(self, errors_as_json: bool = False, **children: GuardedResource) -> None:
-        super().__init__()
         self.errors_as_json = errors_as_json
         for name, child in children.items():
             self.put_child(name, child)
@@ -156,6 +157,8 @@ def make_tree(resources: Mapping[str, GuardedResource], root: GuardedResource | 
         *folders, name = path[1:].split("/")
         parent = root
         for folder in folders:
-            parent = parent.children.setdefault(folder.encode(), Folder())
+            if folder.encode() not in parent.children:
+                parent.put_child(folder, Folder())
+            parent = parent.children[folder.encode()]
         parent.put_child(name, resource)
     return root

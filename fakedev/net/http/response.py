@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from email.utils import formatdate
 from typing import Final
 from zlib import DEFLATED, MAX_WBITS
@@ -19,6 +20,7 @@ except ImportError:
     from zlib import compressobj
 
 from fakedev import __version__
+from fakedev.spec.errors import Refused
 
 PLAIN: Final = "text/plain; charset=utf-8"
 JSON: Final = "application/json"
@@ -40,6 +42,9 @@ _CODES: Final = {
     501: "not-implemented",
     503: "busy",
 }
+
+#: The statuses of refusals by the rules; 400 for other codes.
+_REFUSALS: Final = {"busy": 503, "full": 503}
 
 DeferToThread = Callable[[Callable[[], "list[bytes]"]], "Deferred[list[bytes]]"]
 
@@ -180,13 +185,13 @@ class Response:
         return b" %d %b\r\n%b" % (self.status, reason, lines.encode())
 
 
+@dataclass
 class CommonHeaders:
     """The header lines that every answer has: the name of this program, and the date."""
 
-    def __init__(self, reactor: IReactorTime) -> None:
-        self._reactor = reactor
-        self._second = -1
-        self._lines = b""
+    _reactor: IReactorTime
+    _second: int = -1
+    _lines: bytes = b""
 
     def lines(self) -> bytes:
         """The lines, made once a second."""
@@ -214,6 +219,15 @@ class HttpError(Exception):
         self.code = code
         self.where = where
         self.headers = tuple(headers)
+
+
+def as_http_error(refusal: Refused, is_item: bool = False) -> HttpError:
+    """A refusal by the rules as an answer.
+
+    :param is_item: the path itself names what the refusal is about, so an unknown name is 404.
+    """
+    status = 404 if is_item and refusal.code == "unknown-name" else _REFUSALS.get(refusal.code, 400)
+    return HttpError(status, refusal.text, refusal.code, refusal.where)
 
 
 def json_response(value: object, status: int = 200, headers: Iterable[tuple[str, str]] = ()) -> Response:

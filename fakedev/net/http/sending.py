@@ -38,6 +38,7 @@ class Connection(Protocol):
     def getHost(self) -> object: ...
 
 
+@dataclass(eq=False, slots=True)
 class Deadlines:
     """Two deadlines of a connection with one timer: for expected input, and for output that the peer should read.
 
@@ -45,16 +46,13 @@ class Deadlines:
     comparison, not a timer.
     """
 
-    def __init__(
-        self, reactor: IReactorTime, input_is_late: Callable[[], None], output_is_late: Callable[[], None]
-    ) -> None:
-        self._reactor = reactor
-        self._input_is_late = input_is_late
-        self._output_is_late = output_is_late
-        self._input_by: float | None = None
-        self._output_by: float | None = None
-        self._timer: IDelayedCall | None = None
-        self._timer_at = 0.0
+    _reactor: IReactorTime
+    _input_is_late: Callable[[], None]
+    _output_is_late: Callable[[], None]
+    _input_by: float | None = None
+    _output_by: float | None = None
+    _timer: IDelayedCall | None = None
+    _timer_at: float = 0.0
 
     @property
     def awaits_output(self) -> bool:
@@ -118,6 +116,7 @@ class _Answer:
     readers: dict[object, Callable[[], None]] = field(default_factory=dict)
 
 
+@dataclass(eq=False, slots=True)
 class InFlightBodies:
     """The bodies that are being sent, each counted once for all peers that read it.
 
@@ -127,11 +126,10 @@ class InFlightBodies:
     :param max_bytes: the limit of all bodies together, unless MAX_TIMES the newest is more.
     """
 
-    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
-        self._max_bytes = max_bytes
-        self._answers: dict[int, _Answer] = {}
-        self._read_by: dict[object, int] = {}
-        self._bytes = 0
+    _max_bytes: int = MAX_BYTES
+    _answers: dict[int, _Answer] = field(default_factory=dict)
+    _read_by: dict[object, int] = field(default_factory=dict)
+    _bytes: int = 0
 
     @property
     def held_bytes(self) -> int:
@@ -170,6 +168,7 @@ class InFlightBodies:
 
 
 @implementer(IPullProducer)
+@dataclass(eq=False, slots=True)
 class Outgoing:
     """The sending side of a connection.
 
@@ -180,31 +179,17 @@ class Outgoing:
     :ivar unsent: bytes given to the transport since it was last empty.
     """
 
-    __slots__ = (
-        "_deadlines", "_drop", "_held", "_is_watching", "_pieces", "_registering", "_stall_seconds", "_taken",
-        "_transport", "is_endless", "unsent",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        transport: Connection,
-        held: InFlightBodies,
-        deadlines: Deadlines,
-        stall_seconds: float,
-        taken: Callable[[bool], None],
-        drop: Callable[[], None],
-    ) -> None:
-        self._transport = transport
-        self._held = held
-        self._deadlines = deadlines
-        self._stall_seconds = stall_seconds
-        self._taken = taken
-        self._drop = drop
-        self._pieces: Iterator[bytes] | None = None
-        self._is_watching = False  # registered as the transport's producer
-        self._registering = False
-        self.is_endless = False
-        self.unsent = 0
+    _transport: Connection
+    _held: InFlightBodies
+    _deadlines: Deadlines
+    _stall_seconds: float
+    _taken: Callable[[bool], None]
+    _drop: Callable[[], None]
+    _pieces: Iterator[bytes] | None = None
+    _is_watching: bool = False  # registered as the transport's producer
+    _registering: bool = False
+    is_endless: bool = False
+    unsent: int = 0
 
     def write(self, parts: Sequence[bytes]) -> None:
         """Give some bytes to the transport, and watch for the moment when it has sent them."""

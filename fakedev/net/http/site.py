@@ -30,11 +30,8 @@ from fakedev.net.http.sending import InFlightBodies
 class GuardedSite(ServerFactory):
     """All connections of one port, and what they share.
 
-    :param resource: the root of the tree of resources.
     :param changes: decides who may POST and DELETE.
     :param defer_to_thread: runs long work; the reactor's own threads when None.
-    :ivar channels: the live connections.
-    :ivar held: the bodies in flight.
     :ivar codes: answers by status, also of requests that were refused before their resource was known; 499: the
         client left.
     """

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from fakedev.spec.histogram import REQUEST_BUCKETS, Histogram
 
 
+@dataclass(eq=False, slots=True)
 class PageStatistics:
     """The requests to one page, or to one group of resources.
 
@@ -12,12 +15,9 @@ class PageStatistics:
     :ivar in_flight: requests that are not answered yet.
     """
 
-    __slots__ = ("codes", "durations", "in_flight")
-
-    def __init__(self) -> None:
-        self.codes: dict[int, int] = {}
-        self.in_flight = 0
-        self.durations = Histogram(REQUEST_BUCKETS)
+    codes: dict[int, int] = field(default_factory=dict)
+    in_flight: int = 0
+    durations: Histogram = field(default_factory=lambda: Histogram(REQUEST_BUCKETS))
 
     def begun(self) -> None:
         """A request arrived."""
@@ -30,11 +30,11 @@ class PageStatistics:
         self.durations.observe(seconds)
 
 
+@dataclass
 class ScrapeStatistics:
     """The statistics of all pages of an application, by name."""
 
-    def __init__(self) -> None:
-        self.pages: dict[str, PageStatistics] = {}
+    pages: dict[str, PageStatistics] = field(default_factory=dict)
 
     def page(self, name: str) -> PageStatistics:
         """The statistics of the page ``name``, made at the first call."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Final
 
 from fakedev.net.http.limits import BadRequest
@@ -10,12 +11,12 @@ _MAX_SIZE_LINE: Final = 256
 _MAX_TRAILERS: Final = 4096
 
 
+@dataclass
 class PlainUpload:
     """A body with a Content-Length."""
 
-    def __init__(self, length: int) -> None:
-        self._missing = length
-        self._parts: list[bytes] = []
+    _missing: int
+    _parts: list[bytes] = field(default_factory=list)
 
     def feed(self, data: bytes) -> bytes | None:
         """Take ``data``; return what follows the body once that is complete, None before."""
@@ -33,17 +34,17 @@ class PlainUpload:
         return b"".join(self._parts)
 
 
+@dataclass
 class ChunkedUpload:
     """A body in chunks, each with its size; trailers are read and dropped."""
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._received = 0
-        self._parts: list[bytes] = []
-        self._buffer = b""
-        self._missing = 0  # bytes of the current chunk, with the CR LF after it
-        self._in_trailer = False
-        self._trailer = 0
+    _limit: int
+    _received: int = 0
+    _parts: list[bytes] = field(default_factory=list)
+    _buffer: bytes = b""
+    _missing: int = 0  # bytes of the current chunk, with the CR LF after it
+    _in_trailer: bool = False
+    _trailer: int = 0
 
     def feed(self, data: bytes) -> bytes | None:
         """As PlainUpload.feed.

@@ -1,4 +1,4 @@
-"""Connects a program to its frontend: finds the addresses of the name, and tries them in turn."""
+"""The clients of a frontend: how a program connects to it, and the connections in JSON lines and in bare JSON."""
 
 from __future__ import annotations
 
@@ -7,22 +7,30 @@ import os
 import socket
 import threading
 from collections.abc import Callable
-from typing import Any, Final, TypeVar, cast
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar, cast
 
 from twisted.internet.abstract import isIPAddress, isIPv6Address
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import TCP4ClientEndpoint, TCP6ClientEndpoint, UNIXClientEndpoint
 from twisted.internet.error import ConnectError
 from twisted.internet.interfaces import (
+    IConsumer,
+    IPushProducer,
     IReactorFromThreads,
     IStreamClientEndpoint,
     ISystemHandle,
     ITCPTransport,
     ITransport,
 )
-from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.protocol import Factory, Protocol, connectionDone
+from twisted.protocols.basic import LineOnlyReceiver
+from twisted.python.failure import Failure
+from zope.interface import implementer
 
-from fakedev.net.lines.frontend_errors import FrontendLost
+from fakedev.wire.bare_queue import BareReader
+from fakedev.wire.errors import ProtocolError
+from fakedev.wire.queue_messages import MAX_LINE_BYTES
 
 #: How long one address of the frontend may take to answer.
 CONNECT_SECONDS: Final = 5
@@ -30,6 +38,15 @@ CONNECT_SECONDS: Final = 5
 _KEEP_ALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
 
 P = TypeVar("P", bound=Protocol)
+Message = TypeVar("Message")
+
+
+class FrontendLost(Exception):
+    """The frontend cannot be reached, or has closed the connection; trying again may help."""
+
+
+class FrontendRefused(Exception):
+    """The frontend refuses the request, or does not speak this protocol; trying again does not help."""
 
 
 def look_up_addresses(reactor: IReactorFromThreads, host: str) -> Deferred[list[str]]:
@@ -57,6 +74,7 @@ class _Factory(Factory):
     noisy = False
 
 
+@dataclass(eq=False)
 class FrontendConnector:
     """Connects to one frontend: tries its addresses in turn, first the one that worked last.
 
@@ -65,23 +83,16 @@ class FrontendConnector:
     :param look_up: finds the addresses of a name; fails with OSError.
     """
 
-    def __init__(
-        self,
-        reactor: Any,
-        *,
-        path: str = "",
-        host: str = "",
-        port: int = 0,
-        shown: str = "",
-        look_up: Callable[[Any, str], Deferred[list[str]]] = look_up_addresses,
-    ) -> None:
-        self._reactor = reactor
-        self._look_up = look_up
-        self._path = path
-        self._host = host
-        self._port = port
-        self._last_address = ""
-        self.shown = shown or path or f"{host}:{port}"
+    reactor: Any
+    path: str = ""
+    host: str = ""
+    port: int = 0
+    shown: str = ""
+    look_up: Callable[[Any, str], Deferred[list[str]]] = look_up_addresses
+    _last_address: str = ""
+
+    def __post_init__(self) -> None:
+        self.shown = self.shown or self.path or f"{self.host}:{self.port}"
 
     async def connect(self, make_protocol: Callable[[], P]) -> P:
         """A connected protocol.
@@ -103,23 +114,23 @@ class FrontendConnector:
         raise FrontendLost(f"cannot connect to {self.shown}: {problem}")
 
     def _endpoint(self, address: str) -> IStreamClientEndpoint:
-        if self._path:
-            return UNIXClientEndpoint(self._reactor, address, timeout=CONNECT_SECONDS)
+        if self.path:
+            return UNIXClientEndpoint(self.reactor, address, timeout=CONNECT_SECONDS)
         make_endpoint = TCP6ClientEndpoint if isIPv6Address(address) else TCP4ClientEndpoint
-        return make_endpoint(self._reactor, address, self._port, timeout=CONNECT_SECONDS)
+        return make_endpoint(self.reactor, address, self.port, timeout=CONNECT_SECONDS)
 
     async def _addresses(self) -> list[str]:
-        if self._path:
+        if self.path:
             # Twisted takes a leading NUL for an abstract socket.
-            return ["\0" + self._path[1:] if self._path.startswith("@") else self._path]
+            return ["\0" + self.path[1:] if self.path.startswith("@") else self.path]
         if self._last_address:
             return [self._last_address]
-        if isIPAddress(self._host) or isIPv6Address(self._host):
-            return [self._host]
+        if isIPAddress(self.host) or isIPv6Address(self.host):
+            return [self.host]
         try:
-            return await self._look_up(self._reactor, self._host)
+            return await self.look_up(self.reactor, self.host)
         except OSError as error:
-            raise FrontendLost(f"{self._host} has no address: {error.strerror or error}") from None
+            raise FrontendLost(f"{self.host} has no address: {error.strerror or error}") from None
 
 
 def _keep_alive(transport: ITransport | None) -> None:
@@ -132,3 +143,174 @@ def _keep_alive(transport: ITransport | None) -> None:
         if hasattr(socket, name):
             with contextlib.suppress(OSError):
                 handle.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+class _Client(Protocol):
+    """One connection to a frontend.
+
+    :param log: a method of a Logger, which logs all messages; None: they are not logged.
+    :ivar is_lost: the connection is closed.
+    """
+
+    transport: ITCPTransport  # set before connectionMade
+
+    def __init__(self, log: Callable[..., None] | None) -> None:
+        self.is_lost = False
+        self._log = log
+
+    def send(self, message: bytes) -> None:
+        """Send a message in one write: the original reads once. A line ends with a newline."""
+        if self._log is not None:
+            self._log("sends {message!r}", message=message)
+        self.transport.write(message)
+
+    def close(self) -> None:
+        """Close the connection when all is sent."""
+        self.transport.loseConnection()
+
+    def abort(self) -> None:
+        """Close the connection now, without sending what is still buffered."""
+        self.transport.abortConnection()
+
+    def _log_received(self, data: bytes) -> None:
+        if self._log is not None:
+            self._log("received {data!r}", data=data)
+
+    def _note_loss(self, reason: Failure) -> str:
+        """The connection is closed; returns why."""
+        self.is_lost = True
+        return reason.getErrorMessage().rstrip(".")
+
+
+@implementer(IPushProducer)
+class JsonClient(_Client, LineOnlyReceiver, Generic[Message]):
+    """One connection to a frontend that speaks JSON lines: for backends, the tester and the scale test.
+
+    :param parse: the message of a line, None for one that does not matter here; raises ProtocolError.
+    :param lost: called once, when the connection is closed, with FrontendLost or FrontendRefused.
+    :param writable: called when the frontend reads again after it did not keep up.
+    :ivar is_full: the frontend does not read what was sent: the caller should send nothing more now.
+    """
+
+    delimiter = b"\n"
+    MAX_LENGTH = MAX_LINE_BYTES
+
+    def __init__(
+        self,
+        parse: Callable[[bytes], Message | None],
+        received: Callable[[Message], None],
+        lost: Callable[[Exception], None],
+        *,
+        writable: Callable[[], None] | None = None,
+        log: Callable[..., None] | None = None,
+    ) -> None:
+        super().__init__(log)
+        self.is_full = False
+        self._parse = parse
+        self._received = received
+        self._lost = lost
+        self._writable = writable
+        self._fault: Exception | None = None
+
+    def connectionMade(self) -> None:
+        """Let the transport report when the frontend does not keep up."""
+        if self._writable is not None:
+            cast(IConsumer, self.transport).registerProducer(self, True)
+
+    def fail(self, fault: Exception) -> None:
+        """Close the connection now; ``lost`` gets this fault."""
+        self._fault = fault
+        self.abort()
+
+    def lineReceived(self, line: bytes) -> None:
+        self._log_received(line)
+        try:
+            message = self._parse(line)
+        except ProtocolError as error:
+            self.fail(FrontendRefused(f"the frontend does not speak JSON lines; try the other protocol: {error.text}"))
+            return
+        if message is not None:
+            self._received(message)
+
+    def lineLengthExceeded(self, line: bytes) -> None:
+        """Close: no answer is that long."""
+        self.fail(FrontendRefused(f"an answer of the frontend is longer than {self.MAX_LENGTH} bytes"))
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        text = self._note_loss(reason)
+        self._lost(self._fault or FrontendLost(f"the frontend closed the connection: {text}"))
+
+    def pauseProducing(self) -> None:
+        """The transport's buffer is full (called by the transport)."""
+        self.is_full = True
+
+    def resumeProducing(self) -> None:
+        """The transport's buffer has room again (called by the transport)."""
+        self.is_full = False
+        if self._writable is not None:
+            self._writable()
+
+    def stopProducing(self) -> None:
+        """The connection is closed (called by the transport before connectionLost)."""
+
+
+class BareClient(_Client, Generic[Message]):
+    """One connection in bare JSON, as the original programs have it: a request, its answer, a backend's result.
+
+    :param parse: the answer of an object's bytes; raises ProtocolError.
+    :param lost: called with the reason when the connection is closed.
+    """
+
+    def __init__(
+        self,
+        parse: Callable[[bytes], Message],
+        *,
+        lost: Callable[[str], None] | None = None,
+        log: Callable[..., None] | None = None,
+    ) -> None:
+        super().__init__(log)
+        self._reader = BareReader(parse)
+        self._lost = lost
+        self._answered: Callable[[Message], None] | None = None
+        self._failed: Callable[[Exception], None] | None = None
+
+    def request(
+        self, message: bytes, answered: Callable[[Message], None], failed: Callable[[Exception], None]
+    ) -> None:
+        """Send the request; one of the two is called once.
+
+        :param failed: called with FrontendLost when the connection is closed before the answer, and with ProtocolError
+            when the frontend says something else (``busy``: it has no room for the connection now).
+        """
+        self._answered, self._failed = answered, failed
+        self.send(message)
+
+    def abort(self) -> None:
+        """Close the connection now; nothing more is reported of a pending request."""
+        self._answered = self._failed = None
+        super().abort()
+
+    def dataReceived(self, data: bytes) -> None:
+        """Take bytes of the answer; later bytes are ignored."""
+        self._log_received(data)
+        if self._answered is None:
+            return
+        try:
+            answer = self._reader.feed(data)
+        except ProtocolError as error:
+            self._fail(error)
+            return
+        if answer is not None:
+            answered, self._answered, self._failed = self._answered, None, None
+            answered(answer)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        text = self._note_loss(reason)
+        self._fail(FrontendLost(f"the frontend closed the connection without an answer: {text}"))
+        if self._lost is not None:
+            self._lost(text)
+
+    def _fail(self, fault: Exception) -> None:
+        failed, self._answered, self._failed = self._failed, None, None
+        if failed is not None:
+            failed(fault)

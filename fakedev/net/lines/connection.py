@@ -136,7 +136,6 @@ class LineConnection(LineReceiver):
     # For the reactor
 
     def connectionMade(self) -> None:
-        """Start to serve the peer."""
         self._transport = cast(StreamTransport, self.transport)
         self._outbox = Outbox(self._transport, self._port.clock, self._request_turn, self._abort)
         self._port.peers.add(self)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
 
+@dataclass(eq=False, slots=True)
 class MessageTimer:
     """Counts the seconds since the first byte of an incomplete message, and since its last byte.
 
@@ -16,26 +18,14 @@ class MessageTimer:
     :param idle: called when no byte arrived for ``idle_seconds``.
     """
 
-    __slots__ = (
-        "_clock", "_idle", "_idle_call", "_idle_seconds", "_message", "_message_call", "_message_seconds", "_too_slow",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        clock: IReactorTime,
-        message_seconds: float,
-        idle_seconds: float | None,
-        too_slow: Callable[[], None],
-        idle: Callable[[], None],
-    ) -> None:
-        self._clock = clock
-        self._message_seconds = message_seconds
-        self._idle_seconds = idle_seconds
-        self._too_slow = too_slow
-        self._idle = idle
-        self._message = -1
-        self._message_call: IDelayedCall | None = None
-        self._idle_call: IDelayedCall | None = None
+    _clock: IReactorTime
+    _message_seconds: float
+    _idle_seconds: float | None
+    _too_slow: Callable[[], None]
+    _idle: Callable[[], None]
+    _message: int = -1
+    _message_call: IDelayedCall | None = None
+    _idle_call: IDelayedCall | None = None
 
     def bytes_received(self, message: int) -> None:
         """Bytes have arrived, and the message of this number is incomplete."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from twisted.internet.abstract import FileDescriptor
@@ -38,6 +39,7 @@ class StreamTransport(Protocol):
 
 
 @implementer(IPushProducer)
+@dataclass(eq=False, slots=True)
 class Outbox:
     """Writes to a transport no faster than the peer reads.
 
@@ -52,30 +54,21 @@ class Outbox:
     :ivar full: whether the peer has to read before more should be written.
     """
 
-    __slots__ = (
-        "_chunks", "_clock", "_direct", "_drained", "_finish", "_give_up", "_gone", "_size", "_timer", "_transport",
-        "full",
-    )  # fmt: skip
+    _transport: StreamTransport
+    _clock: IReactorTime
+    _drained: Callable[[], None]
+    _give_up: Callable[[str], None]
+    _chunks: deque[bytes] | None = None  # made when it is needed: most peers read at once
+    _size: int = 0
+    _timer: IDelayedCall | None = None
+    _finish: Callable[[], None] | None = None
+    _gone: bool = False
+    _direct: bool = False  # and its buffer is certainly empty
+    full: bool = False
 
-    def __init__(
-        self,
-        transport: StreamTransport,
-        clock: IReactorTime,
-        drained: Callable[[], None],
-        give_up: Callable[[str], None],
-    ) -> None:
-        self._transport = transport
-        self._clock = clock
-        self._drained = drained
-        self._give_up = give_up
-        self._chunks: deque[bytes] | None = None  # made when it is needed: most peers read at once
-        self._size = 0
-        self._timer: IDelayedCall | None = None
-        self._finish: Callable[[], None] | None = None
-        self._gone = False
-        self._direct = isinstance(transport, FileDescriptor)  # and its buffer is certainly empty
-        self.full = False
-        transport.registerProducer(self, True)
+    def __post_init__(self) -> None:
+        self._direct = isinstance(self._transport, FileDescriptor)
+        self._transport.registerProducer(self, True)
 
     def write(self, data: bytes) -> None:
         """Send bytes as soon as the peer takes them; a single message of any size always has room."""

@@ -31,7 +31,6 @@ class LineServerFactory(Factory):
     :param verbose: log every message, of both sides.
     :param fair_share: shares the reactor; several ports may have one.
     :param turn_observer: called after each turn of a connection, and when a connection has ended.
-    :ivar peers: the open connections.
     :ivar accepted: how many connections were taken.
     :ivar refused: how many connections got ``error busy``.
     """
@@ -65,7 +64,6 @@ class LineServerFactory(Factory):
         self.refused = 0
 
     def buildProtocol(self, addr: IAddress | None) -> Protocol:
-        """The protocol of a new connection."""
         if len(self.peers) >= self.max_connections:
             self.refused += 1
             return _Refusal(self.max_connections)

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
-from typing import Any, Final, cast
+from typing import Final, cast
 
-from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from fakedev.net.lines.peer import Peer
-from fakedev.net.queues.hub import QueueHub
 from fakedev.net.queues.port import (
     MAX_ID,
     MAX_JOBS,
     QueuePortFactory,
+    QueueSession,
     describe_work,
     job_id_of,
-    reply_to_list,
-    reply_to_stats,
     seconds_of,
     whole_of,
     work_in_words,
@@ -39,26 +35,20 @@ _MAX_TAKEN_BYTES: Final = 2**20
 _MAX_KEPT_CHARACTERS: Final = 1024
 
 
-class BackendSession:
+class BackendSession(QueueSession):
     """One backend: the jobs that it holds are lost to it when its connection ends.
 
     :ivar pod, node, device: where it runs, as far as it has reported.
     """
 
-    __slots__ = ("_bare_job", "_held", "_hub", "_peer", "device", "node", "pod")
+    __slots__ = ("_bare_job", "_held", "device", "node", "pod")
     log = Logger()
 
-    def __init__(self, hub: QueueHub, peer: Peer) -> None:
-        self._hub = hub
-        self._peer = peer
+    def __init__(self, factory: QueuePortFactory, peer: Peer) -> None:
+        super().__init__(factory, peer)
         self.pod = self.node = self.device = ""
         self._held: set[int] = set()
         self._bare_job: int | None = None  # the job of a backend of the original
-
-    def request_received(self, request: Request) -> Reply | None:
-        """Serve a verb by the method ``do_VERB``."""
-        reply: Reply | None = getattr(self, f"do_{request.verb}")(request)
-        return reply
 
     def object_received(self, message: bytes) -> None:
         """Give a job to a backend of the original, or take its result."""
@@ -190,14 +180,6 @@ class BackendSession:
         self._hub.broker.control.resume(_queue_of(request), self._hub.now())
         return Reply()
 
-    def do_stats(self, request: Request) -> Reply:
-        """Show the queues."""
-        return reply_to_stats(self._hub, request)
-
-    def do_list(self, request: Request) -> Reply:
-        """List queues or jobs."""
-        return reply_to_list(self._hub, request, self._peer.dialect)
-
     # Backends of the original
 
     def _take_bare(self, message: bytes) -> None:
@@ -242,8 +224,8 @@ class BackendSession:
 class QueueBackendFactory(QueuePortFactory):
     """Serves a backend port."""
 
-    def __init__(self, hub: QueueHub, clock: IReactorTime, **options: Any) -> None:
-        super().__init__(QUEUE_BACKEND_GRAMMAR, hub, partial(BackendSession, hub), clock, **options)
+    verbs = QUEUE_BACKEND_GRAMMAR
+    session = BackendSession
 
 
 def _exit_code_of(request: Request) -> int:
@@ -255,7 +237,6 @@ def _run_seconds_of(arguments: Mapping[str, object]) -> float | None:
 
 
 def _short(arguments: Mapping[str, object], name: str, default: str) -> str:
-    """A text that is stored."""
     text = str(arguments.get(name, default))
     if len(text) > _MAX_KEPT_CHARACTERS:
         raise ProtocolError("bad-argument", f"{name}: is longer than {_MAX_KEPT_CHARACTERS} characters")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, Final, cast
 
 from twisted.internet.interfaces import IReactorTime
@@ -12,10 +11,9 @@ from fakedev.net.lines.peer import Peer
 from fakedev.net.queues.hub import QueueHub
 from fakedev.net.queues.port import (
     QueuePortFactory,
+    QueueSession,
     describe_result,
     job_id_of,
-    reply_to_list,
-    reply_to_stats,
     seconds_of,
 )
 from fakedev.wire.bare_queue import BareResult, parse_bare_request
@@ -32,22 +30,16 @@ from fakedev.workqueue.outcome import Answer
 _ANSWERS: Final = ("accepted", "ended")
 
 
-class ClientSession:
+class ClientSession(QueueSession):
     """One client: its requests live as long as it is connected."""
 
-    __slots__ = ("_factory", "_hub", "_open_requests", "_peer", "_sent_object")
+    __slots__ = ("_factory", "_open_requests", "_sent_object")
 
     def __init__(self, factory: QueueClientFactory, peer: Peer) -> None:
+        super().__init__(factory, peer)
         self._factory = factory
-        self._hub = factory.hub
-        self._peer = peer
         self._open_requests = 0
         self._sent_object = False
-
-    def request_received(self, request: Request) -> Reply | None:
-        """Serve a verb by the method ``do_VERB``."""
-        reply: Reply | None = getattr(self, f"do_{request.verb}")(request)
-        return reply
 
     def object_received(self, message: bytes) -> None:
         """Accept the request of a client of the original."""
@@ -105,14 +97,6 @@ class ClientSession:
         self._hub.broker.cancel(self, job_id_of(request), self._hub.now())
         return Reply()
 
-    def do_stats(self, request: Request) -> Reply:
-        """Show the queues."""
-        return reply_to_stats(self._hub, request)
-
-    def do_list(self, request: Request) -> Reply:
-        """List queues or jobs."""
-        return reply_to_list(self._hub, request, self._peer.dialect)
-
     def _put(self, queue: str, arguments: tuple[str, ...], limit_seconds: float, ticket: Request | None = None) -> Job:
         size_bytes = len("".join(arguments).encode()) + ARGUMENT_BYTES * len(arguments)
         is_large = not fits_bare_work(arguments, limit_seconds or self._factory.run_time_limits.get(queue, 0.0))
@@ -129,8 +113,11 @@ class QueueClientFactory(QueuePortFactory):
     :ivar run_time_limits: seconds, by queue; 0 for none.
     """
 
+    verbs = QUEUE_CLIENT_GRAMMAR
+    session = ClientSession
+
     def __init__(self, hub: QueueHub, clock: IReactorTime, **options: Any) -> None:
-        super().__init__(QUEUE_CLIENT_GRAMMAR, hub, partial(ClientSession, self), clock, **options)
+        super().__init__(hub, clock, **options)
         self.read_limits()
 
     def read_limits(self) -> None:

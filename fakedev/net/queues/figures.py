@@ -14,6 +14,7 @@ from twisted.logger import Logger
 from fakedev.net.queues.backend_port import QueueBackendFactory
 from fakedev.net.queues.client_port import QueueClientFactory
 from fakedev.net.queues.hub import QueueHub
+from fakedev.net.web.own_metrics import labelled
 from fakedev.workqueue.outcome import Outcome
 from fakedev.workqueue.queue import QueueSnapshot
 from fakedev.workqueue.spec import BrokerSpec
@@ -34,10 +35,7 @@ class QueueFigure(NamedTuple):
 
 
 class QueueFigures:
-    """The figures of all queues and of their ports.
-
-    :ivar broker: the queues.
-    """
+    """The figures of all queues and of their ports."""
 
     def __init__(self, hub: QueueHub, clients: QueueClientFactory, backends: QueueBackendFactory) -> None:
         self.broker = hub.broker
@@ -59,34 +57,22 @@ class QueueFigures:
         """The figures of all queues, in the order of the configuration."""
         return [self.of(name) for name in self.broker.queue_names]
 
-    def client_connections(self) -> int:
-        """How many connections clients have made so far."""
-        return self._clients.accepted
-
-    def backend_connections(self) -> int:
-        """How many connections backends have made so far."""
-        return self._backends.accepted
+    def connections(self) -> dict[str, int]:
+        """How many connections clients and backends have made so far, by port."""
+        return {"clients": self._clients.accepted, "backends": self._backends.accepted}
 
 
-class QueueTotals:
+def queue_totals(figures: QueueFigures) -> Iterable[Metric]:
     """Sums over all queues, for our own metrics page."""
-
-    def __init__(self, figures: QueueFigures) -> None:
-        self._figures = figures
-
-    def collect(self) -> Iterable[Metric]:
-        """The families; see Group."""
-        queues = self._figures.all()
-        states = GaugeMetricFamily("fakedev_queues_requests", "Requests in all queues, by state.", labels=["state"])
-        states.add_metric(["waiting"], sum(queue.now.waiting for queue in queues))
-        states.add_metric(["running"], sum(queue.now.running for queue in queues))
-        ended = CounterMetricFamily("fakedev_queues_ended", "Requests of all queues that are over.", labels=["outcome"])
-        for outcome in Outcome:
-            ended.add_metric([outcome.value], sum(queue.counted.outcomes[outcome] for queue in queues))
-        made = CounterMetricFamily("fakedev_queues_connections", "Connections made to the ports.", labels=["port"])
-        made.add_metric(["clients"], self._figures.client_connections())
-        made.add_metric(["backends"], self._figures.backend_connections())
-        yield from (states, ended, made)
+    queues = figures.all()
+    states = {state: sum(getattr(queue.now, state) for queue in queues) for state in ("waiting", "running")}
+    ended = {each.value: sum(queue.counted.outcomes[each] for queue in queues) for each in Outcome}
+    text = "Requests in all queues, by state."
+    yield labelled(GaugeMetricFamily, "fakedev_queues_requests", text, "state", states)
+    text = "Requests of all queues that are over."
+    yield labelled(CounterMetricFamily, "fakedev_queues_ended", text, "outcome", ended)
+    text = "Connections made to the ports."
+    yield labelled(CounterMetricFamily, "fakedev_queues_connections", text, "port", figures.connections())
 
 
 class QueueLog(Service):
@@ -102,12 +88,10 @@ class QueueLog(Service):
         self._loop.clock = clock
 
     def startService(self) -> None:
-        """Start the first interval."""
         super().startService()
         self._loop.start(self._interval_seconds, now=False)
 
     def stopService(self) -> None:
-        """Log nothing more."""
         super().stopService()
         self._loop.stop()
 

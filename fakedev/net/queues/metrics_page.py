@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from typing import Final, NamedTuple
+from operator import attrgetter
+from typing import Any, Final
 
 from prometheus_client.utils import floatToGoString
 
@@ -36,7 +36,6 @@ class QueueMetricsPage(GuardedResource):
     """/queues/metrics of the service, /metrics of ``fakedev-frontend``."""
 
     def __init__(self, figures: QueueFigures, statistics: PageStatistics) -> None:
-        super().__init__()
         self._figures = figures
         self.statistics = statistics
 
@@ -51,83 +50,50 @@ class QueueMetricsPage(GuardedResource):
         return Response(200, text, form.content_type)
 
 
-class _Row(NamedTuple):
-    """A family with one series for each queue."""
+#: The families with one series for each queue: name, help, and the attribute of a QueueFigure (a
+#: method gets the time), or a function of it.
+_Row = tuple[str, str, str | Callable[[QueueFigure], float]]
 
-    kind: str
-    name: str
-    text: str
-    value: Callable[[QueueFigure], float]
-
-
-_gauge: Final = partial(_Row, "gauge")
-_counter: Final = partial(_Row, "counter")
-
-_ORIGINALS: Final = (
-    _gauge("hpa_queue_all", "Requests that wait or run.", lambda queue: queue.now.waiting + queue.now.running),
-    _gauge("hpa_queue_waiting", "Requests that wait for a backend.", lambda queue: queue.now.waiting),
-    _gauge("hpa_queue_running", "Requests that a backend has.", lambda queue: queue.now.running),
-    _counter(
-        "hpa_queue_success_total", "Requests that succeeded.", lambda queue: queue.counted.outcomes[Outcome.SUCCESS]
-    ),
-    _counter(
+_ORIGINALS: Final[tuple[_Row, ...]] = (
+    ("hpa_queue_all", "Requests that wait or run.", lambda queue: queue.now.waiting + queue.now.running),
+    ("hpa_queue_waiting", "Requests that wait for a backend.", "now.waiting"),
+    ("hpa_queue_running", "Requests that a backend has.", "now.running"),
+    ("hpa_queue_success_total", "Requests that succeeded.", lambda queue: queue.counted.outcomes[Outcome.SUCCESS]),
+    (
         "hpa_queue_failure_total",
         "Requests that failed, were out of time, or whose backend was lost.",
         lambda queue: sum(queue.counted.outcomes[outcome] for outcome in FAILURES),
     ),
-    _counter(
-        "hpa_queue_disconnect_total",
-        "Requests whose client left before they were over.",
-        lambda queue: queue.counted.disconnects,
-    ),
+    ("hpa_queue_disconnect_total", "Requests whose client left before they were over.", "counted.disconnects"),
 )
-_MAXIMA: Final = (
-    _gauge(
-        "hpa_queue_maxrun_seconds",
-        "The longest run that ended lately.",
-        lambda queue: queue.counted.longest_run_seconds(queue.seconds),
-    ),
-    _gauge(
-        "hpa_queue_maxwait_seconds",
-        "The longest wait that ended lately.",
-        lambda queue: queue.counted.longest_wait_seconds(queue.seconds),
-    ),
-    _gauge(
+_MAXIMA: Final[tuple[_Row, ...]] = (
+    ("hpa_queue_maxrun_seconds", "The longest run that ended lately.", "counted.longest_run_seconds"),
+    ("hpa_queue_maxwait_seconds", "The longest wait that ended lately.", "counted.longest_wait_seconds"),
+    (
         "hpa_queue_maxtotal_seconds",
         "The longest wait and run of a request that ended lately.",
-        lambda queue: queue.counted.longest_total_seconds(queue.seconds),
+        "counted.longest_total_seconds",
     ),
 )
-_OURS: Final = (
-    _gauge(
+_OURS: Final[tuple[_Row, ...]] = (
+    (
         "fakedev_queue_oldest_waiting_seconds",
         "How long the oldest waiting request has waited.",
-        lambda queue: queue.now.oldest_seconds,
+        "now.oldest_seconds",
     ),
-    _gauge(
-        "fakedev_queue_waiting_bytes",
-        "What the waiting requests count for in max-bytes.",
-        lambda queue: queue.now.waiting_bytes,
-    ),
-    _gauge("fakedev_queue_paused", "1 while nothing is handed out.", lambda queue: int("paused" in queue.now.state)),
-    _gauge("fakedev_queue_buried", "Jobs that are laid aside.", lambda queue: queue.now.buried),
-    _gauge(
-        "fakedev_queue_arrivals_per_second",
-        "Requests taken in, over the window.",
-        lambda queue: queue.counted.arrivals_per_second(queue.seconds),
-    ),
-    _gauge(
-        "fakedev_queue_services_per_second",
-        "Runs that ended, over the window.",
-        lambda queue: queue.counted.services_per_second(queue.seconds),
-    ),
-    _counter("fakedev_queue_puts_total", "Requests taken in.", lambda queue: queue.counted.puts),
-    _counter(
-        "fakedev_queue_retries_total",
-        "Jobs offered again because their backend had left.",
-        lambda queue: queue.counted.retries,
-    ),
-    _counter("fakedev_queue_burials_total", "Jobs laid aside so far.", lambda queue: queue.counted.burials),
+    ("fakedev_queue_waiting_bytes", "What the waiting requests count for in max-bytes.", "now.waiting_bytes"),
+    ("fakedev_queue_paused", "1 while nothing is handed out.", lambda queue: int("paused" in queue.now.state)),
+    ("fakedev_queue_buried", "Jobs that are laid aside.", "now.buried"),
+    ("fakedev_queue_arrivals_per_second", "Requests taken in, over the window.", "counted.arrivals_per_second"),
+    ("fakedev_queue_services_per_second", "Runs that ended, over the window.", "counted.services_per_second"),
+    ("fakedev_queue_puts_total", "Requests taken in.", "counted.puts"),
+    ("fakedev_queue_retries_total", "Jobs offered again because their backend had left.", "counted.retries"),
+    ("fakedev_queue_burials_total", "Jobs laid aside so far.", "counted.burials"),
+)
+#: The families with a histogram for each queue and outcome: name, help, and the attribute of its statistics.
+_HISTOGRAMS: Final = (
+    ("fakedev_queue_wait_seconds", "From put to the last take, or to the end of what was never taken.", "wait"),
+    ("fakedev_queue_run_seconds", "Run times.", "run"),
 )
 
 
@@ -149,22 +115,22 @@ class _Page:
 
     def lines(self) -> Iterator[str]:
         """The families of the original, then those of fakedev."""
-        figures = self._figures
-        for name, text, count in (
-            ("hpa_client_connections_total", "Connections that clients made.", figures.client_connections()),
-            ("hpa_worker_connections_total", "Connections that backends made.", figures.backend_connections()),
+        connections = self._figures.connections()
+        for name, text, port in (
+            ("hpa_client_connections_total", "Connections that clients made.", "clients"),
+            ("hpa_worker_connections_total", "Connections that backends made.", "backends"),
         ):
             yield self._declared(name, "counter", text)
-            yield f"{name} {count}"
+            yield f"{name} {connections[port]}"
         yield from self._families(_ORIGINALS, "name")
-        yield from self._families(_MAXIMA, "name", _interval_label(figures.spec))
+        yield from self._families(_MAXIMA, "name", _interval_label(self._figures.spec))
         yield from self._families(_OURS, "queue")
         yield from self._workers()
         yield from self._ended()
-        for name, text, of_queue in _HISTOGRAMS:
+        for name, text, attribute in _HISTOGRAMS:
             yield self._declared(name, "histogram", text)
             for queue in self._queues:
-                yield from _histograms(name, queue, of_queue(queue))
+                yield from _histograms(name, queue, getattr(queue.counted, attribute))
 
     def _declared(self, name: str, kind: str, text: str) -> str:
         if self._openmetrics and kind == "counter":
@@ -172,10 +138,13 @@ class _Page:
         return f"# HELP {name} {text}\n# TYPE {name} {kind}"
 
     def _families(self, rows: Sequence[_Row], label: str, more_labels: str = "") -> Iterator[str]:
-        for kind, name, text, value in rows:
-            yield self._declared(name, kind, text)
+        for name, text, value in rows:
+            yield self._declared(name, "counter" if name.endswith("_total") else "gauge", text)
+            read: Callable[[QueueFigure], Any] = attrgetter(value) if isinstance(value, str) else value
             for queue in self._queues:
-                yield f'{name}{{{label}="{queue.now.name}"{more_labels}}} {_number(value(queue))}'
+                found = read(queue)
+                number = found(queue.seconds) if callable(found) else found
+                yield f'{name}{{{label}="{queue.now.name}"{more_labels}}} {_number(number)}'
 
     def _workers(self) -> Iterator[str]:
         name = "fakedev_queue_workers"
@@ -190,16 +159,6 @@ class _Page:
         for queue in self._queues:
             for outcome, count in queue.counted.outcomes.items():
                 yield f'{name}{{queue="{queue.now.name}",outcome="{outcome.value}"}} {count}'
-
-
-_HISTOGRAMS: Final[tuple[tuple[str, str, Callable[[QueueFigure], dict[Outcome, Histogram]]], ...]] = (
-    (
-        "fakedev_queue_wait_seconds",
-        "From put to the last take, or to the end of what was never taken.",
-        lambda queue: queue.counted.wait,
-    ),
-    ("fakedev_queue_run_seconds", "Run times.", lambda queue: queue.counted.run),
-)
 
 
 def _histograms(name: str, queue: QueueFigure, histograms: dict[Outcome, Histogram]) -> Iterator[str]:

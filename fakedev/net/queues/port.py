@@ -1,13 +1,13 @@
-"""What both ports of the work queue share: their factory, two verbs, arguments, and how jobs and queues are shown."""
+"""What both ports of the work queue share: factory, session, arguments, and how jobs and queues are shown."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from twisted.internet.interfaces import IReactorTime
 
-from fakedev.net.lines.peer import Peer, Session
+from fakedev.net.lines.peer import Peer
 from fakedev.net.lines.server import LineServerFactory
 from fakedev.net.queues.hub import QueueHub
 from fakedev.spec.units import LONGEST_SECONDS, parse_duration
@@ -31,44 +31,55 @@ class QueuePortFactory(LineServerFactory):
     """Serves one queue port.
 
     :param hub: where the jobs are; both ports have the same.
+    :cvar verbs: the verbs of the port.
+    :cvar session: the class of its sessions.
     """
 
-    def __init__(
-        self,
-        grammar: Grammar,
-        hub: QueueHub,
-        make_session: Callable[[Peer], Session],
-        clock: IReactorTime,
-        **options: Any,
-    ) -> None:
-        super().__init__(grammar, make_session, clock, turn_observer=hub, **options)
+    verbs: Grammar
+    session: type[Any]
+
+    def __init__(self, hub: QueueHub, clock: IReactorTime, **options: Any) -> None:
+        super().__init__(self.verbs, lambda peer: self.session(self, peer), clock, turn_observer=hub, **options)
         self.hub = hub
 
 
-def reply_to_stats(hub: QueueHub, request: Request) -> Reply:
-    """A line for each queue, or for one."""
-    now = hub.now()
-    queue = request.arguments.get("queue")
-    names = hub.broker.queue_names if queue is None else (str(queue),)
-    described = [describe_queue(hub.broker, name, now) for name in names]
-    return Reply(lines=[in_words(each) for each in described], data={"queues": described})
+class QueueSession:
+    """The base of the sessions: serves the verbs that both ports have."""
 
+    __slots__ = ("_hub", "_peer")
 
-def reply_to_list(hub: QueueHub, request: Request, dialect: Dialect | None) -> Reply:
-    """The names of the queues, or a line for each job of one."""
-    broker, now = hub.broker, hub.now()
-    queue = request.arguments.get("queue")
-    if queue is None:
-        return Reply(lines=broker.queue_names, data={"queues": list(broker.queue_names)})
-    snapshot = broker.snapshot(str(queue), now)
-    total = snapshot.waiting + snapshot.running + snapshot.buried
-    described = [describe_job(job, now) for job in broker.jobs(str(queue), MAX_JOBS)]
-    if dialect is not Dialect.WORDS:
-        return Reply(data={"jobs": described, "total": total})
-    lines = [job_in_words(each) for each in described]
-    if total > len(lines):
-        lines.append(f"... and {total - len(lines)} more")
-    return Reply(lines=lines)
+    def __init__(self, factory: QueuePortFactory, peer: Peer) -> None:
+        self._hub = factory.hub
+        self._peer = peer
+
+    def request_received(self, request: Request) -> Reply | None:
+        """Serve a verb by the method ``do_VERB``."""
+        reply: Reply | None = getattr(self, f"do_{request.verb}")(request)
+        return reply
+
+    def do_stats(self, request: Request) -> Reply:
+        """A line for each queue, or for one."""
+        broker, now = self._hub.broker, self._hub.now()
+        queue = request.arguments.get("queue")
+        names = broker.queue_names if queue is None else (str(queue),)
+        described = [describe_queue(broker, name, now) for name in names]
+        return Reply(lines=[in_words(each) for each in described], data={"queues": described})
+
+    def do_list(self, request: Request) -> Reply:
+        """The names of the queues, or a line for each job of one."""
+        broker, now = self._hub.broker, self._hub.now()
+        queue = request.arguments.get("queue")
+        if queue is None:
+            return Reply(lines=broker.queue_names, data={"queues": list(broker.queue_names)})
+        snapshot = broker.snapshot(str(queue), now)
+        total = snapshot.waiting + snapshot.running + snapshot.buried
+        described = [describe_job(job, now) for job in broker.jobs(str(queue), MAX_JOBS)]
+        if self._peer.dialect is not Dialect.WORDS:
+            return Reply(data={"jobs": described, "total": total})
+        lines = [job_in_words(each) for each in described]
+        if total > len(lines):
+            lines.append(f"... and {total - len(lines)} more")
+        return Reply(lines=lines)
 
 
 def describe_queue(broker: Broker, queue: str, now: float) -> dict[str, Any]:

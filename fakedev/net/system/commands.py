@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, cast
 
 from twisted.internet.defer import Deferred
@@ -18,7 +19,7 @@ from twisted.internet.protocol import ProcessProtocol
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from fakedev.net.system.process_groups import ProcessGroups, SystemGroups
+from fakedev.net.system.process_groups import ProcessGroups
 from fakedev.workqueue.backend_run import SLEEP, command_report, limit_report, stopped_report
 from fakedev.workqueue.outcome import Report
 
@@ -47,6 +48,7 @@ class Run(Protocol):
         """Stop the run now."""
 
 
+@dataclass(eq=False)
 class CommandRun(ProcessProtocol):
     """One run of a command.
 
@@ -59,22 +61,19 @@ class CommandRun(ProcessProtocol):
 
     log = Logger()
 
-    def __init__(
-        self, command: str, limit_seconds: float, kill_after_seconds: float, clock: IReactorTime, groups: ProcessGroups
-    ) -> None:
-        self.ended: Deferred[Report] = Deferred()
-        self._command = command
-        self._limit_seconds = limit_seconds
-        self._kill_after_seconds = kill_after_seconds
-        self._clock = clock
-        self._groups = groups
-        self._leader = 0
-        self._began_seconds = 0.0
-        self._calls: list[IDelayedCall] = []
-        self._is_stopping = False
-        self._is_killed = False
-        self._hit_limit = False
-        self._report: Report | None = None
+    _command: str
+    _limit_seconds: float
+    _kill_after_seconds: float
+    _clock: IReactorTime
+    _groups: ProcessGroups
+    ended: Deferred[Report] = field(default_factory=Deferred, init=False)
+    _leader: int = 0
+    _began_seconds: float = 0.0
+    _calls: list[IDelayedCall] = field(default_factory=list)
+    _is_stopping: bool = False
+    _is_killed: bool = False
+    _hit_limit: bool = False
+    _report: Report | None = None
 
     def stop(self) -> None:
         """Send SIGTERM to the group, and SIGKILL when it has not ended after the grace period."""
@@ -94,7 +93,6 @@ class CommandRun(ProcessProtocol):
             self._later(AFTER_KILL_SECONDS, self._give_up)
 
     def connectionMade(self) -> None:
-        """The command was started."""
         self._leader = cast(IProcessTransport, self.transport).pid
         self._began_seconds = self._clock.seconds()
         if self._limit_seconds:
@@ -178,7 +176,7 @@ class ProcessRunner:
         self._reactor = reactor
         self._folder = folder
         self._kill_after_seconds = kill_after_seconds
-        self._groups = groups or SystemGroups()
+        self._groups = groups or ProcessGroups()
         self._setsid = setsid or _setsid()
         nothing = os.open(os.devnull, os.O_RDWR)
         nulls = {0: null_in, 1: null_out, 2: null_out}

@@ -6,7 +6,7 @@ import errno
 import os
 import socket
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any
 from weakref import WeakSet
 
 from twisted.application.service import MultiService, Service
@@ -19,6 +19,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from fakedev.net.system.unix_sockets import DEFAULT_MODE, OwnedUnixPort, SocketPathError, group_number, prepare_path
+from fakedev.spec.listen_address import ListenAddress
 
 #: Connections that wait for accept: a thousand peers may connect at once.
 BACKLOG = 1024
@@ -30,42 +31,6 @@ _PLAIN_REASONS = {
     errno.EACCES: "this user may not listen there",
     errno.EAFNOSUPPORT: "this machine has no such kind of address",
 }
-
-
-class Address(Protocol):
-    """An address to listen on, as the configuration has it."""
-
-    @property
-    def kind(self) -> str:
-        """``tcp``, ``unix`` or ``endpoint``."""
-
-    @property
-    def host(self) -> str:
-        """A host name or number; empty for all of IPv4."""
-
-    @property
-    def port(self) -> int:
-        """A TCP port; 0 for any free one."""
-
-    @property
-    def path(self) -> str:
-        """The path of a UNIX socket."""
-
-    @property
-    def mode(self) -> int | None:
-        """The rights of a UNIX socket; None for 660."""
-
-    @property
-    def group(self) -> str | None:
-        """The group of a UNIX socket; None for that of a new file."""
-
-    @property
-    def description(self) -> str:
-        """A Twisted endpoint string, of kind ``endpoint``."""
-
-    @property
-    def display(self) -> str:
-        """The address in messages."""
 
 
 class CannotListen(Exception):
@@ -98,7 +63,7 @@ class ListeningService(Service):
     endpoint_of: Callable[..., Any] = staticmethod(endpoints.serverFromString)
 
     def __init__(
-        self, address: Address, factory: IProtocolFactory, reactor: Any = None, make_folder: bool = False
+        self, address: ListenAddress, factory: IProtocolFactory, reactor: Any = None, make_folder: bool = False
     ) -> None:
         if reactor is None:
             from twisted.internet import reactor  # noqa: PLC0415 - importing it installs it
@@ -280,7 +245,6 @@ class Listeners(MultiService):
 
 
 def _plain(reason: BaseException) -> str:
-    """Why listening failed, in plain words."""
     if isinstance(reason, CannotListenError):
         reason = reason.socketError
     if isinstance(reason, socket.gaierror):

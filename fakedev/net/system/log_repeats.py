@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from twisted.internet.interfaces import IReactorTime
@@ -28,6 +28,7 @@ class _Span:
 
 
 @implementer(ILogObserver)
+@dataclass(eq=False)
 class RepeatLimit:
     """Passes entries on, but of one kind at most ``most`` in ``seconds``; then one with the number of those left out.
 
@@ -35,34 +36,31 @@ class RepeatLimit:
     the field ``log_unlimited``, all pass.
     """
 
-    def __init__(
-        self, observer: ILogObserver, clock: IReactorTime, most: int = MAX_REPEATS, seconds: float = SPAN_SECONDS
-    ) -> None:
-        self._observer = observer
-        self._clock = clock
-        self._most = most
-        self._seconds = seconds
-        self._spans: dict[_Kind, _Span] = {}
+    observer: ILogObserver
+    clock: IReactorTime
+    most: int = MAX_REPEATS
+    seconds: float = SPAN_SECONDS
+    _spans: dict[_Kind, _Span] = field(default_factory=dict)
 
     def __call__(self, event: LogEvent) -> None:
         """Pass an event on, or count it (called by Twisted)."""
         if event.get("log_level") is LogLevel.debug or event.get("log_unlimited"):
-            self._observer(event)
+            self.observer(event)
             return
-        now = self._clock.seconds()
+        now = self.clock.seconds()
         kind = _kind_of(event)
         span = self._spans.get(kind)
-        if span is None or now >= span.began + self._seconds:
+        if span is None or now >= span.began + self.seconds:
             self._close(kind)
             self._forget_old(now)
             span = self._spans[kind] = _Span(now)
         span.count += 1
-        if span.count <= self._most:
-            self._observer(event)
+        if span.count <= self.most:
+            self.observer(event)
             return
         if span.last is None:
             # The count must be logged even when no entry of this kind follows.
-            self._clock.callLater(span.began + self._seconds - now, self._close_span, kind, span)
+            self.clock.callLater(span.began + self.seconds - now, self._close_span, kind, span)
         span.last = event
 
     def flush(self) -> None:
@@ -82,15 +80,15 @@ class RepeatLimit:
         summary["log_format"] = "... repeated {repeated} times in {seconds} s: " + (
             span.last.get("log_format") or "an entry without a text"
         )
-        summary["repeated"] = span.count - self._most
-        summary["seconds"] = round(self._clock.seconds() - span.began, 1)
-        self._observer(summary)
+        summary["repeated"] = span.count - self.most
+        summary["seconds"] = round(self.clock.seconds() - span.began, 1)
+        self.observer(summary)
 
     def _forget_old(self, now: float) -> None:
         if len(self._spans) < MAX_KINDS:
             return
         for kind, span in list(self._spans.items()):
-            if now >= span.began + self._seconds or len(self._spans) >= MAX_KINDS:
+            if now >= span.began + self.seconds or len(self._spans) >= MAX_KINDS:
                 self._close(kind)
 
 

@@ -120,7 +120,6 @@ class LogLines:
         self._line: Callable[[Mapping[str, Any]], str] = {"text": text_line, "json": json_line}[form]
 
     def __call__(self, event: LogEvent) -> None:
-        """Write one event (called by Twisted)."""
         level = event.get("log_level") or LogLevel.info
         if level is LogLevel.info and _is_of_twisted(event.get("log_namespace") or ""):
             level = LogLevel.debug

@@ -6,33 +6,26 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain
-from typing import Final, Protocol
+from typing import Final
 
 _PROCESSES: Final = "/proc"
 
 
-class ProcessGroups(Protocol):
-    """Operations on a group, which is named by the process id of its leader."""
+class ProcessGroups:
+    """The process groups of this machine, each named by the process id of its leader.
 
-    def signal(self, leader: int, number: int) -> None:
-        """Send a signal to all processes of a group whose leader has not been waited for."""
-
-    def signal_rest(self, leader: int, number: int) -> None:
-        """Send a signal to the remaining processes of a group whose leader has been waited for."""
-
-    def is_gone(self, leader: int) -> bool:
-        """Whether no process is alive in a group whose leader has been waited for."""
-
-
-class SystemGroups:
-    """The groups of this machine. Processes that have ended, or run as another user, are skipped."""
+    Processes that have ended, or run as another user, are skipped.
+    """
 
     def __init__(self) -> None:
         # A process of each group that was alive at the last check: the next check tries it before all others.
         self._seen: dict[int, int] = {}
 
     def signal(self, leader: int, number: int) -> None:
-        """Send a signal to the group, or to the leader alone while it has not made its group yet."""
+        """Send a signal to all processes of a group whose leader has not been waited for.
+
+        Only the leader gets it while it has not made its group yet.
+        """
         try:
             os.killpg(leader, number)
         except ProcessLookupError:
@@ -42,12 +35,12 @@ class SystemGroups:
             return
 
     def signal_rest(self, leader: int, number: int) -> None:
-        """Send a signal to the remaining processes of the group."""
+        """Send a signal to the remaining processes of a group whose leader has been waited for."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(leader, number)
 
     def is_gone(self, leader: int) -> bool:
-        """Whether no process of the group is alive."""
+        """Whether no process is alive in a group whose leader has been waited for."""
         # In a container this program may be process 1, which adopts orphans and must wait for them.
         with suppress(ChildProcessError):
             while os.waitpid(-leader, os.WNOHANG)[0]:

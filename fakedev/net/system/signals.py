@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from twisted.application.service import Service
@@ -14,39 +15,33 @@ from twisted.internet.interfaces import IReactorCore
 ENDING_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
+@dataclass
 class EndingSignals:
     """Calls ``first`` with the name of the first signal, and ``again`` with that of each later one.
 
     :param reactor: both are called in its thread.
     """
 
-    def __init__(
-        self,
-        reactor: Any,
-        first: Callable[[str], None],
-        again: Callable[[str], None],
-        numbers: Sequence[signal.Signals] = ENDING_SIGNALS,
-    ) -> None:
-        self._reactor = reactor
-        self._first = first
-        self._again = again
-        self._numbers = numbers
-        self._received = False
+    reactor: Any
+    first: Callable[[str], None]
+    again: Callable[[str], None]
+    numbers: Sequence[signal.Signals] = ENDING_SIGNALS
+    _received: bool = field(default=False, init=False)
 
     def install(self) -> None:
         """Install the handlers, replacing others; call this when the reactor runs, because it installs its own."""
-        for number in self._numbers:
-            signal.signal(number, lambda number, _: self._reactor.callFromThread(self._handle, number))
-        self._reactor.addSystemEventTrigger("after", "shutdown", self._ignore)
+        for number in self.numbers:
+            signal.signal(number, lambda number, _: self.reactor.callFromThread(self._handle, number))
+        self.reactor.addSystemEventTrigger("after", "shutdown", self._ignore)
 
     def _handle(self, number: int) -> None:
-        action = self._again if self._received else self._first
+        action = self.again if self._received else self.first
         self._received = True
         action(signal.Signals(number).name)
 
     def _ignore(self) -> None:
         """Ignore late signals: Python removes its handlers before it exits, and a signal would change the exit code."""
-        for number in self._numbers:
+        for number in self.numbers:
             signal.signal(number, signal.SIG_IGN)
 
 
@@ -65,7 +60,6 @@ class HangupService(Service):
         self._action = action
 
     def startService(self) -> None:
-        """Install the handler."""
         super().startService()
         signal.signal(signal.SIGHUP, lambda *_: self._reactor.callFromThread(self._action))
 

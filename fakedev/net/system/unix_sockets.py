@@ -15,10 +15,10 @@ from twisted.internet.interfaces import IProtocolFactory, IReactorCore
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from fakedev.spec.listen_address import LONGEST_SOCKET_PATH
+
 #: Read and write for the owner and the group.
 DEFAULT_MODE = 0o660
-#: The longest path in bytes (sockaddr_un without its final NUL).
-LONGEST_PATH = 107
 
 
 class SocketPathError(Exception):
@@ -58,8 +58,8 @@ def prepare_path(path: str, make_folder: bool = False) -> None:
     :param make_folder: make the folder, for this user alone, when it is missing.
     :raises SocketPathError: when the path cannot be used.
     """
-    if len(os.fsencode(path)) > LONGEST_PATH:
-        raise SocketPathError(f"the path is longer than the {LONGEST_PATH} bytes that a UNIX socket may have")
+    if len(os.fsencode(path)) > LONGEST_SOCKET_PATH:
+        raise SocketPathError(f"the path is longer than the {LONGEST_SOCKET_PATH} bytes that a UNIX socket may have")
     folder = os.path.dirname(path) or "."
     if make_folder:
         _make_private_folder(folder)
@@ -147,7 +147,6 @@ class OwnedUnixPort(unix.Port):
         self._mark = None
 
     def connectionLost(self, reason: Failure) -> None:
-        """Close for good (called by Twisted)."""
         if self._mark is not None:
             self.remove_file()
         tcp.Port.connectionLost(self, reason)

@@ -77,7 +77,6 @@ class FileFollower(Service):
         self._seen = {path: _seen(path) for path in self._files()}
 
     def stopService(self) -> None:
-        """Stop watching."""
         super().stopService()
         if self._look is not None:
             self._look.cancel()
@@ -86,12 +85,10 @@ class FileFollower(Service):
             self._watching.loseConnection()
 
     def _check_soon(self) -> None:
-        """Something has changed in a folder."""
         if self._look is None and self.running:
             self._look = self._clock.callLater(_SETTLE_SECONDS, self._compare)
 
     def _compare(self) -> None:
-        """Check the files, and report a change."""
         self._look = None
         # The folders may be different now: links may have changed, and removed folders are not watched any more.
         self._watch_folders()

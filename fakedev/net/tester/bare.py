@@ -8,10 +8,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from fakedev.net.lines.bare_client import BareClient
-from fakedev.net.lines.client import FrontendConnector
-from fakedev.net.lines.frontend_errors import FrontendLost
-from fakedev.net.tester.driver import Reconnection, RequestOwner, Requests, lost, report_failure
+from fakedev.net.lines.client import BareClient, FrontendConnector, FrontendLost
+from fakedev.net.tester.driver import PlanDriver, Reconnection, Requests, lost, report_failure
 from fakedev.tester.plan import Plan
 from fakedev.wire.bare_queue import BareRequest, BareResult, parse_bare_result
 from fakedev.wire.bare_queue_encoding import encode_bare_request
@@ -28,7 +26,7 @@ class BareRequests(Requests):
     log = Logger()
 
     def __init__(
-        self, plan: Plan, connector: FrontendConnector, asker: RequestOwner, clock: IReactorTime, verbose: bool = False
+        self, plan: Plan, connector: FrontendConnector, asker: PlanDriver, clock: IReactorTime, verbose: bool = False
     ) -> None:
         self._message = encode_bare_request(BareRequest(plan.queue, plan.arguments, plan.limit_seconds))
         self._connector = connector
@@ -106,7 +104,6 @@ class BareRequests(Requests):
         client.abort()
 
     def _found(self, client: BareClient[BareResult]) -> None:
-        """The frontend is there."""
         self._reconnection.succeeded()
         self._is_away = False
         self._spare = client
@@ -125,14 +122,5 @@ def answer_of(result: BareResult) -> Answer:
     outcome = outcome_of(Report(result.exit_code, result.error, result.timeout_seconds))
     if outcome is Outcome.FAILURE and not (result.pod or result.node or result.device or result.run_seconds):
         outcome = Outcome.LOST if result.wait_seconds else Outcome.REFUSED
-    return Answer(
-        outcome,
-        result.exit_code,
-        result.error,
-        result.timeout_seconds,
-        result.run_seconds,
-        result.wait_seconds,
-        result.pod,
-        result.node,
-        result.device,
-    )
+    pod, node, device, error, timeout_seconds, run_seconds, wait_seconds, exit_code, _ = result
+    return Answer(outcome, exit_code, error, timeout_seconds, run_seconds, wait_seconds, pod, node, device)

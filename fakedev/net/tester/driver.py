@@ -6,6 +6,7 @@ How they are sent is a matter of :class:`Requests`; both ways to send use :class
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import islice
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -16,8 +17,7 @@ from twisted.internet.protocol import Protocol as TwistedProtocol
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from fakedev.net.lines.client import FrontendConnector
-from fakedev.net.lines.frontend_errors import FrontendLost
+from fakedev.net.lines.client import FrontendConnector, FrontendLost
 from fakedev.net.system.timing import SteadySeconds
 from fakedev.tester.pacing import MAX_AT_ONCE, ClosedPacer, OpenPacer, pacer_of
 from fakedev.tester.plan import Plan
@@ -37,34 +37,22 @@ class Requests(Protocol):
 
     @property
     def can_start(self) -> bool:
-        """Whether :meth:`send` may be called; ``RequestOwner.may_start`` is called when this becomes true."""
+        """Whether :meth:`send` may be called; ``PlanDriver.may_start`` is called when this becomes true."""
 
     def start(self) -> None:
         """Connect to the frontend."""
 
     def send(self, number: int) -> None:
-        """Send a request; ``RequestOwner.answered`` is called once, when it ends."""
+        """Send a request; ``PlanDriver.answered`` is called once, when it ends."""
 
     def cancel_request(self, number: int) -> None:
-        """Cancel a request; ``RequestOwner.answered`` is not called for it any more."""
+        """Cancel a request; ``PlanDriver.answered`` is not called for it any more."""
 
     def stop(self) -> None:
         """Close all connections at once, whatever the frontend does, and call nothing any more."""
 
 
-class RequestOwner(Protocol):
-    """The owner of requests."""
-
-    def answered(self, number: int, answer: Answer) -> None:
-        """A request has ended."""
-
-    def may_start(self) -> None:
-        """Requests can be sent (again)."""
-
-    def reconnected(self) -> None:
-        """There is a connection again, after one was lost or could not be made."""
-
-
+@dataclass(eq=False)
 class Reconnection(Generic[Client]):
     """Connects to a frontend, and tries again while that fails: soon at first, then less and less often.
 
@@ -74,26 +62,17 @@ class Reconnection(Generic[Client]):
 
     log = Logger()
 
-    def __init__(
-        self,
-        connector: FrontendConnector,
-        make_client: Callable[[], Client],
-        connected: Callable[[Client], None],
-        asker: RequestOwner,
-        clock: IReactorTime,
-    ) -> None:
-        self._connector = connector
-        self._make_client = make_client
-        self._connected = connected
-        self._asker = asker
-        self._clock = clock
-        self._wait_seconds = _FIRST_WAIT_SECONDS
-        self._call: IDelayedCall | None = None
-        self._connecting: Deferred[None] | None = None
-        self._was_away = False
+    _connector: FrontendConnector
+    _make_client: Callable[[], Client]
+    _connected: Callable[[Client], None]
+    _asker: PlanDriver
+    _clock: IReactorTime
+    _wait_seconds: float = _FIRST_WAIT_SECONDS
+    _call: IDelayedCall | None = None
+    _connecting: Deferred[None] | None = None
+    _was_away: bool = False
 
     def connect(self) -> None:
-        """Connect now."""
         self._connecting = Deferred.fromCoroutine(self._connect())
         self._connecting.addErrback(report_failure, self.log)
 
@@ -140,10 +119,10 @@ def lost(error: str) -> Answer:
 
 
 #: Makes the requests of a plan.
-MakeRequests = Callable[[Plan, RequestOwner], Requests]
+MakeRequests = Callable[[Plan, "PlanDriver"], Requests]
 
 
-class PlanDriver(RequestOwner):
+class PlanDriver:
     """The load of one plan.
 
     :param books: the statistics that count each request.
@@ -239,6 +218,7 @@ class PlanDriver(RequestOwner):
     # Called by the requests
 
     def answered(self, number: int, answer: Answer) -> None:
+        """A request has ended."""
         if number not in self._tickets:
             return
         now = self._seconds()
@@ -249,9 +229,11 @@ class PlanDriver(RequestOwner):
         self._start_what_is_due()
 
     def may_start(self) -> None:
+        """Requests can be sent (again)."""
         self._start_what_is_due()
 
     def reconnected(self) -> None:
+        """There is a connection again, after one was lost or could not be made."""
         for statistics in self._books:
             statistics.reconnects += 1
 
@@ -275,7 +257,6 @@ class PlanDriver(RequestOwner):
             self._over()
 
     def _withdraw(self, count: int) -> None:
-        """Cancel the youngest requests."""
         for number in list(islice(reversed(self._tickets), count)):
             for statistics, ticket in zip(self._books, self._tickets.pop(number), strict=True):
                 statistics.withdraw(ticket)

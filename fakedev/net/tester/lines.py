@@ -5,10 +5,8 @@ from __future__ import annotations
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from fakedev.net.lines.client import FrontendConnector
-from fakedev.net.lines.frontend_errors import FrontendRefused
-from fakedev.net.lines.json_client import JsonClient
-from fakedev.net.tester.driver import Reconnection, RequestOwner, Requests, lost
+from fakedev.net.lines.client import FrontendConnector, FrontendRefused, JsonClient
+from fakedev.net.tester.driver import PlanDriver, Reconnection, Requests, lost
 from fakedev.tester.plan import Plan
 from fakedev.wire.queue_messages import (
     Accepted,
@@ -31,7 +29,7 @@ class LineRequests(Requests):
     log = Logger()
 
     def __init__(
-        self, plan: Plan, connector: FrontendConnector, asker: RequestOwner, clock: IReactorTime, verbose: bool = False
+        self, plan: Plan, connector: FrontendConnector, asker: PlanDriver, clock: IReactorTime, verbose: bool = False
     ) -> None:
         self._form = PutForm(plan.queue, plan.arguments, plan.limit_seconds)
         self._frontend = connector.shown
@@ -105,7 +103,6 @@ class LineRequests(Requests):
             self._asker.may_start()
 
     def _lost(self, fault: Exception) -> None:
-        """The connection is lost, and all its requests with it."""
         if self._stopped:
             return
         self._client = None
@@ -129,14 +126,4 @@ def _answer(ended: Ended) -> Answer:
         outcome = Outcome(ended.outcome)
     except ValueError:
         return lost(f"the frontend sent an unknown outcome: {ended.outcome}")
-    return Answer(
-        outcome,
-        ended.exit_code,
-        ended.error,
-        ended.timeout_seconds,
-        ended.run_seconds,
-        ended.wait_seconds,
-        ended.pod,
-        ended.node,
-        ended.device,
-    )
+    return Answer(outcome, *ended[2:])

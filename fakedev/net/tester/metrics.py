@@ -3,72 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from fakedev.net.tester.service import LoadTester
-from fakedev.net.web.own_metrics import add_histogram
+from fakedev.net.web.own_metrics import add_histogram, labelled
 from fakedev.spec.histogram import JOB_BUCKETS
 
+#: The counters of a plan, with the attributes of its statistics.
+_COUNTERS: Final = (
+    ("started", "started_count", "Requests sent."),
+    ("withdrawn", "withdrawn", "Requests taken back, since the parallelism was lowered."),
+    ("late", "late", "Requests that started more than 10 ms after their time."),
+    ("dropped", "dropped", "Arrivals for which no request was made: too many waited, or the run was over."),
+    ("reconnects", "reconnects", "Connections made again."),
+)
 
-class LoadMetrics:
+
+def load_metrics(tester: LoadTester) -> Iterable[Metric]:
     """Each plan's requests. A reset of the statistics resets these counters, as a restart would."""
-
-    def __init__(self, tester: LoadTester) -> None:
-        self._tester = tester
-
-    def collect(self) -> Iterable[Metric]:
-        """See Group."""
-        counters = {
-            name: CounterMetricFamily(f"fakedev_tester_{name}", text, labels=["plan"])
-            for name, text in (
-                ("started", "Requests sent."),
-                ("withdrawn", "Requests taken back, since the parallelism was lowered."),
-                ("late", "Requests that started more than 10 ms after their time."),
-                ("dropped", "Arrivals for which no request was made: too many waited, or the run was over."),
-                ("reconnects", "Connections made again."),
-            )
-        }
-        ended = CounterMetricFamily("fakedev_tester_requests", "Requests that are over.", labels=["plan", "outcome"])
-        outstanding = GaugeMetricFamily("fakedev_tester_outstanding", "Requests under way.", labels=["plan"])
-        waiting = GaugeMetricFamily("fakedev_tester_waiting", "Arrivals that wait.", labels=["plan"])
-        parallel = GaugeMetricFamily("fakedev_tester_parallel", "Requests that are to be under way.", labels=["plan"])
-        times = HistogramMetricFamily(
-            "fakedev_tester_request_duration_seconds",
-            "From the intended start to the answer of a backend.",
-            labels=["plan"],
-        )
-        for name, driver in self._tester.drivers.items():
-            statistics = self._tester.statistics(name)
-            counters["started"].add_metric([name], statistics.started_count)
-            for counter in ("withdrawn", "late", "dropped", "reconnects"):
-                counters[counter].add_metric([name], getattr(statistics, counter))
-            ended.add_metric([name, "success"], statistics.successes)
-            for outcome, count in statistics.failures.items():
-                ended.add_metric([name, outcome.value], count)
-            outstanding.add_metric([name], statistics.outstanding)
-            waiting.add_metric([name], driver.waiting)
-            if driver.parallel is not None:
-                parallel.add_metric([name], driver.parallel)
-            add_histogram(times, [name], statistics.timings["total"].histogram(JOB_BUCKETS))
-        yield from (*counters.values(), ended, outstanding, waiting, parallel, times)
+    drivers = tester.drivers
+    by_plan = {plan: tester.statistics(plan) for plan in drivers}
+    for name, attribute, text in _COUNTERS:
+        counts = {plan: getattr(statistics, attribute) for plan, statistics in by_plan.items()}
+        yield labelled(CounterMetricFamily, f"fakedev_tester_{name}", text, "plan", counts)
+    ended = CounterMetricFamily("fakedev_tester_requests", "Requests that are over.", labels=["plan", "outcome"])
+    text = "From the intended start to the answer of a backend."
+    times = HistogramMetricFamily("fakedev_tester_request_duration_seconds", text, labels=["plan"])
+    for plan, statistics in by_plan.items():
+        ended.add_metric([plan, "success"], statistics.successes)
+        for outcome, count in statistics.failures.items():
+            ended.add_metric([plan, outcome.value], count)
+        add_histogram(times, [plan], statistics.timings["total"].histogram(JOB_BUCKETS))
+    yield ended
+    outstanding = {plan: statistics.outstanding for plan, statistics in by_plan.items()}
+    waiting = {plan: driver.waiting for plan, driver in drivers.items()}
+    parallel = {plan: driver.parallel for plan, driver in drivers.items() if driver.parallel is not None}
+    yield labelled(GaugeMetricFamily, "fakedev_tester_outstanding", "Requests under way.", "plan", outstanding)
+    yield labelled(GaugeMetricFamily, "fakedev_tester_waiting", "Arrivals that wait.", "plan", waiting)
+    yield labelled(GaugeMetricFamily, "fakedev_tester_parallel", "Requests that are to be under way.", "plan", parallel)
+    yield times
 
 
-class QueryMetrics:
+def query_metrics(codes: Mapping[int, int]) -> Iterable[Metric]:
     """Queries to the control port.
 
     :param codes: answers by status.
     """
-
-    def __init__(self, codes: Mapping[int, int]) -> None:
-        self._codes = codes
-
-    def collect(self) -> Iterable[Metric]:
-        """See Group."""
-        family = CounterMetricFamily(
-            "fakedev_tester_queries", "Queries to the control port, by what became of them.", labels=["result"]
-        )
-        completed = sum(count for code, count in self._codes.items() if code < 400)
-        family.add_metric(["completed"], completed)
-        family.add_metric(["refused"], sum(self._codes.values()) - completed)
-        yield family
+    completed = sum(count for code, count in codes.items() if code < 400)
+    counts = {"completed": completed, "refused": sum(codes.values()) - completed}
+    text = "Queries to the control port, by what became of them."
+    yield labelled(CounterMetricFamily, "fakedev_tester_queries", text, "result", counts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, succeed
@@ -15,49 +16,37 @@ from fakedev.net.tester.service import LoadTester
 from fakedev.tester.report_text import progress_text
 
 
+@dataclass(eq=False)
 class LoadRun(Service):
     """Runs a tester for a time, or until all its requests have ended; then calls ``over``.
 
     :param duration_seconds: how long requests are started; 0: until stopped.
     :param grace_seconds: how long the run waits for pending requests after that.
-    :param tell: called with the progress.
     :param tell_seconds: how often.
     """
 
     log = Logger()
 
-    def __init__(
-        self,
-        tester: LoadTester,
-        clock: IReactorTime,
-        over: Callable[[], None],
-        *,
-        duration_seconds: float = 0.0,
-        grace_seconds: float = 5.0,
-        tell: Callable[[str], None] | None = None,
-        tell_seconds: float = 1.0,
-    ) -> None:
-        self._tester = tester
-        self._clock = clock
-        self._over = over
-        self._duration_seconds = duration_seconds
-        self._grace_seconds = grace_seconds
-        self._tell = tell
-        self._tell_seconds = tell_seconds
-        self._progress: LoopingCall | None = None
-        self._timer: IDelayedCall | None = None
+    tester: LoadTester
+    clock: IReactorTime
+    over: Callable[[], None]
+    duration_seconds: float = 0.0
+    grace_seconds: float = 5.0
+    tell: Callable[[str], None] | None = None
+    tell_seconds: float = 1.0
+    _progress: LoopingCall | None = None
+    _timer: IDelayedCall | None = None
 
     def startService(self) -> None:
-        """Start the load."""
         super().startService()
-        self._tester.startService()
-        if self._duration_seconds:
-            self._timer = self._clock.callLater(self._duration_seconds, self._time_is_up)
-        self._tester.when_over().addCallback(self._is_over)
-        if self._tell is not None:
+        self.tester.startService()
+        if self.duration_seconds:
+            self._timer = self.clock.callLater(self.duration_seconds, self._time_is_up)
+        self.tester.when_over().addCallback(self._is_over)
+        if self.tell is not None:
             self._progress = LoopingCall(self._show_progress)
-            self._progress.clock = self._clock
-            self._progress.start(self._tell_seconds, now=False).addErrback(self._report)
+            self._progress.clock = self.clock
+            self._progress.start(self.tell_seconds, now=False).addErrback(self._report)
 
     def stopService(self) -> None:
         """Stop at once, whatever the frontends do."""
@@ -69,7 +58,7 @@ class LoadRun(Service):
             self._show_progress()
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
-        self._tester.stopService()
+        self.tester.stopService()
 
     def stop_now(self) -> Deferred[None]:
         """Stop; the Deferred has fired already."""
@@ -77,21 +66,21 @@ class LoadRun(Service):
         return succeed(None)
 
     def _time_is_up(self) -> None:
-        self._timer = self._clock.callLater(self._grace_seconds, self._grace_is_over)
-        self._tester.halt()
+        self._timer = self.clock.callLater(self.grace_seconds, self._grace_is_over)
+        self.tester.halt()
 
     def _grace_is_over(self) -> None:
-        self._tester.end(f"not ended {self._grace_seconds:g} s after the end of the run")
+        self.tester.end(f"not ended {self.grace_seconds:g} s after the end of the run")
         self._is_over(None)
 
     def _is_over(self, _: None) -> None:
         if self.running:
             self.stopService()
-            self._over()
+            self.over()
 
     def _show_progress(self) -> None:
-        assert self._tell is not None
-        self._tell(progress_text(self._tester.total, self._tester.now))
+        assert self.tell is not None
+        self.tell(progress_text(self.tester.total, self.tester.now))
 
     def _report(self, failure: Failure) -> None:
         self.log.failure("Showing the progress failed", failure)

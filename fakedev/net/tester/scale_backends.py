@@ -8,16 +8,15 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from dataclasses import dataclass
+from typing import Final
 
 from twisted.internet.defer import Deferred, DeferredList
 from twisted.internet.defer import TimeoutError as AnswerTimeout
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 
-from fakedev.net.lines.client import FrontendConnector
-from fakedev.net.lines.frontend_errors import FrontendLost, FrontendRefused
-from fakedev.net.lines.json_client import JsonClient
+from fakedev.net.lines.client import FrontendConnector, FrontendLost, FrontendRefused, JsonClient
 from fakedev.net.system.commands import CannotRun, ProcessRunner, Run
 from fakedev.workqueue.outcome import Report
 
@@ -29,8 +28,8 @@ class CannotScale(Exception):
     """The number of backends cannot be reached; the text says why."""
 
 
-class Backends(Protocol):
-    """The backends of the queue."""
+class Backends:
+    """The backends of the queue; as they are here, backends that run elsewhere, of which nothing is known."""
 
     async def become(self, count: int) -> None:
         """Change the number of backends.
@@ -116,60 +115,45 @@ class CommandedBackends(Backends):
         if exit_code:
             raise CannotScale(f"{' '.join(words)}: exit code {exit_code}")
 
-    def check(self) -> None:
-        """See Backends; the command's backends cannot be seen from here."""
-
     async def end(self) -> None:
         """See Backends; the number that the command has set stays."""
         if self._run is not None and not self._run.ended.called:
             self._run.kill()
 
 
+@dataclass
 class CountedBackends(Backends):
     """Waits until the frontend knows as many backends as there should be.
 
-    :param starter: changes the number of backends; None when they are started elsewhere.
     :param wait_seconds: how long to wait at most.
     :param tell: called with a line about what the test waits for.
     """
 
-    def __init__(
-        self,
-        connector: FrontendConnector,
-        queue: str,
-        starter: Backends | None,
-        clock: IReactorTime,
-        wait_seconds: float,
-        tell: Callable[[str], None],
-    ) -> None:
-        self._starter = starter
-        self._connector = connector
-        self._queue = queue
-        self._clock = clock
-        self._wait_seconds = wait_seconds
-        self._tell = tell
+    connector: FrontendConnector
+    queue: str
+    starter: Backends
+    clock: IReactorTime
+    wait_seconds: float
+    tell: Callable[[str], None]
 
     async def become(self, count: int) -> None:
-        if self._starter is not None:
-            await self._starter.become(count)
-        until = self._clock.seconds() + self._wait_seconds
+        await self.starter.become(count)
+        until = self.clock.seconds() + self.wait_seconds
         shown = -1
         while (found := await self._count()) != count:
             self.check()
             if found != shown:
-                self._tell(f"waiting until there are backends: {found} of {count}")
+                self.tell(f"waiting until there are backends: {found} of {count}")
                 shown = found
-            if self._clock.seconds() > until:
-                raise CannotScale(f"after {self._wait_seconds:g} s the frontend knows of {found} backends, not {count}")
-            await deferLater(self._clock, _POLL_SECONDS)
+            if self.clock.seconds() > until:
+                raise CannotScale(f"after {self.wait_seconds:g} s the frontend knows of {found} backends, not {count}")
+            await deferLater(self.clock, _POLL_SECONDS)
 
     def check(self) -> None:
-        if self._starter is not None:
-            self._starter.check()
+        self.starter.check()
 
     async def end(self) -> None:
-        if self._starter is not None:
-            await self._starter.end()
+        await self.starter.end()
 
     async def _count(self) -> int:
         try:
@@ -179,7 +163,7 @@ class CountedBackends(Backends):
         except (FrontendLost, FrontendRefused, ValueError) as error:
             raise CannotScale(f"the frontend does not tell how many backends there are: {error}") from None
         if not isinstance(fields, dict) or not fields.get("ok"):
-            raise CannotScale(f"the frontend does not tell of the queue {self._queue}: {str(fields)[:200]}")
+            raise CannotScale(f"the frontend does not tell of the queue {self.queue}: {str(fields)[:200]}")
         try:
             (queue,) = fields["queues"]
             return int(queue["workers-idle"]) + int(queue["workers-busy"])
@@ -198,10 +182,10 @@ class CountedBackends(Backends):
             if not answer.called:
                 answer.errback(fault)
 
-        client = await self._connector.connect(lambda: JsonClient(bytes, received, lost))
-        client.send(json.dumps({"op": "stats", "queue": self._queue}).encode() + b"\n")
+        client = await self.connector.connect(lambda: JsonClient(bytes, received, lost))
+        client.send(json.dumps({"op": "stats", "queue": self.queue}).encode() + b"\n")
         try:
-            line = await answer.addTimeout(_ANSWER_SECONDS, self._clock)
+            line = await answer.addTimeout(_ANSWER_SECONDS, self.clock)
         except BaseException:
             client.abort()
             raise

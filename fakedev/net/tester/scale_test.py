@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from twisted.application.service import Service
@@ -39,77 +39,67 @@ class ScaleSettings:
     measure_seconds: float = 20.0
 
 
+@dataclass(eq=False)
 class ScaleTest(Service):
     """Runs all steps in turn, then calls ``over``.
 
     :param tester: has one plan, of the closed model.
     :param tell: called with each line of progress.
-    :ivar steps: the results.
     :ivar problem: why the test ended early; empty when it did not.
     """
 
     log = Logger()
 
-    def __init__(
-        self,
-        tester: LoadTester,
-        backends: Backends,
-        settings: ScaleSettings,
-        clock: IReactorTime,
-        over: Callable[[], None],
-        tell: Callable[[str], None],
-    ) -> None:
-        self.steps: list[ScaleStep] = []
-        self.problem = ""
-        self._tester = tester
-        self._backends = backends
-        self._settings = settings
-        self._clock = clock
-        self._over = over
-        self._tell = tell
-        self._running: Deferred[None] | None = None
+    tester: LoadTester
+    backends: Backends
+    settings: ScaleSettings
+    clock: IReactorTime
+    over: Callable[[], None]
+    tell: Callable[[str], None]
+    steps: list[ScaleStep] = field(default_factory=list)
+    problem: str = ""
+    _running: Deferred[None] | None = None
 
     def startService(self) -> None:
-        """Start the first step."""
         super().startService()
-        self._tester.startService()
+        self.tester.startService()
         self._running = Deferred.fromCoroutine(self._run())
         self._running.addErrback(self._failed)
-        self._running.addCallback(lambda _: self._over())
+        self._running.addCallback(lambda _: self.over())
 
     def stop_all(self) -> Deferred[None]:
         """Stop at once, also the started backends; fires when these have ended."""
         if self._running is not None and not self._running.called:
-            self._over = no_op
+            self.over = no_op
             self.problem = self.problem or "it was stopped"
             self._running.cancel()
-        self._tester.stopService()
-        return Deferred.fromCoroutine(self._backends.end())
+        self.tester.stopService()
+        return Deferred.fromCoroutine(self.backends.end())
 
     async def _run(self) -> None:
         count = 1
-        while count <= self._settings.most:
+        while count <= self.settings.most:
             # The load first: the frontend knows backends of the original only while they work.
-            self._tester.set_parallel(count * self._settings.per_backend)
-            await self._backends.become(count)
+            self.tester.set_parallel(count * self.settings.per_backend)
+            await self.backends.become(count)
             step = await self._measured(count)
-            self._backends.check()
+            self.backends.check()
             self.steps.append(step)
             noun = "backend" if count == 1 else "backends"
-            self._tell(f"{count} {noun}: {step.rate:.3f} requests/s, {step.failures} failed")
+            self.tell(f"{count} {noun}: {step.rate:.3f} requests/s, {step.failures} failed")
             count *= 2
-        self._tester.set_parallel(0)
+        self.tester.set_parallel(0)
 
     async def _measured(self, count: int) -> ScaleStep:
-        settings, statistics = self._settings, self._tester.total
-        await deferLater(self._clock, settings.settle_seconds)
+        settings, statistics = self.settings, self.tester.total
+        await deferLater(self.clock, settings.settle_seconds)
         # A request belongs to the interval in which it ends. A reset would lose requests that are pending then.
-        began = _Reading(statistics, self._clock.seconds())
+        began = _Reading(statistics, self.clock.seconds())
         rates: list[float] = []
         before = now = began
         for _ in range(INTERVALS):
-            await deferLater(self._clock, settings.measure_seconds / INTERVALS)
-            before, now = now, _Reading(statistics, self._clock.seconds())
+            await deferLater(self.clock, settings.measure_seconds / INTERVALS)
+            before, now = now, _Reading(statistics, self.clock.seconds())
             rates.append((now.successes - before.successes) / (now.seconds - before.seconds))
         means = {part: now.mean_since(began, part) for part in ("run", "wait", "communication")}
         return ScaleStep(

@@ -11,6 +11,7 @@ from twisted.logger import Logger
 
 from fakedev.net.system.timing import SteadySeconds
 from fakedev.net.tester.driver import MakeRequests, PlanDriver
+from fakedev.spec.errors import Refused
 from fakedev.tester.expectation import Finding
 from fakedev.tester.plan import ClosedLoad, Plan
 from fakedev.tester.report import Report
@@ -18,8 +19,11 @@ from fakedev.tester.report_text import progress_text
 from fakedev.tester.statistics import Statistics
 
 
-class UnknownPlan(Exception):
+class UnknownPlan(Refused):
     """There is no such plan, or the request does not fit it; the text says what is possible."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__("unknown-name", text, "plan")
 
 
 class LoadTester(Service):
@@ -57,7 +61,6 @@ class LoadTester(Service):
         return sum(driver.waiting for driver in self.drivers.values())
 
     def startService(self) -> None:
-        """Start all plans."""
         super().startService()
         self.reset()
         for driver in self.drivers.values():

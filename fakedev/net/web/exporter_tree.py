@@ -19,9 +19,8 @@ from fakedev.net.http.resource import GuardedResource, make_tree
 from fakedev.net.http.response import PLAIN, Response
 from fakedev.net.http.statistics import ScrapeStatistics
 from fakedev.net.web.metrics_page import HostMetricsPage, MetricsPage
-from fakedev.net.web.page_cache import CachedPage, Pages
+from fakedev.net.web.page_cache import CachedPage, Pages, Selection
 from fakedev.net.web.probes import Health, HealthPage
-from fakedev.net.web.selection import Selection
 from fakedev.spec.web_paths import HEALTH, METRICS, START
 
 _HTML: Final = "text/html; charset=utf-8"
@@ -74,7 +73,6 @@ class NodeAddresses(GuardedResource):
         exporter: Callable[[CachedPage], GuardedResource],
         selection: Selection,
     ) -> None:
-        super().__init__()
         self._pages = pages
         self._first = int(network.network_address) + 1
         self._exporter = exporter
@@ -98,7 +96,6 @@ class VendorHealth(GuardedResource):
     """/health as an exporter answers it: its word, or 503 with the reason."""
 
     def __init__(self, identity: Identity, health: Health) -> None:
-        super().__init__()
         self._word = identity.health
         self._headers = (*identity.headers, *identity.health_headers)
         self._health = health
@@ -114,7 +111,6 @@ class Landing(GuardedResource):
     """/ of an exporter: its name, and a link to its metrics."""
 
     def __init__(self, identity: Identity) -> None:
-        super().__init__()
         title = escape(identity.landing)
         html = (
             f"<html>\n<head><title>{title}</title></head>\n<body>\n<h1>{title}</h1>\n"
@@ -123,5 +119,4 @@ class Landing(GuardedResource):
         self._response = Response(200, html.encode(), _HTML, identity.headers)
 
     def get(self, request: GuardedRequest) -> Response:
-        """The page."""
         return self._response

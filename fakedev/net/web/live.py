@@ -6,6 +6,7 @@ Frames hold small arrays in the order of the devices, not an object for each dev
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -48,7 +49,6 @@ class LiveView(Service):
     A frame is made at most once a tick and once in 0.25 s, and only for viewers that are there. A viewer that has not
     read the last frame gets no more until it has, and then the newest.
 
-    :param source: makes the frames.
     :ivar frames: frames made since the start.
     """
 
@@ -127,19 +127,18 @@ class LiveView(Service):
         self.frames += 1
 
 
+@dataclass
 class FrameSource:
     """Makes frames of the present state.
 
     :param queues: None for none.
     :param tester: None when there are no plans of load.
-    :ivar fleet: the fleet.
     """
 
-    def __init__(self, fleet: Fleet, ticker: Ticker, queues: QueueFigures | None, tester: LoadTester | None) -> None:
-        self.fleet = fleet
-        self._ticker = ticker
-        self._queues = queues
-        self._tester = tester
+    fleet: Fleet
+    _ticker: Ticker
+    _queues: QueueFigures | None
+    _tester: LoadTester | None
 
     def frame(self) -> dict[str, Any]:
         """The values of the event ``tick``, see doc/http.md."""

@@ -11,8 +11,7 @@ from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.resource import Answer, GuardedResource
 from fakedev.net.http.response import Body, HttpError, Response
 from fakedev.net.http.statistics import PageStatistics
-from fakedev.net.web.page_cache import CachedPage, Pages
-from fakedev.net.web.selection import Selection
+from fakedev.net.web.page_cache import CachedPage, Pages, Selection
 from fakedev.sim.entities.roster import Roster, RosterNode
 from fakedev.sim.faults.pages import PageFaults
 
@@ -24,17 +23,14 @@ class MetricsPage(GuardedResource):
     """A page of metrics."""
 
     def __init__(self, page: CachedPage, statistics: PageStatistics, allow_head: bool = True) -> None:
-        super().__init__()
         self._page = page
         self.statistics = statistics
         self.allow_head = allow_head
 
     def page(self, request: GuardedRequest) -> CachedPage:
-        """The page for a request."""
         return self._page
 
     def get(self, request: GuardedRequest) -> Answer:
-        """The page at the present tick."""
         page = self.page(request)
         trouble = page.trouble()
         if page.as_openmetrics is not None and choose_exposition(request.header(b"accept")).openmetrics:
@@ -78,7 +74,6 @@ class HostMetricsPage(MetricsPage):
 
 
 async def _troubled(page: CachedPage, trouble: PageFaults, request: GuardedRequest) -> Response:
-    """The page as a faulty exporter sends it."""
     if trouble.is_closed:
         request.hang_up()
         raise HttpError(503, "the node is down")
@@ -96,7 +91,6 @@ async def _troubled(page: CachedPage, trouble: PageFaults, request: GuardedReque
 
 
 def _cut(body: Body, length: int) -> list[bytes]:
-    """The beginning of a body."""
     pieces: list[bytes] = []
     for piece in body.pieces:
         pieces.append(piece[:length])

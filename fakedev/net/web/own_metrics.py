@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Protocol
 
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -15,6 +14,7 @@ from prometheus_client.utils import floatToGoString
 from twisted.logger import Logger
 
 from fakedev import __version__
+from fakedev.net.fleet.ticker import Ticker
 from fakedev.net.http.negotiation import choose_exposition
 from fakedev.net.http.request import GuardedRequest
 from fakedev.net.http.resource import GuardedResource
@@ -22,29 +22,8 @@ from fakedev.net.http.response import Response
 from fakedev.net.http.statistics import ScrapeStatistics
 from fakedev.spec.histogram import Histogram
 
-
-class Group(Protocol):
-    """A group of metric families."""
-
-    def collect(self) -> Iterable[Metric]:
-        """The families with their present values."""
-
-
-class TickerStatistics(Protocol):
-    """What a ticker counts.
-
-    :ivar ticks: ticks done since the start.
-    :ivar missed: ticks dropped because the clock was too far behind.
-    :ivar failures: ticks that raised.
-    :ivar lag_seconds: how late the last tick began.
-    :ivar durations: how long ticks took, by TICK_BUCKETS.
-    """
-
-    ticks: int
-    missed: int
-    failures: int
-    lag_seconds: float
-    durations: Histogram
+#: A group of metric families: yields them with their present values.
+Group = Callable[[], Iterable[Metric]]
 
 
 @dataclass
@@ -63,128 +42,84 @@ class ReloadStatistics:
     failed: int = 0
 
 
-@dataclass
-class BuildMetrics(Group):
+def labelled(
+    kind: type[CounterMetricFamily | GaugeMetricFamily], name: str, text: str, label: str, values: Mapping[str, float]
+) -> Metric:
+    """A family with one label.
+
+    :param values: by the value of the label.
+    """
+    family = kind(name, text, labels=[label])
+    for value, number in values.items():
+        family.add_metric([value], number)
+    return family
+
+
+def build_metrics() -> Iterable[Metric]:
     """The version of fakedev."""
-
-    version: str
-
-    def collect(self) -> Iterable[Metric]:
-        family = GaugeMetricFamily("fakedev_build_info", "The version of fakedev, always 1.", labels=["version"])
-        family.add_metric([self.version], 1)
-        yield family
+    text = "The version of fakedev, always 1."
+    yield labelled(GaugeMetricFamily, "fakedev_build_info", text, "version", {__version__: 1})
 
 
-@dataclass
-class TickMetrics(Group):
+def tick_metrics(ticker: Ticker, tick: Callable[[], int]) -> Iterable[Metric]:
     """The simulated clock.
 
     :param tick: returns the number of the tick that pages show.
     """
-
-    ticker: TickerStatistics
-    tick: Callable[[], int]
-
-    def collect(self) -> Iterable[Metric]:
-        ticker = self.ticker
-        yield GaugeMetricFamily("fakedev_tick", "The number of the tick that is shown.", self.tick())
-        yield CounterMetricFamily("fakedev_ticks", "Ticks done since the start.", ticker.ticks)
-        yield CounterMetricFamily(
-            "fakedev_ticks_missed", "Ticks dropped because the clock was too far behind.", ticker.missed
-        )
-        yield CounterMetricFamily("fakedev_tick_failures", "Ticks that failed by an error of ours.", ticker.failures)
-        yield GaugeMetricFamily("fakedev_tick_lag_seconds", "How late the last tick began.", ticker.lag_seconds)
-        durations = HistogramMetricFamily("fakedev_tick_duration_seconds", "How long ticks took.", labels=[])
-        add_histogram(durations, [], ticker.durations)
-        yield durations
+    yield GaugeMetricFamily("fakedev_tick", "The number of the tick that is shown.", tick())
+    yield CounterMetricFamily("fakedev_ticks", "Ticks done since the start.", ticker.ticks)
+    yield CounterMetricFamily(
+        "fakedev_ticks_missed", "Ticks dropped because the clock was too far behind.", ticker.missed
+    )
+    yield CounterMetricFamily("fakedev_tick_failures", "Ticks that failed by an error of ours.", ticker.failures)
+    yield GaugeMetricFamily("fakedev_tick_lag_seconds", "How late the last tick began.", ticker.lag_seconds)
+    durations = HistogramMetricFamily("fakedev_tick_duration_seconds", "How long ticks took.", labels=[])
+    add_histogram(durations, [], ticker.durations)
+    yield durations
 
 
-@dataclass
-class ScrapeMetrics(Group):
+def scrape_metrics(scrapes: ScrapeStatistics) -> Iterable[Metric]:
     """Requests to our pages."""
-
-    scrapes: ScrapeStatistics
-
-    def collect(self) -> Iterable[Metric]:
-        total = CounterMetricFamily(
-            "fakedev_scrapes",
-            "Requests answered; 499: the client left first; 444: closed by a fault.",
-            labels=["page", "code"],
-        )
-        in_flight = GaugeMetricFamily("fakedev_scrapes_in_flight", "Requests being answered.", labels=["page"])
-        durations = HistogramMetricFamily(
-            "fakedev_scrape_duration_seconds", "From the request to the last byte written.", labels=["page"]
-        )
-        for page, statistics in sorted(self.scrapes.pages.items()):
-            for code, count in sorted(statistics.codes.items()):
-                total.add_metric([page, str(code)], count)
-            in_flight.add_metric([page], statistics.in_flight)
-            add_histogram(durations, [page], statistics.durations)
-        yield from (total, in_flight, durations)
+    text = "Requests answered; 499: the client left first; 444: closed by a fault."
+    total = CounterMetricFamily("fakedev_scrapes", text, labels=["page", "code"])
+    in_flight = GaugeMetricFamily("fakedev_scrapes_in_flight", "Requests being answered.", labels=["page"])
+    text = "From the request to the last byte written."
+    durations = HistogramMetricFamily("fakedev_scrape_duration_seconds", text, labels=["page"])
+    for page, statistics in sorted(scrapes.pages.items()):
+        for code, count in sorted(statistics.codes.items()):
+            total.add_metric([page, str(code)], count)
+        in_flight.add_metric([page], statistics.in_flight)
+        add_histogram(durations, [page], statistics.durations)
+    yield from (total, in_flight, durations)
 
 
-@dataclass
-class WorkloadMetrics(Group):
+def workload_metrics(by_state: Callable[[], Mapping[str, int]], connections: Callable[[], int]) -> Iterable[Metric]:
     """Workloads and their connections.
 
     :param by_state: returns the numbers of workloads by state.
     :param connections: returns the number of connections of the workload ports.
     """
-
-    by_state: Callable[[], Mapping[str, int]]
-    connections: Callable[[], int]
-
-    def collect(self) -> Iterable[Metric]:
-        states = GaugeMetricFamily("fakedev_workloads", "Workloads by state.", labels=["state"])
-        for state, count in sorted(self.by_state().items()):
-            states.add_metric([state], count)
-        yield states
-        yield GaugeMetricFamily(
-            "fakedev_workload_connections", "Connections on the workload ports.", self.connections()
-        )
+    states = dict(sorted(by_state().items()))
+    yield labelled(GaugeMetricFamily, "fakedev_workloads", "Workloads by state.", "state", states)
+    yield GaugeMetricFamily("fakedev_workload_connections", "Connections on the workload ports.", connections())
 
 
-@dataclass
-class FaultMetrics(Group):
-    """Faults that wait or last.
-
-    :param by_kind: returns the numbers of faults by kind.
-    """
-
-    by_kind: Callable[[], Mapping[str, int]]
-
-    def collect(self) -> Iterable[Metric]:
-        kinds = GaugeMetricFamily("fakedev_faults", "Faults that wait or last, by kind.", labels=["kind"])
-        for kind, count in sorted(self.by_kind().items()):
-            kinds.add_metric([kind], count)
-        yield kinds
+def fault_metrics(by_kind: Callable[[], Mapping[str, int]]) -> Iterable[Metric]:
+    """Faults that wait or last."""
+    kinds = dict(sorted(by_kind().items()))
+    yield labelled(GaugeMetricFamily, "fakedev_faults", "Faults that wait or last, by kind.", "kind", kinds)
 
 
-@dataclass
-class ReloadMetrics(Group):
+def reload_metrics(reload: ReloadStatistics) -> Iterable[Metric]:
     """The configuration in use."""
-
-    reload: ReloadStatistics
-
-    def collect(self) -> Iterable[Metric]:
-        yield GaugeMetricFamily(
-            "fakedev_config_last_reload_successful",
-            "Whether the configuration was good when it was read last.",
-            int(self.reload.successful),
-        )
-        yield GaugeMetricFamily(
-            "fakedev_config_last_reload_success_timestamp_seconds",
-            "When a good configuration was read last.",
-            self.reload.succeeded_at,
-        )
-        info = GaugeMetricFamily(
-            "fakedev_config_info", "The configuration in use, always 1: the SHA-256 of its file.", labels=["sha256"]
-        )
-        info.add_metric([self.reload.sha256], 1)
-        reloads = CounterMetricFamily("fakedev_config_reloads", "Reloads that were asked for.", labels=["result"])
-        reloads.add_metric(["good"], self.reload.good)
-        reloads.add_metric(["failed"], self.reload.failed)
-        yield from (info, reloads)
+    text = "Whether the configuration was good when it was read last."
+    yield GaugeMetricFamily("fakedev_config_last_reload_successful", text, int(reload.successful))
+    text = "When a good configuration was read last."
+    yield GaugeMetricFamily("fakedev_config_last_reload_success_timestamp_seconds", text, reload.succeeded_at)
+    text = "The configuration in use, always 1: the SHA-256 of its file."
+    yield labelled(GaugeMetricFamily, "fakedev_config_info", text, "sha256", {reload.sha256: 1})
+    counts = {"good": reload.good, "failed": reload.failed}
+    yield labelled(CounterMetricFamily, "fakedev_config_reloads", "Reloads that were asked for.", "result", counts)
 
 
 def add_histogram(family: HistogramMetricFamily, labels: list[str], histogram: Histogram) -> None:
@@ -196,28 +131,31 @@ def add_histogram(family: HistogramMetricFamily, labels: list[str], histogram: H
     family.add_metric(labels, buckets, histogram.total_seconds)
 
 
-class OwnMetrics:
+class OwnMetrics(Collector):
     """The metrics of one application object.
 
     The groups build, process and python always exist. A group that fails is missing from the page, logged once, and
     reported as ``fakedev_collector_success 0``; the rest of the page stays.
 
-    :param groups: by name.
     """
 
+    log = Logger()
+
     def __init__(self, groups: Mapping[str, Group] | None = None, clock: Callable[[], float] = perf_counter) -> None:
+        self._groups: dict[str, Group] = {
+            "build": build_metrics,
+            "process": ProcessCollector(registry=None).collect,
+            "python": PlatformCollector(registry=None).collect,
+            **(groups or {}),
+        }
+        self._clock = clock
+        self._failing: set[str] = set()
         self._registry = CollectorRegistry(auto_describe=False)
-        self._groups = _Groups(clock)
-        self._registry.register(self._groups)
-        self.add("build", BuildMetrics(__version__))
-        self.add("process", ProcessCollector(registry=None))
-        self.add("python", PlatformCollector(registry=None))
-        for name, group in (groups or {}).items():
-            self.add(name, group)
+        self._registry.register(self)
 
     def add(self, name: str, group: Group) -> None:
         """Add a group to the page."""
-        self._groups.groups[name] = group
+        self._groups[name] = group
 
     def render(self, accept: bytes | None) -> tuple[str, bytes]:
         """Content-Type and text of the page, in the format of the Accept header."""
@@ -225,35 +163,11 @@ class OwnMetrics:
         generate = generate_openmetrics if exposition.openmetrics else generate_latest
         return exposition.content_type, generate(self._registry)
 
-
-class OwnMetricsResource(GuardedResource):
-    """/-/metrics"""
-
-    def __init__(self, metrics: OwnMetrics) -> None:
-        super().__init__()
-        self._metrics = metrics
-
-    def get(self, request: GuardedRequest) -> Response:
-        """The page."""
-        content_type, text = self._metrics.render(request.header(b"accept"))
-        return Response(200, text, content_type)
-
-
-class _Groups(Collector):
-    """All groups as one collector, in which a failure of one group costs only that group."""
-
-    log = Logger()
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self.groups: dict[str, Group] = {}
-        self._clock = clock
-        self._failing: set[str] = set()
-
     def collect(self) -> Iterable[Metric]:
         """The families of all groups, and the success and duration of each group."""
         success = GaugeMetricFamily("fakedev_collector_success", "Whether the group is here.", labels=["group"])
         duration = GaugeMetricFamily("fakedev_collector_duration_seconds", "How long it took.", labels=["group"])
-        for name, group in self.groups.items():
+        for name, group in self._groups.items():
             started = self._clock()
             families = self._families(name, group)
             yield from families
@@ -263,7 +177,7 @@ class _Groups(Collector):
 
     def _families(self, name: str, group: Group) -> list[Metric]:
         try:
-            families = list(group.collect())
+            families = list(group())
             for family in families:
                 for sample in family.samples:
                     float(sample.value)  # a value that cannot be printed must fail here, where it costs one group only
@@ -274,3 +188,14 @@ class _Groups(Collector):
             return []
         self._failing.discard(name)
         return families
+
+
+class OwnMetricsResource(GuardedResource):
+    """/-/metrics"""
+
+    def __init__(self, metrics: OwnMetrics) -> None:
+        self._metrics = metrics
+
+    def get(self, request: GuardedRequest) -> Response:
+        content_type, text = self._metrics.render(request.header(b"accept"))
+        return Response(200, text, content_type)

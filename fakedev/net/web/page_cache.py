@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from twisted.internet.defer import Deferred, fail
@@ -16,7 +17,6 @@ from fakedev.exposition.sources import DeviceSource, by_identity
 from fakedev.exposition.workload_pages import workload_pages
 from fakedev.net.http.negotiation import OPENMETRICS
 from fakedev.net.http.response import Body, HttpError, Response
-from fakedev.net.web.selection import EVERYTHING, Selection
 from fakedev.sim.entities.roster import RosterNode
 from fakedev.sim.entities.state import State
 from fakedev.sim.faults.pages import PageFaults
@@ -30,12 +30,34 @@ _TURN_SECONDS: Final = 0.004
 _FREED_AT_ONCE: Final = 100
 
 
+@dataclass(frozen=True)
+class Selection:
+    """Which nodes pages show, and how.
+
+    :param pool: the only pool shown; None: all pools.
+    :param identity: the identity of all devices; None: the identities of their pools.
+    :param hold_seconds: pages show the state at the last multiple of these seconds; None: as the identities hold it.
+    """
+
+    pool: str | None = None
+    identity: Identity | None = None
+    hold_seconds: float | None = None
+
+    def has(self, node: RosterNode) -> bool:
+        """Whether pages show a node."""
+        return self.pool in (None, node.pool.name)
+
+
+#: All nodes, in the identities of their pools.
+EVERYTHING: Final = Selection()
+
+
+@dataclass
 class LatestPages:
     """The pages of the last tick. Responses of earlier ticks are dropped: no request gets them any more."""
 
-    def __init__(self) -> None:
-        self._tick = -1
-        self._pages: list[CachedPage] = []
+    _tick: int = -1
+    _pages: list[CachedPage] = field(default_factory=list)
 
     def add(self, page: CachedPage, tick: int) -> None:
         """A page of a tick was rendered."""
@@ -46,17 +68,11 @@ class LatestPages:
         self._pages.append(page)
 
 
-def _no_trouble() -> PageFaults | None:
-    """No fault."""
-    return None
-
-
 class CachedPage:
     """One page as a Response, of one tick.
 
     :param state: returns the present state.
     :param parts: the parts of the page: several where pools have several identities.
-    :param openmetrics: the parts are OpenMetrics.
     :param latest: gets each page that is rendered.
     :param states: the states of the parts, where they do not all show the same.
     :ivar as_openmetrics: the same page as OpenMetrics, where all its identities negotiate that.
@@ -85,7 +101,7 @@ class CachedPage:
         self._is_making = False
         self._is_over = False
         self.as_openmetrics: CachedPage | None = None
-        self.trouble: Callable[[], PageFaults | None] = _no_trouble
+        self.trouble: Callable[[], PageFaults | None] = lambda: None
 
     def response(self) -> Response | Deferred[Response]:
         """The page at the present tick; a large one a little later."""
@@ -176,7 +192,6 @@ class Pages:
     """All pages of a fleet, each made at its first request.
 
     :param identities: the identity of each pool, by its name.
-    :ivar fleet: the fleet that they show.
     """
 
     def __init__(self, fleet: Fleet, identities: Mapping[str, Identity], clock: IReactorTime) -> None:
@@ -201,21 +216,27 @@ class Pages:
 
     def fleet_page(self, selection: Selection = EVERYTHING) -> CachedPage:
         """All selected nodes on one page."""
-        return self._page(None, selection)
+        return self.node_page(None, selection)
 
-    def node_page(self, node: RosterNode, selection: Selection = EVERYTHING) -> CachedPage:
-        """One node, as its own exporter prints it.
+    def node_page(self, node: RosterNode | None, selection: Selection = EVERYTHING) -> CachedPage:
+        """One node, as its own exporter prints it; with None all selected nodes.
 
         :param selection: how the page shows it.
         """
-        return self._page(node, selection)
+        name = node.name if node is not None else ""
+        key = (name, None if name else selection.pool, id(selection.identity), selection.hold_seconds)
+        if key not in self._kept:
+            nodes = [node] if node is not None else [each for each in self.fleet.roster.shown if selection.has(each)]
+            self._kept[key] = self._new_page(nodes, selection), name, selection
+        return self._kept[key][0]
 
     def workload_page(self) -> CachedPage:
         """The page of the running workloads, which is the same in both formats but for its last line."""
         if self._workloads is None:
             source, text, openmetrics = workload_pages(self.fleet)
-            self._workloads = self._cached(source.state, [text], openmetrics=False)
-            self._workloads.as_openmetrics = self._cached(source.state, [openmetrics], openmetrics=True)
+            page = CachedPage(source.state, self._clock, [text], latest=self._latest)
+            page.as_openmetrics = CachedPage(source.state, self._clock, [openmetrics], True, self._latest)
+            self._workloads = page
         return self._workloads
 
     def follow(self, identities: Mapping[str, Identity]) -> None:
@@ -228,12 +249,8 @@ class Pages:
         for page, node_name, selection in before.values():
             if not page.is_awaited and not (page.as_openmetrics and page.as_openmetrics.is_awaited):
                 continue
-            successor: CachedPage | None = None
             node = self.fleet.roster.node(node_name)
-            if not node_name:
-                successor = self.fleet_page(selection)
-            elif node is not None:
-                successor = self.node_page(node, selection)
+            successor = self.node_page(node, selection) if node is not None or not node_name else None
             page.hand_over(successor)
             if page.as_openmetrics is not None:
                 page.as_openmetrics.hand_over(successor and (successor.as_openmetrics or successor))
@@ -244,17 +261,6 @@ class Pages:
         del pages[-_FREED_AT_ONCE:]
         if pages:
             self._clock.callLater(0, self._free, pages)
-
-    def _cached(self, state: Callable[[], State], parts: Sequence[Page[Any]], openmetrics: bool) -> CachedPage:
-        return CachedPage(state, self._clock, parts, openmetrics, self._latest)
-
-    def _page(self, node: RosterNode | None, selection: Selection) -> CachedPage:
-        name = node.name if node is not None else ""
-        key = (name, None if name else selection.pool, id(selection.identity), selection.hold_seconds)
-        if key not in self._kept:
-            nodes = [node] if node is not None else [each for each in self.fleet.roster.shown if selection.has(each)]
-            self._kept[key] = self._new_page(nodes, selection), name, selection
-        return self._kept[key][0]
 
     def _labels_of(self, identity: Identity) -> LabelCache[RosterNode]:
         if identity not in self._labels:

@@ -21,11 +21,9 @@ class HealthPage(GuardedResource):
     """/health and its aliases: 200, or 503 with the reason."""
 
     def __init__(self, health: Health) -> None:
-        super().__init__()
         self._health = health
 
     def get(self, request: GuardedRequest) -> Response:
-        """The health of the service."""
         reason = self._health()
         if reason is None:
             return json_response({"status": "healthy"})
@@ -46,7 +44,6 @@ class Reload(GuardedResource):
     """/-/reload: POST reads the configuration again."""
 
     def __init__(self, ask: AskReload) -> None:
-        super().__init__()
         self._ask = ask
 
     async def post(self, request: GuardedRequest, body: bytes) -> Response:
@@ -63,9 +60,7 @@ class NotYet(GuardedResource):
     """All paths of an address that a reload has added, until its configuration is in use."""
 
     def find_child(self, path: bytes, request: GuardedRequest) -> GuardedResource | None:
-        """The same at every path."""
         return self
 
     def get(self, request: GuardedRequest) -> Response:
-        """503."""
         raise HttpError(503, "the configuration of this address takes effect with the next tick")

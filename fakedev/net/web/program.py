@@ -22,12 +22,8 @@ from fakedev.sim.fleet import Fleet
 class Program:
     """The parts of a program that the web tree needs.
 
-    :param own_metrics: the metrics of fakedev itself.
     :param ready: the reason why the program takes no new work, if any; also when the simulation fails.
     :param history: the last ticks of all devices.
-    :param live: the live view of the web page.
-    :param files: the files of the web page.
-    :param reload: reads the configuration again.
     :param queues: the work queues; None for none.
     :param tester: the load on queues; None when there are no plans.
     """

@@ -32,7 +32,6 @@ class StaticFile(GuardedResource):
     """A file that browsers download again only when it has changed."""
 
     def __init__(self, content: bytes, content_type: str) -> None:
-        super().__init__()
         self._tag = f'W/"{hashlib.sha256(content).hexdigest()[:20]}"'
         # Browsers keep the file and revalidate it each time, so they show a new version at once.
         headers = (("ETag", self._tag), ("Cache-Control", "no-cache"), *_SAFE)

@@ -17,10 +17,9 @@ from fakedev.net.queues.metrics_page import QueueMetricsPage
 from fakedev.net.tester.pages import make_tester_folder
 from fakedev.net.web.metrics_page import HostMetricsPage, MetricsPage
 from fakedev.net.web.own_metrics import OwnMetricsResource
-from fakedev.net.web.page_cache import CachedPage, Pages
+from fakedev.net.web.page_cache import CachedPage, Pages, Selection
 from fakedev.net.web.probes import HealthPage, Reload
 from fakedev.net.web.program import Program
-from fakedev.net.web.selection import Selection
 from fakedev.sim.fleet import Fleet
 from fakedev.spec import web_paths
 from fakedev.spec.shards import parse_shard
@@ -85,13 +84,11 @@ class NodePages(GuardedResource):
     """/nodes: a page for each node, as its own exporter prints it."""
 
     def __init__(self, pages: Pages, statistics: PageStatistics, selection: Selection) -> None:
-        super().__init__()
         self._pages = pages
         self._statistics = statistics
         self._selection = selection
 
     def find_child(self, name: bytes, request: GuardedRequest) -> GuardedResource | None:
-        """A node."""
         node = self._pages.fleet.roster.node(name.decode("utf-8", "replace"))
         if node is None or not self._selection.has(node):
             return None
@@ -102,7 +99,6 @@ class Discovery(GuardedResource):
     """/sd: HTTP service discovery, a target for each node."""
 
     def __init__(self, fleet: Fleet, pool: str | None) -> None:
-        super().__init__()
         self._fleet = fleet
         self._pool = pool
 
@@ -126,7 +122,6 @@ class LinksPage(GuardedResource):
     """/ of an address where nothing can be changed: links to its pages."""
 
     def __init__(self, fleet: Fleet, has_queues: bool) -> None:
-        super().__init__()
         node = fleet.roster.shown[0].name
         linked = [path for path in web_paths.WEB_PATHS if path.is_linked]
         paths = [path.at(NODE=node) for path in linked if has_queues or path is not web_paths.QUEUE_METRICS]
@@ -141,5 +136,4 @@ class LinksPage(GuardedResource):
         ).encode()
 
     def get(self, request: GuardedRequest) -> Response:
-        """The page."""
         return Response(200, self._html, "text/html; charset=utf-8")

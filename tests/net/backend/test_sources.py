@@ -28,7 +28,7 @@ class Names:
 
     device = ""
 
-    def shown(self) -> dict[str, str]:
+    def __call__(self) -> dict[str, str]:
         """Pod, node and device."""
         return {"pod": "p", "node": "n", "device": self.device}
 

@@ -22,8 +22,9 @@ from twisted.internet.testing import MemoryReactorClock, RaisingMemoryReactor
 from twisted.logger import LogEvent
 from twisted.python.failure import Failure
 
-from fakedev.config.listen import ListenAddress, parse_listen
+from fakedev.config.listen import parse_listen
 from fakedev.net.system.listening import CannotListen, Listeners, ListeningService
+from fakedev.spec.listen_address import ListenAddress
 from tests.support.deferreds import success_result_of, within
 from tests.support.logged_errors import LoggedErrors
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
@@ -13,8 +14,8 @@ from fakedev.net.api.tester import LoadCollection
 from fakedev.net.http.limits import DROP_IN_LIMITS
 from fakedev.net.http.resource import Folder
 from fakedev.net.http.site import GuardedSite
-from fakedev.net.tester.driver import RequestOwner
-from fakedev.net.tester.metrics import LoadMetrics, QueryMetrics
+from fakedev.net.tester.driver import PlanDriver
+from fakedev.net.tester.metrics import load_metrics, query_metrics
 from fakedev.net.tester.pages import make_load_pages, make_tester_folder
 from fakedev.net.tester.service import LoadTester
 from fakedev.net.web.own_metrics import OwnMetrics, OwnMetricsResource
@@ -41,7 +42,8 @@ class PageCase:
         self.tester = LoadTester(self.plans, self.make, self.clock)
         self.tester.startService()
         self.own = GuardedSite(self.root(), self.clock, limits=DROP_IN_LIMITS)
-        metrics = OwnMetrics({"tester": LoadMetrics(self.tester), "queries": QueryMetrics(self.own.codes)})
+        groups = {"tester": partial(load_metrics, self.tester), "queries": partial(query_metrics, self.own.codes)}
+        metrics = OwnMetrics(groups)
         self.own.resource.put_child("-", Folder(metrics=OwnMetricsResource(metrics)))
         api = Folder(errors_as_json=True, tester=LoadCollection(self.tester))
         service = Folder(tester=make_tester_folder(self.tester), api=Folder(errors_as_json=True, v1=api))
@@ -51,7 +53,7 @@ class PageCase:
         """The original's tree."""
         return Folder(**make_load_pages(self.tester, changes=True))
 
-    def make(self, plan: Plan, asker: RequestOwner) -> Any:
+    def make(self, plan: Plan, asker: PlanDriver) -> Any:
         """The way to the frontend of a plan."""
         self.ways[plan.name] = FakeRequests(plan, asker)
         return self.ways[plan.name]

@@ -16,7 +16,7 @@ from twisted.python.failure import Failure
 
 from fakedev.commands.scale_test import scale_test
 from fakedev.net.lines.client import FrontendConnector
-from fakedev.net.tester.driver import RequestOwner
+from fakedev.net.tester.driver import PlanDriver
 from fakedev.net.tester.scale_backends import CannotScale, CountedBackends
 from fakedev.net.tester.scale_test import ScaleSettings, ScaleTest
 from fakedev.net.tester.service import LoadTester
@@ -50,7 +50,7 @@ class Servers:
         self._free_at = 0.0
         self._calls: dict[int, Any] = {}
 
-    def make(self, plan: Plan, asker: RequestOwner) -> Any:
+    def make(self, plan: Plan, asker: PlanDriver) -> Any:
         """The way of a tester to these servers."""
         self.asker = asker
         return self

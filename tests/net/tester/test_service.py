@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from twisted.internet.task import Clock
 
-from fakedev.net.tester.driver import RequestOwner, lost
+from fakedev.net.tester.driver import PlanDriver, lost
 from fakedev.net.tester.service import LoadTester, UnknownPlan
 from fakedev.tester.pacing import MAX_AT_ONCE
 from fakedev.tester.plan import ClosedLoad, OpenLoad, Plan
@@ -27,7 +27,7 @@ class FakeRequests:
     :ivar under_way: numbers of requests, in the order in which they were sent.
     """
 
-    def __init__(self, plan: Plan, asker: RequestOwner) -> None:
+    def __init__(self, plan: Plan, asker: PlanDriver) -> None:
         self.plan = plan
         self.asker = asker
         self.can_start = False
@@ -87,7 +87,7 @@ class TestLoadTester:
         if go:
             self.tester.startService()
 
-    def make(self, plan: Plan, asker: RequestOwner) -> Any:
+    def make(self, plan: Plan, asker: PlanDriver) -> Any:
         """The way to the frontend of a plan."""
         self.ways[plan.name] = FakeRequests(plan, asker)
         return self.ways[plan.name]

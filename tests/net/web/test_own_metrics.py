@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -14,11 +15,11 @@ from fakedev.net.http.statistics import ScrapeStatistics
 from fakedev.net.web.own_metrics import (
     OwnMetrics,
     OwnMetricsResource,
-    ReloadMetrics,
     ReloadStatistics,
-    ScrapeMetrics,
-    TickMetrics,
-    WorkloadMetrics,
+    reload_metrics,
+    scrape_metrics,
+    tick_metrics,
+    workload_metrics,
 )
 from fakedev.spec.histogram import TICK_BUCKETS, Histogram
 from tests.support.http_wire import Peer, make_site
@@ -46,10 +47,10 @@ def full(scrapes: ScrapeStatistics | None = None) -> OwnMetrics:
         ticker.durations.observe(seconds)
     return OwnMetrics(
         {
-            "ticks": TickMetrics(ticker, lambda: 15),
-            "scrapes": ScrapeMetrics(scrapes or ScrapeStatistics()),
-            "workloads": WorkloadMetrics(lambda: {"running": 2, "ended": 5}, lambda: 3),
-            "reload": ReloadMetrics(ReloadStatistics(True, 1234.5)),
+            "ticks": partial(tick_metrics, ticker, lambda: 15),
+            "scrapes": partial(scrape_metrics, scrapes or ScrapeStatistics()),
+            "workloads": partial(workload_metrics, lambda: {"running": 2, "ended": 5}, lambda: 3),
+            "reload": partial(reload_metrics, ReloadStatistics(True, 1234.5)),
         }
     )
 
@@ -148,8 +149,8 @@ class TestOwnMetrics:
                 yield family
 
         metrics = full()
-        metrics.add("halfway", Halfway())
-        metrics.add("unprintable", Unprintable())
+        metrics.add("halfway", Halfway().collect)
+        metrics.add("unprintable", Unprintable().collect)
         for _ in range(3):
             found = samples(metrics)
             assert found["fakedev_ticks_total"] == 12

@@ -14,8 +14,7 @@ from fakedev.exposition.label_cache import LabelCache
 from fakedev.exposition.page import Page
 from fakedev.exposition.sources import DeviceSource
 from fakedev.net.http.response import Response
-from fakedev.net.web.page_cache import TICK_HEADER, CachedPage, LatestPages, Pages
-from fakedev.net.web.selection import Selection
+from fakedev.net.web.page_cache import TICK_HEADER, CachedPage, LatestPages, Pages, Selection
 from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.entities.roster import RosterNode
 from fakedev.sim.entities.state import State
