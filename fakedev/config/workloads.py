@@ -7,11 +7,7 @@ from functools import partial
 
 from fakedev.config.catalog import Catalog, Fields
 from fakedev.config.faults import BROUGHT, DEVICE_WORDS
-from fakedev.config.schema.fields import key_of
-from fakedev.config.schema.nodes import Report, Table
-from fakedev.config.schema.schema import Key, Section, Values, plain, was_read
-from fakedev.config.schema.types import ListOf, MapOf, Number, OneOf, Text
-from fakedev.config.work_profiles import (
+from fakedev.config.profile_keys import (
     ACTIVITY,
     METRIC_ACTIVITY,
     REPEAT,
@@ -21,6 +17,10 @@ from fakedev.config.work_profiles import (
     Series,
     profile_types,
 )
+from fakedev.config.schema.fields import key_of
+from fakedev.config.schema.nodes import Report, Table
+from fakedev.config.schema.schema import Key, Section, Values, plain, was_read
+from fakedev.config.schema.types import ListOf, MapOf, Number, OneOf, Text
 from fakedev.sim.faults.rules import FaultRules, workload_faults
 from fakedev.sim.workloads.admission import Admission
 from fakedev.spec.errors import FieldError, Refused

@@ -61,7 +61,7 @@ class _Device:
 
     def since(self, name: str) -> str:
         """The tick in which a flag changed last, as text."""
-        return f"since tick {self.fleet.journal_entries.since(name, self.position)}"
+        return f"since tick {self.fleet.journal.since(name, self.position)}"
 
     def work(self) -> str:
         """The workloads on it, as text."""

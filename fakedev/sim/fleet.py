@@ -70,14 +70,14 @@ class Fleet:
         self.moves: FleetReindex | None = None
         self.workloads = Workloads(spec.seed, self.compiled.keys, self.compiled.capacity)
         self._labels = DeviceLabels(self.roster, spec.seed)
-        self.journal_entries = FleetJournal(self.roster, tell)
+        self.journal = FleetJournal(self.roster, tell)
         compiled = self.compiled
         self._endings = Endings(self.roster, self.workloads, compiled.device_limits)
         self.faults = Faults(spec.seed, compiled.fault_rules)
         self._clock = WallClock(spec.epoch_seconds, spec.tick_seconds if wall_per_tick is None else wall_per_tick)
         self.intake = Intake(self.workloads, self._labels.attribution, self.faults, compiled.admission)
         self._configured = ConfiguredWork(self.intake, self.faults)
-        self._door = Door(self.intake, self.faults, self._configured, self._clock, self.journal_entries, record)
+        self._door = Door(self.intake, self.faults, self._configured, self._clock, self.journal, record)
         self._configured.start_workloads(spec.base)
         self._configured.start_faults(spec.faults)
         self.page_faults = NodePageFaults(self.faults, self.roster)
@@ -142,7 +142,7 @@ class Fleet:
         past = self.state.levels
         if self.compiled.churn.nodes:
             for workload in self.compiled.churn.start_arrivals(self.intake, self._labels.attribution, self.state):
-                self.journal_entries.note(entry_of_churn(workload, self.state.tick, start), workload.devices)
+                self.journal.note(entry_of_churn(workload, self.state.tick, start), workload.devices)
         pace = self.compiled.pace(past[DEVICE]) if self.workloads.count_work else {}
         demand = self.workloads.demand(self.state.tick + 1, start, end, pace)
         faults = self.faults.advance(start, end)
@@ -181,11 +181,11 @@ class Fleet:
     def _note(self, past: Level, verdicts: Sequence[Verdict]) -> None:
         """Write the journal of the tick."""
         tick, seconds = self.state.tick, self.state.seconds
-        self.journal_entries.note_faults(tick, seconds, self.faults.changes)
-        self.journal_entries.note_devices(tick, seconds, past, self.state.levels[UNIT], self.faults)
+        self.journal.note_faults(tick, seconds, self.faults.changes)
+        self.journal.note_devices(tick, seconds, past, self.state.levels[UNIT], self.faults)
         for verdict in verdicts:
             cause = self._endings.causes.get(verdict.workload_id, "")
-            self.journal_entries.note(entry_of_end(tick, seconds, verdict, cause), verdict.devices)
+            self.journal.note(entry_of_end(tick, seconds, verdict, cause), verdict.devices)
 
     def _apply_reload(self, following: CompiledFleet, moves: FleetReindex, now_seconds: float) -> None:
         """Use another configuration; all that continues is found by its name."""
@@ -215,7 +215,7 @@ class Fleet:
         self.tallies.move(moves, self.spec.tallies, self.roster, following.quantities)
         self._reload_with_faults(moves)
         self._exporter_faults.move(moves.units, self.roster.parts, levels[UNIT])
-        self.journal_entries.reindex(self.roster, moves.units, self.state.tick)
+        self.journal.reindex(self.roster, moves.units, self.state.tick)
         self.state = self.shown = self._state_of(self.state.tick, self.tallies.shown(levels))
         self._configured.start_workloads(added)
         self.intake.apply_changes(self.state.tick, now_seconds)

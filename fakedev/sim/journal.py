@@ -103,7 +103,7 @@ class JournalEntry:
         }
 
 
-def no_op(happening: JournalEntry) -> None:
+def no_op(entry: JournalEntry) -> None:
     """Do nothing with an entry."""
 
 
@@ -137,15 +137,15 @@ class FleetJournal:
         """The tick of the last change of a unit's flag or code."""
         return int(self._since[name][device])
 
-    def note(self, happening: JournalEntry, devices: Positions = NO_DEVICES) -> None:
+    def note(self, entry: JournalEntry, devices: Positions = NO_DEVICES) -> None:
         """Add an entry.
 
         :param devices: positions of the units that it concerns.
         """
-        if len(devices) and happening.kind != _ENDED:
-            happening = replace(happening, devices=self._words(devices))
-        self._recent.add(happening, devices)
-        self._tell(happening)
+        if len(devices) and entry.kind != _ENDED:
+            entry = replace(entry, devices=self._words(devices))
+        self._recent.add(entry, devices)
+        self._tell(entry)
 
     def note_faults(self, tick: int, seconds: float, changes: Sequence[Change]) -> None:
         """Add entries for the changes of faults in a tick."""

@@ -342,7 +342,7 @@ class TestFault:
             inject(fleet, kind="nan", devices="dgx-0/1")
         fleet.advance()
         assert list(fleet.faults.by_id) == ["f1", "config-1"]
-        assert "reload" in [each.kind for each in fleet.journal_entries.last(20)]
+        assert "reload" in [each.kind for each in fleet.journal.last(20)]
 
 
 class TestRecord:

@@ -10,10 +10,10 @@ from typing import Final
 from fakedev.config.catalog import Catalog
 from fakedev.config.models import LoadedPool
 from fakedev.config.names import MAX_DEVICES_PER_NODE
+from fakedev.config.profile_keys import Series
 from fakedev.config.schema.nodes import Report
 from fakedev.config.schema.schema import Key, Section, Values
 from fakedev.config.schema.types import DURATION_UNITS, Choice, Duration, Integer, ListOf, Number, OneOf, Text
-from fakedev.config.work_profiles import Series
 from fakedev.config.workloads import BASE, read_workload
 from fakedev.sim.workloads.admission import Admission
 from fakedev.sim.workloads.churn import MAX_EXPECTED, MAX_EXPECTED_AT_NODE

@@ -18,9 +18,9 @@ from fakedev.config.names import (
     uuid_text,
 )
 from fakedev.config.pools.churn import CHURN
+from fakedev.config.profile_keys import SCHEDULE
 from fakedev.config.schema.schema import Key, Section
 from fakedev.config.schema.types import Choice, Duration, Integer, ListOf, MapOf, Number, OneOf, Text
-from fakedev.config.work_profiles import SCHEDULE
 from fakedev.spec.device_types import Layout
 from fakedev.spec.named_profiles import PROFILES
 from fakedev.spec.shards import parse_shard

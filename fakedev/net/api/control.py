@@ -5,7 +5,7 @@ from __future__ import annotations
 from twisted.internet.defer import Deferred
 
 from fakedev.net.fleet.describe import describe_clock
-from fakedev.net.fleet.journal import find_happenings
+from fakedev.net.fleet.journal import find_entries
 from fakedev.net.fleet.ticker import Ticker
 from fakedev.net.http.api import ApiResource, argument, items_response, json_body
 from fakedev.net.http.request import GuardedRequest
@@ -54,7 +54,7 @@ class JournalApi(ApiResource):
         """The events, newest first; ``kind``, ``devices``, ``node``, ``limit`` and ``offset`` choose some."""
         kinds, devices = _words(request, b"kind"), _words(request, b"devices")
         node = argument(request, "node")
-        found = find_happenings(self._fleet, kinds, devices, node)[::-1]
+        found = find_entries(self._fleet, kinds, devices, node)[::-1]
         return items_response(
             request, "journal", found, lambda some: [each.fields() for each in some], tick=self._fleet.state.tick
         )

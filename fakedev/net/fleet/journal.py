@@ -40,13 +40,13 @@ class JournalFile(Service):
         self._file = self._open()
         self._size = self._file.tell()
 
-    def write(self, happening: JournalEntry) -> None:
+    def write(self, entry: JournalEntry) -> None:
         """Write one line; it is in the file when this returns."""
         if self.failed:
             return
-        line = _line(happening.fields())
+        line = _line(entry.fields())
         if len(line) > self._max_bytes:
-            line = _line({**happening.fields(), "devices": None})
+            line = _line({**entry.fields(), "devices": None})
         try:
             if self._size and self._size + len(line) > self._max_bytes:
                 self._rotate()
@@ -79,10 +79,10 @@ class JournalFile(Service):
         self._size = self._file.tell()
 
 
-def find_happenings(
+def find_entries(
     fleet: Fleet, kinds: Sequence[str] = (), devices: Sequence[str] = (), node: str = "", count: int = MAX_KEPT
 ) -> list[JournalEntry]:
-    """The latest happenings, oldest first.
+    """The latest entries, oldest first.
 
     :param kinds: only these kinds; empty for all.
     :param devices: only what concerns one of these devices or a part of it, in the words of a workload.
@@ -99,7 +99,7 @@ def find_happenings(
         parts = fleet.roster.parts
         on = np.zeros(parts.unit_count, dtype=np.bool_)
         on[parts.with_parts(resolve(devices or ["all"], fleet.roster, node))] = True
-    return fleet.journal_entries.last(count, frozenset(kinds), on)
+    return fleet.journal.last(count, frozenset(kinds), on)
 
 
 def _line(fields: dict[str, object]) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 
 from fakedev.net.fleet.describe import describe_workloads
 from fakedev.net.fleet.faults import FaultHub, describe_explanations, describe_fault, describe_link_explanations
-from fakedev.net.fleet.journal import find_happenings
+from fakedev.net.fleet.journal import find_entries
 from fakedev.net.fleet.workloads import WorkloadHub
 from fakedev.sim.entities.selectors import resolve
 from fakedev.sim.explanation import link_word
@@ -21,8 +21,8 @@ MAX_LINES: Final = 1000
 #: Characters of one value in a line of `list` and `faults`.
 _MAX_VALUE_CHARACTERS: Final = 400
 #: Lines of the journal in one answer: by default, and at most.
-_DEFAULT_HAPPENINGS: Final = 20
-_MAX_HAPPENINGS: Final = 1000
+_DEFAULT_ENTRIES: Final = 20
+_MAX_ENTRIES: Final = 1000
 #: What `devices` shows of each device.
 _DEVICE_QUANTITIES: Final = (
     "usage_ratio", "power_watts", "temperature_celsius", "core_frequency_mhz", "memory_used_bytes",
@@ -122,11 +122,11 @@ class FleetVerbs:
 
     def do_journal(self, request: Request) -> Reply:
         """The latest lines of the journal."""
-        count = cast("int", request.arguments.get("count", _DEFAULT_HAPPENINGS))
-        if not 1 <= count <= _MAX_HAPPENINGS:
-            raise Refused("bad-argument", f"count: must be 1 to {_MAX_HAPPENINGS}", "count")
+        count = cast("int", request.arguments.get("count", _DEFAULT_ENTRIES))
+        if not 1 <= count <= _MAX_ENTRIES:
+            raise Refused("bad-argument", f"count: must be 1 to {_MAX_ENTRIES}", "count")
         kinds, devices = (cast("Sequence[str]", request.arguments.get(name) or []) for name in ("kind", "devices"))
-        found = find_happenings(self._fleet, kinds, devices, self._node if devices else "", count)
+        found = find_entries(self._fleet, kinds, devices, self._node if devices else "", count)
         described = [each.fields() for each in found]
         return Reply(lines=[_journal_line(each) for each in described], data={"journal": described})
 

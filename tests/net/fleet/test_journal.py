@@ -14,7 +14,7 @@ from fakedev.sim.journal import JournalEntry
 from tests.support.application import SMALL, application
 
 
-def happening(tick: int) -> JournalEntry:
+def entry(tick: int) -> JournalEntry:
     """Something that happened; its line has 103 bytes for ticks of one digit."""
     return JournalEntry(tick, float(tick), "began", "dgx-0/0", "f1", "fan began")
 
@@ -29,7 +29,7 @@ def test_it_is_turned_over(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     journal = JournalFile(str(path), 220, 3)
     for tick in range(9):
-        journal.write(happening(tick))
+        journal.write(entry(tick))
     assert [ticks(tmp_path / name) for name in ("journal.2", "journal.1", "journal")] == [[4, 5], [6, 7], [8]]
     assert sorted(os.listdir(tmp_path)) == ["journal", "journal.1", "journal.2"]
     assert all(each.stat().st_size <= 220 for each in tmp_path.iterdir())
@@ -41,7 +41,7 @@ def test_few_files(tmp_path: Path, keep: int) -> None:
     """One file is emptied."""
     journal = JournalFile(str(tmp_path / "journal"), 120, keep)
     for tick in range(4):
-        journal.write(happening(tick))
+        journal.write(entry(tick))
     assert len(os.listdir(tmp_path)) == keep
     assert ticks(tmp_path / "journal") == [3]
 
@@ -51,9 +51,9 @@ def test_it_goes_on_after_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     for tick in range(2):
         journal = JournalFile(str(path), 1000, 2)
-        journal.write(happening(tick))
+        journal.write(entry(tick))
         journal.stopService()
-        journal.write(happening(9))
+        journal.write(entry(9))
     assert ticks(path) == [0, 1]
 
 
@@ -94,8 +94,8 @@ def test_devices_of_a_large_fleet(tmp_path: Path) -> None:
 def test_a_line_that_is_too_long(tmp_path: Path) -> None:
     """It goes without its devices: the file is never longer than it may be."""
     journal = JournalFile(str(tmp_path / "journal"), 150, 2)
-    journal.write(replace(happening(1), devices="dgx-0/0"))
-    journal.write(replace(happening(2), devices=",".join(["dgx-0/0"] * 20)))
+    journal.write(replace(entry(1), devices="dgx-0/0"))
+    journal.write(replace(entry(2), devices=",".join(["dgx-0/0"] * 20)))
     told = [json.loads((tmp_path / name).read_text())["devices"] for name in ("journal.1", "journal")]
     assert told == [["dgx-0/0"], None]
 

@@ -107,7 +107,7 @@ WORKLOADS = st.fixed_dictionaries({
 })  # fmt: skip
 ENDS = st.tuples(st.integers(0, 9), st.sampled_from([StopWorkload, DropWorkload]))
 #: (ticks to the next, what happens then): a workload, or the number of the one that goes, and how.
-HAPPENINGS = st.lists(
+INTERVENTIONS = st.lists(
     st.tuples(st.integers(0, 30), WORKLOADS | ENDS),
     max_size=8,
 )  # fmt: skip
@@ -117,13 +117,13 @@ TICKS = st.sampled_from([1.0, 0.25, 15.0])
 @settings(max_examples=examples(50))
 @given(
     types=st.lists(device_types(), min_size=1, max_size=3),
-    journal_entries=HAPPENINGS,
+    interventions=INTERVENTIONS,
     base=st.booleans(),
     tick_seconds=TICKS,
     seed=st.integers(0, 2**32),
 )
 def test_any_history(
-    types: list[DeviceType], journal_entries: list[tuple[int, object]], base: bool, tick_seconds: float, seed: int
+    types: list[DeviceType], interventions: list[tuple[int, object]], base: bool, tick_seconds: float, seed: int
 ) -> None:
     """Some hundred ticks of workloads; then the record gives the same arrays again, to the last bit."""
     pools = tuple(pool_of(f"p{n}", device_type=each, devices_per_node=2 + (n == 0)) for n, each in enumerate(types))
@@ -134,7 +134,7 @@ def test_any_history(
     begun: list[str] = []
     if base:
         begun.append(start(fleet, "all", "100:0:0", kind="tensor"))
-    for ticks, what in [*journal_entries, (40, None)]:
+    for ticks, what in [*interventions, (40, None)]:
         for _ in range(ticks):
             before = fleet.state.levels["device"]
             fleet.advance()

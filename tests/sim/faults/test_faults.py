@@ -373,13 +373,13 @@ def test_the_journal_tells_causes_apart() -> None:
     for devices in ("dgx-0/0,dgx-0/2", "dgx-0/1"):
         inject(fleet, kind="lost", devices=devices)
     advance(fleet, 1)
-    assert [(each.scope, each.cause) for each in fleet.journal_entries.last(9, ("lost",))] == [
+    assert [(each.scope, each.cause) for each in fleet.journal.last(9, ("lost",))] == [
         ("dgx-0/0, dgx-0/2", "f1"), ("dgx-0/1", "f2"),
     ]  # fmt: skip
     cleared(fleet, "f1", 1)
     inject(fleet, kind="inlet", devices="dgx-0/3", celsius=5)
     start(fleet, "all", "100:0:0", kind="tensor")
     advance(fleet, 30)
-    began = [(each.scope, each.cause) for each in fleet.journal_entries.last(99, ("throttled_power",))]
+    began = [(each.scope, each.cause) for each in fleet.journal.last(99, ("throttled_power",))]
     assert all(cause in ("", "f3") for _, cause in began)
     assert {cause for scope, cause in began if "dgx-0/3" in scope} == {""}, "heat does not lower the power limit"

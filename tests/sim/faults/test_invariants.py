@@ -200,7 +200,7 @@ class AnyFaults(RuleBasedStateMachine):
         lost = self.fleet.state.levels["device"].arrays["lost"] > 0
         for device in np.flatnonzero(lost & self.fleet.state.levels["device"].present["lost"]).tolist():
             on = np.arange(self.fleet.roster.parts.unit_count) == device
-            assert self.fleet.journal_entries.last(1, ("lost",), on)[0].text == "is lost"
+            assert self.fleet.journal.last(1, ("lost",), on)[0].text == "is lost"
 
     @invariant()
     def what_is_shown_is_a_level(self) -> None:

@@ -42,7 +42,7 @@ class TestInAFleet:
         stop(fleet, workload)
         advance(fleet, 2)
         assert (dict(fleet.faults.by_id), shown(fleet, "hung", 1), fleet.shown) == ({}, 0, fleet.state)
-        told = [(each.kind, each.cause) for each in fleet.journal_entries.last(20, ("began", "over"))]
+        told = [(each.kind, each.cause) for each in fleet.journal.last(20, ("began", "over"))]
         first, second = f"{workload}-1", f"{workload}-2"
         assert told == [("began", first), ("began", second), ("over", first), ("over", second)]
 

@@ -123,7 +123,7 @@ class TestFleet:
             assert max(on.values(), default=0) <= 1
             shown = sum(pod != "" for node in ("dgx-0", "dgx-1") for pod in pods(fleet, node))
             assert shown == len(on)
-        kinds = Counter((each.kind, each.cause) for each in fleet.journal_entries.last(10_000))
+        kinds = Counter((each.kind, each.cause) for each in fleet.journal.last(10_000))
         started = kinds["start", "churn"]
         assert started - ended == len(fleet.workloads.by_id)
         assert ended > 20
