@@ -27,7 +27,8 @@ def test_every_verb_and_argument(verb):
     """Each verb has its section, which names its arguments, in words and in JSON."""
     section = re.search(rf"\n\n({verb.name}\b.*?)(?=\n\n[a-z]|\Z)", COMMANDS, re.DOTALL)[1]
     for argument in verb.options:
-        assert f"{argument.name_in_words}=" in section
+        form = f"{argument.name_in_words}="
+        assert form in section, f"doc/protocol-workload.txt: the section {verb.name} must name {form} in both forms"
     for flag in verb.flags:
         assert f"[{flag.name}]" in section
     json_form = re.search(r'^\{"op".*?\}$', section, re.DOTALL | re.MULTILINE)[0]
