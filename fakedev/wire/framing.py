@@ -18,6 +18,8 @@ _OUTSIDE: Final = re.compile(rb'["{}]')
 _INSIDE: Final = re.compile(rb'["\\]')
 # A complete object without nested objects, as most are. Possessive, so that hostile bytes cost linear time.
 _FLAT: Final = re.compile(rb'\{(?:[^"{}]++|"(?:[^"\\]++|\\.)*+")*+\}', re.DOTALL)
+#: The first byte of a TLS connection (RFC 8446, section 5.1): a record of the handshake.
+_TLS_HANDSHAKE: Final = b"\x16"
 _NOT_BLANK: Final = re.compile(rb"[^ \t\r\n]")
 
 
@@ -141,12 +143,14 @@ class Opening:
     def feed(self, data: bytes) -> Opened | None:
         """The format, as soon as it is known; None before.
 
-        :raises ProtocolError: fatal, if the first object is too long.
+        :raises ProtocolError: fatal, if the first object is too long, or the peer begins with TLS.
         """
         if not self._objects.begun:
             data = data.lstrip(BLANKS)
             if not data:
                 return None
+            if data.startswith(_TLS_HANDSHAKE):
+                raise ProtocolError("bad-argument", "this port takes plain lines, not TLS", fatal=True)
             if not data.startswith(b"{"):
                 return Opened(Dialect.WORDS, b"", data)
         message, rest = self._objects.feed(data)

@@ -34,6 +34,10 @@ def parse_words(line: bytes, grammar: Grammar) -> Request:
         raise ProtocolError("bad-argument", f"not UTF-8 at byte {error.start + 1}") from None
     if not words:
         raise ProtocolError("unknown-verb", "no verb; help lists the verbs")
+    if len(words) == 3 and words[2].startswith("HTTP/") and words[0].isupper():
+        # A web page can make a browser send its form here: the lines of the body must not be served.
+        text = "this port takes lines, not HTTP; web: in the configuration, and the log, have the addresses of HTTP"
+        raise ProtocolError("unknown-verb", text, fatal=True)
     verb = grammar.find(words[0])
     return Request(verb.name, verb.checked(_arguments(verb, words[1:])))
 
