@@ -286,7 +286,7 @@ class TestWords(WorkloadPortCase):
     def test_unknown_verbs(self) -> None:
         """With the nearest; the connection lives."""
         assert self.error("rum x", "unknown-verb") == "no verb 'rum'; did you mean run?"
-        assert self.error("GET / HTTP/1.1", "unknown-verb").startswith("no verb 'GET'")
+        assert self.error("GET /", "unknown-verb").startswith("no verb 'GET'")
 
     def test_not_text(self) -> None:
         """Bytes that are no UTF-8, and control characters, come back printable."""

@@ -1,4 +1,4 @@
-"""A web page can make a browser send a form to a line port: its body must not be served as lines. TLS is refused at once."""
+"""A web page can make a browser send a form to a line port: its lines must not be served. TLS is refused."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ class TestWorkloadPort(WorkloadPortCase):
 
 
 @pytest.mark.parametrize("grammar", [WORKLOAD_GRAMMAR, QUEUE_CLIENT_GRAMMAR, QUEUE_BACKEND_GRAMMAR])
-@pytest.mark.parametrize("line", [b"GET / HTTP/1.1", b"POST /x?y=z HTTP/1.0", b"OPTIONS * HTTP/1.1\r", b"PRI * HTTP/2.0"])
+@pytest.mark.parametrize(
+    "line", [b"GET / HTTP/1.1", b"POST /x?y=z HTTP/1.0", b"OPTIONS * HTTP/1.1\r", b"PRI * HTTP/2.0"]
+)
 def test_request_lines_end_the_connection(grammar: Grammar, line: bytes) -> None:
     """On every line port."""
     with pytest.raises(ProtocolError, match="not HTTP") as caught:
