@@ -50,6 +50,8 @@ test: TESTS = $(PYTEST) -m "not long"
 test: $(VENV)/installed-for-tests
 	$(lint_types_and_tests)
 
+# One after the other: some of them measure rates.
+test-long: WORKERS = 0
 test-long: $(VENV)/installed-for-tests
 	$(PYTEST) -m long
 

@@ -224,5 +224,5 @@ async def test_no_answer_to_a_stranger(start: Start) -> None:
     async with await connected(exporter.path) as stranger:
         await stranger.send(b"GET / HTTP/1.1\r\n\r\n")
         stranger.transport.loseWriteConnection()
-        assert (await stranger.rest()).startswith(b"error unknown-verb no verb 'GET'")
+        assert (await stranger.rest()).startswith(b"error unknown-verb this port takes lines, not HTTP")
     assert await exporter.page()
