@@ -51,7 +51,8 @@ def value_at(activity: Activity, time: float, unit: Callable[[int], float]) -> f
             return a + (b - a) * unit(math.floor(time / rest[0]))
         case "increase":
             number = math.floor(time / rest[0])
-            return a + (b - a) * (number + unit(number)) / math.ceil(length / rest[0])
+            # As the product: a length that exceeds whole intervals by a rounding error alone has no interval more.
+            return a + (b - a) * (number + unit(number)) / max(math.ceil(length / rest[0] - 1e-9), 1)
         case "steps":
             return value.arguments[min(int(len(value.arguments) * time / length), len(value.arguments) - 1)]
     raise AssertionError(value.name)
