@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from fakedev.spec.part import PartSpec
 from fakedev.spec.settings import described, setting
 
 _CELSIUS: Final = "degrees Celsius"
@@ -25,6 +24,27 @@ class Layout(Enum):
     MESH = "mesh"  # every other device, with as many links to each as possible
     RING = "ring"  # the next and the previous device
     NONE = "none"  # outside of the node, not simulated
+
+
+@dataclass(frozen=True)
+class PartSpec:
+    """A part of a device.
+
+    :param key: its name among the parts of its device, for randomness, UUIDs and reloads.
+    :param compute_share: of the device's engines and their traffic, over 0 and at most 1.
+    :param memory_bytes: its memory; 0: unknown.
+    :param has_links: whether its work can use the links to other boards.
+    :param facts: texts for labels, beside those of its device.
+    :param is_tile: whether it is a tile of a board, with its own clock, heat and errors, instead of an instance of a
+        GPU. Work on a board is on its tiles, and the owner of a tile owns the board.
+    """
+
+    key: str
+    compute_share: float
+    memory_bytes: float = 0.0
+    has_links: bool = False
+    facts: Mapping[str, str] = field(default_factory=dict)
+    is_tile: bool = False
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from fakedev.spec.device_types import DeviceType
+from fakedev.spec.device_types import DeviceType, PartSpec
 from fakedev.spec.fault import FaultSpec
-from fakedev.spec.part import PartSpec
 from fakedev.spec.shards import Shard
 from fakedev.spec.tallies import Tally
 from fakedev.spec.value_functions import Value

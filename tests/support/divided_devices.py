@@ -9,8 +9,8 @@ import numpy as np
 from fakedev.sim.entities.state import State
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.parts.mig import Mig, MigProfile, instances
+from fakedev.spec.device_types import PartSpec
 from fakedev.spec.fleet import DeviceSpec, PoolSpec
-from fakedev.spec.part import PartSpec
 from tests.support.fleets import BOARD, MIB, make_fleet, pool_of
 
 #: Of a board with 900 MiB for work: four and two and one of seven, and 700 MiB of its memory.

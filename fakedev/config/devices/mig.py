@@ -10,7 +10,7 @@ from fakedev.config.schema.nodes import Place, Report
 from fakedev.config.schema.schema import Key, Section, Values, did_you_mean
 from fakedev.config.schema.types import Integer, ListOf, Size, Text
 from fakedev.sim.parts.mig import Mig, MigProfile, instances
-from fakedev.spec.part import PartSpec
+from fakedev.spec.device_types import PartSpec
 
 #: Keys that a profile needs; missing ones were reported.
 _NEEDED: Final = ("name", "slices", "memory-slices", "memory", "begins")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final, TypeVar
 
@@ -69,16 +70,16 @@ class ApiItem(ApiPage):
         return json_response(self._remove())
 
 
-class ApiCollection(ApiResource):
+class ApiCollection(ApiResource, ABC):
     """A resource of the API whose children are its items; its path may end with a slash."""
 
     def find_child(self, name: bytes, request: GuardedRequest) -> GuardedResource:
         """The item of that name, or the collection itself."""
         return self if not name and not request.postpath else self.item(name.decode("utf-8", "replace"))
 
+    @abstractmethod
     def item(self, name: str) -> GuardedResource:
         """The resource of one item; a Missing where there is none."""
-        raise NotImplementedError
 
 
 class Missing(ApiResource):

@@ -12,8 +12,8 @@ import uuid
 from collections.abc import Mapping
 from typing import Final
 
+from fakedev.spec.device_types import PartSpec
 from fakedev.spec.fleet import NodeSpec, PoolSpec
-from fakedev.spec.part import PartSpec
 from fakedev.spec.quantities import FACT_ALIASES
 
 #: Facts that are the numbers of a PCI address, and the signs between them.

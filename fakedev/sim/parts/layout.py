@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.state import LazyArrays, Level, Mask, Positions
-from fakedev.spec.part import PartSpec
+from fakedev.spec.device_types import PartSpec
 
 Number = TypeVar("Number", np.float64, np.bool_, np.uint64, np.int64)
 

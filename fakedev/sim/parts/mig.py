@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fakedev.spec.part import PartSpec
+from fakedev.spec.device_types import PartSpec
 
 
 @dataclass(frozen=True)

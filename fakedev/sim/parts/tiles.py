@@ -17,7 +17,7 @@ from fakedev.sim.entities.randomness import Floats
 from fakedev.sim.entities.state import Level, Mask
 from fakedev.sim.parts.layout import Parts
 from fakedev.sim.workloads.demand import Demand
-from fakedev.spec.part import PartSpec
+from fakedev.spec.device_types import PartSpec
 from fakedev.spec.quantities import ERROR_COUNTERS
 
 #: Share of a tile's thermal resistance that it does not share with its neighbour: chosen.

@@ -13,9 +13,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from fakedev.sim.compiled import CompiledFleet
 from fakedev.sim.events import Reload
 from fakedev.sim.fleet import Fleet
+from fakedev.spec.device_types import PartSpec
 from fakedev.spec.errors import Refused
 from fakedev.spec.fleet import DeviceSpec, PoolSpec
-from fakedev.spec.part import PartSpec
 from fakedev.spec.record_head import RecordHead
 from tests.support.calibration import catalog_type
 from tests.support.divided_devices import ROUND_PARTS, check_parts, parts_of
