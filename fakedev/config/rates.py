@@ -30,7 +30,7 @@ _FORMS: Final = {
 #: The columns of a CSV file.
 _CURVE_COLUMNS: Final = ["seconds", "rate"]
 _LIST_COLUMNS: Final = ["seconds"]
-_FORM: Final = re.compile(r"\s*([^<>=\s]+)\s*(<=|>=|<|>)\s*([^<>=]+?)\s*")
+_FORM: Final = re.compile(r"([^<>=\s]++)\s*+(<=|>=|<|>)([^<>=]++)")
 _NUMBER: Final = re.compile(r"(\d+(?:\.\d+)?|\.\d+)(%?)", re.ASCII)
 #: The subjects of expectations; a point alone is one of ``total``.
 _SUBJECTS: Final = ("rate", *COUNTS, *POINTS, *(f"{part}.{point}" for part in PARTS for point in POINTS))
@@ -144,10 +144,10 @@ def parse_expectation(text: str) -> Expectation:
 
     :raises ValueError: with the correct form.
     """
-    match = _FORM.fullmatch(text)
+    match = _FORM.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"{text[:60]!r} is no expectation: give WHAT, one of < <= > >=, and a number, as p99<2s")
-    subject, comparison, bound = match.groups()
+    subject, comparison, bound = match[1], match[2], match[3].strip()
     if subject not in _SUBJECTS:
         nearest = nearest_name(subject, _SUBJECTS)
         hint = f"did you mean {nearest}?" if nearest else f"there are rate, {', '.join(COUNTS)}, {', '.join(POINTS)}"

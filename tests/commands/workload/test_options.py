@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fakedev.commands.go_flags import FlagError
+from fakedev.commands.workload import devices
 from fakedev.commands.workload.options import find_files
 from fakedev.config.peer_address import Address, parse_address
 from fakedev.spec.fleet import FOREVER, Activity, WorkloadSpec
@@ -215,6 +216,13 @@ def test_expressions_that_give_no_index(arguments: list[str], part: str) -> None
     text = refusal(*arguments, files=files)
     assert text.startswith("-devregex")
     assert part in text
+
+
+def test_expressions_that_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python's expressions may take exponential time: the search ends after some seconds of CPU time."""
+    monkeypatch.setattr(devices, "_MAX_SEARCH_SECONDS", 0.1)
+    text = refusal("-devregex", r"card((\d+)+)$", files={"/dev/dri/card*": ["/dev/dri/card" + "1" * 60 + "x"]})
+    assert text.startswith("-devregex: 'card((\\\\d+)+)$' takes too long")
 
 
 def test_the_pod_comes_from_the_environment() -> None:
