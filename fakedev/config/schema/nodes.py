@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeVar
 
+from fakedev.spec.errors import printable, shortened
+
 #: Levels of nesting that a document may have.
 DEEPEST: Final = 64
 #: Values that a document may have; an alias counts each time that it is used.
@@ -64,7 +66,8 @@ class Report:
         self._files: dict[str, None] = {}
 
     def problem(self, place: Place, text: str) -> None:
-        """Adds a problem; an equal one is kept once."""
+        """Adds a problem, on one line; an equal one is kept once."""
+        text = shortened(printable(text))
         self._files.setdefault(place.file)
         self._problems.setdefault(Problem(place.file, place.line, text))
 
@@ -78,7 +81,7 @@ class Report:
 
     def note(self, place: Place, text: str) -> None:
         """Adds a note."""
-        self._notes.setdefault(f"{place}: {text}")
+        self._notes.setdefault(f"{place}: {shortened(printable(text))}")
 
     def extend(self, other: Report) -> None:
         """Adds all problems and notes of another report."""

@@ -7,12 +7,12 @@ from typing import Final, Protocol
 
 from twisted.logger import Logger
 
-from fakedev.spec.errors import FieldError, Refused
+from fakedev.spec.errors import FieldError, Refused, printable
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.framing import Dialect
 from fakedev.wire.grammar import Grammar, Request
 from fakedev.wire.json_lines import parse_json_line
-from fakedev.wire.replies import Notification, Reply, encode_error, encode_notification, encode_reply, printable
+from fakedev.wire.replies import Notification, Reply, encode_error, encode_notification, encode_reply
 from fakedev.wire.words import parse_words
 
 #: Requests of one peer that may wait for their answers.
