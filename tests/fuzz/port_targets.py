@@ -82,6 +82,8 @@ class _Ports:
     def __init__(self) -> None:
         self._context = application(_CONFIGURATION)
         self.app: MemoryApplication = self._context.__enter__()
+        # Work is done in slices of time, and the clock of the memory stands still.
+        self.app.slow_down()
         self._inputs = 0
 
     def stop(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
@@ -53,7 +54,9 @@ def matched_names(pattern: str, expression: str, find: Callable[[str], Sequence[
     if not expression:
         return [_base_name(path) for path in paths]
     try:
-        compiled = re.compile(expression)
+        with _cpu_limit(f"-devregex: {expression!r} takes too long"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # for what Python may read otherwise one day
+            compiled = re.compile(expression)
     except (re.error, RecursionError, OverflowError) as error:
         raise ValueError(f"-devregex: {expression!r} is no regular expression: {error}") from None
     if not compiled.groups:
