@@ -23,7 +23,7 @@ from typing import Final, Protocol
 
 from twisted.logger import globalLogPublisher
 
-from tests.fuzz.mutations import Mutator
+from tests.fuzz.mutations import MAX_BYTES, Mutator
 from tests.support.logged_errors import LoggedErrors
 
 #: CPU time of one input, far more than linear work takes on a slow machine.
@@ -57,6 +57,7 @@ class Target:
     :param seeds: good inputs, or nearly.
     :param words: what mutations put in.
     :param rounds: inputs for one runner.
+    :param max_bytes: of an input.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Target:
     seeds: Callable[[], Sequence[bytes]]
     words: Callable[[], Sequence[bytes]]
     rounds: int = 100
+    max_bytes: int = MAX_BYTES
 
 
 @dataclass
@@ -148,7 +150,7 @@ class Session:
 
     def __post_init__(self) -> None:
         self._chance = random.Random(f"{self.seed}/{self.target.name}")
-        self._mutator = Mutator(self._chance, self.target.words())
+        self._mutator = Mutator(self._chance, self.target.words(), self.target.max_bytes)
         self._seeds = list(self.target.seeds())
         self._learned: list[bytes] = []
         self._kinds: set[str] = set()

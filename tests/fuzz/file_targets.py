@@ -21,6 +21,8 @@ from tests.fuzz.engine import Target
 from tests.support.application import application
 from tests.support.paths import ROOT
 
+#: More than Python's reader of CSV takes in a field.
+_MOST: Final = 200_000
 _FOLDER: Final = "/conf"
 #: More devices than a fleet of these targets is built with: they would take long, not do something else.
 _MAX_DEVICES: Final = 40
@@ -52,20 +54,17 @@ class ReadFile:
     """A file that a configuration names, or the configuration itself.
 
     :param name: of the file.
-    :param configuration: names it; empty if the file is the configuration.
+    :param others: the configuration that names it, and what that needs.
     """
 
-    def __init__(self, name: str, configuration: str = "") -> None:
+    def __init__(self, name: str, others: Mapping[str, str]) -> None:
         self._name = name
-        self._configuration = configuration.encode()
+        self._others = {other: text.encode() for other, text in others.items()}
 
     def run(self, data: bytes) -> str:
         """Load; what loads makes a fleet that does a tick."""
-        files = {self._name: data}
-        if self._configuration:
-            files["f.yaml"] = self._configuration
         try:
-            configuration = load(os.path.join(_FOLDER, "f.yaml"), TextFiles(files))
+            configuration = load(os.path.join(_FOLDER, "f.yaml"), TextFiles({**self._others, self._name: data}))
         except ConfigurationError as error:
             lines = str(error).split("\n")
             assert len(lines) == len(error.problems)
@@ -85,6 +84,10 @@ def _pool(**keys: str) -> str:
     entries = {"name": "p", "nodes": "[a]", "device": "h100", "devices-per-node": "2", "identity": "dcgm", **keys}
     flow = ", ".join(f"{key}: {value}" for key, value in entries.items())
     return f"version: 1\nfleet: {{pools: [{{{flow}}}]}}\nweb: []\nworkloads: {{listen: []}}\n"
+
+
+def _intel(**keys: str) -> str:
+    return _pool(**{"device": "dg1", "identity": "xpumanager", **keys})
 
 
 _SMALL: Final = _pool()
@@ -131,19 +134,46 @@ class Records:
         """Nothing is left."""
 
 
-def _file(
-    name: str, file: str, configuration: str, good: Callable[[], tuple[bytes, ...]], rounds: int = 200
-) -> Target:
-    return Target(name, lambda: ReadFile(file, configuration), good, lambda: seeds.words_of(good()), rounds)
+def _file(name: str, file: str, good: Callable[[], tuple[bytes, ...]], **others: str) -> Target:
+    texts = {f"{other}.yaml": text for other, text in others.items()}
+    return Target(name, lambda: ReadFile(file, texts), good, lambda: seeds.words_of(good()), 200, _MOST)
 
 
-_COUNTERS: Final = "based-on: dcgm\nname: mine\ncounters: x.csv\n"
-_CURVE: Final = _SMALL.replace("web: []", "web: []\ntester: {plans: [{queue: x, rate: 'csv:x.csv'}]}")
+def _texts(*texts: str) -> Callable[[], tuple[bytes, ...]]:
+    return lambda: tuple(text.encode() for text in texts)
+
+
+def _base(entry: str) -> str:
+    return _SMALL.replace("listen: []", f"listen: [], base: [{{name: x, devices: all, {entry}}}]")
+
+
+_NODES: Final = _texts(
+    "name,count,label:rack\na,2,r1\nb,1,r2\n", "name,device,inlet\nx-1,a100,24.5\n", 'name,labels\na,"rack=1,row=2"\n'
+)
+_SERIES: Final = _texts("time,value\n100,10\n130,40.5\n", "note, value ,time\n,7,5s\n", "time,value\n0,1\n1m,4\n2m,0\n")
+_COUNTERS: Final = _texts(
+    "# Format\ndcgm_gpu_temp,    gauge, GPU temperature (in C).\nDCGM_FI_DEV_SERIAL, label, Serial\n  # indented\n"
+    'DCGM_FI_DEV_POWER_USAGE,gauge,"Power draw (in W), averaged."\nDCGM_FI_PROF_NVLINK_TX_BYTES, counter, Sent\n'
+)
+_COUNTED: Final = "name: mine\nbased-on: dcgm@4.8.2\ncounters: x.csv\n"
+_CURVE: Final = _SMALL + "tester: {plans: [{queue: x, rate: 'csv:x.csv'}]}\n"
+
+
+def _words_of_records() -> tuple[bytes, ...]:
+    return (*seeds.words_of([_record()]), *seeds.line_words())
+
+
 TARGETS: Final = (
-    _file("configurations", "f.yaml", "", seeds.configurations),
-    _file("identities", "i.yaml", _pool(identity="./i.yaml"), lambda: seeds.catalog("identities")),
-    _file("device types", "d.yaml", _pool(device="./d.yaml"), lambda: seeds.catalog("devices")),
-    _file("original identities", "i.json", _pool(identity="./i.json"), lambda: seeds.originals("identity")),
-    _file("original devices", "d.json", _pool(device="./d.json"), lambda: seeds.originals("device")),
-    Target("records", Records, lambda: [_record()], lambda: (*seeds.words_of([_record()]), *seeds.line_words()), 200),
+    _file("configurations", "f.yaml", seeds.configurations),
+    _file("identities", "i.yaml", lambda: seeds.catalog("identities"), f=_pool(identity="./i.yaml")),
+    _file("device types", "d.yaml", lambda: seeds.catalog("devices"), f=_pool(device="./d.yaml")),
+    _file("counters", "x.csv", _COUNTERS, f=_pool(identity="./i.yaml"), i=_COUNTED),
+    _file("node lists", "x.csv", _NODES, f=_pool(nodes="./x.csv")),
+    _file("series", "x.csv", _SERIES, f=_base("profile: {csv: x.csv, join: linear}, metrics: {memory: {csv: x.csv}}")),
+    _file("rate curves", "x.csv", _texts("seconds,rate\n0,1\n10,20\n", "seconds\n0\n1.5\n"), f=_CURVE),
+    _file("original identities", "i.json", lambda: seeds.originals("identity"), f=_intel(identity="./i.json")),
+    _file("original devices", "d.json", lambda: seeds.originals("device"), f=_intel(device="./d.json")),
+    _file("original device lists", "l.json", lambda: seeds.originals("devices"), f=_intel(devices="./l.json")),
+    _file("original workloads", "w.json", lambda: seeds.originals("workload"), f=_base("file: ./w.json")),
+    Target("records", Records, lambda: [_record()], _words_of_records, 200, _MOST),
 )

@@ -39,8 +39,9 @@ class Mutator:
     :param words: what the target knows: verbs, keys, names.
     """
 
-    def __init__(self, chance: random.Random, words: Sequence[bytes] = ()) -> None:
+    def __init__(self, chance: random.Random, words: Sequence[bytes] = (), max_bytes: int = MAX_BYTES) -> None:
         self._chance = chance
+        self._max_bytes = max_bytes
         self._words = tuple(words) or (b"x",)
         self._ways: tuple[Callable[[bytes], bytes], ...] = (
             self._number, self._number, self._value, self._word, self._sign, self._sign, self._delete, self._repeat,
@@ -52,7 +53,7 @@ class Mutator:
         if self._chance.random() < 0.1:
             data = data[: self._place(data)] + other[self._place(other) :]
         for _ in range(1 + min(int(self._chance.expovariate(0.8)), 6)):
-            data = self._chance.choice(self._ways)(data)[:MAX_BYTES]
+            data = self._chance.choice(self._ways)(data)[: self._max_bytes]
         return data
 
     def _place(self, data: bytes) -> int:
@@ -127,4 +128,5 @@ class Mutator:
     def _long(self, data: bytes) -> bytes:
         begin, end = self._found(_WORD, data)
         part = self._chance.choice((data[begin:end], *_SIGNS, b"a", b"1", b" "))
-        return self._into(data, (begin, end), part * (self._chance.choice((300, 5000, 65_000)) // max(1, len(part))))
+        length = self._chance.choice((300, 5000, 65_000, 140_000))
+        return self._into(data, (begin, end), part * (length // max(1, len(part))))

@@ -57,6 +57,10 @@ class ConfigurationError(Exception):
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
 
+#: After so many problems a configuration is read no further.
+MAX_PROBLEMS: Final = 200
+
+
 class Report:
     """Collects problems, which forbid the configuration, and notes, which do not."""
 
@@ -66,10 +70,15 @@ class Report:
         self._files: dict[str, None] = {}
 
     def problem(self, place: Place, text: str) -> None:
-        """Adds a problem, on one line; an equal one is kept once."""
-        text = shortened(printable(text))
+        """Adds a problem, on one line; an equal one is kept once.
+
+        :raises ConfigurationError: when there are too many to go on: hints at what is meant cost milliseconds each.
+        """
         self._files.setdefault(place.file)
-        self._problems.setdefault(Problem(place.file, place.line, text))
+        self._problems.setdefault(Problem(place.file, place.line, shortened(printable(text))))
+        if len(self._problems) >= MAX_PROBLEMS:
+            more = Problem(place.file, place.line, f"there may be more: these are the first {MAX_PROBLEMS} problems")
+            raise ConfigurationError((*self.sorted_problems(), more))
 
     def tried(self, place: Place, prefix: str, read: Callable[..., Read], *arguments: Any, **named: Any) -> Read | None:
         """What a function returns; None when it raises a ValueError, which is reported after ``prefix``."""
