@@ -1,4 +1,5 @@
 // Faults: inject and clear them; the journal shows their effects.
+import { confirmed, curlButton, rowAction } from "./actions.js";
 import { attempt, change, get } from "./ask.js";
 import { card, field, make, put, select } from "./dom.js";
 import { duration, number } from "./format.js";
@@ -10,6 +11,7 @@ const MOST_ENTRIES = 60;
 const OF_WORKLOADS = ["start", "stop", "drop", "ended"];
 const OF_FAULTS = ["fault", "clear", "began", "struck", "eased", "over"];
 const OF_ALL = ["clock", "reload"];
+const CLEAR_ALL = ["DELETE", "/api/v1/faults"];
 const OF_DEVICES = ["throttled_thermal", "throttled_power", "throttled_hardware", "hung", "lost", "xid"];
 const NOT_VALUES = new Set([
   "id",
@@ -43,10 +45,15 @@ export class FaultsTab {
       field("Kind", this.kind),
       field("Devices", input("devices", { required: true, placeholder: "dgx-0/3, dgx-[0-3]/*, all" })),
       field("For (empty: until cleared)", input("duration", { placeholder: "10m" })),
-      field("Anew every", input("every", { placeholder: "30s" })),
+      field("Repeat every", input("every", { placeholder: "30s" })),
       field("Probability", input("probability", { type: "number", min: "0", max: "1", step: "any", placeholder: "1" })),
       this.takes,
-      make("button", { class: "main" }, "Inject"),
+      make(
+        "div",
+        { class: "row" },
+        make("button", { class: "main" }, "Inject"),
+        curlButton("inject the fault", () => this._request()),
+      ),
     );
     this.table = new Table(
       "Faults",
@@ -72,15 +79,12 @@ export class FaultsTab {
         {
           title: "",
           element: (row) =>
-            make(
-              "button",
-              {
-                type: "button",
-                class: "small",
-                "aria-label": `Clear ${row.kind} (${row.id})`,
-                onclick: () => this._clear(row),
-              },
+            rowAction(
               "Clear",
+              `Clear ${row.kind} (${row.id})`,
+              ["DELETE", `/api/v1/faults/${encodeURIComponent(row.id)}`],
+              `${row.kind} is cleared`,
+              () => this.shown(),
             ),
         },
       ],
@@ -112,7 +116,12 @@ export class FaultsTab {
     );
     this.entries.selectedIndex = 0;
     this.entries.addEventListener("change", () => this._tellOf());
-    const all = make("button", { type: "button", class: "small", onclick: () => this._clearAll() }, "Clear all");
+    const all = make(
+      "span",
+      { class: "actions" },
+      make("button", { type: "button", class: "small", onclick: () => this._clearAll() }, "Clear all"),
+      curlButton("clear all faults", () => CLEAR_ALL),
+    );
     this.element = make(
       "div",
       { class: "tab" },
@@ -196,7 +205,7 @@ export class FaultsTab {
     return `/api/v1/journal?limit=${MOST_ENTRIES}${kinds}`;
   }
 
-  async _inject() {
+  _request() {
     const { elements } = this.form;
     const body = { kind: this.kind.value, devices: elements.devices.value.split(/[\s,]+/).filter(Boolean) };
     for (const name of ["duration", "every", "metric"])
@@ -204,21 +213,21 @@ export class FaultsTab {
     if (elements.probability.value) body.probability = Number(elements.probability.value);
     for (const { name } of this.kinds.get(this.kind.value).takes)
       if (elements[`value-${name}`].value) body[name] = Number(elements[`value-${name}`].value);
+    return ["POST", "/api/v1/faults", body];
+  }
+
+  async _inject() {
     await attempt(
-      () => change("POST", "/api/v1/faults", body),
+      () => change(...this._request()),
       (made) => `${made.kind} is injected as ${made.id}`,
     );
     this.shown();
   }
 
-  async _clear(row) {
-    await attempt(() => change("DELETE", `/api/v1/faults/${encodeURIComponent(row.id)}`), `${row.kind} is cleared`);
-    this.shown();
-  }
-
   async _clearAll() {
+    if (!(await confirmed("Clear all faults, also those that the configuration injected?", "Clear all faults"))) return;
     await attempt(
-      () => change("DELETE", "/api/v1/faults"),
+      () => change(...CLEAR_ALL),
       ({ cleared }) => `${cleared.length} cleared`,
     );
     this.shown();

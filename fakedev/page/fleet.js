@@ -24,6 +24,7 @@ export class FleetTab {
       size: "16",
       onchange: () => this._find(),
     });
+    this.search = this.find;
     this.device = new DevicePanel(app);
     this.usage = new Chart("Mean usage", [["usage", "series-1"]], { unit: " %", most: 100 });
     this.power = new Chart("Power of all", [["power", "series-4"]], { unit: " kW" });
