@@ -4,10 +4,12 @@ import { attempt, change, get } from "./ask.js";
 import { card, field, make, put, select } from "./dom.js";
 import { duration, number } from "./format.js";
 import { Polling } from "./polling.js";
+import { HEALTH_WORDS } from "./scales.js";
 import { Table } from "./table.js";
 
 const MOST = 200;
 const MOST_ENTRIES = 60;
+const MOST_TROUBLED = 50;
 const OF_WORKLOADS = ["start", "stop", "drop", "ended"];
 const OF_FAULTS = ["fault", "clear", "began", "struck", "eased", "over"];
 const OF_ALL = ["clock", "reload"];
@@ -89,8 +91,29 @@ export class FaultsTab {
         },
       ],
       (row) => row.id,
-      "No faults: all is well.",
+      "No faults are injected.",
     );
+    this.troubled = new Table(
+      "Devices in trouble",
+      [
+        { title: "Device", element: (row) => make("a", { href: `#fleet/${row.device}` }, row.device) },
+        { title: "Condition", text: (row) => HEALTH_WORDS[row.health] },
+        {
+          title: "",
+          element: ({ device }) =>
+            rowAction(
+              "Reset",
+              `Reset ${device}`,
+              ["POST", "/api/v1/faults", { kind: "reset", devices: [device] }],
+              `${device} is reset`,
+              () => this.shown(),
+            ),
+        },
+      ],
+      (row) => row.device,
+      "No device is in trouble.",
+    );
+    this.moreTroubled = make("p", { class: "note" });
     this.journal = new Table(
       "Journal",
       [
@@ -128,6 +151,12 @@ export class FaultsTab {
       card("Inject a fault", [], this.summary, this.form),
       card("Faults", [all], this.table.element),
       card(
+        "Devices in trouble",
+        [make("span", { class: "note" }, "errors stay after their fault, until a reset")],
+        this.troubled.element,
+        this.moreTroubled,
+      ),
+      card(
         "Journal",
         [
           make("label", { class: "check" }, "Of", this.entries),
@@ -150,7 +179,8 @@ export class FaultsTab {
     this._choose();
   }
 
-  frame() {
+  frame(live) {
+    this._showTroubled(live);
     this.polling.ask();
     this.happened.ask();
   }
@@ -164,6 +194,19 @@ export class FaultsTab {
   give(device) {
     this.form.elements.devices.value = device;
     this.kind.focus();
+  }
+
+  _showTroubled({ frame, outline }) {
+    const least = outline.health.indexOf("heat");
+    const found = [];
+    let more = 0;
+    frame.health.forEach((health, place) => {
+      if (health < least) return;
+      if (found.length < MOST_TROUBLED) found.push({ device: this.app.live.name(place), health: outline.health[health] });
+      else more++;
+    });
+    this.troubled.show(found);
+    put(this.moreTroubled, more ? `and ${number(more)} more; the tile "In trouble" of the fleet shows all on the map` : "");
   }
 
   _choose() {

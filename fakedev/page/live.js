@@ -51,6 +51,12 @@ export class Live {
     });
   }
 
+  /** The number of devices. */
+  get count() {
+    const last = this.outline.nodes.length - 1;
+    return last < 0 ? 0 : this.outline.first[last] + this.pool(last)[2];
+  }
+
   /** The name of a device by its index in the arrays. */
   name(place) {
     const node = this.nodeOf(place);
@@ -78,7 +84,7 @@ export class Live {
     return low;
   }
 
-  /** The pool of a node: name, type, devices, power limit. */
+  /** The pool of a node: name, type, devices, power limit, memory. */
   pool(node) {
     return this.outline.pools[this.outline.nodes[node][1]];
   }
