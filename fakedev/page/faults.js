@@ -43,7 +43,7 @@ export class FaultsTab {
       field("Kind", this.kind),
       field("Devices", input("devices", { required: true, placeholder: "dgx-0/3, dgx-[0-3]/*, all" })),
       field("For (empty: until cleared)", input("duration", { placeholder: "10m" })),
-      field("Anew every", input("every", { placeholder: "30s" })),
+      field("Repeat every", input("every", { placeholder: "30s" })),
       field("Probability", input("probability", { type: "number", min: "0", max: "1", step: "any", placeholder: "1" })),
       this.takes,
       make("button", { class: "main" }, "Inject"),

@@ -156,7 +156,7 @@ export class TesterTab {
       `Plan ${value.plan} puts ${value.arguments.join(" ") || "requests"} into queue ${value.queue}; ` +
         (isOpen
           ? "requests arrive at a rate, whether or not earlier ones have ended."
-          : "so many at once; the next begins when one has ended."),
+          : "this many at the same time; the next one starts when one has ended."),
     );
     this.tiles.set("Rate now", brief(found["rate-now"]), "/s");
     this.tiles.set("p50", ...seconds(found.times.total.p50));
@@ -196,7 +196,7 @@ export class TesterTab {
   }
 
   async _reset() {
-    await attempt(() => change("POST", "/api/v1/tester", { reset: true }), "The statistics begin anew");
+    await attempt(() => change("POST", "/api/v1/tester", { reset: true }), "The statistics start again from zero");
     this.polling.ask(true);
     this.course.ask(true);
   }

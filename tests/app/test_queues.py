@@ -64,7 +64,7 @@ def test_two_addresses_of_a_port_are_one_port() -> None:
         assert clients[0].factory is clients[1].factory
         first, second = app.client(), app.client()
         assert (first.say("put sleep"), second.lines()) == (
-            ["ok 1"], ["error busy 1 connections are open, and no more are taken"],
+            ["ok 1"], ["error busy 1 connections are open, no more are accepted"],
         )  # fmt: skip
 
 

@@ -70,7 +70,7 @@ def test_families_of_one_page_only() -> None:
     assert [str(each) for each in lacking.differences] == ["usage: only the capture has it"]
     assert (lacking.met, lacking.aspects) == (15, 22)
     more = compared(read_page(first), read_page(PAGE))
-    assert [str(each) for each in more.differences] == ["usage: the capture has it not"]
+    assert [str(each) for each in more.differences] == ["usage: the capture does not have it"]
     assert compared(read_page(first), read_page(PAGE), is_fragment=True).percent == 100
 
 

@@ -17,7 +17,7 @@ class TestFactory:
         factory = make_factory(max_connections=2)
         (first, transport), _ = connect(factory), connect(factory)
         _, refused = connect(factory)
-        assert refused.value() == b"error busy 2 connections are open, and no more are taken\n"
+        assert refused.value() == b"error busy 2 connections are open, no more are accepted\n"
         assert refused.disconnecting
         assert (len(factory.peers), factory.refused) == (2, 1)
         first.dataReceived(b"list\n")
