@@ -1,7 +1,7 @@
 """The built-in identities over all built-in devices, rendered: good pages, as those of the exporters.
 
 test_identity_golden.py compares the identities as data; here it is their pages. The reference texts
-are no part of the project: they lie in a folder beside it on the developers' machines.
+are not part of the project: they are in a folder beside it on the developers' machines.
 """
 
 from __future__ import annotations
@@ -288,7 +288,7 @@ def lines_of(page: str, names: set[str]) -> list[str]:
 
 @needs_golden
 class TestXpumanager:
-    """xpumanager@1.3 over the Max 1550 of the reference page, which shows its two tiles one by one."""
+    """xpumanager@1.3 over the Max 1550 of the reference page, which shows each of its two tiles."""
 
     def series(self, page: str, names: set[str]) -> set[tuple[str, ...]]:
         """Names with their labels."""

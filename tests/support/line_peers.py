@@ -50,7 +50,7 @@ class RecordingSession:
                 self.waiting.append(request)
                 return None
             case "show" if request.arguments["workload"] == "crash":
-                raise RuntimeError("a fault of ours")
+                raise RuntimeError("an internal error")
             case "show" if request.arguments["workload"] == "big":
                 return Reply(lines=["x" * 999] * 100)
             case "list":

@@ -150,7 +150,7 @@ class TestBareSource(TalkCase):
             assert "without an answer" in self.fault(asked, FrontendLost)
 
     def test_a_frontend_that_leaves_during_a_run(self) -> None:
-        """Nobody waits for the result: the job is withdrawn."""
+        """No client waits for the result: the job is withdrawn."""
         job, wire = self.taken()
         told: list[str] = []
         job.watch(lambda: told.append("withdrawn"))
@@ -159,7 +159,7 @@ class TestBareSource(TalkCase):
         self.fault(self.finish(job, GOOD), FrontendLost)
 
     def test_a_job_cannot_be_given_back(self) -> None:
-        """Its client is told why there is no result."""
+        """Its client receives the reason why there is no result."""
         job, wire = self.taken()
         success_result_of(Deferred.fromCoroutine(self.source.give_back(job, "the backend ends", 2.5)))
         result = json.loads(wire.writes[1])

@@ -27,7 +27,7 @@ def small_spec(tick_seconds: float = 1.0) -> FleetSpec:
 
 
 class WatchedFleet(Fleet):
-    """A fleet whose ticks take time, or fail, as a test says."""
+    """A fleet with ticks that take time, or fail, as a test wants."""
 
     def __init__(self, clock: AppReactor, events: list[Stamped], tick_seconds: float = 1.0, speed: float = 1.0) -> None:
         self.clock = clock
@@ -38,7 +38,7 @@ class WatchedFleet(Fleet):
     def advance(self) -> list[Verdict]:
         self.clock.rightNow += self.cost_seconds
         if self.fails:
-            raise RuntimeError("a fault of ours")
+            raise RuntimeError("an internal error")
         return super().advance()
 
 
@@ -225,7 +225,7 @@ class TestTicker:
         assert self.ticker.lag_seconds == pytest.approx(0.01)
 
     def test_a_stop_ends_an_advance_where_it_is(self) -> None:
-        """Whoever waits is told the tick that was reached."""
+        """The caller that waits gets the tick that was reached."""
         self.fleet.cost_seconds = 0.005
         done: Deferred[int] = self.ticker.advance(1000)
         self.ticker.stopService()
@@ -279,7 +279,7 @@ class TestTicker:
         """A fault in telling costs no tick."""
 
         def failing(verdicts: list[Verdict]) -> None:
-            raise RuntimeError("a fault of ours")
+            raise RuntimeError("an internal error")
 
         self.ticker = Ticker(self.fleet, 0, self.clock, failing)
         self.ticker.startService()

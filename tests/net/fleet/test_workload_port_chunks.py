@@ -39,7 +39,7 @@ def session(*segments: bytes) -> tuple[bytes, bool]:
 
 @pytest.mark.parametrize("way", SESSIONS)
 def test_byte_by_byte(way: str) -> None:
-    """A session that comes byte by byte gets the same answers."""
+    """A session that arrives byte by byte gets the same answers."""
     said = SESSIONS[way]
     whole = session(said)
     assert whole[0]

@@ -77,7 +77,7 @@ def test_format(header: str | None, openmetrics: bool) -> None:
 
 
 def test_escaping() -> None:
-    """An escaping that leaves our names alone is confirmed, another one is not."""
+    """An escaping that does not change our names is confirmed, another one is not."""
     for escaping in ("allow-utf-8", "underscores", "values"):
         chosen = choose_exposition(f"{OPEN};escaping={escaping}".encode())
         assert chosen.content_type == f"{OPENMETRICS.content_type}; escaping={escaping}"

@@ -106,7 +106,7 @@ def test_bad_heads(data: bytes) -> None:
 
 
 def test_other_versions_and_codings() -> None:
-    """HTTP/2 and unknown transfer codings have statuses of their own."""
+    """HTTP/2 and unknown transfer codings have separate statuses."""
     assert status(b"PRI * HTTP/2.0\r\n\r\n") == 505
     assert status(b"POST / HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n") == 501
 

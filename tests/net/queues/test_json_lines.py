@@ -1,4 +1,4 @@
-"""What is said on the ports of the work queue in JSON lines, as doc/protocol-queue.txt has it."""
+"""Messages on the ports of the work queue in JSON lines, as in doc/protocol-queue.txt."""
 
 from __future__ import annotations
 

@@ -129,8 +129,8 @@ class TestProcessRunner:
         assert self.groups.sent == [("rest", process.pid, TERM), ("rest", process.pid, KILL)]
         success_result_of(run.ended)
 
-    def test_a_rest_that_hangs_in_the_kernel_holds_nobody(self) -> None:
-        """SIGKILL is the last thing that can be done; then the result is told."""
+    def test_a_rest_that_hangs_in_the_kernel_delays_no_result(self) -> None:
+        """SIGKILL is the last thing that can be done; then the result is reported."""
         run = self.start()
         self.groups.rest.add(self.clock.spawned[0].pid)
         self.groups.deaf = (TERM, KILL)
@@ -181,7 +181,7 @@ class TestSleepRun:
     """The built-in command."""
 
     def test_its_endings(self) -> None:
-        """By itself, at its limit, and stopped."""
+        """It exits, reaches its limit, or is stopped."""
         clock = SpawningClock()
         for seconds, limit, after, outcome, error in (
             (1.5, 0.0, 1.5, Outcome.SUCCESS, ""),

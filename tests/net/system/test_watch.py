@@ -77,7 +77,7 @@ def test_changes(main: Path) -> None:
 
 
 def test_a_file_that_is_removed_first(main: Path) -> None:
-    """Nothing is told until it is there again."""
+    """No change is reported until it exists again."""
     followed = Followed(main)
     main.unlink()
     assert followed.happens() == 0

@@ -1,4 +1,4 @@
-"""Several identities over one state, at paths of their own, and pages that hold their numbers for some time."""
+"""Several identities over one state, at separate paths, and pages that hold their numbers for some time."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def test_a_slow_viewer_skips_ticks(app: MemoryApplication) -> None:
 
 
 def test_large_frames() -> None:
-    """Of 10,000 devices: sent in pieces, whole to each viewer, and no more than a piece waits for one that is slow."""
+    """Of 10,000 devices: sent in pieces, whole to each viewer; at most one piece waits for a slow viewer."""
     with application(SMALL.replace("nodes: [a, b]", "nodes: 5000")) as app:
         fast, slow = viewer(app), viewer(app)
         wait(app, [fast, slow], 1)
@@ -162,7 +162,7 @@ def test_a_standing_clock() -> None:
 
 
 def test_bounded(app: MemoryApplication) -> None:
-    """So many viewers and no more; when one leaves the next may come."""
+    """The number of viewers is limited; when one leaves the next may connect."""
     peers = [viewer(app) for _ in range(MAX_VIEWERS)]
     answer = app.get("/api/v1/stream")
     assert (answer.status, json.loads(answer.body)["error"]["code"]) == (503, "full")
