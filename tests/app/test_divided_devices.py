@@ -21,7 +21,7 @@ workloads: {listen: ["127.0.0.1:4499"]}
 
 @pytest.fixture
 def app() -> Iterator[MemoryApplication]:
-    """An application whose first device is divided in two, the second is not."""
+    """An application with a first device that is divided in two, and a second that is not."""
     with application(CONFIGURATION) as running:
         yield running
 

@@ -37,7 +37,7 @@ class TestTemplate:
         assert Template.parse(text).value(FACTS) == value
 
     def test_a_fact_is_not_a_template(self) -> None:
-        """What stands in a fact is shown as it is."""
+        """The text of a fact is shown unchanged."""
         assert Template.parse("<{vendor}>").value({"vendor": "{index} %s"}) == "<{index} %s>"
 
     def test_facts(self) -> None:
@@ -62,7 +62,7 @@ class TestTemplate:
         ],
     )
     def test_what_is_refused(self, text: str, message: str) -> None:
-        """A brace that means nothing would be shown as it stands, and nobody would notice."""
+        """A brace without a meaning would be shown unchanged, and would go unnoticed."""
         with pytest.raises(ValueError) as caught:
             Template.parse(text)
         assert str(caught.value) == message

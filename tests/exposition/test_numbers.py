@@ -193,7 +193,7 @@ class TestAll:
 
     @pytest.mark.parametrize("number", NumberFormat)
     def test_arrays_that_are_parts_of_others(self, number: NumberFormat) -> None:
-        """A column, or every second value, is as good as an array of its own."""
+        """A column, or every second value, is as good as a separate array."""
         values = np.arange(12.0).reshape(3, 4)
         assert formatted(values[:, 1], number) == formatted(np.array([1.0, 5.0, 9.0]), number)
 

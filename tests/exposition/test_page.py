@@ -82,7 +82,7 @@ class TestDevices:
         assert Page(LabelCache(shown, DeviceSource(fleet)), fleet.roster.nodes).render(fleet.state) == b""
 
     def test_families_that_a_fleet_has_not(self) -> None:
-        """Are known beforehand, for those who ask what is covered."""
+        """They are known in advance, for the list of what is covered."""
         shown = Identity(
             "test", "", (family("watts", RowSpec("power_watts")), family("heat", RowSpec("temperature_celsius"))), ()
         )

@@ -17,7 +17,7 @@ from fakedev.spec.fleet import FleetSpec
 from tests.support.examples import examples
 from tests.support.fleets import pool_of, start, workload
 
-#: A second kind of device: no memory, a quantity of its own, temperatures below zero.
+#: A second kind of device: no memory, an additional quantity, temperatures below zero.
 PLAIN = DeviceType("plain", {"usage_ratio": Range(0, 1), "temperature_celsius": Range(-10, 90), "own": Range(-1, 1)})
 POOLS = (pool_of("dgx", nodes=2), pool_of("xpu", device_type=PLAIN, devices_per_node=3))
 COUNTERS = ("energy_joules", "pcie_tx_bytes", "pcie_replays", "resets")
@@ -181,7 +181,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     @invariant()
     def what_workloads_have_is_finite_and_their_devices(self) -> None:
-        """Each has its row, in order; progress is a share; nobody has more of a memory than there is."""
+        """Each has its row, in order; progress is a share; no workload has more memory than there is."""
         if not hasattr(self, "fleet"):
             return
         level = self.fleet.workloads.level(self.fleet.state.seconds)

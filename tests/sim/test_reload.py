@@ -1,4 +1,4 @@
-"""A fleet that goes over to another configuration: who lives on, who begins, who ends."""
+"""A fleet that reloads: which workloads and devices continue, begin and end."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def pool(name: str, nodes: Sequence[str], devices: int = 2, device_type: DeviceT
 
 
 def reload(fleet: Fleet, *pools: PoolSpec, base: Sequence[WorkloadSpec] | None = None, **more: Any) -> Stamped:
-    """Go over to these pools, from the next tick on."""
+    """Reload with these pools, from the next tick on."""
     kept = fleet.spec.base if base is None else tuple(base)
     return fleet.apply(Reload(CompiledFleet(replace(fleet.spec, pools=pools, base=kept, **more)), SOURCE))
 
@@ -163,7 +163,7 @@ class TestWorkload:
     """Workloads live on with their devices."""
 
     def test_lost_devices(self) -> None:
-        """Whoever has one ends with the reason; the others go on."""
+        """A workload on one ends with the reason; the others continue."""
         fleet = make_fleet(pool("p", ["a", "b"]))
         start(fleet, "*/*")
         stays = start(fleet, "a/1", "60:0:0")
@@ -230,7 +230,7 @@ class TestWorkload:
         assert (ended(fleet, 2), loads(fleet)) == ([], [0.0] * 4)
 
     def test_workload_series_follow(self) -> None:
-        """Their labels name the devices that a workload has now, also where others stand in the same places."""
+        """Their labels name the devices that a workload has now, also where others have the same positions."""
         fleet = make_fleet(pool("p", ["a", "b"]), base=(workload("all"),))
         series = WorkloadSeries(fleet)
         assert b'node="a"' in series.render()

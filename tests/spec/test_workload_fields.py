@@ -68,7 +68,7 @@ class TestTaken:
         ],
     )
     def test_ways_to_write_a_profile(self, profile: object) -> None:
-        """As text, as lists, as objects: what is left out is 0."""
+        """As text, as lists, as objects: omitted values are 0."""
         assert made(profile=profile).activities == (Activity(40, 2, 5), Activity(60, 0, FOREVER))
 
     @pytest.mark.parametrize(

@@ -181,7 +181,7 @@ def connect(factory: LineServerFactory):
 
 
 def connect_descriptor(factory: LineServerFactory, room: float):
-    """A new connection whose peer takes only so many bytes."""
+    """A new connection with a peer that accepts only so many bytes."""
     protocol = factory.buildProtocol(None)
     transport = Descriptor(factory.clock, protocol, room)
     protocol.makeConnection(transport)

@@ -1,4 +1,4 @@
-"""The rules of the work queue by examples: order, who is told what, bounds."""
+"""The rules of the work queue by examples: order, messages, limits."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class TestOrder(BrokerCase):
 
 
 class TestResult(BrokerCase):
-    """What a client is told."""
+    """The result that a client receives."""
 
     def test_answer_has_everything(self):
         """Who ran it, how long it waited and ran, and how it ended."""
@@ -92,7 +92,7 @@ class TestResult(BrokerCase):
         assert left_behind(self.broker) == []
 
     def test_what_reports_mean(self):
-        """Outcome, exit code and error of each kind; 0 is the exit code of success alone."""
+        """Outcome, exit code and error of each kind; only success has the exit code 0."""
         for report, outcome, exit_code, error in (
             (Report(0), "success", 0, ""),
             (Report(3), "failure", 3, "exit code 3"),
@@ -141,7 +141,7 @@ class TestCancel(BrokerCase):
         assert left_behind(self.broker) == []
 
     def test_running_job_of_a_client_that_left_is_withdrawn(self):
-        """Its worker is told, and its result is of no job."""
+        """Its worker is notified, and its result belongs to no job."""
         self.queue.put(self.client)
         self.queue.take(self.worker)
         self.broker.client_left(self.client, self.queue.now)
@@ -183,7 +183,7 @@ class TestBound(BrokerCase):
         assert left_behind(self.broker) == []
 
     def test_full_queue(self):
-        """Only waiting requests count; one that is refused is counted as such and told to nobody later."""
+        """Only waiting requests count; one that is refused is counted as such and gets no result later."""
         queue = OneQueue(max_waiting=2)
         for _ in range(2):
             queue.put(self.client)
@@ -229,10 +229,10 @@ class TestBound(BrokerCase):
 
 
 class TestReentrancy(BrokerCase):
-    """Parties may call the broker from what they are told."""
+    """Clients and workers may call the broker from its notifications."""
 
     def test_worker_that_leaves_when_it_is_offered_a_job(self):
-        """The job is lost, the client is told, and put() still returns it."""
+        """The job is lost, the client is notified, and put() still returns it."""
         self.other.offered = lambda job, ticket: self.broker.worker_left(self.other, self.queue.now)
         self.queue.wait(self.other)
         self.queue.wait(self.other)

@@ -1,4 +1,4 @@
-"""Whatever clients and workers do, in any order: each request ends once, is told once, and leaves nothing behind."""
+"""Clients and workers in any order: each request ends once, is answered once, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ REPORTS = st.sampled_from([Report(0), Report(3), Report(0, "no file"), Report(1,
 
 @dataclass(eq=False)
 class Owner:
-    """A client and a worker in one; writes down what it is told."""
+    """A client and a worker in one; records its notifications."""
 
     name: int
     told: list[tuple[object, ...]]
@@ -47,7 +47,7 @@ class Owner:
     device: str = ""
 
     def answered(self, job: Job, answer: Answer) -> None:
-        """A request of its own is over."""
+        """One of its requests has ended."""
         self.told.append(("answered", self, job.id, answer.outcome.value))
 
     def offered(self, job: Job, ticket: object) -> None:
@@ -80,7 +80,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     @rule(client=st.none() | PARTIES, name=NAMES, limit=st.sampled_from([0.0, 0.0, 1.0, 3.0]), is_large=st.booleans())
     def put(self, client: int | None, name: str, limit: float, is_large: bool) -> None:
-        """A request, perhaps of nobody."""
+        """A request, perhaps without a client."""
         party = None if client is None else self.parties[client]
         result = self.same(
             lambda: self.broker.put(party, name, ("x",), limit, 0, self.now, is_large=is_large).id,
@@ -232,7 +232,7 @@ class AnyHistory(RuleBasedStateMachine):
         return worker, job.id if job else 1
 
     def counters_add_up(self, name: str, still_open: int) -> None:
-        """Whoever was taken in is open, or over with one outcome."""
+        """Every accepted request is open, or has ended with one outcome."""
         statistics = self.broker.statistics(name)
         counted = {outcome.value: count for outcome, count in statistics.outcomes.items()}
         counted |= {"put": statistics.puts, "disconnect": statistics.disconnects, "buried": statistics.burials}

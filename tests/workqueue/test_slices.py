@@ -73,7 +73,7 @@ class TestBrokerSlices(BrokerCase):
         self.nothing_left()
 
     def test_client_leaves(self) -> None:
-        """It is told nothing from then on, and each of its requests counts once."""
+        """It gets no messages from then on, and each of its requests counts once."""
         jobs = self.put_many()
         self.broker.client_left(self.client, self.queue.now)
         assert self.broker.statistics("sleep").disconnects == MANY

@@ -111,7 +111,7 @@ def test_drop_in_limits() -> None:
 @pytest.mark.parametrize("method", [b"GET", b"HEAD", b"DELETE"])
 @pytest.mark.parametrize("field", [b"Content-Length: 1000000000", b"Transfer-Encoding: chunked"])
 def test_body_where_none_belongs(method: bytes, field: bytes) -> None:
-    """A body on GET or HEAD is refused after the headers, and does nothing; a length of 0 is no body."""
+    """A body on GET, HEAD or DELETE is refused after the headers, and does nothing; a length of 0 is no body."""
     echo = Echo()
     peer = Peer(site(echo=echo))
     text = method + b" /echo HTTP/1.1\r\nHost: localhost\r\n" + field + b"\r\n\r\n"

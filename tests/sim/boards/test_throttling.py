@@ -13,7 +13,7 @@ from tests.support.round_board import DYNAMICS, ROUND, board, under
 
 
 class TestWork:
-    """Workloads whose seconds are work: throttled clocks slow them."""
+    """Workloads that count seconds as work: throttled clocks slow them."""
 
     @pytest.mark.parametrize(("kind", "sensitivity"), [("compute", 1), ("memory", 0.1), ("transfer", 0)])
     def test_a_throttled_clock(self, kind: str, sensitivity: float) -> None:
@@ -68,7 +68,7 @@ class TestPowerLimit:
     @pytest.mark.parametrize("limit", [490, 400, 300, 200])
     @pytest.mark.parametrize("exponent", [2, 2.5, 3])
     def test_a_lowered_limit(self, limit: float, exponent: float) -> None:
-        """The clock goes with the share of the power that is left to the work, ^(1 / exponent), in whole steps."""
+        """The clock goes with the share of the power that remains for the work, ^(1 / exponent), in whole steps."""
         fleet = under("compute", power_limit_watts=limit, clock_power_exponent=exponent)
         wanted = 1300 * ((limit - 124) / 376) ** (1 / exponent)
         assert 0 <= wanted - fleet.core_frequency_mhz[0] < 10
@@ -159,7 +159,7 @@ class TestThermalThrottle:
         assert fleet.thermal_clock_ratio[0] == ratio
 
     def test_without_work(self) -> None:
-        """There is nothing to take: the flag is off and the seconds stand still, however hot the board is."""
+        """There is nothing to take: the flag is off and the seconds do not grow, however hot the board is."""
         fleet = under("compute", slowdown_celsius=70, resume_celsius=66)
         stop(fleet, "w1")
         advance(fleet, 4)

@@ -146,7 +146,7 @@ class TestPages:
         assert app.get("/nodes/a/metrics").status == 200
 
     def test_the_fleets_page(self, app: MemoryApplication) -> None:
-        """It is in trouble when all of its nodes are."""
+        """It fails when the pages of all its nodes fail."""
         inject_by_api(app, kind="error-page", devices="all")
         assert app.get("/metrics").status == 500
 
@@ -227,7 +227,7 @@ class TestPorts:
         assert app.json("/api/v1/faults")["total"] == 0
 
     def test_many_words(self, app: MemoryApplication) -> None:
-        """Of a long list of devices the first are told, and how many more there are."""
+        """Of a long list of devices the first are shown, and how many more there are."""
         path = inject_by_api(app, kind="hang", devices=["a/0", "a/card1"] * 60)
         fault = app.json(path)
         assert (len(fault["devices"]), fault["more-devices"], fault["device-count"]) == (100, 20, 2)

@@ -35,7 +35,7 @@ _DEVICES = ("all", "h-0/0", "h-0/*", "*/1", "g-0/0", "o-0/*", "m-0/1", "m-0/1/0"
 
 
 def _of(level: Level, devices: np.ndarray) -> Level:
-    """The level of some devices alone."""
+    """The level of only some devices."""
     arrays = {name: values[devices] for name, values in level.arrays.items()}
     return Level(len(devices), arrays, {name: has[devices] for name, has in level.present.items()})
 
@@ -152,7 +152,7 @@ class AnyFaults(RuleBasedStateMachine):
 
     @invariant()
     def what_is_lost_is_lost(self) -> None:
-        """A board or part that is gone shows nothing else, and nobody works on it."""
+        """A board or part that is lost shows nothing else, and no workload runs on it."""
         level = self.fleet.state.levels["unit"]
         for device in np.flatnonzero(level.arrays["lost"]).tolist():
             assert {name for name in level.arrays if level.has(name, device)} <= {"lost", "xid"}

@@ -163,7 +163,7 @@ class TestConfiguration:
 
 
 class TestWholeProfiles:
-    """A workload whose profile is a name has all of it."""
+    """A workload with a named profile has all parts of it."""
 
     @pytest.mark.parametrize("name", PROFILES)
     def test_each(self, name: str) -> None:
@@ -201,7 +201,7 @@ class TestPorts:
             assert [each["id"] for each in app.json("/api/v1/faults")["faults"]] == ["w2-1", "w2-2", "w3-1"]
 
     def test_a_port_that_does_not(self) -> None:
-        """Such a profile is refused there; its load alone is not."""
+        """Such a profile is refused there; its load without faults is not."""
         with application(SMALL) as app:
             peer = app.connect()
             assert peer.say("run x devices=a/0 profile=faulty") == [

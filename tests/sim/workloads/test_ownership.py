@@ -1,4 +1,4 @@
-"""Whose a device is: the pod, namespace and container that its labels show."""
+"""The owner of a device: the pod, namespace and container that its labels show."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def pods(fleet: Fleet) -> list[list[str]]:
 
 
 class TestAttribution:
-    """Whose a device is."""
+    """The owner of a device."""
 
     LABELS = ("pod", "namespace", "container")
 
@@ -62,7 +62,7 @@ class TestAttribution:
         assert pods(fleet) == [["second/a", "second/b"], ["second/a", "second/b"], ["/"], ["/"]]
 
     def test_versions_of_shared_labels(self) -> None:
-        """They change with everybody who comes and goes; those of the first on each device only with the first."""
+        """They change with every workload that starts or ends; the first on each device changes only with the first."""
         fleet = make_fleet(pool_of(nodes=2))
         one, two = fleet.roster.nodes
         seen = []

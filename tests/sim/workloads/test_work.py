@@ -115,7 +115,7 @@ def test_devices_without_dynamics_have_no_clock_to_lose():
     st.sampled_from([0.5, 1.0, 4.0]),
 )
 def test_all_the_work_is_done(activities, repeat, limit, tick_seconds):
-    """Whatever throttles it, the load put on the board by its pace makes the whole profile in the end, and no more."""
+    """Whatever throttles it, the load put on the board by its pace is exactly the whole profile in the end."""
     what = fleet(capped(limit), tick_seconds)
     profile = ",".join(f"{load}:0:{seconds}" for load, seconds in activities)
     fields = {"name": "job", "devices": "n/0", "profile": profile, "repeat": repeat, "seconds-of": "work"}

@@ -1,4 +1,4 @@
-"""Real programs in tests: started in a group of their own, watched without sleeping, always ended."""
+"""Real programs in tests: started in their own process group, watched without sleeping, always ended."""
 
 from __future__ import annotations
 
