@@ -131,7 +131,7 @@ def recorded(join: str) -> Panel:
 
 
 def value_functions() -> Chart:
-    """Value functions that are the same for everybody."""
+    """Value functions that are the same for all workloads."""
     profiles = (
         "ramp(0,90):0:200,ramp(90,60):0:100",
         "sine(50,30,1m30s)",

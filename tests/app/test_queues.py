@@ -69,7 +69,7 @@ def test_two_addresses_of_a_port_are_one_port() -> None:
 
 
 class Stopping:
-    """A service that was told to stop."""
+    """A service that is stopping."""
 
     def __init__(self, app: MemoryApplication) -> None:
         self._reactor = app.reactor

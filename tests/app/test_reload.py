@@ -98,7 +98,7 @@ def test_what_is_wrong_changes_nothing() -> None:
 
 
 def test_too_many_workloads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With those that run there would be too many: the old configuration stays, and ticks go on."""
+    """With those that run there would be too many: the old configuration stays, and ticks continue."""
     monkeypatch.setattr("fakedev.sim.workloads.intake.MAX_WORKLOADS", 2)
     with application() as app:
         peer = app.connect()

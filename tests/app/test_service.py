@@ -183,7 +183,7 @@ def test_a_record_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_a_disk_that_is_full(capsys: pytest.CaptureFixture[str]) -> None:
-    """The record ends with a line in the log; the service goes on."""
+    """The record ends with a line in the log; the service continues."""
     if not Path("/dev/full").exists():
         pytest.skip("this system has no /dev/full")
     with pytest.raises(SystemExit) as ended:

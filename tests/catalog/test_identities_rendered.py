@@ -67,7 +67,7 @@ def every_device(title: str) -> tuple[Fleet, Identity]:
 
 
 def value_of(level: Level, quantity: str, device: int) -> float:
-    """A quantity of a device; 0 where it has it not."""
+    """A quantity of a device; 0 where the device does not have it."""
     return float(level.arrays[quantity][device]) if level.has(quantity, device) else 0.0
 
 
@@ -158,7 +158,7 @@ class TestEveryDevice:
         assert list(lines) == []
 
     def test_absent_families_are_known(self, title: str) -> None:
-        """What is not on the page of one device type is what was said beforehand, and nothing else."""
+        """Exactly the families known in advance are not on the page of one device type."""
         for name in DEVICES:
             fleet, identity = made(f"{{name: p, nodes: 1, device: {name}, devices-per-node: 2, identity: {title}}}")
             shown = set(re.findall(r"^# TYPE (\S+) ", page_of(fleet, identity), re.MULTILINE))

@@ -298,7 +298,7 @@ PIECES = st.lists(
 @settings(max_examples=examples(300), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.text(max_size=80) | PIECES.map("".join), st.sampled_from(["f.yaml", "f.json"]))
 def test_no_text_breaks_loading(text: str, name: str) -> None:
-    """Whatever a file holds: a configuration or ConfigurationError, with a line for each problem."""
+    """For any file: a configuration or ConfigurationError, with a line for each problem."""
     try:
         loaded(text, name=name)
     except ConfigurationError as error:

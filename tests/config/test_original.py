@@ -108,7 +108,7 @@ def test_workload_repeats_for_ever_and_stays_where_it_is_put() -> None:
 
 
 def test_names_in_any_letter_case() -> None:
-    """Keys of the format match whatever their case; labels and metrics are names of the user's own."""
+    """Keys of the format match in any letter case; labels and metrics are the user's own names."""
     upper = (
         json.dumps(DEVICE)
         .replace("DeviceLabels", "DEVICELABELS")

@@ -114,7 +114,7 @@ def test_origins_are_shown(line: str) -> None:
 
 
 def test_secrets_are_hidden() -> None:
-    """A token is not printed, wherever it comes from."""
+    """A token is not printed, from any source."""
     assert "0123456789" not in shown()
 
 

@@ -127,7 +127,7 @@ class TestEscaping:
 
     @given(st.text(st.characters(exclude_categories=("Cs",))))
     def test_a_parser_reads_what_was_meant(self, value: str) -> None:
-        """Any text at all comes back, whatever quotes and backslashes it has."""
+        """Any text is read back, with any quotes and backslashes."""
         (labels,) = Labels([LabelSpec("a", "{v}"), LabelSpec("b", "{w}")]).texts({"v": value, "w": "w"})
         (family,) = text_string_to_metric_families(f"x{{{labels}}} 1\n")
         assert family.samples[0].labels == {"a": value, "b": "w"}

@@ -208,7 +208,7 @@ class TestOwnIdentity:
         ],
     )  # fmt: skip
     def test_problems(self, old: str, new: str, problem: str) -> None:
-        """What cannot be has its line."""
+        """The error has the line."""
         assert old in OWN
         text = "fleet: {pools: [{name: m, device: mi300x, identity: own.yaml}]}\nweb: []"
         found = problems(text, {"own.yaml": OWN.replace(old, new)})

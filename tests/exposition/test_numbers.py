@@ -140,7 +140,7 @@ class TestFixed6:
 
     @given(st.lists(FINITE, max_size=20))
     def test_six_decimals(self, values: list[float]) -> None:
-        """Whatever the number."""
+        """For any number."""
         texts = formatted(np.array(values, dtype=np.float64), NumberFormat.FIXED6)
         assert texts == [f"{value:.6f}".encode() for value in values]
 
@@ -155,7 +155,7 @@ class TestDigits15:
 
     @given(st.lists(FINITE, max_size=20))
     def test_fifteen_digits(self, values: list[float]) -> None:
-        """Whatever the number: what is read again is at most half a digit off."""
+        """For any number: the value that is read back is at most half a digit off."""
         texts = formatted(np.array(values, dtype=np.float64), NumberFormat.DIGITS15)
         assert texts == [f"{value:.15g}".encode() for value in values]
 

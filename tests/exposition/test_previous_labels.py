@@ -96,7 +96,7 @@ class TestCarriedText:
         return made
 
     def test_only_what_changed_is_made(self) -> None:
-        """Node by node, whatever comes before it in the page."""
+        """Node by node, after any other nodes in the page."""
         for changes, made in (
             ([("[n1, n2, n3]", "[n5, n3, n2, n1]")], "5"),
             ([("[n5, n3, n2, n1]", "[n2, n1, n3]")], ""),

@@ -137,7 +137,7 @@ def test_ends() -> None:
 
 
 def test_work() -> None:
-    """An amount of work is as far as it has got, not as long as it has run."""
+    """The progress of an amount of work is the work done, not the time passed."""
     fleet = make_fleet()
     start(fleet, profile="50:0:20", seconds_of="work")
     advance(fleet, 5)

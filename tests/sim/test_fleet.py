@@ -73,7 +73,7 @@ class TestEvents:
         assert all(np.array_equal(value, getattr(other, name)) for name, value in arrays(fleet).items())
 
     def test_started_and_stopped_in_one_tick_is_told_but_never_visible(self) -> None:
-        """Somebody asked for it and is owed an answer."""
+        """The peer that stopped it gets an answer."""
         fleet = make_fleet()
         workload_id = start(fleet)
         stop(fleet, workload_id)
@@ -123,7 +123,7 @@ class TestEvents:
 
 
 class TestRefused:
-    """What cannot be done leaves no trace."""
+    """A refused request leaves no trace."""
 
     @pytest.mark.parametrize(
         ("fields", "answer"),

@@ -1,4 +1,4 @@
-"""Whatever happens to a fleet, in whatever order: some things are always so."""
+"""Random histories of a fleet: some properties always hold."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     @rule(workload_id=workloads)
     def stop(self, workload_id: str) -> None:
-        """Somebody stops one, or tries to: it may be over, or stopped already."""
+        """Stop one, or try to: it may have ended, or be stopped already."""
         is_there = workload_id in self.fleet.workloads.by_id and not self.fleet.intake.is_ending(workload_id)
         try:
             self.fleet.apply(StopWorkload(workload_id))
@@ -152,7 +152,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     @invariant()
     def accepted_workloads_are_somewhere(self) -> None:
-        """Each is waiting, running, told its end, or its peer was gone."""
+        """Each is waiting, running or ended with a verdict, or its peer was gone."""
         if hasattr(self, "fleet"):
             gone = self.accepted - set(self.fleet.workloads.by_id)
             assert gone <= set(self.verdicts) | self.dropped | self.stopped_before_it_ran()

@@ -63,7 +63,7 @@ class TestLines:
 
     @given(WHOLE, WHOLE, EVENTS)
     def test_events_and_back(self, tick: int, sequence: int, event: Event) -> None:
-        """As fields, and as the text of a line, whatever their texts hold."""
+        """As fields, and as the text of a line, with any texts."""
         stamped = Stamped(tick, sequence, event)
         assert event_from_fields(event_to_fields(stamped)) == stamped
         assert event_from_fields(json.loads(event_line(stamped))) == stamped

@@ -167,7 +167,7 @@ class TestWhole:
     @settings(max_examples=examples(25), deadline=None, phases=_PHASES)
     @given(spec=_fleets(), count=st.integers(1, 5))
     def test_any_configuration(self, spec: FleetSpec, count: int) -> None:
-        """Byte for byte, in each tick, whatever works and goes wrong there."""
+        """Byte for byte, in each tick, with any workloads and faults there."""
         whole, shards = Fleet(spec), shards_of(spec, count)
         assert_same(whole, shards)
         for _ in range(12):

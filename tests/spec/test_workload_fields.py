@@ -326,7 +326,7 @@ def workload_specs(draw: st.DrawFn) -> WorkloadSpec:
 
 @given(workload_specs())
 def test_fields_and_back(spec: WorkloadSpec) -> None:
-    """The fields of a workload make the same workload again, whatever its texts hold."""
+    """The fields of a workload make the same workload again, with any texts."""
     assert workload_from_fields(fields_of_workload(spec)) == spec
 
 

@@ -16,7 +16,7 @@ class TestOrder(BrokerCase):
         assert [self.queue.take(self.worker) for _ in range(4)] == [*ids, None]
 
     def test_released_jobs_have_their_old_places(self):
-        """In whatever order they come back."""
+        """In any order of the results."""
         ids = [self.queue.put(self.client) for _ in range(4)]
         for _ in range(3):
             self.queue.take(self.worker)
@@ -70,7 +70,7 @@ class TestOrder(BrokerCase):
         assert self.worker.offers == [(3, "small")]
 
     def test_released_job_goes_to_a_worker_that_waits(self):
-        """Nothing waits while somebody waits for it."""
+        """No job waits while a worker waits for it."""
         job_id = self.queue.put(self.client)
         self.queue.take(self.worker)
         self.queue.wait(self.other, "t")
@@ -82,7 +82,7 @@ class TestResult(BrokerCase):
     """The result that a client receives."""
 
     def test_answer_has_everything(self):
-        """Who ran it, how long it waited and ran, and how it ended."""
+        """The worker that ran it, how long it waited and ran, and how it ended."""
         self.queue.put(self.client)
         self.queue.now += 2
         self.queue.take(self.worker)
@@ -117,7 +117,7 @@ class TestResult(BrokerCase):
         assert (told.run_seconds, told.pod, told.node, told.device) == (0.25, "p", "node-1", "d")
 
     def test_finished_once(self):
-        """The second result is of no job any more, and so is that of somebody else."""
+        """The second result belongs to no job any more, and neither does that of another worker."""
         self.queue.put(self.client)
         self.refused("unknown-name", "No job 1", self.queue.finish, self.worker, 1)
         self.queue.take(self.worker)
@@ -150,7 +150,7 @@ class TestCancel(BrokerCase):
         assert left_behind(self.broker) == []
 
     def test_cancel(self):
-        """A request, waiting or running, is ended for the client that it belongs to, and told to it."""
+        """A request, waiting or running, is ended for the client that it belongs to, and the client is notified."""
         ids = [self.queue.put(self.client) for _ in range(2)]
         self.queue.take(self.worker)
         self.refused("unknown-name", "No job 1", self.broker.cancel, SomeClient(), ids[0], self.queue.now)
@@ -215,7 +215,7 @@ class TestBound(BrokerCase):
         queue.put(self.client, size_bytes=100)
 
     def test_bounds_of_one_party(self):
-        """What has to be done at once when somebody leaves is bounded."""
+        """The work to be done at once when a peer leaves is bounded."""
         for _ in range(MAX_PER_OWNER):
             self.queue.put(self.client)
         self.refused("full", "4096 requests of this connection are open", self.queue.put, self.client)

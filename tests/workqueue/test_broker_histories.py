@@ -105,7 +105,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     @rule(choice=CHOICE, other=st.none() | PARTIES, report=REPORTS)
     def finish(self, choice: int, other: int | None, report: Report) -> None:
-        """A run is over; perhaps somebody else says so."""
+        """A run has ended; perhaps another worker reports it."""
         worker, job = self.some_job(choice, other)
         self.same(
             lambda: self.broker.finish(worker, job, report, self.now).outcome.value,
@@ -128,14 +128,14 @@ class AnyHistory(RuleBasedStateMachine):
 
     @rule(choice=CHOICE, client=PARTIES)
     def cancel(self, choice: int, client: int) -> None:
-        """A request is not wanted any more, perhaps one of somebody else."""
+        """A request is cancelled, perhaps one of another client."""
         _, job = self.some_job(choice, None)
         party = self.parties[client]
         self.same(lambda: self.broker.cancel(party, job, self.now), self.plain.cancel(party, job, self.now))
 
     @rule(party=PARTIES, what=st.sampled_from(["client_left", "worker_left", "worker_quits"]))
     def leave(self, party: int, what: str) -> None:
-        """Somebody is gone."""
+        """A client or worker leaves."""
         mine = [job.id for job in self.plain.jobs if job.client is self.parties[party]]
         if what == "client_left":
             self.had_client -= set(mine)
@@ -181,7 +181,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     @invariant()
     def both_are_the_same(self) -> None:
-        """What was told, what can be seen, what was counted, and when the next thing is due."""
+        """All notifications, visible state, counters, and the time of the next deadline."""
         assert Counter(self.told) == Counter(self.plain.told)
         assert self.broker.next_deadline() == self.plain.next_deadline()
         for name in QUEUES:

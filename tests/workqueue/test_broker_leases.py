@@ -73,7 +73,7 @@ class TestLostWorker(BrokerCase):
         assert self.broker.statistics("sleep").retries == 0
 
     def test_worker_that_waits_and_leaves_is_offered_nothing(self):
-        """Nor is it told that its time is over."""
+        """It is also not notified that its time has passed."""
         self.queue.wait(self.worker, "t", seconds=5)
         self.broker.worker_left(self.worker, self.queue.now)
         self.queue.put(self.client)
@@ -319,7 +319,7 @@ class TestEnd(BrokerCase):
         assert self.broker.is_idle
 
     def test_job_that_comes_back_after_close(self):
-        """It does not wait again: who gave it back is not told that it is withdrawn."""
+        """It does not wait again: the worker that returned it is not notified that it is withdrawn."""
         queue = OneQueue(retries=1)
         for _ in range(2):
             queue.put(self.client)

@@ -131,7 +131,7 @@ def test_versions_differ_as_they_should() -> None:
 
 
 def test_paths_begin_at_the_file_that_names_them(tmp_path: Path) -> None:
-    """Wherever the configuration is: counters beside the identity, and what it is based on."""
+    """For every place of the configuration: counters beside the identity, and what it is based on."""
     (tmp_path / "sub" / "deeper").mkdir(parents=True)
     (tmp_path / "sub" / "deeper" / "mine.yaml").write_text("name: mine\nbased-on: ../base.yaml\ncounters: mine.csv\n")
     (tmp_path / "sub" / "deeper" / "mine.csv").write_text("DCGM_FI_DEV_GPU_TEMP, gauge, Mine.\n")

@@ -49,7 +49,7 @@ def test_plain_scalars_stay_as_they_are_written(text: str) -> None:
 
 
 def test_every_node_knows_its_line() -> None:
-    """Lines count from 1, in YAML and in JSON, whatever ends them."""
+    """Lines count from 1, in YAML and in JSON, with all kinds of line ends."""
     for text, file in (("\na:\n  - x\n  -\n    b: y\n", "f.yaml"), ('\n{"a":\r\n["x",\n\n\t{"b": "y"}]}', "f.json")):
         node = parsed(text, file)
         assert isinstance(node, Table)

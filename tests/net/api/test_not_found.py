@@ -102,7 +102,7 @@ def error_of(app: MemoryApplication, path: str, status: int, method: str = "GET"
 
 
 def test_names(app: MemoryApplication) -> None:
-    """404 that says which name is unknown, and what there is; whatever the method is."""
+    """404 that says which name is unknown, and which names exist; for every method."""
     for path, where, message in MISSING:
         error = error_of(app, path, 404)
         assert error == {"code": "unknown-name", "message": message, "where": where}, path

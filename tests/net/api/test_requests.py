@@ -289,7 +289,7 @@ def test_clock(app: MemoryApplication) -> None:
 
 
 def test_advance() -> None:
-    """Answered when the clock has got there; a part of a tick counts as a whole one; the page is of that time."""
+    """Answered when the clock is there; a part of a tick counts as a whole one; the page is of that time."""
     with application(STANDING) as app:
         app.tick(10)
         assert app.json("/api/v1/clock")["tick"] == 0
@@ -329,7 +329,7 @@ def test_two_advances_at_once(app: MemoryApplication) -> None:
 
 
 def test_who_leaves_during_an_advance(app: MemoryApplication) -> None:
-    """The clock gets there all the same."""
+    """The clock still gets there."""
     app.slow_down()
     peer = app.http()
     peer.send(b'POST /api/v1/clock HTTP/1.1\r\nHost: localhost\r\nContent-Length: 17\r\n\r\n{"advance": "1m"}')

@@ -144,7 +144,7 @@ class TestBackendWorker(WorkerCase):
         assert source.said == [("take", 0.0), ("take", 0.0)]
 
     def test_leaving_while_nothing_runs(self) -> None:
-        """A wait ends at once, whatever it was for."""
+        """Every kind of wait ends at once."""
         for script, options in (([None], {"backoff": 5.0}), ([FrontendLost("gone")], {"reconnect": 60.0})):
             source = ScriptedSource(*script)
             worker, ended = self.begin(source, **options)

@@ -30,7 +30,7 @@ class TestBare(WorkloadPortCase):
         assert (peer.heard(), peer.closed) == (b"1", True)
 
     def test_0_when_stopped(self) -> None:
-        """By somebody else."""
+        """By another peer."""
         peer = self.send(bare(Repeat=0))
         self.app.tick(100)
         assert not peer.heard()
@@ -124,7 +124,7 @@ class TestBare(WorkloadPortCase):
         assert (peer.heard(), peer.closed) == (b"0", True)
 
     def test_a_second_object_while_it_runs(self) -> None:
-        """A connection carries one: told 1, and the first is gone."""
+        """A connection carries one: it gets 1, and the first is gone."""
         peer = self.send(bare(Repeat=0))
         self.app.tick()
         peer.send(bare())

@@ -59,7 +59,7 @@ class TestLife(WorkloadPortCase):
         assert peer.closed
 
     def test_end_of_input_while_an_advance_is_waited_for(self) -> None:
-        """The peer that asked by `nc -N` has its answer when the clock has got there."""
+        """The peer that asked by `nc -N` has its answer when the clock has reached the time."""
         self.peer.send(b"advance 60s\n")
         self.peer.end_input()
         assert self.peer.lines() == ["ok tick 60 seconds 60"]
@@ -91,7 +91,7 @@ class TestLife(WorkloadPortCase):
         assert b"never" not in self.app.get("/metrics").body
 
     def test_a_stop_in_the_tick_of_a_drop(self) -> None:
-        """Whatever the order, once is enough, and nothing fails."""
+        """In every order, once is enough, and nothing fails."""
         peer = self.app.connect()
         peer.say("run x devices=a/0 profile=98")
         self.app.tick()

@@ -14,7 +14,7 @@ class TestWords(WorkloadPortCase):
     """For people and netcat."""
 
     def test_run(self) -> None:
-        """Answered with an id at once, told when it is over."""
+        """Answered with an id at once, notified when it ends."""
         assert self.peer.say("run train devices=a/0 profile=98:1:3") == ["ok w2"]
         assert self.peer.say("run other devices=a/1 profile=98") == ["ok w3"]
         self.app.tick(2)

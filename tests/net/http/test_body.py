@@ -18,7 +18,7 @@ LARGE = b"".join(b"metric_%d 1.0\n" % number for number in range(20_000))
 
 @given(st.lists(st.integers(0, 3 * PIECE), max_size=5))
 def test_pieces(lengths: list[int]) -> None:
-    """Whatever it is made of, a body holds the same bytes in pieces of at most 64 KiB, and not many of them."""
+    """For all kinds of content, a body holds the same bytes in pieces of at most 64 KiB, and not many of them."""
     chunks = [bytes([number]) * length for number, length in enumerate(lengths)]
     body = Body(*chunks)
     assert bytes(body) == b"".join(chunks)

@@ -41,7 +41,7 @@ def test_headers_of_an_answer() -> None:
 
 
 def test_pipelined_requests() -> None:
-    """Requests sent at once are answered in order, wherever the segments end, also after a body."""
+    """Requests sent at once are answered in order, in segments of any length, also after a body."""
     text = GET + POST + GET.replace(b"page", b"none") + b"\r\n" + CHUNKED + GET
     for cut in range(1, len(text)):
         found = answers(Peer(site()).send(text[:cut], text[cut:]))

@@ -89,7 +89,7 @@ def test_escaping() -> None:
 
 @given(st.binary(max_size=60) | st.text("text/plain,;q=.01*application-openmetrics ", max_size=60).map(str.encode))
 def test_any_header_gets_an_answer(header: bytes) -> None:
-    """No header whatever makes negotiation fail, and text is the answer unless OpenMetrics is named."""
+    """No header makes negotiation fail, and text is the answer unless OpenMetrics is named."""
     accepts_gzip(header)
     chosen = choose_exposition(header)
     assert chosen.content_type.isprintable()

@@ -38,7 +38,7 @@ def test_fields() -> None:
 
 @given(st.dictionaries(_NAMES.map(str.lower), _VALUES, max_size=8))
 def test_any_headers_survive(fields: dict[str, str]) -> None:
-    """Whatever headers are sent are read, in both kinds of line ends."""
+    """All headers are read, with both kinds of line ends."""
     for name in ("content-length", "transfer-encoding", "host"):
         fields.pop(name, None)
     for newline in ("\r\n", "\n"):

@@ -59,7 +59,7 @@ def test_options_of_everything() -> None:
 
 
 def test_head() -> None:
-    """HEAD gives the headers of GET and no body, and the connection goes on in order."""
+    """HEAD gives the headers of GET and no body, and the connection continues in order."""
     site = make_site(page=page(Response(200, b"content", "text/x")))
     got = Peer(site).ask(text("GET", "/page"))
     peer = Peer(site)

@@ -254,7 +254,7 @@ class TestBare:
         assert not self.transport.disconnecting
 
     def test_what_cannot_be_used_is_told_1(self):
-        """Whatever is wrong, one digit and the close."""
+        """Every mistake gets one digit and the close."""
         for message in (b'{"Name":1}', b"{x}", BARE + b"x", BARE + BARE, b"{" + b" " * MAX_BYTES):
             peer, transport = connect(make_factory())
             peer.dataReceived(message)

@@ -76,7 +76,7 @@ class TestEndOfInput:
         assert self.factory.clock.getDelayedCalls() == []
 
     def test_what_was_sent_before_leaving_is_done(self):
-        """Who says much, ends, and is gone at once, is heard to the end."""
+        """All input of a peer that sends much, ends its input and disconnects at once is read."""
         self.peer.dataReceived(b"stop x\n" * 1000)
         self.peer.readConnectionLost()
         self.peer.connectionLost(Failure(ConnectionDone()))

@@ -36,7 +36,7 @@ class Worker:
 
 
 class TestTurns:
-    """Who may work when."""
+    """Turns: when which peer may work."""
 
     def setup_method(self):
         self.clock = TurnClock()
@@ -50,7 +50,7 @@ class TestTurns:
         assert self.clock.getDelayedCalls() == []
 
     def test_slices_alternate(self):
-        """Who has much to do lets the others in between."""
+        """A peer with much work lets the others have turns in between."""
         for name, slices in (("a", 4), ("b", 2), ("c", 1)):
             self.fair_share.request_turn(Worker(name, slices, self.taken))
         for expected in ("abc", "abcab", "abcaba", "abcabaa"):
@@ -220,7 +220,7 @@ class TestDoesNotRead:
 
 
 class TestLinger:
-    """Who is closed while it still sends sees why."""
+    """A peer that is disconnected while it still sends gets the reason."""
 
     def setup_method(self):
         self.clock = Clock()

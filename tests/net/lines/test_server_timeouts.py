@@ -115,7 +115,7 @@ class TestIdleAnswer:
         assert not self.transport.disconnecting
 
     def test_silence_and_words(self):
-        """Who said nothing may stay, and so may who has said a line."""
+        """A peer that sent nothing may stay, and so may one that sent a line."""
         self.clock.advance(3600)
         self.peer.dataReceived(b"list\nli")
         self.clock.advance(9)

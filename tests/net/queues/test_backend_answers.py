@@ -39,7 +39,7 @@ class TestBackendAnswer:
         self.client_transport.clear()
 
     def told(self) -> tuple[str, int, str, float]:
-        """Outcome, exit code, error and time limit of the one request that the client was told of."""
+        """Outcome, exit code, error and time limit of the one request in the client's notification."""
         (line,) = self.client_transport.value().splitlines()
         news = json.loads(line)
         return news["outcome"], news["exit-code"], news["error"], news["timeout-seconds"]

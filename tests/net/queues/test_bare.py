@@ -110,7 +110,7 @@ class TestBareClient:
         assert self.ports.broker.statistics("sleep").disconnects == 2
 
     def test_it_leaves_while_its_job_runs(self):
-        """The bare backend is not told; its result is dropped, and counted nowhere."""
+        """The bare backend is not notified; its result is dropped, and counted nowhere."""
         backend = self.ports.backend()
         self.client.send(REQUEST)
         backend.send(ASK)

@@ -106,7 +106,7 @@ class TestDeafPeers:
         assert self.ports.clock.getDelayedCalls() == []
 
     def test_a_client_that_does_not_read_its_results(self):
-        """Results that it would not take are bounded; the backend goes on."""
+        """Results that it does not read are bounded; the backend continues."""
         transport, backend = deaf(self.ports), self.ports.backend()
         transport.protocol.dataReceived(b'{"op":"put","queue":"sleep","answer":"accepted"}\n' * 1000)
         while self.ports.broker.snapshot("sleep", 0).waiting < 1000:
@@ -191,7 +191,7 @@ class TestTime:
     """The reactor's calls for the rules."""
 
     def test_no_timer_outlives_its_reason(self):
-        """Whatever set it: limits, waits, pauses."""
+        """For all that set it: limits, waits, pauses."""
         ports = QueuePorts()
         client, backend = ports.client(), ports.backend()
         client.say("put sleep limit=1m")

@@ -20,7 +20,7 @@ TRANSCRIPTS = {
         b: ok success
         c: ended 1 success exit-code=0 timeout-seconds=0 run-seconds=3 wait-seconds=2
     """,
-    "put: arguments, limit and what cannot be": """
+    "put: arguments, limit and mistakes": """
         c> put sleep "a b" '' -- NAME=VALUE limit=1
         c: ok 1
         c> put sleep limit=1m30s x

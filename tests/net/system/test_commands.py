@@ -60,7 +60,7 @@ class TestProcessRunner:
                 assert os.path.samestat(os.fstat(descriptors[number]), null)
 
     def test_the_end_of_a_command(self) -> None:
-        """Its exit code, or the signal that somebody else sent it, and the time that it ran."""
+        """Its exit code, or the signal that another process sent, and the time that it ran."""
         for ending, code, error in (
             ({}, 0, ""),
             ({"code": 3}, 3, "/bin/sh ended with exit code 3"),
@@ -75,7 +75,7 @@ class TestProcessRunner:
         assert self.clock.getDelayedCalls() == []
 
     def test_the_time_limit(self) -> None:
-        """SIGTERM at the limit; whatever the command makes of it, the outcome is a time-out."""
+        """SIGTERM at the limit; however the command reacts, the outcome is a time-out."""
         for code in (0, 7):
             run = self.start(2.0)
             process = self.clock.spawned[-1]

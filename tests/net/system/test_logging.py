@@ -1,4 +1,4 @@
-"""The log: one line an entry whatever a peer sends, repeats counted, levels, JSON, and its place under twistd."""
+"""The log: one line an entry for all that a peer sends, repeats counted, levels, JSON, and its place under twistd."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class TestLine:
 
 @given(st.text(), st.text())
 def test_any_text_stays_on_its_line(peer: str, other: str) -> None:
-    """Whatever a peer sends, an entry is one line, in both forms, and JSON stays JSON."""
+    """For all that a peer sends, an entry is one line, in both forms, and JSON stays JSON."""
     entry = event("{peer} said {other}", peer=peer, other=other)
     text = text_line(entry)
     assert len(text.splitlines()) == 1
@@ -188,7 +188,7 @@ class TestRepeat:
         assert len(self.texts) == 4
 
     def test_texts_as_formats_do_not_fill_the_memory(self) -> None:
-        """Somebody who logs texts as formats makes many kinds: the old ones are forgotten."""
+        """Texts logged as formats make many kinds: the old ones are forgotten."""
         for number in range(3 * MAX_KINDS):
             self.limit(event(f"text {number}"))
         assert len(self.texts) == 3 * MAX_KINDS

@@ -149,7 +149,7 @@ def test_groups_by_name_and_number() -> None:
 
 
 def test_only_our_own_socket_file_is_removed(path: str) -> None:
-    """A file that has taken the name since is somebody else's."""
+    """A file that has got the name since belongs to another program."""
     Path(path).write_text("")
     mark = FileMark.of(path)
     os.rename(path, path + ".old")  # keeps its inode in use, so that the next file has another
@@ -188,7 +188,7 @@ class _WatchedPort(OwnedUnixPort):
 
 @pytest.fixture
 def short_path(short_folder: Path) -> str:
-    """A path that is short wherever the tests keep their other files."""
+    """A path that is short even if the tests keep their other files deep in a tree."""
     return str(short_folder / "s.sock")
 
 

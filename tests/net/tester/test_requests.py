@@ -101,7 +101,7 @@ class Recorder:
         self.told.append("reconnected")
 
     def heard(self) -> list[Any]:
-        """What was told since this was asked last."""
+        """The answers since the last call."""
         told, self.told = self.told, []
         return told
 
@@ -125,7 +125,7 @@ class TestLine:
         return [json.loads(line) for line in self.connector.wires[-1].sent().splitlines()]
 
     def test_a_request_and_its_end(self) -> None:
-        """Put, accepted, ended: the answer has all that the frontend told."""
+        """Put, accepted, ended: the answer has all that the frontend sent."""
         self.way.send(7)
         assert self.lines() == [
             {"op": "put", "id": 7, "queue": "sleep", "args": ["0.5"], "answer": "accepted", "limit": 2.5}

@@ -216,7 +216,7 @@ class TestBoardsOfOneType:
     """What tells them apart."""
 
     def test_spread(self) -> None:
-        """Idle and busy power and heat differ by no more than the type says; who has what depends on no neighbour."""
+        """Idle and busy power and heat differ by no more than the type says, and depend on no neighbour."""
         wide = replace(FULL, dynamics=replace(DYNAMICS, spread=0.1, power_limit_watts=1000))
         fleet = make_fleet(pool_of(device_type=wide, devices_per_node=200))
         idle = fleet.power_watts.copy()

@@ -28,7 +28,7 @@ class TestWork:
         assert fleet.state.tick == pytest.approx(100 / pace, abs=3)
 
     def test_a_clock_of_0(self) -> None:
-        """It goes on very slowly, and all numbers stay numbers."""
+        """It continues very slowly, and all numbers stay finite."""
         gated = replace(ROUND, ranges={**ROUND.ranges, "core_frequency_mhz": Range(0, 1300)})
         fleet = board(gated, power_limit_watts=100)
         start(fleet, profile="100:0:5", seconds_of="work")
@@ -53,7 +53,7 @@ class TestPowerLimit:
         assert fleet.throttled_power_seconds.tolist() == [100, 0, 0, 0]
 
     def test_seconds_are_simulated_ones(self) -> None:
-        """Whatever a tick is."""
+        """For any length of a tick."""
         fleet = board(tick_seconds=0.25, power_limit_watts=400)
         start(fleet, profile="100:0:2.5")
         advance(fleet, 40)

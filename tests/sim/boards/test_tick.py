@@ -225,7 +225,7 @@ class TestNeighbours:
         assert "throttled_power" not in alone.quantity_names()
 
     def test_direct_boards_take_every_kind_as_plain_load(self) -> None:
-        """They follow the load, whatever it is made of, and never leave their range."""
+        """They follow the load of every kind of work, and never leave their range."""
         fleet = make_fleet()
         for kind, load in (("memory", 30), ("tensor", 30), ("compute", 90)):
             start(fleet, "card0", f"{load}:0:0", kind=kind)

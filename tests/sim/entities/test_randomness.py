@@ -104,7 +104,7 @@ class TestDistributions:
 
     @given(SEEDS, KEYS, TICKS)
     def test_uniform_is_from_0_up_to_but_not_1(self, seed: int, keys: list[int], tick: int) -> None:
-        """Whatever the arguments."""
+        """For any arguments."""
         drawn = uniform(seed, np.array(keys, dtype=np.uint64), "u", tick)
         assert ((drawn >= 0) & (drawn < 1)).all()
 

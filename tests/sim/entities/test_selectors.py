@@ -85,7 +85,7 @@ class TestNode:
         assert named("card[1-2]", node="dgx-1") == ["dgx-1/1", "dgx-1/2"]
 
     def test_a_word_with_a_node_of_its_own(self) -> None:
-        """Who names another node means it."""
+        """A word that names another node selects that one."""
         assert named("card0", "xpu-0/0", node="dgx-1") == ["dgx-1/0", "xpu-0/0"]
 
     def test_a_node_that_is_not_there(self) -> None:

@@ -151,7 +151,7 @@ class TestTimes:
 
     @given(st.integers(0, 2**40))
     def test_others_change_nothing(self, seed: int) -> None:
-        """Who is concerned follows from seed, fault and device, not from who else is there."""
+        """The affected devices follow from seed, fault and device, not from other devices."""
         small = make_fleet(boards_of("h100", nodes=2, devices=2), seed=seed)
         large = make_fleet(boards_of("h100", nodes=4, devices=2), seed=seed)
         for fleet in (small, large):

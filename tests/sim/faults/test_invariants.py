@@ -1,4 +1,4 @@
-"""What always holds, whatever goes wrong: random faults, repairs, workloads and ticks."""
+"""What always holds, with any faults: random faults, repairs, workloads and ticks."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class AnyFaults(RuleBasedStateMachine):
 
     @rule(fields=fault_fields())
     def break_something(self, fields: dict[str, Any]) -> None:
-        """Anything goes wrong; what cannot be leaves no trace."""
+        """Inject any fault; an impossible one leaves no trace."""
         before = len(self.events), dict(self.fleet.faults.by_id)
         try:
             self.fleet.apply(InjectFault(fault_from_fields(fields)))
@@ -131,7 +131,7 @@ class AnyFaults(RuleBasedStateMachine):
 
     @invariant()
     def parts_are_within_their_devices(self) -> None:
-        """No part shows more than its device has for it, whatever has gone wrong."""
+        """No part shows more than its device has for it, with any faults."""
         check_parts(self.fleet, self.fleet.state)
 
     @invariant()
@@ -204,7 +204,7 @@ class AnyFaults(RuleBasedStateMachine):
 
     @invariant()
     def what_is_shown_is_a_level(self) -> None:
-        """Whatever exporters do, there are the same quantities, of the same devices."""
+        """With any faults of exporters, there are the same quantities, of the same devices."""
         for name, true in self.fleet.state.levels.items():
             shown = self.fleet.shown.levels[name]
             assert shown.arrays.keys() == true.arrays.keys()

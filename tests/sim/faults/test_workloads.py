@@ -61,7 +61,7 @@ class TestInAFleet:
         assert dict(fleet.faults.by_id) == {}
 
     def test_cleared_before(self) -> None:
-        """It goes on without it, and its end is no trouble."""
+        """It continues without it, and its end is no error."""
         fleet = boards()
         workload = start(fleet, "dgx-0/1", faults="hang")
         fleet.advance()
@@ -188,7 +188,7 @@ class TestWholeProfiles:
 
 
 class TestPorts:
-    """Who may bring faults."""
+    """Which workloads may have faults."""
 
     def test_a_port_that_allows_them(self) -> None:
         """In words and in JSON."""

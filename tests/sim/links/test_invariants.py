@@ -1,4 +1,4 @@
-"""What must hold of links between devices, whatever goes wrong in whatever order."""
+"""What must hold for links between devices, with any faults in any order."""
 
 from __future__ import annotations
 

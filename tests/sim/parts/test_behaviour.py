@@ -196,7 +196,7 @@ class TestWork:
         assert 0 < of_parts(fleet, "memory_read_bytes_per_second")[0] < 0.7 * before
 
     def test_no_links(self) -> None:
-        """Instances may not use the links to other boards, whatever work would bring."""
+        """Instances may not use the links to other boards, with any work."""
         for devices, sends in (("dgx-0/1", False), ("dgx-0/0", True)):
             fleet = make_fleet(divided_pool(parts=parts_of("3g.20gb"), device_type=catalog_type("a100")))
             start(fleet, devices, "100:0:0", kind="exchange")
@@ -238,7 +238,7 @@ class TestFault:
         assert list(fleet.workloads.by_id) == [other]
 
     def test_lost_part(self) -> None:
-        """It shows nothing, its work ends, the others go on; it comes back with counters from 0."""
+        """It shows nothing, its work ends, the others continue; it comes back with counters from 0."""
         pool = divided_pool(parts=parts_of("3g.20gb", "3g.20gb"), device_type=catalog_type("a100"))
         fleet = make_fleet(pool)
         gone, stays = (start(fleet, f"dgx-0/1/{part}", "100:0:0", kind="memory") for part in range(2))

@@ -1,4 +1,4 @@
-"""Whatever happens to devices that are divided now so and now otherwise: work, faults, reloads and ticks, at random."""
+"""Random histories of devices that are divided in changing ways: work, faults, reloads and ticks, at random."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Instances of GPUs (MIG): where they go on a board, what the configuration may ask for."""
+"""Instances of GPUs (MIG): their places on a board, and the configurations that are possible."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def test_of_a_board_that_heat_has_shut_down(tmp_path: Path) -> None:
 
 
 def test_the_order_of_rows(tmp_path: Path) -> None:
-    """By device, and of one by code, whichever came first."""
+    """By device, and for one device by code, in any order of arrival."""
     exporter = Exporter(tmp_path)
     for device, code in (("n-0/1", 48), ("n-0/0", 74), ("n-0/0", 13)):
         exporter.fault("xid", device, code=code)

@@ -168,7 +168,7 @@ class TestFleet:
             assert page(again, "dcgm@4.8.2") == expected
 
     def test_reload(self) -> None:
-        """What runs goes on when the rate is another, or none."""
+        """Running workloads continue when the rate changes, or is none."""
         fleet = churning(0.9, kind(seconds=(50.0, 50.0)), nodes=1)
         advance(fleet, 30)
         before = pods(fleet)

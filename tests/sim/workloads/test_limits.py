@@ -24,7 +24,7 @@ class TestOutOfMemory:
     """Where workloads say how much memory they need, all the memory of a board is a limit."""
 
     def test_the_one_that_arrives(self) -> None:
-        """It asks for more than is left: the others go on."""
+        """It requests more than remains: the others continue."""
         fleet = limited()
         first = start(fleet, "card0", "10:0:0", metrics={"memory": "10GiB"})
         advance(fleet, 2)
@@ -53,7 +53,7 @@ class TestOutOfMemory:
         assert ended(fleet, 20) == [(7, leak, 1, "Limit memory_used_bytes reached, terminated")]
 
     def test_in_order_of_arrival(self) -> None:
-        """Of those that come in one tick those go that find no room, whatever the size of the others."""
+        """Of those that start in one tick those without room are ended, for any size of the others."""
         for sizes, gone in (([6, 6, 6, 6], [2, 3]), ([9, 2, 8], [2]), ([17, 1, 2], [0]), ([2, 17, 15, 1], [1, 2])):
             fleet = limited()
             ids = [start(fleet, "card0", "10:0:0", metrics={"memory": f"{size}GiB"}) for size in sizes]
@@ -170,7 +170,7 @@ class TestOwnLimits:
         ],
     )
     def test_its_own_amount(self, fields: dict[str, object], limit: dict[str, float], tick: int) -> None:
-        """It is ended in the tick in which that is over the limit, whatever others do on the device."""
+        """It is ended in the tick in which that is over the limit, with any other work on the device."""
         fleet = limited()
         start(fleet, "card0", "20:0:0", metrics={"memory": "4500MiB"})
         given_fields = {"devices": "all", "profile": "10:0:0", **fields}

@@ -131,7 +131,7 @@ class TestOthers:
         assert found[-1] == (10, 250)
 
     def test_a_hang(self) -> None:
-        """For as long as somebody asks for it."""
+        """For as long as a workload requests it."""
         fleet = linked()
         start(fleet, "card0", "50:0:0", metrics={"hung": "0:0:2,1:0:2,0:0:0"})
         found = []

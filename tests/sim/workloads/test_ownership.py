@@ -30,7 +30,7 @@ class TestAttribution:
         assert labels_of(fleet, "dgx-0", self.LABELS) == [free] * 4
 
     def test_a_workload_without_a_pod_has_no_labels(self) -> None:
-        """It is no pod's, whatever namespace it says."""
+        """It belongs to no pod, with any namespace."""
         fleet = make_fleet()
         start(fleet, namespace="n", container="c")
         fleet.advance()

@@ -64,7 +64,7 @@ def moves_table() -> str:
     lines = ["| kind | moves | work | what stays |", "|---|---|---|---|"]
     for (name, values), (moved, ended, left) in zip(CASES, _measured(), strict=True):
         given = "".join(f" {key}={value:g}" for key, value in values.items())
-        cells = [f"`{name}{given}`", ", ".join(moved) or "-", "ends" if ended else "goes on", ", ".join(left) or "-"]
+        cells = [f"`{name}{given}`", ", ".join(moved) or "-", "ends" if ended else "continues", ", ".join(left) or "-"]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 

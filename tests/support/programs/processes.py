@@ -145,7 +145,7 @@ class Program:
         return self.wait(seconds)
 
     def kill(self) -> None:
-        """End it and everything it started, whatever state they are in."""
+        """End it and everything it started, in any state."""
         # The group outlives its leader when a child of it does; the id is only free when all have gone.
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
