@@ -41,7 +41,7 @@ export class FleetMap {
     this.spoken = make("div", { class: "unseen", "aria-live": "polite" });
     this.element = make("div", { class: "map" }, this.canvas, this.tip, this.spoken);
     this.paper = this.canvas.getContext("2d");
-    this.drawn = null; // the step of each cell as it stands on the canvas
+    this.drawn = null; // the step of each cell as the canvas shows it
     this.canvas.addEventListener("pointermove", (event) => this._point(this._at(event)));
     this.canvas.addEventListener("pointerleave", () => this._point(-1));
     this.canvas.addEventListener("blur", () => this._point(-1));

@@ -168,7 +168,7 @@ export class TesterTab {
       `Plan ${value.plan} puts ${value.arguments.join(" ") || "requests"} into queue ${value.queue}; ` +
         (isOpen
           ? "requests arrive at a rate, whether or not earlier ones have ended."
-          : "so many at once; the next begins when one has ended."),
+          : "this many at the same time; the next one starts when one has ended."),
     );
     this.tiles.set("Rate now", brief(found["rate-now"]), "/s");
     // Without an answer no time is known.
