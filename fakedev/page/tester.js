@@ -113,18 +113,25 @@ export class TesterTab {
     this.course = new Polling("", (value) => value && this._draw(value));
   }
 
-  async outline() {
-    try {
-      this._plans((await get("/api/v1/tester?limit=1")).plans);
-    } catch {
-      this._plans([]);
-    }
+  /** The stream began, or began again: there may be other plans. */
+  outline() {
+    this.isKnown = false;
   }
 
-  frame() {
+  /** A frame arrived: it tells whether there is any load to ask for. */
+  frame({ frame }) {
+    if (!this.isKnown) {
+      this.isKnown = true;
+      if (!frame.load) this._plans([]);
+      else this._ask().catch(() => (this.isKnown = false));
+    }
     if (!this.plan) return;
     this.polling.ask();
     this.course.ask();
+  }
+
+  async _ask() {
+    this._plans((await get("/api/v1/tester?limit=100")).plans);
   }
 
   _plans(plans) {
