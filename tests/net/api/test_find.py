@@ -14,7 +14,7 @@ fleet:
   pools:
     - {name: train, nodes: [dgx-0, dgx-1], device: h100, devices-per-node: 2, identity: dcgm}
     - {name: split, nodes: [mig-0], device: a100, devices-per-node: 2, mig: [3g.20gb, 1g.5gb], identity: dcgm}
-web: ["127.0.0.1:0"]
+web: ["127.0.0.1:9400"]
 workloads: {listen: []}
 """
 
