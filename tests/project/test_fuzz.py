@@ -15,7 +15,7 @@ from tests.fuzz.targets import TARGETS
 from tests.support.logged_errors import LoggedErrors
 
 #: Inputs for each target: its first ones for this seed, after some of its good ones.
-_INPUTS = 100
+_INPUTS = 60
 _SEED = "make test"
 
 

@@ -58,7 +58,7 @@ class ConfigurationError(Exception):
 
 
 #: After so many problems a configuration is read no further.
-MAX_PROBLEMS: Final = 200
+MAX_PROBLEMS: Final = 100
 
 
 class Report:
