@@ -6,12 +6,15 @@ import json
 import re
 import zlib
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
+from fakedev.net.fleet.workload_port import WorkloadPortFactory
+from fakedev.net.queues.backend_port import QueueBackendFactory
+from fakedev.net.queues.client_port import QueueClientFactory
 from fakedev.wire.errors import CODES
 from tests.fuzz import seeds
 from tests.fuzz.engine import Target
-from tests.support.application import MemoryApplication, application
+from tests.support.application import AppReactor, LineClient, MemoryApplication, application
 
 _CONFIGURATION: Final = """
 version: 1
@@ -26,6 +29,9 @@ workloads:
     - {listen: "127.0.0.1:9502", allow: [clock]}
 queues: {names: [sleep, other], drain: 10s}
 """
+_FACTORIES: Final = {
+    "workloads": WorkloadPortFactory, "clients": QueueClientFactory, "backends": QueueBackendFactory,
+}  # fmt: skip
 _ERROR: Final = re.compile(rb"error (?:" + "|".join(CODES).encode() + rb") [^\x00-\x1f\x7f]*")
 _CONTROL: Final = re.compile(rb"[\x00-\x09\x0b-\x1f\x7f]")
 _NEWS: Final = re.compile(rb"(?:ended|withdrawn|job) [^\x00-\x1f\x7f]*")
@@ -76,6 +82,20 @@ def check_answer(answer: bytes) -> str:
     return answer[:500].decode("utf-8", "replace")
 
 
+class _Turns:
+    """The application's reactor for its peers: a clock would run an advance of the fleet to its end in one call."""
+
+    def __init__(self, reactor: AppReactor) -> None:
+        self._reactor = reactor
+        self.callLater = reactor.callLater
+
+    def advance(self, seconds: float) -> None:
+        """Some reactor turns after so many seconds."""
+        self._reactor.rightNow += seconds
+        for _ in range(5):
+            self._reactor.turn()
+
+
 class _Ports:
     """An application, and a good peer."""
 
@@ -84,6 +104,7 @@ class _Ports:
         self.app: MemoryApplication = self._context.__enter__()
         # Work is done in slices of time, and the clock of the memory stands still.
         self.app.slow_down()
+        self.reactor = _Turns(self.app.reactor)
         self._inputs = 0
 
     def stop(self) -> None:
@@ -92,11 +113,8 @@ class _Ports:
 
     def _turns(self) -> None:
         """Some reactor turns, and now and then a tick."""
-        for _ in range(3):
-            self.app.reactor.advance(0)
         self._inputs += 1
-        if self._inputs % 10 == 0:
-            self.app.tick()
+        self.reactor.advance(0 if self._inputs % 10 else 1)
 
 
 class LinePort(_Ports):
@@ -111,10 +129,9 @@ class LinePort(_Ports):
         self._good = self._connect(0)
         self._help = self._good.say("help")
 
-    def _connect(self, place: int) -> Any:
-        if self._kind == "workloads":
-            return self.app.connect(place)
-        return self.app.client() if self._kind == "clients" else self.app.backend()
+    def _connect(self, place: int) -> LineClient:
+        factories = self.app.factories(_FACTORIES[self._kind])
+        return LineClient(factories[place % len(factories)], self.reactor)
 
     def run(self, data: bytes) -> str:
         """Send it on a new connection; the good peer is served meanwhile."""
