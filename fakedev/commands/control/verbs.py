@@ -25,6 +25,7 @@ VERBS: Final = {
     "explain": "explain",
     "journal": "journal",
     "advance": "advance",
+    "speed": "speed",
 }
 
 

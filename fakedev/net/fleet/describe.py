@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from fakedev.net.fleet.ticker import Ticker
 from fakedev.sim.entities.roster import RosterNode
 from fakedev.sim.entities.state import Level
 from fakedev.sim.fleet import Fleet
@@ -131,13 +132,15 @@ def describe_node(node: RosterNode, identity_title: str) -> dict[str, Any]:
     }
 
 
-def describe_clock(fleet: Fleet, speed: float) -> dict[str, Any]:
+def describe_clock(fleet: Fleet, ticker: Ticker) -> dict[str, Any]:
     """The state of the simulated clock."""
+    advance = ticker.advancing
     return {
         "tick": fleet.state.tick,
         "tick-seconds": fleet.spec.tick_seconds,
         "seconds": fleet.state.seconds,
-        "speed": speed,
+        "speed": ticker.speed,
         "epoch-seconds": fleet.spec.epoch_seconds,
         "due-seconds": fleet.state.wall_seconds,
+        "advance": None if advance is None else {"first-tick": advance.first, "target-tick": advance.target},
     }

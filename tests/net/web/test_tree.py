@@ -88,7 +88,7 @@ def test_allowed_methods_where_there_are_more(app: MemoryApplication) -> None:
     """As Allow tells them."""
     for path, allowed in (
         ("/api/v1/workloads", "GET, HEAD, POST"),
-        ("/api/v1/clock", "GET, HEAD, POST"),
+        ("/api/v1/clock", "GET, HEAD, POST, PATCH"),
         ("/api/v1/workloads/w1", "GET, HEAD, DELETE"),
         ("/-/reload", "POST"),
     ):
