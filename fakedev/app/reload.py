@@ -214,8 +214,7 @@ def _addresses(configuration: Configuration) -> Iterator[ListenAddress]:
     yield from [endpoint.listen for endpoint in configuration.web]
     yield from [listen.listen for listen in configuration.workloads.listen]
     if configuration.queues is not None:
-        yield from configuration.queues.clients
-        yield from configuration.queues.backends
+        yield from [entry.listen for entry in (*configuration.queues.clients, *configuration.queues.backends)]
 
 
 def _files(head: RecordHead) -> list[str]:

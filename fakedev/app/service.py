@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -40,6 +40,7 @@ from fakedev.net.web.live import FrameSource, LiveView
 from fakedev.net.web.own_metrics import (
     OwnMetrics,
     fault_metrics,
+    line_port_metrics,
     reload_metrics,
     scrape_metrics,
     tick_metrics,
@@ -104,11 +105,15 @@ def make_application(
     # The ports.
     scrapes = ScrapeStatistics()
     fair_share = FairShare(reactor)
-    workloads = make_workload_ports(configuration, hub, ticker, fair_share, reactor, drop_in=run.drop_in)
+    closed: Counter[str] = Counter()
+    workloads = make_workload_ports(
+        configuration, hub, ticker, fair_share, reactor, drop_in=run.drop_in, closed=closed
+    )
     queues = WorkQueues(configuration, fair_share, reactor) if configuration.queues is not None else None
     figures = queues.figures if queues is not None else None
     tester = make_tester(configuration.plans, reactor) if configuration.plans else None
-    own = _own_metrics(fleet, ticker, scrapes, workloads, figures, tester, reloader)
+    by_port = {"workloads": closed, **(queues.closed if queues is not None else {})}
+    own = _own_metrics(fleet, ticker, scrapes, workloads, figures, tester, reloader, by_port)
 
     def ready() -> str | None:
         return ticker.trouble() or (queues.trouble() if queues else None)
@@ -197,6 +202,7 @@ def _own_metrics(
     figures: QueueFigures | None,
     tester: LoadTester | None,
     reloader: Reloader,
+    closed: Mapping[str, Mapping[str, int]],
 ) -> OwnMetrics:
     def by_state() -> dict[str, int]:
         starting = fleet.intake.starting_count
@@ -210,6 +216,7 @@ def _own_metrics(
         "scrapes": partial(scrape_metrics, scrapes),
         "workloads": partial(workload_metrics, by_state, partial(connection_count, workloads)),
         "faults": partial(fault_metrics, by_kind),
+        "ports": partial(line_port_metrics, closed),
     })  # fmt: skip
     if figures is not None:
         own.add("queues", partial(queue_totals, figures))

@@ -20,6 +20,16 @@ MESSAGE_TIMEOUT = Key(
 MODE = Key("mode", Mode(), "Permissions of a UNIX socket.", default_words="600; with a group 660", unit="octal")
 GROUP = Key("group", Text(), "Group that owns a UNIX socket.", default_words="that of the process")
 
+_TOKEN = Text("text", token_text)
+LINE_TOKENS = Key(
+    "tokens",
+    ListOf(_TOKEN, words="list of tokens"),
+    "Peers must give one of these first: `auth TOKEN`. Bare JSON cannot.",
+    default=(),
+    default_words="none: peers need no token",
+    secret=True,
+)
+
 _IDENTITY = Key(
     "identity", Text(), "Shows all devices as this exporter does, here only.", default_words="those of the pools"
 )
@@ -65,7 +75,7 @@ WEB = Section(
         _POOL,
         _HOLD,
         Key("pages", ListOf(PAGE), "Further pages of metrics.", default=()),
-        Key("token", Text("text", token_text), "The token of requests that change something.", secret=True),
+        Key("token", _TOKEN, "The token of requests that change something.", secret=True),
         Key("open", Boolean(), "Allows other machines to change things without a token.", default=False),
         Key(
             "hosts",
@@ -91,6 +101,7 @@ WORKLOAD_LISTEN = Section(
             default_words="all of it on loopback and UNIX sockets, else workloads",
         ),
         Key("node", Text(), "Node of the device words that name none (card0)."),
+        LINE_TOKENS,
         Key("open", Boolean(), "Allows other machines to connect.", default=False),
     ),
     doc="Ports for workloads. An address alone is enough.",

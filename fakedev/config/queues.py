@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from fakedev.config.configuration import Queues
-from fakedev.config.endpoint_keys import GROUP, LISTEN_DOC, MESSAGE_TIMEOUT, MODE
+from fakedev.config.endpoint_keys import GROUP, LINE_TOKENS, LISTEN_DOC, MESSAGE_TIMEOUT, MODE
 from fakedev.config.endpoints import Endpoints
 from fakedev.config.names import queue_name
 from fakedev.config.schema.fields import keys_from
@@ -42,6 +42,7 @@ QUEUE_LISTEN = Section(
         Key("listen", Text("address"), LISTEN_DOC, required=True),
         MODE,
         GROUP,
+        LINE_TOKENS,
         Key("open", Boolean(), "Allows other machines to connect.", default=False),
     ),
     doc="Ports of the queues. An address alone is enough.",

@@ -11,6 +11,8 @@ from functools import cache
 from importlib import resources
 from typing import Final
 
+from fakedev.config.names import token_text
+
 #: A larger file is refused.
 MAX_BYTES: Final = 4 * 2**20
 _CATALOG: Final = "catalog:"
@@ -147,6 +149,17 @@ def _decoded(data: bytes) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise Unreadable(f"is not UTF-8 text (byte 0x{data[error.start]:02x})", line) from None
+
+
+def read_token(path: str) -> str:
+    """The token in a file, without the white space around it; it is not remembered.
+
+    :raises ValueError: with the reason, which does not have the text of the file.
+    """
+    try:
+        return token_text(_decoded(_bytes(path)).strip())
+    except (Unreadable, ValueError) as error:
+        raise ValueError(f"{path}: {error}") from None
 
 
 def absolute(path: str, folder: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from twisted.internet.abstract import FileDescriptor
+from twisted.internet.address import IPv4Address, IPv6Address, UNIXAddress
 from twisted.internet.interfaces import IAddress, IDelayedCall, IHalfCloseableDescriptor, IPushProducer, IReactorTime
 from zope.interface import implementer
 
@@ -36,6 +37,19 @@ class StreamTransport(Protocol):
     def pauseProducing(self) -> None: ...
     def resumeProducing(self) -> None: ...
     def getPeer(self) -> IAddress: ...
+
+
+def host_of(transport: StreamTransport) -> str:
+    """The peer's host; empty on a UNIX socket."""
+    return str(getattr(transport.getPeer(), "host", ""))
+
+
+def name_of(transport: StreamTransport) -> str:
+    """The peer's address, for the log."""
+    address = transport.getPeer()
+    if isinstance(address, UNIXAddress):
+        return "a peer on a UNIX socket"
+    return f"{address.host}:{address.port}" if isinstance(address, IPv4Address | IPv6Address) else str(address)
 
 
 @implementer(IPushProducer)
