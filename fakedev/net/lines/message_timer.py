@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.interfaces import IReactorTime
+
+from fakedev.net.system.timing import PatientCall
 
 
 @dataclass(eq=False, slots=True)
@@ -24,21 +27,23 @@ class MessageTimer:
     _too_slow: Callable[[], None]
     _idle: Callable[[], None]
     _message: int = -1
-    _message_call: IDelayedCall | None = None
-    _idle_call: IDelayedCall | None = None
+    _message_call: PatientCall | None = None
+    _idle_call: PatientCall | None = None
 
     def bytes_received(self, message: int) -> None:
         """Bytes have arrived, and the message of this number is incomplete."""
         if self._message_call is None or message != self._message:
             self.stop()
             self._message = message
-            self._message_call = self._clock.callLater(self._message_seconds, self._expire, self._too_slow)
+            self._message_call = PatientCall(
+                self._clock, self._message_seconds, partial(self._expire, self._too_slow)
+            )
         if self._idle_seconds is None:
             return
         if self._idle_call is not None:
             self._idle_call.reset(self._idle_seconds)
         elif message == 0:
-            self._idle_call = self._clock.callLater(self._idle_seconds, self._expire, self._idle)
+            self._idle_call = PatientCall(self._clock, self._idle_seconds, partial(self._expire, self._idle))
 
     def stop(self) -> None:
         """The message is complete, or is not waited for."""

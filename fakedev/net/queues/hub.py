@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.interfaces import IReactorTime
 
+from fakedev.net.system.timing import PatientCall
 from fakedev.workqueue.broker import Broker
 
 #: The error of requests that end because the program stops.
@@ -23,9 +24,10 @@ class QueueHub:
         self.broker = broker
         self._clock = clock
         self._now = clock.seconds()
-        self._expiry: IDelayedCall | None = None
+        self._expiry: PatientCall | None = None
+        self._expiry_seconds = 0.0
         self._drained: Deferred[None] | None = None
-        self._give_up: IDelayedCall | None = None
+        self._give_up: PatientCall | None = None
         self.is_closed = False
 
     @property
@@ -45,11 +47,13 @@ class QueueHub:
         """After a change: schedule the broker's next deadline, and end the draining when no job remains."""
         deadline = self.broker.next_deadline()
         # A call that comes too early does nothing and schedules the next: cheaper than moving it for each job.
-        if self._expiry is not None and (deadline is None or deadline < self._expiry.getTime()):
+        if self._expiry is not None and (deadline is None or deadline < self._expiry_seconds):
             self._expiry.cancel()
             self._expiry = None
         if self._expiry is None and deadline is not None:
-            self._expiry = self._clock.callLater(max(0.0, deadline - self._clock.seconds()), self._expire)
+            # Reports that wait at the sockets are read before a deadline is judged, also after a pause of the process.
+            self._expiry = PatientCall(self._clock, max(0.0, deadline - self._clock.seconds()), self._expire)
+            self._expiry_seconds = deadline
         if self._drained is not None and self.broker.is_idle:
             self._end_draining(self._drained)
 
@@ -62,7 +66,7 @@ class QueueHub:
         self.is_closed = True
         drained: Deferred[None] = Deferred()
         self._drained = drained
-        self._give_up = self._clock.callLater(seconds, self.give_up)
+        self._give_up = PatientCall(self._clock, seconds, self.give_up)
         self.broker.control.close(GOING_DOWN, self.now())
         self.turn_ended()
         return drained
