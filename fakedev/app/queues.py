@@ -24,8 +24,8 @@ from fakedev.net.queues.client_port import QueueClientFactory
 from fakedev.net.queues.figures import QueueFigures, QueueLog
 from fakedev.net.queues.hub import GOING_DOWN, QueueHub
 from fakedev.net.queues.port import QueuePortFactory
+from fakedev.net.system.descriptors import raise_descriptor_limit
 from fakedev.net.system.listening import Listeners, ListeningService
-from fakedev.net.system.memory import raise_descriptor_limit
 from fakedev.net.system.signals import HangupService, stop_reactor
 from fakedev.net.web.tree import make_frontend_root
 from fakedev.workqueue.broker import Broker

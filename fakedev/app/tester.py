@@ -17,8 +17,8 @@ from fakedev.net.http.limits import DROP_IN_LIMITS
 from fakedev.net.http.resource import Folder
 from fakedev.net.http.site import GuardedSite
 from fakedev.net.system.commands import ProcessRunner
+from fakedev.net.system.descriptors import raise_descriptor_limit
 from fakedev.net.system.listening import Listeners, ListeningService
-from fakedev.net.system.memory import raise_descriptor_limit
 from fakedev.net.system.signals import HangupService, stop_reactor
 from fakedev.net.tester.bare import BareRequests
 from fakedev.net.tester.driver import PlanDriver, Requests

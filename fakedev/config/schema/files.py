@@ -5,6 +5,7 @@ Everything read is remembered, so that the record of a run can hold it and serve
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Mapping
 from functools import cache
@@ -53,6 +54,7 @@ class Files:
         """The text of a file, without its byte order mark.
 
         :raises Unreadable: when there is none, or it is no text.
+        :raises OSError: when the process has no file descriptors left.
         """
         if self._recorded is None:
             text = self._made[path] if path in self._made else _decoded(_bytes(path))
@@ -137,6 +139,8 @@ def _bytes(path: str) -> bytes:
     except PermissionError:
         raise Unreadable("no permission to read it") from None
     except (OSError, ValueError) as error:
+        if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE):
+            raise  # no fault of the configuration: the process has no file descriptors left
         raise Unreadable(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if len(data) > MAX_BYTES:
         raise Unreadable(f"is larger than {MAX_BYTES // 2**20} MiB")

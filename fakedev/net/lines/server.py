@@ -78,17 +78,22 @@ class LineServerFactory(Factory):
 
         :param gate: of the peer's address, if that is not the port's only one.
         """
-        if len(self.peers) >= self.max_connections:
-            silent = self.silent_peers.find()
-            if silent is None:
-                self.closed["full"] += 1
-                return _Refusal(self.max_connections)
-            text = f"{self.max_connections} connections are open, and this one was silent for the longest time"
-            silent.dismiss(ProtocolError("busy", text, fatal=True), "silent")
+        if len(self.peers) >= self.max_connections and not self.make_room():
+            self.closed["full"] += 1
+            return _Refusal(self.max_connections)
         self.accepted += 1
         connection = LineConnection(self, self._make_session, gate or self.gate)
         connection.factory = self
         return connection
+
+    def make_room(self) -> bool:
+        """Close the longest silent peer without work; return whether there was one."""
+        silent = self.silent_peers.find()
+        if silent is None:
+            return False
+        text = f"{len(self.peers)} connections are open, and this one was silent for the longest time"
+        silent.dismiss(ProtocolError("busy", text, fatal=True), "silent")
+        return True
 
 
 class LineAddress(Factory):
@@ -102,6 +107,10 @@ class LineAddress(Factory):
 
     def buildProtocol(self, addr: IAddress | None) -> Protocol:
         return self.port.buildProtocol(addr, self.gate)
+
+    def make_room(self) -> bool:
+        """See :meth:`LineServerFactory.make_room`."""
+        return self.port.make_room()
 
 
 class _Refusal(Protocol):
