@@ -45,7 +45,7 @@ class WorkQueues(Reloadable):
         self, configuration: Configuration, fair_share: FairShare, reactor: Any, verbose: bool = False
     ) -> None:
         queues = _queues_of(configuration)
-        self._hub = hub = QueueHub(Broker(queues.broker, reactor.seconds()), reactor)
+        self._hub = hub = QueueHub(Broker(queues.broker, reactor.seconds()), reactor, fair_share)
         options: dict[str, Any] = {
             "max_connections": queues.max_connections,
             "message_seconds": queues.message_seconds,

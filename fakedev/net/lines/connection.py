@@ -347,14 +347,18 @@ class LineConnection(LineReceiver):
         if self._timer is None:
             port = self._port
             self._timer = MessageTimer(
-                port.clock, port.message_seconds, port.idle_answer_seconds, self._message_too_slow, self._message_idle
-            )
+                port.clock, port.message_seconds, port.idle_answer_seconds,
+                self._has_input, self._message_too_slow, self._message_idle,
+            )  # fmt: skip
         self._timer.bytes_received(self._messages)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.stop()
             self._timer = None
+
+    def _has_input(self) -> bool:
+        return bool(self._pieces)
 
     def _message_too_slow(self) -> None:
         text = f"a message must be complete within {self._port.message_seconds:g} s"

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from twisted.internet.interfaces import IReactorTime
 
 from fakedev.net.system.timing import PatientCall
+
+#: The time is judged again after so long when input waits to be served.
+_AGAIN_SECONDS: Final = 0.1
 
 
 @dataclass(eq=False, slots=True)
@@ -17,6 +21,7 @@ class MessageTimer:
 
     :param message_seconds: for the message to become complete, however its bytes are spread.
     :param idle_seconds: without any byte of the first message; None for no such limit.
+    :param has_input: whether bytes that have arrived wait to be served: they may complete the message.
     :param too_slow: called when the message is not complete in time.
     :param idle: called when no byte arrived for ``idle_seconds``.
     """
@@ -24,6 +29,7 @@ class MessageTimer:
     _clock: IReactorTime
     _message_seconds: float
     _idle_seconds: float | None
+    _has_input: Callable[[], bool]
     _too_slow: Callable[[], None]
     _idle: Callable[[], None]
     _message: int = -1
@@ -53,5 +59,12 @@ class MessageTimer:
         self._message_call = self._idle_call = None
 
     def _expire(self, callback: Callable[[], None]) -> None:
+        if self._has_input():
+            again = PatientCall(self._clock, _AGAIN_SECONDS, partial(self._expire, callback))
+            if callback is self._idle:
+                self._idle_call = again
+            else:
+                self._message_call = again
+            return
         self.stop()
         callback()
