@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fakedev.config.names import token_text
 from fakedev.config.schema.schema import Key, Section
-from fakedev.config.schema.types import Boolean, Choice, Duration, ListOf, Mode, Text
+from fakedev.config.schema.types import Boolean, Choice, Duration, Integer, ListOf, Mode, Text
 
 LISTEN_DOC = (
     "Where: 9400 (loopback), *:9400, HOST:PORT, [::1]:9400, /path of a UNIX socket, runtime:NAME (a socket in the "
@@ -16,6 +16,13 @@ MESSAGE_TIMEOUT = Key(
     "A message must be complete within this time from its first byte.",
     default=10.0,
     field="message_seconds",
+)
+MAX_CONNECTIONS = Key(
+    "max-connections",
+    Integer(1, 1_000_000),
+    "Connections of each port. For one more the longest silent one without work is closed; if there is none, the new "
+    "one is refused as busy.",
+    default=10_000,
 )
 MODE = Key("mode", Mode(), "Permissions of a UNIX socket.", default_words="600; with a group 660", unit="octal")
 GROUP = Key("group", Text(), "Group that owns a UNIX socket.", default_words="that of the process")

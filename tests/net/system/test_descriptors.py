@@ -8,6 +8,8 @@ import resource
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from twisted.internet.task import Clock
@@ -23,6 +25,7 @@ from fakedev.net.system.descriptors import (
     lowest_free_descriptor,
 )
 from tests.support.application import application
+from tests.support.http_wire import answers
 
 LIMIT = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
@@ -193,14 +196,29 @@ def test_ready_and_metrics() -> None:
         assert b"fakedev_accepts_postponed_total 1.0" in app.get("/-/metrics").body
 
 
-def test_a_reload_without_descriptors(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
-    """A file that cannot be opened for lack of descriptors is no fault of the configuration."""
+def no_descriptors(*_: object, **__: object) -> NoReturn:
+    """Open nothing."""
+    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
-    def refuse(*_: object, **__: object) -> None:
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
+def test_a_reload_without_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """503 with the reason, no traceback; the old configuration stays, and a later reload is good."""
+    with application() as app:
+        monkeypatch.setattr("tests.support.application.load", no_descriptors)
+        answer = app.ask("POST", "/-/reload")
+        assert (answer.status, b"no file descriptors are left: try again later" in answer.body) == (503, True)
+        monkeypatch.undo()
+        peer = app.http()
+        peer.send(b"POST /-/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
+        app.tick()
+        peer.read()
+        assert answers(peer.transport.value())[0].status == 200
+
+
+def test_a_file_without_descriptors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It is no fault of the configuration that a file cannot be opened."""
     path = tmp_path / "f.yaml"
     path.write_text("version: 1\n")
-    monkeypatch.setattr("builtins.open", refuse)
+    monkeypatch.setattr("builtins.open", no_descriptors)
     with pytest.raises(OSError, match="Too many open files"):
         Files(environ={}).read(str(path))
