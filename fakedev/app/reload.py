@@ -142,7 +142,7 @@ class Reloader:
             if is_out_of_descriptors(reason):
                 raise ReloadFailed("no file descriptors are left: try again later", is_ours=True) from None
             self.log.failure("a reload failed by an internal error")
-            raise ReloadFailed("an error of ours, which the log has", is_ours=True) from None
+            raise ReloadFailed("an internal error; the log has the details", is_ours=True) from None
         self._pending = configuration, head, compiled
         self._done = Deferred()
         stamped = self._fleet.apply(Reload(compiled, head))

@@ -63,11 +63,11 @@ def test_two_addresses_of_a_port_are_one_port() -> None:
         clients = [port for port in app.reactor.ports if port.getHost().port in (9996, 9997)]
         assert clients[0].factory.port is clients[1].factory.port
         assert app.client().say("put sleep") == ["ok 1"]
-        assert app.client().lines() == ["error busy 1 connections are open and at work, and no more are taken"]
+        assert app.client().lines() == ["error busy 1 connections are open and at work, no more are accepted"]
 
 
 class Stopping:
-    """A service that was told to stop."""
+    """A service that is stopping."""
 
     def __init__(self, app: MemoryApplication) -> None:
         self._reactor = app.reactor
@@ -102,7 +102,7 @@ def test_running_jobs_finish_before_the_end() -> None:
 
 
 def test_jobs_that_run_too_long_end_with_the_program() -> None:
-    """Their clients are told, their backends too."""
+    """Their clients are notified, and their backends too."""
     with application(QUEUES) as app:
         asks, works = app.client(), app.backend()
         asks.say("put sleep 1")
@@ -124,7 +124,7 @@ def test_end_without_jobs_is_not_delayed() -> None:
 
 
 def test_statistics_in_the_log(said: list[str]) -> None:
-    """A line for each queue and interval, with where the longest run was; each interval stands for itself."""
+    """A line for each queue and interval, with where the longest run was; each interval counts separately."""
     with application(QUEUES + "  log-interval: 10s\n") as app:
         asks, works = app.client(), app.backend()
         asks.say("put sleep 1", "put sleep 2", "put sleep {x}")
@@ -148,7 +148,7 @@ def test_statistics_in_the_log(said: list[str]) -> None:
 
 
 def configured(*arguments: str) -> Any:
-    """The configuration that options stand for."""
+    """The configuration that options produce."""
     options = FrontendOptions()
     values = options.flags.parse(arguments)
     return load("options", Files(environ={}), text=options.configuration_text(values))
@@ -197,7 +197,7 @@ def test_options_of_the_original() -> None:
     ],
 )
 def test_usage_of_the_frontend(arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A mistake is told in a line, and ends it with 2; nothing listens."""
+    """A mistake is reported in a line, and the exit code is 2; nothing listens."""
     try:
         code: object = frontend_main(arguments)
     except SystemExit as ended:

@@ -14,7 +14,7 @@ from tests.support.application import application
 from tests.support.line_peers import BARE, RecordingSession, connect, make_factory
 
 SILENT = b"error busy 2 connections are open, and this one was silent for the longest time\n"
-FULL = b"error busy 2 connections are open and at work, and no more are taken\n"
+FULL = b"error busy 2 connections are open and at work, no more are accepted\n"
 
 
 def leave(session: RecordingSession) -> None:
