@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Final, cast
 
 from fakedev.app.ports import Ports
@@ -67,9 +68,11 @@ def make_workload_ports(
     reactor: Any,
     *,
     drop_in: bool,
+    closed: Counter[str],
 ) -> Ports[WorkloadListen]:
     """The workload ports.
 
+    :param closed: counts the connections that they close, by reason.
     :param drop_in: answer an incomplete message as early as the original does.
     """
 
@@ -85,12 +88,15 @@ def make_workload_ports(
             message_seconds=ports.message_seconds,
             idle_answer_seconds=ORIGINAL_PATIENCE_SECONDS if drop_in else None,
             fair_share=fair_share,
+            closed=closed,
+            tokens=entry.tokens,
         )
         return ListeningService(entry.listen, factory, reactor, make_folder=True)
 
     def change(service: ListeningService, entry: WorkloadListen, configuration: Configuration) -> None:
         ports, factory = configuration.workloads, cast(WorkloadPortFactory, service.factory)
         factory.allow, factory.node = entry.allow, entry.node
+        factory.gate.change(entry.tokens)
         factory.max_connections, factory.message_seconds = ports.max_connections, ports.message_seconds
 
     return Ports(configuration, lambda whole: whole.workloads.listen, lambda entry: entry.listen, listen, change)

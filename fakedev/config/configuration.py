@@ -62,11 +62,13 @@ class WorkloadListen:
 
     :param allow: what its clients may change: ``workloads``, ``faults``, ``clock``.
     :param node: node of the device names without one (``card0``); empty for none.
+    :param tokens: its clients must give one of them; empty: they need none.
     """
 
     listen: ListenAddress
     allow: frozenset[str]
     node: str = ""
+    tokens: tuple[str, ...] = ()
     open: bool = False
 
 
@@ -80,6 +82,18 @@ class WorkloadPorts:
 
 
 @dataclass(frozen=True)
+class QueueListen:
+    """An address of a port of the queues.
+
+    :param tokens: its peers must give one of them; empty: they need none.
+    """
+
+    listen: ListenAddress
+    tokens: tuple[str, ...] = ()
+    open: bool = False
+
+
+@dataclass(frozen=True)
 class Queues:
     """The work queues and their ports.
 
@@ -90,8 +104,8 @@ class Queues:
     """
 
     broker: BrokerSpec
-    clients: tuple[ListenAddress, ...]
-    backends: tuple[ListenAddress, ...]
+    clients: tuple[QueueListen, ...]
+    backends: tuple[QueueListen, ...]
     log_interval_seconds: float = 0.0
     drain_seconds: float = 25.0
     max_connections: int = 10_000

@@ -117,6 +117,6 @@ def node_pattern(text: str) -> str:
 
 def token_text(text: str) -> str:
     """A token that is hard to guess."""
-    if len(text) < 8 or not re.fullmatch(r"[!-~]+", text):
-        raise ValueError("a token is at least 8 printable ASCII characters without blanks")
+    if not re.fullmatch(r"[!-~]{8,1024}", text):
+        raise ValueError("a token is 8 to 1024 printable ASCII characters without blanks")
     return text

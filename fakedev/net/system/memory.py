@@ -1,16 +1,11 @@
-"""The limits of a large process: open descriptors, freed memory that it keeps, and old objects that the garbage
-collector skips.
-"""
+"""The memory of a large process: freed memory that it keeps, and old objects that the garbage collector skips."""
 
 from __future__ import annotations
 
 import ctypes
 import gc
-import resource
 from collections.abc import Mapping
 from typing import Final
-
-from twisted.logger import Logger
 
 #: mallopt's M_TRIM_THRESHOLD (malloc.h of the GNU C library).
 _TRIM_THRESHOLD: Final = -1
@@ -23,29 +18,6 @@ _COLLECTIONS: Final = 3
 MIN_FROZEN_OBJECTS: Final = 500_000
 #: The process keeps up to this much freed memory: two pages of 10,000 devices.
 KEPT_BYTES: Final = 256 * 1024 * 1024
-
-_log = Logger()
-
-
-def raise_descriptor_limit() -> int:
-    """Raise this process's soft limit of descriptors to the hard limit, and return the limit that holds now.
-
-    Each connection needs a descriptor, and the usual soft limit is 1024.
-    """
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        except (ValueError, OSError) as reason:
-            # Some systems report a hard limit that they do not grant.
-            _log.warn(
-                "the limit of {soft} open descriptors cannot be raised to {hard}: {reason}",
-                soft=soft, hard=hard, reason=str(reason),
-            )  # fmt: skip
-            return soft
-    _log.debug("up to {limit} descriptors may be open (it was {soft})", limit=hard, soft=soft)
-    return hard
-
 
 def keep_freed_memory() -> bool:
     """Let the C library keep freed memory; getting it back costs a page of 10,000 devices up to half its time.
