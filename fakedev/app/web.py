@@ -9,7 +9,7 @@ from fakedev.config.configuration import Configuration, WebEndpoint, WebPage, Wo
 from fakedev.net.fleet.ticker import Ticker
 from fakedev.net.fleet.workload_port import WorkloadPortFactory
 from fakedev.net.fleet.workloads import WorkloadHub
-from fakedev.net.http.change_guard import ChangeGuard
+from fakedev.net.http.access_guard import AccessGuard
 from fakedev.net.http.limits import DROP_IN_LIMITS, HttpLimits
 from fakedev.net.http.resource import GuardedResource
 from fakedev.net.http.site import GuardedSite
@@ -50,7 +50,7 @@ def make_web(configuration: Configuration, program: Program, reactor: Any, *, dr
         for page in endpoint.pages:
             add_page(root, page.path, pages.fleet_page(_selection(page)), scrapes)
         site = cast(GuardedSite, service.factory)
-        site.resource, site.changes = root, ChangeGuard(endpoint.hosts, endpoint.token)
+        site.resource, site.guard = root, AccessGuard(endpoint.names, endpoint.token)
 
     return Ports(configuration, lambda whole: whole.web, lambda endpoint: endpoint.listen, listen, change)
 

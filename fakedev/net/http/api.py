@@ -25,12 +25,14 @@ _MAX_ITEMS: Final = 500
 
 
 class ApiResource(GuardedResource):
-    """A resource of the API: its errors are JSON, and a path or query key that does not exist is refused.
+    """A resource of the API: its errors are JSON, a foreign Host is refused, and a path or query key that does not
+    exist.
 
     :cvar query: the keys that GET takes after the ``?``; other methods take none.
     """
 
     errors_as_json = True
+    is_guarded = True
     query: ClassVar[tuple[str, ...]] = ()
 
     def refusal(self, request: GuardedRequest) -> Response | None:

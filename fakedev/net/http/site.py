@@ -18,7 +18,7 @@ from twisted.internet.protocol import ServerFactory
 from twisted.internet.threads import deferToThreadPool
 from zope.interface import implementer
 
-from fakedev.net.http.change_guard import ChangeGuard
+from fakedev.net.http.access_guard import AccessGuard
 from fakedev.net.http.channel import GuardedChannel
 from fakedev.net.http.limits import HttpLimits
 from fakedev.net.http.resource import GuardedResource
@@ -30,7 +30,7 @@ from fakedev.net.http.sending import InFlightBodies
 class GuardedSite(ServerFactory):
     """All connections of one port, and what they share.
 
-    :param changes: decides who may POST and DELETE.
+    :param guard: decides who may read the API, and who may change something.
     :param defer_to_thread: runs long work; the reactor's own threads when None.
     :ivar codes: answers by status, also of requests that were refused before their resource was known; 499: the
         client left.
@@ -43,13 +43,13 @@ class GuardedSite(ServerFactory):
         resource: GuardedResource,
         reactor: IReactorTime,
         *,
-        changes: ChangeGuard | None = None,
+        guard: AccessGuard | None = None,
         limits: HttpLimits | None = None,
         defer_to_thread: DeferToThread | None = None,
     ) -> None:
         self.resource = resource
         self.reactor = reactor
-        self.changes = changes or ChangeGuard()
+        self.guard = guard or AccessGuard()
         self.limits = limits or HttpLimits()
         self.defer_to_thread = defer_to_thread or self._defer_to_pool
         self.channels: set[GuardedChannel] = set()
