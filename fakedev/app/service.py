@@ -117,7 +117,7 @@ def make_application(
     program = Program(
         hub, pages, ticker, scrapes, own, ready, history, live, PageFiles(), reloader.reload, figures, tester
     )
-    web = make_web(configuration, program, reactor, drop_in=run.drop_in)
+    web = make_web(configuration, program, fair_share, reactor, drop_in=run.drop_in)
     web.finish(configuration)
 
     # What a reload changes.

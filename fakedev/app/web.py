@@ -25,7 +25,9 @@ from fakedev.net.web.tree import add_page, make_exporter_root, make_root
 ORIGINAL_PATIENCE_SECONDS: Final = 0.15
 
 
-def make_web(configuration: Configuration, program: Program, reactor: Any, *, drop_in: bool) -> Ports[WebEndpoint]:
+def make_web(
+    configuration: Configuration, program: Program, fair_share: FairShare, reactor: Any, *, drop_in: bool
+) -> Ports[WebEndpoint]:
     """The HTTP addresses; they have pages after the first :meth:`Ports.finish`.
 
     :param drop_in: serve only the original's /metrics, with its limits.
@@ -42,7 +44,7 @@ def make_web(configuration: Configuration, program: Program, reactor: Any, *, dr
 
     def listen(endpoint: WebEndpoint, _: Configuration) -> ListeningService:
         limits = DROP_IN_LIMITS if drop_in else HttpLimits()
-        site = GuardedSite(NotYet(), reactor, limits=limits)
+        site = GuardedSite(NotYet(), reactor, limits=limits, fair_share=fair_share)
         return ListeningService(endpoint.listen, site, reactor, make_folder=True)
 
     def change(service: ListeningService, endpoint: WebEndpoint, _: Configuration) -> None:

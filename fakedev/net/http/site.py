@@ -24,6 +24,7 @@ from fakedev.net.http.limits import HttpLimits
 from fakedev.net.http.resource import GuardedResource
 from fakedev.net.http.response import CommonHeaders, DeferToThread, HttpError, error_response
 from fakedev.net.http.sending import InFlightBodies
+from fakedev.net.lines.fair_share import FairShare
 
 
 @implementer(IProtocolNegotiationFactory)
@@ -31,6 +32,7 @@ class GuardedSite(ServerFactory):
     """All connections of one port, and what they share.
 
     :param guard: decides who may read the API, and who may change something.
+    :param fair_share: shares the reactor between all connections of the program; with this port alone when None.
     :param defer_to_thread: runs long work; the reactor's own threads when None.
     :ivar codes: answers by status, also of requests that were refused before their resource was known; 499: the
         client left.
@@ -45,12 +47,14 @@ class GuardedSite(ServerFactory):
         *,
         guard: AccessGuard | None = None,
         limits: HttpLimits | None = None,
+        fair_share: FairShare | None = None,
         defer_to_thread: DeferToThread | None = None,
     ) -> None:
         self.resource = resource
         self.reactor = reactor
         self.guard = guard or AccessGuard()
         self.limits = limits or HttpLimits()
+        self.fair_share = fair_share or FairShare(reactor)
         self.defer_to_thread = defer_to_thread or self._defer_to_pool
         self.channels: set[GuardedChannel] = set()
         self.held = InFlightBodies()
