@@ -22,8 +22,17 @@ from fakedev.net.http.access_guard import AccessGuard
 from fakedev.net.http.limits import BadRequest
 from fakedev.net.http.negotiation import accepts_gzip
 from fakedev.net.http.parser import Head
-from fakedev.net.http.response import Body, CommonHeaders, DeferToThread, HttpError, Response, error_response
+from fakedev.net.http.response import (
+    JSON,
+    Body,
+    CommonHeaders,
+    DeferToThread,
+    HttpError,
+    Response,
+    error_response,
+)
 from fakedev.net.http.sending import Connection, Outgoing
+from fakedev.net.http.slices import SlicedAnswers, Steps
 from fakedev.net.http.statistics import PageStatistics
 
 
@@ -47,6 +56,7 @@ class RequestSite(Protocol):
     codes: Counter[int]
     common_headers: CommonHeaders
     defer_to_thread: DeferToThread
+    slices: SlicedAnswers
 
     @property
     def resource(self) -> RequestResource: ...
@@ -116,6 +126,21 @@ class GuardedRequest:
         """A Deferred that fires when the whole answer was sent, and fails when the peer left before."""
         self._waiting.append(Deferred())
         return self._waiting[-1]
+
+    def answer_in_slices(self, steps: Steps) -> Response | Deferred[Response]:
+        """The answer of some steps, with turns for other connections between them.
+
+        :param steps: begins with the checks of the request. HEAD needs no more of it than its first step: then the
+            answer has no Content-Length.
+        """
+        if self.method == b"HEAD":
+            try:
+                next(steps)
+            except StopIteration as done:
+                response: Response = done.value
+                return response
+            return Response(200, content_type=JSON, has_length=False)
+        return self.site.slices.make(steps, self.notify_finish())
 
     def respond(self, response: Response) -> None:
         """Send ``response``; a peer that has left gets no answer, and that is no error."""

@@ -24,6 +24,7 @@ from fakedev.net.http.limits import HttpLimits
 from fakedev.net.http.resource import GuardedResource
 from fakedev.net.http.response import CommonHeaders, DeferToThread, HttpError, error_response
 from fakedev.net.http.sending import InFlightBodies
+from fakedev.net.http.slices import SlicedAnswers
 from fakedev.net.lines.fair_share import FairShare
 
 
@@ -55,6 +56,7 @@ class GuardedSite(ServerFactory):
         self.guard = guard or AccessGuard()
         self.limits = limits or HttpLimits()
         self.fair_share = fair_share or FairShare(reactor)
+        self.slices = SlicedAnswers(reactor, self.fair_share)
         self.defer_to_thread = defer_to_thread or self._defer_to_pool
         self.channels: set[GuardedChannel] = set()
         self.held = InFlightBodies()
