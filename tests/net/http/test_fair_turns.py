@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
-from fakedev.net.http.response import Response
+from fakedev.net.http.request import GuardedRequest
+from fakedev.net.http.resource import Answer, GuardedResource
+from fakedev.net.http.response import HttpError, Response
 from fakedev.net.http.site import GuardedSite
+from fakedev.net.http.slices import Steps
 from fakedev.net.lines.fair_share import TURN_SECONDS
 from tests.support.http_channels import GET, POST, site
 from tests.support.http_wire import Page, Peer, Turns, answers
@@ -116,3 +119,94 @@ def test_waiting_for_a_turn_is_not_idle() -> None:
         peer.read()
     run(clock, peer)
     assert len(answers(peer.transport.value())) == 1000 and not peer.closed
+
+
+class Sliced(GuardedResource):
+    """A resource that makes its answer in steps, and counts those that were done."""
+
+    def __init__(self, clock: Turns, steps: int = 100) -> None:
+        self._clock = clock
+        self._steps = steps
+        self.done = 0
+
+    def get(self, request: GuardedRequest) -> Answer:
+        """As many letters as there are steps."""
+        return request.answer_in_slices(self._work(request))
+
+    def _work(self, request: GuardedRequest) -> Steps:
+        if request.args:
+            raise HttpError(400, "no arguments here")
+        yield
+        for _ in range(self._steps):
+            self._clock.work(0.001)
+            self.done += 1
+            yield
+        return Response(200, b"a" * self._steps)
+
+
+LONG = GET.replace(b"page", b"long")
+
+
+def test_a_long_answer_takes_many_turns() -> None:
+    """Other requests are answered between its slices."""
+    clock = Turns()
+    guarded = slow_site(clock, long=Sliced(clock))
+    peer, other = Peer(guarded), Peer(guarded)
+    peer.send(LONG)
+    turns = [clock.turn() for _ in range(3)]
+    other.send(GET)
+    turns += run(clock, peer, other)
+    assert max(turns) < 0.02 and len(turns) > 100 / 20
+    assert answers(peer.transport.value())[0].body == b"a" * 100
+    assert answers(other.transport.value())[0].body == b"content"
+
+
+def test_long_answers_are_made_one_after_the_other() -> None:
+    """So only one takes memory; a peer that leaves, also while its answer is made, costs nothing more."""
+    clock = Turns()
+    long = Sliced(clock)
+    guarded = slow_site(clock, long=long)
+    peers = [Peer(guarded) for _ in range(4)]
+    for peer in peers:
+        peer.send(LONG)
+    peers[0].leave()
+    peers[2].leave()
+    assert len(answers(peers[1].transport.value())) == 0
+    before = long.done
+    run(clock, peers[1], peers[3])
+    assert long.done - before == 200
+    assert [len(answers(peer.transport.value())) for peer in peers] == [0, 1, 0, 1]
+    assert guarded.codes[200] == 2 and not guarded.slices.take_turn()
+
+
+def test_head_of_a_long_answer() -> None:
+    """HEAD has its checks, and makes nothing: so it says no length."""
+    clock = Turns()
+    long = Sliced(clock)
+    peer = Peer(slow_site(clock, long=long))
+    peer.send(LONG.replace(b"GET", b"HEAD") * 10)
+    found = answers(peer.transport.value(), heads=True)
+    assert [answer.status for answer in found] == [200] * 10 and long.done == 0
+    assert "content-length" not in found[0].headers
+    assert peer.ask(LONG.replace(b"GET /long", b"HEAD /long?a=b"), head=True).status == 400
+
+
+def test_errors_in_a_long_answer() -> None:
+    """At the beginning and later; the answers after it are made."""
+    clock = Turns()
+
+    def failing(request: GuardedRequest) -> Steps:
+        for number in range(100):
+            clock.work(0.001)
+            if number == 50:
+                raise HttpError(404, "gone meanwhile")
+            yield
+        raise AssertionError
+
+    bad = Page(lambda request: request.answer_in_slices(failing(request)))
+    guarded = slow_site(clock, long=Sliced(clock), bad=bad)
+    peers = [Peer(guarded) for _ in range(3)]
+    for peer, path in zip(peers, (b"bad", b"long", b"long?a=b"), strict=True):
+        peer.send(GET.replace(b"page", path))
+    run(clock, *peers)
+    assert [answers(peer.transport.value())[0].status for peer in peers] == [404, 200, 400]
