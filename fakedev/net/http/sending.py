@@ -124,9 +124,11 @@ class InFlightBodies:
     another page; the readers of the oldest pages are dropped before these take too much memory.
 
     :param max_bytes: the limit of all bodies together, unless MAX_TIMES the newest is more.
+    :param changed: called with the size of all bodies in flight when it has changed.
     """
 
     _max_bytes: int = MAX_BYTES
+    _changed: Callable[[int], None] = no_op
     _answers: dict[int, _Answer] = field(default_factory=dict)
     _read_by: dict[object, int] = field(default_factory=dict)
     _bytes: int = 0
@@ -146,6 +148,7 @@ class InFlightBodies:
         if answer is None:
             answer = self._answers[newest] = _Answer(pieces, sum(map(len, pieces)))
             self._bytes += answer.length
+            self._changed(self._bytes)
         answer.readers[reader] = drop
         self._read_by[reader] = newest
         most = max(self._max_bytes, MAX_TIMES * answer.length)
@@ -165,6 +168,7 @@ class InFlightBodies:
         if not answer.readers:
             del self._answers[key]
             self._bytes -= answer.length
+            self._changed(self._bytes)
 
 
 @implementer(IPullProducer)

@@ -23,9 +23,10 @@ from fakedev.net.http.channel import GuardedChannel
 from fakedev.net.http.limits import HttpLimits
 from fakedev.net.http.resource import GuardedResource
 from fakedev.net.http.response import CommonHeaders, DeferToThread, HttpError, error_response
-from fakedev.net.http.sending import InFlightBodies
+from fakedev.net.http.sending import MAX_BYTES, InFlightBodies
 from fakedev.net.http.slices import SlicedAnswers
 from fakedev.net.lines.fair_share import FairShare
+from fakedev.net.system.memory import AfterPeak
 
 
 @implementer(IProtocolNegotiationFactory)
@@ -59,7 +60,8 @@ class GuardedSite(ServerFactory):
         self.slices = SlicedAnswers(reactor, self.fair_share)
         self.defer_to_thread = defer_to_thread or self._defer_to_pool
         self.channels: set[GuardedChannel] = set()
-        self.held = InFlightBodies()
+        self.after_peak = AfterPeak(reactor)
+        self.held = InFlightBodies(MAX_BYTES, self.after_peak.note)
         self.codes: Counter[int] = Counter()
         self.common_headers = CommonHeaders(reactor)
 
@@ -81,6 +83,7 @@ class GuardedSite(ServerFactory):
 
     def shut_down(self) -> None:
         """Close all connections, each as soon as the request being answered has its answer."""
+        self.after_peak.stop()
         for channel in list(self.channels):
             channel.shut_down()
 
