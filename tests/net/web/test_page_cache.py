@@ -269,7 +269,7 @@ class TestLargePage:
         for _ in range(5):
             self.reactor.turn()
             waiters.append(self.waiting())
-        self.fair_share(waiters[0])
+        self.fair_share(waiters[-1])
         responses = [success_result_of(waiter) for waiter in waiters]
         assert len(set(map(id, responses))) == 1
         assert self.part.ticks == [0]
