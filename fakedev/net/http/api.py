@@ -208,6 +208,8 @@ def items_response(request: GuardedRequest, key: str, now: Callable[[], Items[T]
 def _items_steps(request: GuardedRequest, key: str, now: Callable[[], Items[T]]) -> Steps:
     items = now()
     chosen = [items.every[place] for place in page_of(request, len(items.every))]
+    if request.method == b"HEAD":
+        yield  # its only step: nothing is described
     describe, described = items.describer(chosen), []
     yield
     for each in chosen:
