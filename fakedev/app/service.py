@@ -126,7 +126,7 @@ def make_application(
         hub, pages, ticker, scrapes, own, ready, history, live, PageFiles(), reloader.reload, figures, queue_history,
         tester,
     )  # fmt: skip
-    web = make_web(configuration, program, reactor, drop_in=run.drop_in)
+    web = make_web(configuration, program, fair_share, reactor, drop_in=run.drop_in)
     web.finish(configuration)
 
     # What a reload changes.

@@ -10,7 +10,7 @@ from fakedev.config.configuration import Configuration, WebEndpoint, WebPage, Wo
 from fakedev.net.fleet.ticker import Ticker
 from fakedev.net.fleet.workload_port import WorkloadPortFactory
 from fakedev.net.fleet.workloads import WorkloadHub
-from fakedev.net.http.change_guard import ChangeGuard
+from fakedev.net.http.access_guard import AccessGuard
 from fakedev.net.http.limits import DROP_IN_LIMITS, HttpLimits
 from fakedev.net.http.resource import GuardedResource
 from fakedev.net.http.site import GuardedSite
@@ -26,7 +26,9 @@ from fakedev.net.web.tree import add_page, make_exporter_root, make_root
 ORIGINAL_PATIENCE_SECONDS: Final = 0.15
 
 
-def make_web(configuration: Configuration, program: Program, reactor: Any, *, drop_in: bool) -> Ports[WebEndpoint]:
+def make_web(
+    configuration: Configuration, program: Program, fair_share: FairShare, reactor: Any, *, drop_in: bool
+) -> Ports[WebEndpoint]:
     """The HTTP addresses; they have pages after the first :meth:`Ports.finish`.
 
     :param drop_in: serve only the original's /metrics, with its limits.
@@ -43,7 +45,7 @@ def make_web(configuration: Configuration, program: Program, reactor: Any, *, dr
 
     def listen(endpoint: WebEndpoint, _: Configuration) -> ListeningService:
         limits = DROP_IN_LIMITS if drop_in else HttpLimits()
-        site = GuardedSite(NotYet(), reactor, limits=limits)
+        site = GuardedSite(NotYet(), reactor, limits=limits, fair_share=fair_share)
         return ListeningService(endpoint.listen, site, reactor, make_folder=True)
 
     def change(service: ListeningService, endpoint: WebEndpoint, _: Configuration) -> None:
@@ -51,7 +53,7 @@ def make_web(configuration: Configuration, program: Program, reactor: Any, *, dr
         for page in endpoint.pages:
             add_page(root, page.path, pages.fleet_page(_selection(page)), scrapes)
         site = cast(GuardedSite, service.factory)
-        site.resource, site.changes = root, ChangeGuard(endpoint.hosts, endpoint.token)
+        site.resource, site.guard = root, AccessGuard(endpoint.names, endpoint.token)
 
     return Ports(configuration, lambda whole: whole.web, lambda endpoint: endpoint.listen, listen, change)
 

@@ -38,7 +38,7 @@ class WebEndpoint:
     :param pool: the only pool shown by /metrics there; None: all.
     :param token: requests that change something must carry it; None: no token.
     :param open: other machines may change things without a token.
-    :param hosts: names that Host may have in requests that change something, besides loopback and addresses.
+    :param names: names that Host may have in requests to the API, besides loopback names and IP addresses.
     :param hold_seconds: pages show the last state at a multiple of this; None: those of the identities.
     :param pages: further pages, each with its path.
     :param per_node: a network in which each node has an address, in the order of the configuration.
@@ -50,7 +50,7 @@ class WebEndpoint:
     pool: str | None = None
     token: str | None = None
     open: bool = False
-    hosts: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
     hold_seconds: float | None = None
     pages: tuple[WebPage, ...] = ()
     per_node: IPv4Network | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fakedev.config.names import token_text
+from fakedev.config.names import host_name, token_text
 from fakedev.config.schema.schema import Key, Section
 from fakedev.config.schema.types import Boolean, Choice, Duration, Integer, ListOf, Mode, Text
 
@@ -85,11 +85,12 @@ WEB = Section(
         Key("token", _TOKEN, "The token of requests that change something.", secret=True),
         Key("open", Boolean(), "Allows other machines to change things without a token.", default=False),
         Key(
-            "hosts",
-            ListOf(Text()),
-            "Names that Host may have in requests that change something, besides localhost and addresses.",
+            "names",
+            ListOf(Text("host name", host_name)),
+            "Names that Host may have in requests to the API, besides localhost and IP addresses.",
             default=(),
         ),
+        Key("hosts", ListOf(Text("host name", host_name)), "The name of `names` in 0.1.", default=()),
     ),
     doc="HTTP endpoints. An address alone is enough.",
     shorthand="listen",

@@ -84,12 +84,14 @@ class Endpoints:
                 f"{listen.display} lets other machines change things: give it a token, or serve: metrics, "
                 "or allow it by open: true",
             )
-        hosts, pages = frozenset(host.lower() for host in values["hosts"]), self._pages(values, complete)
-        return values.build(WebEndpoint, listen=listen, identity=identity, hosts=hosts, pages=pages, per_node=None)
+        if values.given("hosts"):
+            self._report.note(values.place_of("hosts"), "hosts: is called names: now; a later version refuses hosts:")
+        names, pages = frozenset((*values["names"], *values["hosts"])), self._pages(values, complete)
+        return values.build(WebEndpoint, listen=listen, identity=identity, names=names, pages=pages, per_node=None)
 
     def _per_node(self, values: Values, complete: bool) -> WebEndpoint | None:
         place = values.place_of("per-node")
-        for key in ("listen", "serve", "pages", "token", "open", "hosts", "mode", "group"):
+        for key in ("listen", "serve", "pages", "token", "open", "names", "hosts", "mode", "group"):
             if values.given(key):
                 self._report.problem(values.place_of(key), f"{key}: does not go with per-node:")
         identity = self._identity_of(values, complete)

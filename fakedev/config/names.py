@@ -38,6 +38,11 @@ def node_name(text: str) -> str:
     return _checked_name(text, "node", LONGEST_NODE_NAME)
 
 
+def host_name(text: str) -> str:
+    """The name of a host, without a port, in lower case."""
+    return _checked_name(text.removesuffix("."), "host", LONGEST_NODE_NAME).lower()
+
+
 def queue_name(text: str) -> str:
     """A queue's name: a word of the line protocol, and a part of a path."""
     good = text.isprintable() and not any(character.isspace() or character in "/=?#\"'\\" for character in text)

@@ -8,10 +8,12 @@ from twisted.python.failure import Failure
 from fakedev.net.fleet.describe import describe_clock
 from fakedev.net.fleet.journal import find_entries
 from fakedev.net.fleet.ticker import Ticker
-from fakedev.net.http.api import ApiResource, argument, items_response, json_body
+from fakedev.net.http.api import ApiResource, Items, argument, items_response, json_body
 from fakedev.net.http.request import GuardedRequest
+from fakedev.net.http.resource import Answer
 from fakedev.net.http.response import HttpError, Response, json_response
 from fakedev.sim.fleet import Fleet
+from fakedev.sim.journal import JournalEntry
 from fakedev.spec.units import parse_duration
 from fakedev.spec.web_paths import JOURNAL
 
@@ -74,14 +76,16 @@ class JournalApi(ApiResource):
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
 
-    def get(self, request: GuardedRequest) -> Response:
+    def get(self, request: GuardedRequest) -> Answer:
         """The events, newest first; ``kind``, ``devices``, ``node``, ``limit`` and ``offset`` choose some."""
         kinds, devices = _words(request, b"kind"), _words(request, b"devices")
         node = argument(request, "node")
-        found = find_entries(self._fleet, kinds, devices, node)[::-1]
-        return items_response(
-            request, "journal", found, lambda some: [each.fields() for each in some], tick=self._fleet.state.tick
-        )
+
+        def now() -> Items[JournalEntry]:
+            found = find_entries(self._fleet, kinds, devices, node)[::-1]
+            return Items(found, lambda _: JournalEntry.fields, {"tick": self._fleet.state.tick})
+
+        return items_response(request, "journal", now)
 
 
 def _words(request: GuardedRequest, name: bytes) -> list[str]:

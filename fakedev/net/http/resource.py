@@ -32,6 +32,7 @@ class GuardedResource:
 
     :ivar allow_head: whether HEAD is allowed where GET is.
     :ivar errors_as_json: whether errors are the API's JSON objects instead of a line of text.
+    :ivar is_guarded: whether also reads need a Host of ours, or the token; changes always do.
     :ivar is_item: whether the path names an item, so that a refusal for an unknown name is 404 and not 400.
     :ivar statistics: the counts of requests to this resource, if they are counted.
     :ivar children: by name.
@@ -39,6 +40,7 @@ class GuardedResource:
 
     allow_head: bool = True
     errors_as_json: bool = False
+    is_guarded: bool = False
     is_item: bool = False
     statistics: PageStatistics | None = None
     children: Mapping[bytes, GuardedResource] = MappingProxyType({})

@@ -318,6 +318,7 @@ def test_two_advances_at_once(app: MemoryApplication) -> None:
     peer = app.http()
     body = b'{"advance": "1m"}'
     assert peer.send(b"POST /api/v1/clock HTTP/1.1\r\nHost: x.localhost\r\nContent-Length: 17\r\n\r\n" + body) == b""
+    app.reactor.turn()
     failed(app.ask("POST", "/api/v1/clock", {"advance": "1s"}), 503, "busy", "duration")
     between = int(app.get("/metrics").headers["x-fakedev-tick"])
     assert 0 < between < 60
