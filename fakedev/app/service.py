@@ -86,9 +86,10 @@ def make_application(
     # The simulation, its clock, and what shows it.
     recorder = _opened("record", lambda: Recorder(run.record, run.head)) if run.record else None
     kept = configuration.journal
-    journal = _opened("journal", lambda: JournalFile(kept.file, kept.max_bytes, kept.keep)) if kept else None
+    journal = _opened("journal", lambda: JournalFile(kept.file, kept.max_bytes, kept.keep, reactor)) if kept else None
     fleet = _fleet(configuration, run, recorder, journal)
-    hub = WorkloadHub(fleet)
+    fair_share = FairShare(reactor)
+    hub = WorkloadHub(fleet, fair_share)
     pages = Pages(fleet, configuration.identities, reactor)
     history = History(fleet.state)
     listeners = Listeners()
@@ -99,11 +100,10 @@ def make_application(
         pages.keep()
         history.note(fleet.state)
 
-    ticker = Ticker(fleet, configuration.speed, reactor, hub.notify_listeners, ticked)
+    ticker = Ticker(fleet, configuration.speed, reactor, hub.notify_listeners, ticked, lambda: hub.is_notifying)
 
     # The ports.
     scrapes = ScrapeStatistics()
-    fair_share = FairShare(reactor)
     workloads = make_workload_ports(configuration, hub, ticker, fair_share, reactor, drop_in=run.drop_in)
     queues = WorkQueues(configuration, fair_share, reactor) if configuration.queues is not None else None
     figures = queues.figures if queues is not None else None

@@ -35,7 +35,7 @@ class WorkloadSession:
     def __init__(self, port: WorkloadPortFactory, peer: Peer) -> None:
         self._port = port
         self._peer = peer
-        self._running: set[str] = set()
+        self._running: dict[str, None] = {}  # in order of their start
 
     def request_received(self, request: Request) -> Reply | None:
         """Serve a verb by the method ``do_VERB``, here or among the verbs of the port."""
@@ -64,8 +64,7 @@ class WorkloadSession:
 
     def peer_left(self) -> None:
         """End the workloads of the peer."""
-        for workload_id in sorted(self._running):
-            self._port.hub.drop(workload_id)
+        self._port.hub.drop(list(self._running))
         self._running.clear()
 
     def do_run(self, request: Request) -> Reply:
@@ -79,15 +78,15 @@ class WorkloadSession:
 
     def _start(self, fields: Mapping[str, object], listener: Callable[[Verdict], None]) -> str:
         workload_id = self._port.start(fields, listener)
-        self._running.add(workload_id)
+        self._running[workload_id] = None
         return workload_id
 
     def _notify(self, verdict: Verdict) -> None:
-        self._running.discard(verdict.workload_id)
+        self._running.pop(verdict.workload_id, None)
         self._peer.notify(workload_ended(verdict.workload_id, verdict.name, verdict.code, verdict.text))
 
     def _send_digit(self, verdict: Verdict) -> None:
-        self._running.discard(verdict.workload_id)
+        self._running.pop(verdict.workload_id, None)
         self._peer.answer_bare(bare_digit(verdict.code))
 
     def do_advance(self, request: Request) -> None:
