@@ -24,7 +24,7 @@ from fakedev.sim.entities.state import Level, State
 from fakedev.sim.events import Event, Stamped
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.pages import ExporterFaults, NodePageFaults
-from fakedev.sim.journal import FleetJournal, Tell, entry_of_churn, entry_of_end, no_op
+from fakedev.sim.journal import FleetJournal, Tell, entry_of_churn, no_op
 from fakedev.sim.levels import DEVICE, UNIT, Levels, next_levels, reindexed_levels, shown_levels
 from fakedev.sim.links.advance import advanced
 from fakedev.sim.links.levels import LinkHistory, link_history
@@ -184,9 +184,7 @@ class Fleet:
         tick, seconds = self.state.tick, self.state.seconds
         self.journal.note_faults(tick, seconds, self.faults.changes)
         self.journal.note_devices(tick, seconds, past, self.state.levels[UNIT], self.faults)
-        causes = self._endings.causes
-        entries = [entry_of_end(tick, seconds, each, causes.get(each.workload_id, "")) for each in verdicts]
-        self.journal.note(entries, [each.devices for each in verdicts])
+        self.journal.note_ends(tick, seconds, verdicts, self._endings.causes)
 
     def _apply_reload(self, following: CompiledFleet, moves: FleetReindex, now_seconds: float) -> None:
         """Use another configuration; all that continues is found by its name."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import islice
 from typing import Final, NamedTuple, TypeVar
 
@@ -152,13 +152,25 @@ class FleetJournal:
 
         :param devices: positions of the units that each of them concerns.
         """
-        if not entries:
-            return
-        if entries[0].kind != _ENDED:
+        if entries:
             worded = zip(entries, devices, strict=True)
             entries = [each._replace(devices=self._words(units)) if len(units) else each for each, units in worded]
+            self._add(entries, devices)
+
+    def _add(self, entries: Sequence[JournalEntry], devices: Sequence[Positions]) -> None:
         self._recent.add(entries, devices)
         self._tell(entries)
+
+    def note_ends(self, tick: int, seconds: float, verdicts: Sequence[Verdict], causes: Mapping[str, str]) -> None:
+        """Add entries for workloads that ended in a tick; the entries of their starts have their devices.
+
+        :param causes: ids of the faults that ended workloads, by the workload's id.
+        """
+        if self._tell is no_op:
+            verdicts = verdicts[-MAX_KEPT:]
+        if verdicts:
+            entries = [_entry_of_end(tick, seconds, each, causes.get(each.workload_id, "")) for each in verdicts]
+            self._add(entries, [each.devices for each in verdicts])
 
     def note_faults(self, tick: int, seconds: float, changes: Sequence[Change]) -> None:
         """Add entries for the changes of faults in a tick."""
@@ -255,11 +267,7 @@ def entry_of_churn(workload: Workload, tick: int, seconds: float) -> JournalEntr
     return JournalEntry(tick, seconds, "start", workload.workload_id, "churn", text[:_LONGEST_TEXT])
 
 
-def entry_of_end(tick: int, seconds: float, verdict: Verdict, cause: str) -> JournalEntry:
-    """The entry for a workload that ended.
-
-    :param cause: the fault that ended it; empty for none.
-    """
+def _entry_of_end(tick: int, seconds: float, verdict: Verdict, cause: str) -> JournalEntry:
     text = f"{verdict.name}: {verdict.code} {verdict.text}"
     return JournalEntry(tick, seconds, _ENDED, verdict.workload_id, cause, text)
 
