@@ -26,7 +26,8 @@ _LISTED_QUANTITIES: Final = frozenset({
 
 def describe_workloads(fleet: Fleet, workloads: Sequence[Workload]) -> list[dict[str, Any]]:
     """Workloads: the id of each, the fields that it was started with, and its state."""
-    loads, left = fleet.workloads.load_percents(), fleet.workloads.work_left()
+    rows = fleet.workloads.rows_of([workload.workload_id for workload in workloads])
+    loads, left = fleet.workloads.load_percents(rows), fleet.workloads.work_left(rows)
     return [_workload(fleet, workload, loads, left) for workload in workloads]
 
 

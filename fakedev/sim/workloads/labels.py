@@ -143,14 +143,16 @@ class Attribution:
 
     def _remove_owners(self, holds: Sequence[Hold]) -> None:
         # By device: a dict is slow to find its first element after many of the elements before it were deleted.
-        gone: dict[int, set[str]] = {}
+        gone: dict[int, list[str]] = {}
         for workload, device in holds:
-            gone.setdefault(device, set()).add(workload.workload_id)
+            gone.setdefault(device, []).append(workload.workload_id)
         firsts = []
         for device, ids in gone.items():
             holders = self._holders[device] or {}
             firsts.append(next(iter(holders)) in ids)
-            self._holders[device] = {each: owner for each, owner in holders.items() if each not in ids} or None
+            for workload_id in ids:
+                del holders[workload_id]
+            self._holders[device] = dict(holders) if len(ids) > 1 and holders else holders or None
         self._changed(list(gone), firsts)
 
     def _changed(self, devices: Sequence[int], firsts: Sequence[bool]) -> None:
