@@ -57,8 +57,8 @@ MISSING = [
     (
         "devises",
         "resource",
-        "no resource 'devises': there are clock, devices, fault-kinds, faults, history, identities, journal, nodes, "
-        "queues, stream, tester, workloads",
+        "no resource 'devises': there are clock, devices, fault-kinds, faults, find, history, identities, journal, "
+        "nodes, queues, stream, tester, workloads",
     ),
 ]
 #: What is below a resource that has nothing below it.
@@ -75,10 +75,12 @@ KEYS = {
     "queues": "limit, offset",
     "tester": "limit, offset",
     "tester/sleep": "limit, offset",
+    **dict.fromkeys(("history", "devices/mig-0/0/history", "queues/sleep/history"), "seconds"),
+    "find": "text",
     **dict.fromkeys(
         (
-            *("fault-kinds", "identities", "clock", "history", "stream", "nodes/dgx-0", "queues/sleep"),
-            *("devices/mig-0/0", "devices/mig-0/0/1", "devices/mig-0/0/parts", "devices/mig-0/0/history"),
+            *("fault-kinds", "identities", "clock", "stream", "nodes/dgx-0", "queues/sleep"),
+            *("devices/mig-0/0", "devices/mig-0/0/1", "devices/mig-0/0/parts"),
             *("devices/dgx-0/0/link", "devices/dgx-0/0/link/3", "tester/sleep/timeline"),
         ),
         "",
@@ -140,7 +142,7 @@ def test_keys_of_queries(app: MemoryApplication) -> None:
     """400 that names the key that nobody would look at, and those that there are, on every resource."""
     for path, known in KEYS.items():
         error = error_of(app, f"{path}?{'offset=0&' if 'offset' in known else ''}colour=red", 400)
-        text = f"there are {known}" if known else "nothing can be chosen here"
+        text = f"there {'are' if ',' in known else 'is'} {known}" if known else "nothing can be chosen here"
         expected = f"unknown key 'colour' in the query: {text}"
         assert error == {"code": "bad-argument", "message": expected, "where": "colour"}, path
     message = error_of(app, "journal?knid=xid", 400)["message"]

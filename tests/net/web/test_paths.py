@@ -53,7 +53,8 @@ def test_query(app: MemoryApplication, path: WebPath) -> None:
         assert answer.status in (200, 405)  # the tester's page that would change something
         return
     assert answer.status == 400
-    there = f"there are {', '.join(path.query)}" if path.query else "nothing can be chosen here"
+    there = f"there {'is' if len(path.query) == 1 else 'are'} {', '.join(path.query)}"
+    there = there if path.query else "nothing can be chosen here"
     assert there in answer.body.decode()
 
 

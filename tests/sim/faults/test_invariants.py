@@ -9,10 +9,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from fakedev.sim.charts import HEALTH, health, summary
+from fakedev.sim.charts import summary
 from fakedev.sim.entities.state import Level
 from fakedev.sim.events import ClearFault, InjectFault, Stamped, event_from_fields, event_to_fields
 from fakedev.sim.fleet import Fleet
+from fakedev.sim.health import HEALTH, health
 from fakedev.sim.record import Replay
 from fakedev.spec.errors import Refused
 from fakedev.spec.fault_fields import fault_from_fields
