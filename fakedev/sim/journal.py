@@ -153,9 +153,10 @@ class FleetJournal:
         :param devices: positions of the units that each of them concerns.
         """
         if entries:
-            worded = zip(entries, devices, strict=True)
-            entries = [each._replace(devices=self._words(units)) if len(units) else each for each, units in worded]
-            self._add(entries, devices)
+            self._add([self._with_words(each, units) for each, units in zip(entries, devices, strict=True)], devices)
+
+    def _with_words(self, entry: JournalEntry, devices: Positions) -> JournalEntry:
+        return entry._replace(devices=self._words(devices)) if len(devices) else entry
 
     def _add(self, entries: Sequence[JournalEntry], devices: Sequence[Positions]) -> None:
         self._recent.add(entries, devices)

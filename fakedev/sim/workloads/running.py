@@ -311,9 +311,9 @@ class Workloads:
         is_done = table.is_work & (table.done >= table.work - _ROUNDING_SECONDS)
         over = np.flatnonzero(is_done | (table.start + table.lasts <= end_seconds + _ROUNDING_SECONDS))
         verdicts = []
-        for position in over.tolist():
-            workload = self.by_id[table.ids[position]]
-            is_ok = is_done[position] or not workload.has_time_limit
+        for workload_id, is_work_done in zip(table.ids[over].tolist(), is_done[over].tolist(), strict=True):
+            workload = self.by_id[workload_id]
+            is_ok = is_work_done or not workload.has_time_limit
             code, text = (0, "OK") if is_ok else workload.end_seconds[1:]
             verdicts.append(workload.verdict(code, text))
         return verdicts
