@@ -91,10 +91,13 @@ class Reloader:
         return self._join(is_signal=False)
 
     def _join(self, is_signal: bool) -> Deferred[dict[str, Any]]:
-        done: Deferred[dict[str, Any]] = Deferred(lambda cancelled: self._waiting.pop(cancelled, None))
+        done: Deferred[dict[str, Any]] = Deferred(self._drop)
         self._waiting[done] = is_signal
         self._run_next()
         return done
+
+    def _drop(self, cancelled: Deferred[dict[str, Any]]) -> None:
+        self._waiting.pop(cancelled, None)
 
     def _run_next(self) -> None:
         if self._is_running:
