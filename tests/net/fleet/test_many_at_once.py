@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,15 +16,17 @@ from twisted.internet.task import Clock
 from fakedev.net.fleet.journal import MAX_ENTRIES_AT_ONCE, JournalFile
 from fakedev.net.fleet.workloads import MAX_VERDICTS_AT_ONCE, WorkloadHub
 from fakedev.net.lines.fair_share import FairShare
+from fakedev.net.lines.outbox import MAX_BYTES
 from fakedev.sim.events import ClearFaults, DropWorkloads, Event, StopWorkloads
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.journal import JournalEntry
 from fakedev.sim.record import Replay, event_line, head_line, read_record
 from fakedev.sim.workloads.workload import Verdict
 from fakedev.spec.record_head import RecordHead
+from fakedev.wire.replies import Notification
 from tests.support.application import STANDING, application
 from tests.support.fleets import make_fleet, start
-from tests.support.line_peers import TurnClock
+from tests.support.line_peers import TurnClock, connect_descriptor, make_factory
 
 #: STANDING, with all rights on the port.
 PORT = STANDING.replace("[workloads, clock]", "[workloads, clock, faults]")
@@ -214,6 +217,23 @@ class TestVerdicts:
         self.hub.drop([f"w{at_once}"])
         self.clock.advance(0)
         assert self.told[-2:] == [f"w{at_once - 1}", f"w{at_once + 1}"]
+
+    def test_a_peer_that_reads_gets_all(self) -> None:
+        """Of more notes than a connection may hold, none is lost: the peer reads between the slices."""
+        peer, transport = connect_descriptor(make_factory(self.clock, fair_share=self.hub._fair_share), room=10_000)
+        peer.dataReceived(b"list\n")
+        verdicts = self.ended(20_000)
+        notify = partial(peer.notify, Notification("ended x 0 OK, and so on for forty bytes", {}))
+        self.hub._listeners = {each.workload_id: lambda _: notify() for each in verdicts}
+        self.hub.notify_listeners(verdicts)
+        while self.clock.getDelayedCalls() and not transport.aborted:
+            self.clock.turn()
+            transport.room = 20_000
+            if transport.writing:
+                transport.doWrite()
+        assert not transport.aborted
+        assert transport.taken.count(b"ended x") == 20_000
+        assert len(transport.taken) > 2 * MAX_BYTES
 
     def test_an_advance_waits_for_them(self) -> None:
         """Its answer follows all notes of its ticks."""
