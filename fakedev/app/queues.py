@@ -1,4 +1,4 @@
-"""Composition of the work queues, in the service and alone as ``fakedev-frontend``."""
+"""Composition of the work queues, in the service and as the program ``fakedev-frontend``."""
 
 from __future__ import annotations
 

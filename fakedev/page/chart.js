@@ -114,7 +114,8 @@ export class Chart {
       paper.lineTo(width, y);
       paper.stroke();
       const unit = value + step > high + step / 1e3 ? this.unit.trim() : "";
-      paper.fillText(`${axisNumber(value)}${unit.length < 3 ? unit : ""}`, LEFT - 6, y + 4);
+      const text = axisNumber(value);
+      paper.fillText(text.length + unit.length <= 5 ? text + unit : text, LEFT - 6, y + 4);
     }
     const between = nice((end - begin) / Math.max(2, width / 130), true);
     for (let back = 0; end - back >= begin; back += between) {

@@ -207,8 +207,18 @@ export class FleetTab {
     this.tiles.press("In trouble", isTroubled);
     this.tiles.press("Devices", !text && !isTroubled);
     this._askPods(text.trim());
-    this.map.redraw();
-    if (this.live.frame) this._show();
+    this._choose();
+  }
+
+  /** Show what was chosen: the map leaves out nodes that a text does not find. */
+  _choose() {
+    if (!this.live.frame) return;
+    const chosen = this._chosen();
+    const finds = this.find.value.trim() ? chosen : null;
+    this.map.hides = finds && ((node) => !this.live.devicesOf(node).some(finds));
+    this.map.shows = chosen;
+    this.map.arrange();
+    this._show();
   }
 
   _isTrouble(health) {
@@ -216,25 +226,28 @@ export class FleetTab {
     return health >= this.live.outline.health.indexOf("heat");
   }
 
-  /** Draw the devices that are chosen. */
-  _show() {
+  /** Whether a device is chosen, by its index; null: all are. */
+  _chosen() {
     const text = this.find.value.trim().toLowerCase();
     const { live } = this;
-    let shows = null;
-    if (text || this.isTroubled) {
-      const ofNode = live.outline.nodes.map(([name, pool]) => {
-        const [poolName, type] = live.outline.pools[pool];
-        return [name, poolName, type].some((each) => each.toLowerCase().includes(text));
-      });
-      const { health, work = [] } = live.frame;
-      shows = (place) =>
-        (!this.isTroubled || this._isTrouble(health[place])) &&
-        (!text ||
-          ofNode[live.nodeOf(place)] ||
-          live.name(place).toLowerCase().includes(text) ||
-          this.byPod.has(live.name(place)) ||
-          Boolean(work[place]?.some((name) => String(name).toLowerCase().includes(text))));
-    }
+    if (!text && !this.isTroubled) return null;
+    const ofNode = live.outline.nodes.map(([name, pool]) => {
+      const [poolName, type] = live.outline.pools[pool];
+      return [name, poolName, type].some((each) => each.toLowerCase().includes(text));
+    });
+    const { health } = live.frame;
+    return (place) =>
+      (!this.isTroubled || this._isTrouble(health[place])) &&
+      (!text ||
+        ofNode[live.nodeOf(place)] ||
+        live.name(place).toLowerCase().includes(text) ||
+        this.byPod.has(live.name(place)));
+  }
+
+  /** Draw the devices that are chosen. */
+  _show() {
+    const { live } = this;
+    const shows = this._chosen();
     this.cards.draw(shows ?? (() => true));
     this.map.shows = shows;
     if (!this.map.drawn) this.map.redraw();
@@ -250,7 +263,9 @@ export class FleetTab {
     if (text.length < 2) return;
     try {
       const { devices } = await get(`/api/v1/find?text=${encodeURIComponent(text)}`);
-      if (text === this.find.value.trim()) this.byPod = new Set(devices);
+      if (text !== this.find.value.trim()) return;
+      this.byPod = new Set(devices);
+      this._choose();
     } catch {
       // The search by name goes on without pods.
     }

@@ -84,6 +84,11 @@ export class Live {
     return low;
   }
 
+  /** The indices of the devices of a node. */
+  devicesOf(node) {
+    return Array.from({ length: this.pool(node)[2] }, (_, index) => this.outline.first[node] + index);
+  }
+
   /** The pool of a node: name, type, devices, power limit, memory. */
   pool(node) {
     return this.outline.pools[this.outline.nodes[node][1]];

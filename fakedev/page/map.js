@@ -16,6 +16,8 @@ const ROW_TITLES = 76;
 const ZOOMS = [1, 1.5, 2, 3, 4, 6];
 /** Browsers draw no canvas that is higher. */
 const HIGHEST = 16000;
+/** Where cells are that are not shown. */
+const AWAY = -1000;
 /** Added to the step of a dimmed cell: more than there are steps. */
 const DIM = 64;
 const NUMBER_UNITS = { usage: " %", temperature: " °C", power: " W" };
@@ -26,8 +28,10 @@ export class FleetMap {
     this.live = live;
     this.choose = choose;
     this.scale = "usage";
-    /** Whether a device is to be seen, by its index; null: all. */
+    /** Whether a device is clear, by its index, or dimmed; null: all are clear. */
     this.shows = null;
+    /** Whether a node is left out, by its index; null: none is. */
+    this.hides = null;
     this.zoom = 0;
     this.chosen = -1;
     this.pointed = -1;
@@ -41,7 +45,7 @@ export class FleetMap {
     this.spoken = make("div", { class: "unseen", "aria-live": "polite" });
     this.element = make("div", { class: "map" }, this.canvas, this.tip, this.spoken);
     this.paper = this.canvas.getContext("2d");
-    this.drawn = null; // the step of each cell as it stands on the canvas
+    this.drawn = null; // the step of each cell as the canvas shows it
     this.canvas.addEventListener("pointermove", (event) => this._point(this._at(event)));
     this.canvas.addEventListener("pointerleave", () => this._point(-1));
     this.canvas.addEventListener("blur", () => this._point(-1));
@@ -249,6 +253,10 @@ export class FleetMap {
       y += gap;
     };
     outline.nodes.forEach(([name, ofPool], node) => {
+      if (this.hides?.(node)) {
+        for (let index = 0; cells && index < this.live.pool(node)[2]; index++) cells[2 * (outline.first[node] + index)] = AWAY;
+        return;
+      }
       const devices = this.live.pool(node)[2];
       const columns = columnsOf(devices);
       const [wide, tall] = [columns * cell, Math.ceil(devices / columns) * cell + title];
@@ -271,7 +279,7 @@ export class FleetMap {
       tallest = Math.max(tallest, tall);
     });
     endPool();
-    return hasBoxes ? y - gap + 1 : y + tallest;
+    return Math.max(1, hasBoxes ? y - gap + 1 : y + tallest);
   }
 
   _at(event) {

@@ -113,18 +113,25 @@ export class TesterTab {
     this.course = new Polling("", (value) => value && this._draw(value));
   }
 
-  async outline() {
-    try {
-      this._plans((await get("/api/v1/tester?limit=1")).plans);
-    } catch {
-      this._plans([]);
-    }
+  /** The stream began, or began again: there may be other plans. */
+  outline() {
+    this.isKnown = false;
   }
 
-  frame() {
+  /** A frame arrived: it tells whether there is any load to ask for. */
+  frame({ frame }) {
+    if (!this.isKnown) {
+      this.isKnown = true;
+      if (!frame.load) this._plans([]);
+      else this._ask().catch(() => (this.isKnown = false));
+    }
     if (!this.plan) return;
     this.polling.ask();
     this.course.ask();
+  }
+
+  async _ask() {
+    this._plans((await get("/api/v1/tester?limit=100")).plans);
   }
 
   _plans(plans) {
@@ -168,7 +175,7 @@ export class TesterTab {
       `Plan ${value.plan} puts ${value.arguments.join(" ") || "requests"} into queue ${value.queue}; ` +
         (isOpen
           ? "requests arrive at a rate, whether or not earlier ones have ended."
-          : "so many at once; the next begins when one has ended."),
+          : "this many at the same time; the next one starts when one has ended."),
     );
     this.tiles.set("Rate now", brief(found["rate-now"]), "/s");
     // Without an answer no time is known.

@@ -13,11 +13,11 @@ _PAGE: Final = ("limit", "offset")
 class WebPath:
     """One path, with what it takes.
 
-    :param template: the path; parts in capitals stand for names and numbers.
+    :param template: the path; parts in capitals are placeholders for names and numbers.
     :param summary: the content, in some words.
     :param query: the keys that GET takes after the ``?``.
     :param methods: HEAD goes with GET.
-    :param in_metrics: also at addresses with ``serve: metrics``, else at those with ``serve: all`` alone.
+    :param in_metrics: also at addresses with ``serve: metrics``, else only at those with ``serve: all``.
     :param is_linked: on the start page of addresses with ``serve: metrics``.
     """
 

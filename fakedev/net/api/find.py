@@ -15,7 +15,7 @@ from fakedev.spec.web_paths import FIND
 
 #: Characters of the text, and devices in an answer.
 _MAX_CHARACTERS: Final = 100
-_MAX_FOUND: Final = 2000
+_MAX_FOUND: Final = 20_000
 
 
 class Find(ApiResource):
@@ -32,12 +32,14 @@ class Find(ApiResource):
         if not 0 < len(text) <= _MAX_CHARACTERS:
             reason = f"text must have 1 to {_MAX_CHARACTERS} characters"
             raise HttpError(400, reason, "bad-argument", "text")
-        roster = self._fleet.roster
-        found = np.flatnonzero(_by_name(self._fleet, text) | _by_work(self._fleet, text))
-        found = found[np.isin(found, roster.shown_devices)]
-        return json_response({
-            "devices": [roster.unit_name(device) for device in found[:_MAX_FOUND].tolist()], "total": len(found),
-        })  # fmt: skip
+        found = (_by_name(self._fleet, text) | _by_work(self._fleet, text)).tolist()
+        names = [
+            f"{node.name}/{index}"
+            for node in self._fleet.roster.shown
+            for index in range(node.pool.devices_per_node)
+            if found[node.first + index]
+        ]
+        return json_response({"devices": names[:_MAX_FOUND], "total": len(names)})
 
 
 def _by_name(fleet: Fleet, text: str) -> Mask:

@@ -1,4 +1,4 @@
-"""The API's tree, /api/v1: collections and their items, each in a module of its own; and the live stream."""
+"""The API's tree, /api/v1: collections and their items, each in its own module; and the live stream."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ MAX_VIEWERS: Final = 64
 CONTENT_TYPE: Final = "text/event-stream"
 #: How often the view looks for a new tick: frames are made at most as often.
 _BEAT_SECONDS: Final = 0.25
-#: The longest time between two frames, also when the clock stands.
+#: The longest time between two frames, also when the clock is stopped.
 _STILL_SECONDS: Final = 1.0
 #: The number of the last frame of viewers that have the outline of an old fleet.
 _OUTDATED: Final = -2

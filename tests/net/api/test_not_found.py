@@ -22,7 +22,7 @@ queues:
 tester:
   plans: [{queue: sleep, parallel: 1}]
 """
-#: Paths below /api/v1, the part at fault, and what is said.
+#: Paths below /api/v1, the wrong part, and the error text.
 MISSING = [
     ("devices/dgx-9/0", "node", "no node 'dgx-9'; did you mean dgx-1?"),
     ("devices/dgx-9", "node", "no node 'dgx-9'; did you mean dgx-1?"),
@@ -104,7 +104,7 @@ def error_of(app: MemoryApplication, path: str, status: int, method: str = "GET"
 
 
 def test_names(app: MemoryApplication) -> None:
-    """404 that says which name is unknown, and what there is; whatever the method is."""
+    """404 that says which name is unknown, and which names exist; for every method."""
     for path, where, message in MISSING:
         error = error_of(app, path, 404)
         assert error == {"code": "unknown-name", "message": message, "where": where}, path
@@ -113,7 +113,7 @@ def test_names(app: MemoryApplication) -> None:
 
 
 def test_paths(app: MemoryApplication) -> None:
-    """404 that names the path, where nothing has a name of its own."""
+    """404 that names the path, where no item has a name."""
     for path in NOTHING:
         error = error_of(app, path, 404)
         assert error == {"code": "not-found", "message": f"nothing is at /api/v1/{path}", "where": ""}
@@ -139,7 +139,7 @@ def test_nodes_of_other_shards() -> None:
 
 
 def test_keys_of_queries(app: MemoryApplication) -> None:
-    """400 that names the key that nobody would look at, and those that there are, on every resource."""
+    """400 that names the unknown key, and the known ones, on every resource."""
     for path, known in KEYS.items():
         error = error_of(app, f"{path}?{'offset=0&' if 'offset' in known else ''}colour=red", 400)
         text = f"there {'are' if ',' in known else 'is'} {known}" if known else "nothing can be chosen here"

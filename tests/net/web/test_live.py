@@ -28,7 +28,7 @@ def app() -> Iterator[MemoryApplication]:
 
 
 def viewer(app: MemoryApplication) -> Peer:
-    """Somebody who has asked for the stream."""
+    """A viewer that has requested the stream."""
     peer = app.http()
     peer.send(GET)
     return peer
@@ -59,7 +59,7 @@ def wait(app: MemoryApplication, peers: list[Peer], seconds: float) -> None:
 
 
 def test_outline_and_frames(app: MemoryApplication) -> None:
-    """Who there is comes first; then a frame for each tick, in the order of the devices."""
+    """The list of devices comes first; then a frame for each tick, in the order of the devices."""
     app.ask("POST", "/api/v1/workloads", {"name": "x", "devices": ["b/1"], "profile": "60:0:0"})
     peer = viewer(app)
     wait(app, [peer], 3)
@@ -148,7 +148,7 @@ def test_a_slow_viewer_skips_ticks(app: MemoryApplication) -> None:
 
 
 def test_large_frames() -> None:
-    """Of 10,000 devices: sent in pieces, whole to each viewer, and no more than a piece waits for one that is slow."""
+    """Of 10,000 devices: sent in pieces, whole to each viewer; at most one piece waits for a slow viewer."""
     with application(SMALL.replace("nodes: [a, b]", "nodes: 5000")) as app:
         fast, slow = viewer(app), viewer(app)
         wait(app, [fast, slow], 1)
@@ -176,7 +176,7 @@ def test_a_viewer_that_never_reads_is_dropped(app: MemoryApplication) -> None:
 
 
 def test_a_standing_clock() -> None:
-    """Once a second all the same, with the same tick: queues go on."""
+    """Still once a second, with the same tick: queues continue."""
     with application(STANDING) as app:
         peer = viewer(app)
         wait(app, [peer], 3)
@@ -185,7 +185,7 @@ def test_a_standing_clock() -> None:
 
 
 def test_bounded(app: MemoryApplication) -> None:
-    """So many viewers and no more; when one leaves the next may come."""
+    """The number of viewers is limited; when one leaves the next may connect."""
     peers = [viewer(app) for _ in range(MAX_VIEWERS)]
     answer = app.get("/api/v1/stream")
     assert (answer.status, json.loads(answer.body)["error"]["code"]) == (503, "full")
@@ -234,7 +234,7 @@ def state(tick: int, **arrays: list[float]) -> State:
 
 
 def test_history_is_a_ring() -> None:
-    """It forgets the oldest, skips ticks that it was not told of, and holds what it says at any size."""
+    """It forgets the oldest, skips ticks that it did not receive, and keeps its limit at any size."""
     history = History(state(0, usage_ratio=[0, 1]))
     assert history.size == MAX_TICKS
     for tick in range(1, MAX_TICKS + 10):

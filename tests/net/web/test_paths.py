@@ -80,6 +80,6 @@ def test_pages_of_the_tester(app: MemoryApplication) -> None:
 
 
 def test_path_of_a_name() -> None:
-    """Names stand in place of the parts in capitals."""
+    """Names replace the parts in capitals."""
     assert web_paths.LINK.at(NODE="a", INDEX=0, NUMBER=3) == "/api/v1/devices/a/0/link/3"
     assert (web_paths.LINK.fixed, web_paths.METRICS.fixed) == ("/api/v1/devices", "/metrics")
