@@ -89,9 +89,10 @@ def make_application(
     # The simulation, its clock, and what shows it.
     recorder = _opened("record", lambda: Recorder(run.record, run.head)) if run.record else None
     kept = configuration.journal
-    journal = _opened("journal", lambda: JournalFile(kept.file, kept.max_bytes, kept.keep)) if kept else None
+    journal = _opened("journal", lambda: JournalFile(kept.file, kept.max_bytes, kept.keep, reactor)) if kept else None
     fleet = _fleet(configuration, run, recorder, journal)
-    hub = WorkloadHub(fleet)
+    fair_share = FairShare(reactor)
+    hub = WorkloadHub(fleet, fair_share)
     pages = Pages(fleet, configuration.identities, reactor)
     history = History(fleet.state)
     listeners = Listeners()
@@ -102,11 +103,10 @@ def make_application(
         pages.keep()
         history.note(fleet.state)
 
-    ticker = Ticker(fleet, configuration.speed, reactor, hub.notify_listeners, ticked)
+    ticker = Ticker(fleet, configuration.speed, reactor, hub.notify_listeners, ticked, lambda: hub.is_notifying)
 
     # The ports.
     scrapes = ScrapeStatistics()
-    fair_share = FairShare(reactor)
     closed: Counter[str] = Counter()
     workloads = make_workload_ports(
         configuration, hub, ticker, fair_share, reactor, drop_in=run.drop_in, closed=closed
@@ -138,7 +138,7 @@ def make_application(
 
     announcement = Announcement(partial(_addresses, reloader, fleet, web, workloads, queues), run.ready_file)
     parts: list[Reloadable] = [web, workloads, *([queues] if queues else [])]
-    reloader.connect(parts, applied, announcement.tell)
+    reloader.connect(parts, applied, announcement.tell, lambda: ticker.speed)
 
     # All services, in the order in which they start.
     for service, _ in [*web.services, *(queues.ports if queues else ()), *workloads.services]:

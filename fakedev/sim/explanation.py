@@ -70,17 +70,23 @@ class _Device:
         """The tick in which a flag changed last, as text."""
         return f"since tick {self.fleet.journal.since(name, self.position)}"
 
-    def work(self) -> str:
-        """The workloads on it, as text."""
+    @cached_property
+    def _work(self) -> str:
         parts = self.fleet.roster.parts
         which = np.zeros(parts.unit_count, np.bool_)
         which[self.position] = True
-        found = [workload for workload, _ in self.fleet.workloads.on_devices(parts.spread(which))]
-        loads = self.fleet.workloads.load_percents()
+        workloads = self.fleet.workloads
+        found = [workload for workload, _ in workloads.on_devices(parts.spread(which))]
+        first = found[:_MAX_NAMED]
+        loads = workloads.load_percents(workloads.rows_of([each.workload_id for each in first]))
         named = [f"{each.workload_id} {each.spec.name} ({each.spec.kind}, load {loads[each.workload_id]:g} %)"
-                 for each in found[:_MAX_NAMED]]  # fmt: skip
+                 for each in first]  # fmt: skip
         more = f" and {len(found) - _MAX_NAMED} more" if len(found) > _MAX_NAMED else ""
         return f"work: {', '.join(named)}{more}" if named else "no work"
+
+    def work(self) -> str:
+        """The workloads on it, as text."""
+        return self._work
 
     # -- reasons of quantities: _REASONS has the method of each --
 

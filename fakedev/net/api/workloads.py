@@ -38,7 +38,7 @@ class Workloads(ApiCollection):
         fleet = self._hub.fleet
         return items_response(
             request, "workloads",
-            lambda: Items(list(fleet.workloads.by_id.values()), lambda _: workload_describer(fleet)),
+            lambda: Items(list(fleet.workloads.by_id.values()), partial(workload_describer, fleet)),
         )  # fmt: skip
 
     def post(self, request: GuardedRequest, body: bytes) -> Response:

@@ -30,12 +30,13 @@ _LISTED_QUANTITIES: Final = frozenset({
 
 def describe_workloads(fleet: Fleet, workloads: Sequence[Workload]) -> list[dict[str, Any]]:
     """Workloads: the id of each, the fields that it was started with, and its state."""
-    return list(map(workload_describer(fleet), workloads))
+    return list(map(workload_describer(fleet, workloads), workloads))
 
 
-def workload_describer(fleet: Fleet) -> Callable[[Workload], dict[str, Any]]:
-    """A function that describes workloads as they are now, also when it is called in a later tick."""
-    loads, left = fleet.workloads.load_percents(), fleet.workloads.work_left()
+def workload_describer(fleet: Fleet, workloads: Sequence[Workload]) -> Callable[[Workload], dict[str, Any]]:
+    """A function that describes these workloads as they are now, also when it is called in a later tick."""
+    rows = fleet.workloads.rows_of([workload.workload_id for workload in workloads])
+    loads, left = fleet.workloads.load_percents(rows), fleet.workloads.work_left(rows)
     return partial(_workload, fleet.state.seconds, loads, left)
 
 

@@ -41,6 +41,7 @@ class Ticker(Service):
     :param speed: simulated seconds per wall second; with 0 only :meth:`advance` moves the clock.
     :param on_verdicts: called with the verdicts of each tick that has some.
     :param on_tick: called after each tick.
+    :param is_notifying: whether verdicts of earlier ticks are not passed on yet; an advance waits for them.
     :ivar missed: ticks that were dropped because the program was too far behind.
     :ivar failures: ticks that raised; they are logged, and the clock continues.
     :ivar lag_seconds: how late the last tick was.
@@ -55,12 +56,14 @@ class Ticker(Service):
         clock: IReactorTime,
         on_verdicts: Callable[[list[Verdict]], None],
         on_tick: Callable[[], None] = no_op,
+        is_notifying: Callable[[], bool] = lambda: False,
     ) -> None:
         self.setName("ticker")
         self._fleet = fleet
         self._clock = clock
         self._on_verdicts = on_verdicts
         self._on_tick = on_tick
+        self._is_notifying = is_notifying
         self.speed = speed
         self._wall_per_tick = fleet.spec.tick_seconds / speed if speed else 0.0
         self._loop = LoopingCall(self._loop_fired)
@@ -159,10 +162,10 @@ class Ticker(Service):
 
     def _advance_slice(self) -> None:
         until = self._clock.seconds() + _SLICE_SECONDS
-        while self._remaining and self._clock.seconds() < until:
+        while self._remaining and self._clock.seconds() < until and not self._is_notifying():
             self._remaining -= 1
             self._tick()
-        if self._remaining:
+        if self._remaining or (self._is_notifying() and self.running):
             self._clock.callLater(0, self._advance_slice)
             return
         done, self._advance = self._advance, None

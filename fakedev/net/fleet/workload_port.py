@@ -36,7 +36,7 @@ class WorkloadSession:
     def __init__(self, port: WorkloadPortFactory, peer: Peer) -> None:
         self._port = port
         self._peer = peer
-        self._running: set[str] = set()
+        self._running: dict[str, None] = {}  # in order of their start
         self._advance: Deferred[int] | None = None
 
     def request_received(self, request: Request) -> Reply | None:
@@ -68,8 +68,7 @@ class WorkloadSession:
         """End the workloads of the peer, and its advance of the clock."""
         if self._advance is not None:
             self._advance.cancel()
-        for workload_id in sorted(self._running):
-            self._port.hub.drop(workload_id)
+        self._port.hub.drop(list(self._running))
         self._running.clear()
 
     def do_run(self, request: Request) -> Reply:
@@ -83,15 +82,15 @@ class WorkloadSession:
 
     def _start(self, fields: Mapping[str, object], listener: Callable[[Verdict], None]) -> str:
         workload_id = self._port.start(fields, listener)
-        self._running.add(workload_id)
+        self._running[workload_id] = None
         return workload_id
 
     def _notify(self, verdict: Verdict) -> None:
-        self._running.discard(verdict.workload_id)
+        self._running.pop(verdict.workload_id, None)
         self._peer.notify(workload_ended(verdict.workload_id, verdict.name, verdict.code, verdict.text))
 
     def _send_digit(self, verdict: Verdict) -> None:
-        self._running.discard(verdict.workload_id)
+        self._running.pop(verdict.workload_id, None)
         self._peer.answer_bare(bare_digit(verdict.code))
 
     def do_advance(self, request: Request) -> Reply | None:

@@ -72,6 +72,7 @@ class LineConnection(LineReceiver):
         self._slicing = False
         self._slice_messages = 0
         self._slice_answer_bytes = 0
+        self._slice_until = 0.0
         self._unsent: list[bytes] = []
 
     # For the peer
@@ -219,7 +220,7 @@ class LineConnection(LineReceiver):
             self._port.silent_peers.note(self)
 
     def _request_turn(self) -> None:
-        self._port.fair_share.request_turn(self)
+        self._port.fair_share.request_turn(self, is_long=self._held_bytes > _PIECE_BYTES)
 
     def _can_serve(self) -> bool:
         return not (self.closing or self._peer.blocking or self._outbox.full)
@@ -264,7 +265,7 @@ class LineConnection(LineReceiver):
         was_paused, self.paused = self.paused, False
         self._slice_messages = self._slice_answer_bytes = 0
         seconds = self._port.clock.seconds
-        until = seconds() + _SLICE_SECONDS
+        until = self._slice_until = seconds() + _SLICE_SECONDS
         if was_paused:
             super().dataReceived(b"")  # what the slice before left in the buffer
         while self._pieces and not self.paused:
@@ -320,6 +321,7 @@ class LineConnection(LineReceiver):
             self._slice_messages >= _SLICE_MESSAGES
             or self._slice_answer_bytes >= _SLICE_ANSWER_BYTES
             or self._peer.blocking
+            or self._port.clock.seconds() >= self._slice_until
         ):
             self.paused = True
 

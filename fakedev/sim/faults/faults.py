@@ -83,15 +83,17 @@ class Faults:
         """Add a fault, which starts with the next tick or at its start time."""
         self.by_id[fault.fault_id] = fault
 
-    def clear(self, fault_id: str) -> None:
-        """End a fault with the next tick.
+    def clear(self, fault_ids: Sequence[str]) -> None:
+        """End faults with the next tick.
 
-        :raises Refused: when there is none of that id.
+        :raises Refused: when one of them does not exist or is cleared already; then none is cleared.
         """
-        fault = self.by_id.get(fault_id)
-        if fault is None or fault.is_cleared:
-            raise Refused("unknown-name", f"no fault {fault_id!r}", "fault")
-        fault.is_cleared = True
+        for fault_id in fault_ids:
+            fault = self.by_id.get(fault_id)
+            if fault is None or fault.is_cleared:
+                raise Refused("unknown-name", f"no fault {fault_id!r}", "fault")
+        for fault_id in fault_ids:
+            self.by_id[fault_id].is_cleared = True
 
     def clear_if_there(self, fault_id: str) -> None:
         """End a fault with the next tick, if it still exists."""

@@ -32,7 +32,7 @@ def test_workloads_at_one_tick() -> None:
     start(fleet, "dgx-0/1", "50:3:0", ttl="3s")
     advance(fleet, 1)
     every = list(fleet.workloads.by_id.values())
-    later, expected = workload_describer(fleet), list(map(workload_describer(fleet), every))
+    later, expected = workload_describer(fleet, every), list(map(workload_describer(fleet, every), every))
     advance(fleet, 4)
     assert len(fleet.workloads.by_id) < len(every)
     assert list(map(later, every)) == expected
