@@ -65,7 +65,7 @@ def test_option_problems(override: str, expected: str) -> None:
 
 
 def test_environment_problems() -> None:
-    """A variable of ours that means nothing is told."""
+    """A FAKEDEV variable without a meaning is reported."""
     assert problems("", environ={"FAKEDEV__FLEET__SED": "1"}) == [
         "environment FAKEDEV__FLEET__SED: unknown key 'SED'; did you mean 'seed'?"
     ]

@@ -62,7 +62,7 @@ class TestTemplate:
         ],
     )
     def test_what_is_refused(self, text: str, message: str) -> None:
-        """A brace that means nothing would be shown as it stands, and nobody would notice."""
+        """A brace without a meaning would be shown as it stands, unnoticed: it is an error."""
         with pytest.raises(ValueError) as caught:
             Template.parse(text)
         assert str(caught.value) == message

@@ -49,7 +49,7 @@ def configured(text: str) -> Configuration:
 
 
 class TestCarriedText:
-    """A fleet whose page is rendered before and after it goes over to another configuration."""
+    """A fleet whose page is rendered before and after a reload with another configuration."""
 
     def setup_method(self) -> None:
         self.text = FLEET
@@ -79,7 +79,7 @@ class TestCarriedText:
         return Page(self.face, self.fleet.roster.nodes).render(self.fleet.shown)
 
     def apply_reload(self, *changes: tuple[str, str]) -> set[str]:
-        """Change the configuration, and look whether the page is that of texts that are all made anew.
+        """Change the configuration, and look whether the page is that of texts that are all made again.
 
         :returns: the nodes whose texts were made.
         """
@@ -145,7 +145,7 @@ FACTS = ("uuid", "mig_id", "link", "switch")
 
 
 class TestLevel:
-    """Entities of all levels have the positions of now, whether their texts are kept or made anew."""
+    """Entities of all levels have the positions of now, whether their texts are kept or made again."""
 
     def test_positions(self) -> None:
         """Nodes of three pools, of divided boards and of boards with links and switches, come, go and change places."""

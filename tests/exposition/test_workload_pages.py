@@ -213,7 +213,7 @@ def test_every_family_is_declared_as_a_gauge() -> None:
 @settings(max_examples=examples(30))
 @given(st.lists(st.lists(st.sampled_from(["all", "card0", "card1,card3", ""]), max_size=40), min_size=1, max_size=6))
 def test_a_page_kept_is_as_good_as_a_new_one(ticks: list[list[str]]) -> None:
-    """Whoever came and went between two looks at it, and whichever ticks were looked at."""
+    """Whatever started and ended between two requests, and whichever ticks were requested."""
     fleet = make_fleet()
     kept, seldom = WorkloadSeries(fleet), WorkloadSeries(fleet)
     for number, acts in enumerate(ticks):

@@ -14,7 +14,7 @@ import pytest
 from tests.support.paths import ROOT
 from tests.support.source_tree import Module, circles, modules, room_of
 
-#: What each room may import of ours beside itself; version and name (fakedev itself) are everybody's.
+#: The rooms that each room may import beside itself; all may import version and name (fakedev itself).
 ALLOWED = {
     "": set(),
     "spec": set(),
@@ -109,7 +109,7 @@ def _public_definitions(
 
 
 def closure(start: str, known: dict[str, Module]) -> dict[str, Module]:
-    """A module with all of ours that it imports, directly or not, the packages they lie in included."""
+    """A module with all modules of fakedev that it imports, directly or not, the packages they lie in included."""
     found: dict[str, Module] = {}
     waiting = [start]
     while waiting:

@@ -53,7 +53,7 @@ class TestEvents:
         assert loads(fleet) == [0, 0, 0, 0]
         assert not fleet.workloads.by_id
 
-    def test_a_dropped_workload_leaves_and_nobody_is_told(self) -> None:
+    def test_a_dropped_workload_ends_without_an_event(self) -> None:
         """Its peer is gone."""
         fleet = make_fleet()
         workload_id = start(fleet)
@@ -81,7 +81,7 @@ class TestEvents:
         assert loads(fleet) == [0, 0, 0, 0]
 
     def test_stopped_and_dropped_in_one_tick(self) -> None:
-        """It ends once, with one verdict, which nobody may be there to hear."""
+        """It ends once, with one verdict, also without a peer that waits for it."""
         fleet = make_fleet()
         workload_id = start(fleet)
         fleet.advance()
@@ -140,7 +140,7 @@ class TestRefused:
         ],
     )
     def test_a_start_that_is_refused(self, fields: dict[str, object], answer: tuple[str, str, str]) -> None:
-        """No event, no number used, nobody waiting."""
+        """No event, no number used, no workload waiting."""
         kept: list[Stamped] = []
         fleet = make_fleet(record=kept.append)
         assert refusal(fleet, **({"devices": "card0"} | fields)) == answer
@@ -304,7 +304,7 @@ class TestClock:
 
 
 def test_a_fleet_that_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is a bound to what it takes; who leaves makes room."""
+    """It takes a bounded number; one that ends makes room."""
     monkeypatch.setattr("fakedev.sim.workloads.intake.MAX_WORKLOADS", 2)
     fleet = make_fleet()
     first = start(fleet)

@@ -96,7 +96,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     @rule(devices=st.sampled_from(["card0", "nobody", "dgx-9/0", "*x*"]))
     def refused(self, devices: str) -> None:
-        """A workload that cannot be: nothing changes."""
+        """A workload that is refused changes nothing."""
         before = len(self.kept), set(self.fleet.workloads.by_id), self.fleet.intake.starting_count
         try:
             start(self.fleet, devices)
@@ -181,7 +181,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     @invariant()
     def what_workloads_have_is_finite_and_their_devices(self) -> None:
-        """Each has its row, in order; progress is a share; nobody has more of a memory than there is."""
+        """Each has its row, in order; progress is a share; no workload has more of a memory than there is."""
         if not hasattr(self, "fleet"):
             return
         level = self.fleet.workloads.level(self.fleet.state.seconds)

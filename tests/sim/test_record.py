@@ -222,7 +222,7 @@ class TestReplay:
     @settings(max_examples=examples(50))
     @given(st.lists(st.lists(ACTS, max_size=4), max_size=12), st.integers(0, 5), st.sampled_from(list(Layout)))
     def test_same_pages(self, ticks: list[list[tuple[str, object, str]]], seed: int, layout: Layout) -> None:
-        """Of every tick, also in a fleet that nobody scraped before, and the same verdicts."""
+        """Of every tick, also in a fleet that was not scraped before, and the same verdicts."""
         identity = replace(IDENTITY, layout=layout)
         options = {"seed": seed, "tick_seconds": 0.7, "base": (workload("even", "20:10:3"),)}
         kept: list[bytes] = [head_line(HEAD)]

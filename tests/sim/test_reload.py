@@ -1,4 +1,4 @@
-"""A fleet that goes over to another configuration: who lives on, who begins, who ends."""
+"""A fleet with another configuration: what stays, what starts, what ends."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ class TestWorkload:
     """Workloads live on with their devices."""
 
     def test_lost_devices(self) -> None:
-        """Whoever has one ends with the reason; the others go on."""
+        """Its workloads end with the reason; the others go on."""
         fleet = make_fleet(pool("p", ["a", "b"]))
         start(fleet, "*/*")
         stays = start(fleet, "a/1", "60:0:0")

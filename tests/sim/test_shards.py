@@ -291,7 +291,7 @@ class TestOneShard:
         assert here == [["config-1", "config-3"], ["config-2", "config-4"]]
 
     def test_only_what_is_needed(self) -> None:
-        """Nodes of others are simulated when work of ours depends on them, and shown nowhere."""
+        """Nodes of other shards are simulated when this shard's work depends on them, and are not shown."""
         for base, faults, tied in (
             ((workload("all"),), (), set()),
             ((workload("all"),), (FaultSpec("lost", ("dgx-1/0",)),), {"dgx-1"}),

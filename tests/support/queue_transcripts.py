@@ -105,7 +105,7 @@ class Transcript:
         self._connections: dict[str, QueueConnection] = {}
 
     def play(self, transcript: str) -> None:
-        """Say what it says; whoever is told anything else than it tells fails."""
+        """Send what it sends; the test fails when a peer receives anything else."""
         expected: dict[str, list[str]] = {}
         for line in transcript.splitlines():
             who, _, said = line.strip().partition(" ")

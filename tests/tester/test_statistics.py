@@ -224,7 +224,7 @@ def test_open_poisson_load_is_the_queue_of_the_books() -> None:
 
 
 def test_open_load_at_half_of_what_is_served_never_waits() -> None:
-    """Even arrivals at a server of constant times: nobody waits, nobody is late."""
+    """Even arrivals at a server of constant times: no request waits, none is late."""
     statistics = drive(OpenPacer(OpenLoad(constant(5.0)), "a", 0.0), FakeQueue(1), [0.1] * 500)
     assert statistics.timings["total"].maximum == pytest.approx(0.1)
     assert statistics.late == 0

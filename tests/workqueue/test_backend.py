@@ -96,7 +96,7 @@ def test_a_refusal_ends_a_backend() -> None:
 
 
 def test_a_lost_frontend_is_tried_again_and_given_up() -> None:
-    """Waits double up to 5 s and end when the time is over; an answer in between begins it anew."""
+    """Waits double up to 5 s and end when the time is over; an answer in between starts them again at the shortest."""
     pace = Pace(0, 5.0, 10.0)
     now = 100.0
     waits = []
@@ -155,6 +155,6 @@ def test_no_wait_is_longer_than_was_asked_for(
     ],
 )
 def test_reports_have_one_outcome(report: Report, outcome: Outcome, code: int, error: str) -> None:
-    """Whoever looks at exit code, error or time-out finds the same."""
+    """Exit code, error and time-out agree."""
     assert (outcome_of(report), report.exit_code, report.error) == (outcome, code, error)
     assert (report.timeout_seconds > 0) == (outcome is Outcome.TIMEOUT)

@@ -183,7 +183,7 @@ class TestBound(BrokerCase):
         assert left_behind(self.broker) == []
 
     def test_full_queue(self):
-        """Only waiting requests count; one that is refused is counted as such and told to nobody later."""
+        """Only waiting requests count; one that is refused is counted as refused and has no later event."""
         queue = OneQueue(max_waiting=2)
         for _ in range(2):
             queue.put(self.client)

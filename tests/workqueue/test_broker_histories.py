@@ -80,7 +80,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     @rule(client=st.none() | PARTIES, name=NAMES, limit=st.sampled_from([0.0, 0.0, 1.0, 3.0]), is_large=st.booleans())
     def put(self, client: int | None, name: str, limit: float, is_large: bool) -> None:
-        """A request, perhaps of nobody."""
+        """A request, perhaps without a client."""
         party = None if client is None else self.parties[client]
         result = self.same(
             lambda: self.broker.put(party, name, ("x",), limit, 0, self.now, is_large=is_large).id,
@@ -232,7 +232,7 @@ class AnyHistory(RuleBasedStateMachine):
         return worker, job.id if job else 1
 
     def counters_add_up(self, name: str, still_open: int) -> None:
-        """Whoever was taken in is open, or over with one outcome."""
+        """Each accepted request is open, or ended with one outcome."""
         statistics = self.broker.statistics(name)
         counted = {outcome.value: count for outcome, count in statistics.outcomes.items()}
         counted |= {"put": statistics.puts, "disconnect": statistics.disconnects, "buried": statistics.burials}

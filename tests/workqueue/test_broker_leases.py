@@ -96,7 +96,7 @@ class TestLostWorker(BrokerCase):
 class TestTime(BrokerCase):
     """Limits of runs, and of waits."""
 
-    def test_silent_worker_holds_nobody(self):
+    def test_silent_worker_does_not_hold_up_others(self):
         """At the limit and the grace period the client is told, and the job withdrawn."""
         queue = OneQueue(grace_seconds=5.0)
         queue.put(self.client, limit_seconds=2.5)
@@ -201,7 +201,7 @@ class TestBuried(BrokerCase):
     """Jobs that are put aside."""
 
     def test_bury_and_kick(self):
-        """The client is told of a loss, once; kick makes new requests of nobody."""
+        """The client gets the loss once; kick makes new requests without a client."""
         for argument in ("a", "b", "c"):
             self.queue.put(self.client, argument, limit_seconds=3.0, is_large=True)
         for _ in range(3):

@@ -92,7 +92,7 @@ class TestQueueStatistics:
         assert sum(sum(self.statistics.run[outcome].counts) for outcome in ENDS) == 1
         assert self.statistics.longest_total_seconds(4.0) == 3.0
 
-    def test_request_that_nobody_took_has_no_run(self) -> None:
+    def test_request_without_backend_has_no_run(self) -> None:
         """Its wait counts, its run does not."""
         self.statistics.put(1.0)
         end(self.statistics, 6.0, Outcome.CANCELLED, 5.0)
@@ -109,7 +109,7 @@ class TestQueueStatistics:
         assert self.statistics.longest_run_seconds(7.0) == 4.0
 
     def test_maxima_since_the_last_scrape(self) -> None:
-        """The original's way: cleared by whoever reads, and by nothing else."""
+        """As in the original: each reading clears it, and nothing else does."""
         statistics = QueueStatistics(replace(SPEC, maxima="since-scrape"), 0.0)
         end(statistics, 6.0, Outcome.SUCCESS, 5.0, 4.0)
         assert statistics.longest_total_seconds(6000.0) == 9.0

@@ -137,7 +137,7 @@ def test_nodes_of_other_shards() -> None:
 
 
 def test_keys_of_queries(app: MemoryApplication) -> None:
-    """400 that names the key that nobody would look at, and those that there are, on every resource."""
+    """On every resource an unknown key is 400, with its name and the known ones."""
     for path, known in KEYS.items():
         error = error_of(app, f"{path}?{'offset=0&' if 'offset' in known else ''}colour=red", 400)
         text = f"there are {known}" if known else "nothing can be chosen here"

@@ -150,7 +150,7 @@ class TestBareSource(TalkCase):
             assert "without an answer" in self.fault(asked, FrontendLost)
 
     def test_a_frontend_that_leaves_during_a_run(self) -> None:
-        """Nobody waits for the result: the job is withdrawn."""
+        """No client waits for the result any more: the job is withdrawn."""
         job, wire = self.taken()
         told: list[str] = []
         job.watch(lambda: told.append("withdrawn"))

@@ -166,7 +166,7 @@ class TestBackendWorker(WorkerCase):
         assert source.said == [("take", 0.0), "leave", ("finish", GOOD)]
 
     def test_a_job_that_outlasts_the_grace_period_is_given_back(self) -> None:
-        """After its run has ended, so that nobody else begins it before."""
+        """After its run has ended, so that no other backend starts it before."""
         source = ScriptedSource(["1"])
         worker, ended = self.begin(source)
         worker.leave()

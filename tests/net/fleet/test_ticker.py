@@ -225,7 +225,7 @@ class TestTicker:
         assert self.ticker.lag_seconds == pytest.approx(0.01)
 
     def test_a_stop_ends_an_advance_where_it_is(self) -> None:
-        """Whoever waits is told the tick that was reached."""
+        """Those who wait get the tick that was reached."""
         self.fleet.cost_seconds = 0.005
         done: Deferred[int] = self.ticker.advance(1000)
         self.ticker.stopService()

@@ -107,7 +107,7 @@ class TestBare(WorkloadPortCase):
         assert (peer.heard(), peer.closed) == (b"1", True)
 
     def test_half_an_object_then_silence(self) -> None:
-        """Told 1 after 10 s, however the bytes trickle; nobody else is delayed."""
+        """Answered with 1 after 10 s, however slowly bytes come; other peers are not delayed."""
         peer = self.send(ORIGINAL[:100])
         for byte in ORIGINAL[100:109]:
             self.app.tick()

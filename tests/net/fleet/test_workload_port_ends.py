@@ -9,7 +9,7 @@ class TestLife(WorkloadPortCase):
     """A workload lives as long as its connection, unless it is said otherwise."""
 
     def test_dropped_with_its_connection(self) -> None:
-        """With the next tick it is gone, and nobody is told."""
+        """With the next tick it is gone; no peer gets an event."""
         peer = self.app.connect()
         peer.say("run x devices=a/0 profile=50", "run y devices=a/0 profile=50 detach")
         third = self.app.connect()

@@ -137,7 +137,7 @@ def test_body_where_none_belongs(method: bytes, field: bytes) -> None:
     ],
 )
 def test_bodies_refused_unread(text: bytes, status: int) -> None:
-    """A body that is too long, or that nobody wants, is refused before it is sent."""
+    """A body that is too long, or not allowed, is refused before it is sent."""
     peer = Peer(site())
     (answer,) = answers(peer.send(text))
     assert (answer.status, answer.headers["connection"]) == (status, "close")

@@ -259,7 +259,7 @@ class TestCounting:
         assert len(logged_errors.take(OSError)) == 2
 
     def test_http_error(self) -> None:
-        """HttpError is an answer, not a failure of ours; the API has it as JSON with code and place."""
+        """HttpError is an answer, not an internal error; the API has it as JSON with code and place."""
 
         async def later(request: Any) -> Response:
             return fail(request)

@@ -54,7 +54,7 @@ def test_every_cut_has_the_same_outcome(stream):
 @settings(max_examples=examples(200))
 @given(st.binary(max_size=60) | st.text('{}"op:list\n \\', max_size=40).map(str.encode), st.sets(st.integers(0, 60)))
 def test_any_bytes_have_the_same_outcome_in_any_pieces(stream, cuts):
-    """So it is for bytes that mean little, and nothing of them is a fault of ours."""
+    """The same for bytes without a meaning: none of them causes an internal error."""
     places = [0, *sorted(cut for cut in cuts if 0 < cut < len(stream)), len(stream)]
     whole = outcome([stream])
     assert outcome([stream[a:b] for a, b in itertools.pairwise(places)]) == whole

@@ -26,7 +26,7 @@ class TestFactory:
         assert not connect(factory)[1].disconnecting
 
     def test_a_thousand_that_say_nothing(self):
-        """They stay, cost no timer, and nobody waits for them."""
+        """They stay connected, need no timer, and no other peer waits for them."""
         clock = Clock()
         factory = make_factory(clock)
         silent = [connect(factory) for _ in range(1000)]

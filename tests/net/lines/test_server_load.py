@@ -1,4 +1,4 @@
-"""Peers that send much, or do not read: they are bounded, and disturb nobody."""
+"""Peers that send much, or do not read: they are bounded, and do not disturb others."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class TestTurns:
         assert self.clock.getDelayedCalls() == []
 
     def test_short_work_before_long(self):
-        """Who asks comes before those who are not done; these have one turn at least."""
+        """A new peer is read before peers with more to read; these have one turn at least."""
         for name in "abc":
             self.fair_share.request_turn(Worker(name, 9, self.taken, self.clock, seconds=0.004))
         for name in "xyzuvw":
@@ -87,7 +87,7 @@ class TestTurns:
         self.clock.advance(0)
         assert self.taken == ["outer", "inner"]
 
-    def test_a_fault_stops_nobody_else(self, logged_errors):
+    def test_a_fault_does_not_stop_other_peers(self, logged_errors):
         """It is logged."""
         self.fair_share.request_turn(Worker("a", 1, self.taken, asks=lambda: 1 / 0))
         assert len(logged_errors.take(ZeroDivisionError)) == 1
@@ -172,7 +172,7 @@ class TestDoesNotRead:
         assert self.clock.getDelayedCalls() == []
 
     def test_news_to_who_does_not_read(self):
-        """What nobody asked for may wait up to the bound; then the connection is cut."""
+        """Unrequested events may wait up to the bound; then the connection is closed."""
         peer, transport = connect_descriptor(self.factory, room=0)
         peer.dataReceived(b"list\n")
         sent = 0

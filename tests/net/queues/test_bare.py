@@ -197,7 +197,7 @@ class TestBareBackend:
         assert json.loads(written)["Error"].startswith("\u20ac" * 100)
 
     def test_a_job_that_it_could_not_read_is_for_others(self):
-        """A shorter one behind it overtakes it; who speaks otherwise gets it."""
+        """A shorter one behind it is given first; a backend of another protocol gets the long one."""
         large, small = self.ports.client(), self.ports.client()
         large.send(json.dumps({"Queue": "sleep", "Args": ["x" * 1000]}).encode())
         small.send(REQUEST)

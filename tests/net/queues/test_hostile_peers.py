@@ -1,4 +1,4 @@
-"""Peers of the queue ports that say nothing, stop in the middle, or do not read: nobody else feels them."""
+"""Peers of the queue ports that send nothing, stop in the middle, or do not read: others are not affected."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ class TestProcessRunner:
         assert self.groups.sent == [("rest", process.pid, TERM), ("rest", process.pid, KILL)]
         success_result_of(run.ended)
 
-    def test_a_rest_that_hangs_in_the_kernel_holds_nobody(self) -> None:
+    def test_a_process_that_hangs_in_the_kernel_is_not_waited_for(self) -> None:
         """SIGKILL is the last thing that can be done; then the result is told."""
         run = self.start()
         self.groups.rest.add(self.clock.spawned[0].pid)

@@ -172,7 +172,7 @@ class TestRepeat:
         assert len(self.texts) == 15
 
     def test_debug_is_never_cut(self) -> None:
-        """Who asks for everything gets everything."""
+        """Debug events and unlimited events are never left out."""
         for _ in range(50):
             self.limit(event("a", LogLevel.debug))
             self.limit(event("b", log_unlimited=True))
@@ -230,7 +230,7 @@ class TestLevel:
         assert self.written("debug", *events) == ["debug", "warn", "critical"] * 2
 
     def test_a_closed_stream_is_no_reason_to_fail(self) -> None:
-        """Whoever read the log may leave."""
+        """The reader of the log may end before."""
         stream = io.StringIO()
         lines = LogLines(stream)
         stream.close()

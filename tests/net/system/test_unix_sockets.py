@@ -46,7 +46,7 @@ def test_a_free_path_is_left_as_it_is(path: str) -> None:
 
 
 def test_the_socket_of_a_dead_program_is_removed(path: str) -> None:
-    """A socket that nobody answers on is cleared away."""
+    """A socket without a program that answers is removed."""
     listening_socket(path).close()
     assert os.path.lexists(path)
     prepare_path(path)
@@ -84,7 +84,7 @@ def test_a_datagram_socket_is_in_use(path: str) -> None:
 
 @pytest.mark.parametrize("kind", ["file", "folder", "link", "dangling"])
 def test_what_is_no_socket_is_never_removed(path: str, kind: str) -> None:
-    """A typing error in the configuration costs nobody a file."""
+    """A mistyped path in the configuration never removes a file."""
     if kind == "file":
         Path(path).write_text("precious")
     elif kind == "folder":
@@ -128,13 +128,13 @@ def test_a_folder_that_somebody_else_made_in_an_open_place_is_refused(tmp_path: 
     folder = tmp_path / "fakedev"
     folder.mkdir()
     os.chown(folder, 12345, -1)
-    prepare_path(str(folder / "s.sock"), make_folder=True)  # where nobody else can make one it is as the owner wants
+    prepare_path(str(folder / "s.sock"), make_folder=True)  # where no other user can make one, the owner decides
     tmp_path.chmod(0o1777)
     with pytest.raises(SocketPathError, match="belongs to another user"):
         prepare_path(str(folder / "s.sock"), make_folder=True)
 
 
-def test_a_socket_in_an_open_folder_is_as_its_owner_wants(tmp_path: Path) -> None:
+def test_a_socket_in_an_open_folder_is_allowed(tmp_path: Path) -> None:
     """A path under /tmp or in a shared volume is no reason to refuse."""
     tmp_path.chmod(0o777)
     prepare_path(str(tmp_path / "s.sock"), make_folder=True)
@@ -149,7 +149,7 @@ def test_groups_by_name_and_number() -> None:
 
 
 def test_only_our_own_socket_file_is_removed(path: str) -> None:
-    """A file that has taken the name since is somebody else's."""
+    """A file that took the name since is not removed."""
     Path(path).write_text("")
     mark = FileMark.of(path)
     os.rename(path, path + ".old")  # keeps its inode in use, so that the next file has another

@@ -158,7 +158,7 @@ class TestOriginal(PageCase):
             assert "&lt;script&gt;" in page
 
     def test_many_nodes_come_in_parts(self) -> None:
-        """A hundred at a time, so that a large fleet holds up nobody; shares are of all answers."""
+        """A hundred at a time, so that a large fleet does not hold up other requests; shares are of all answers."""
         way = self.ways["sleep"]
         for number in range(200):
             way.answer(1, Answer(Outcome.SUCCESS, 0, node=f"n{number:03}", pod=f"p{number:03}", device="d"))

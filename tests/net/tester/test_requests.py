@@ -284,7 +284,7 @@ class TestBare:
         assert [number for number, _ in self.asker.heard()] == [2, 1]
 
     def test_a_frontend_that_goes(self) -> None:
-        """Requests under way are lost, and so is the one that finds nobody; then it is looked for."""
+        """Requests under way are lost, and so is the one that finds no frontend; then it tries to connect again."""
         self.way.send(1)
         self.connector.wires[-1].lose()
         self.connector.is_there = False

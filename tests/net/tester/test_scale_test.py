@@ -230,7 +230,7 @@ class TestCounting:
         return f'{{"ok":true,"queues":[{{"queue":"sleep","workers-idle":{idle},"workers-busy":{busy}}}]}}\n'
 
     def test_waiting_until_all_are_there(self) -> None:
-        """Idle or busy; whoever starts them is told first."""
+        """Idle and busy backends count; before they are enough it prints how many there are."""
         self.begin()
         self.answer(self.queue(0, 1))
         assert_no_result(self.waiting)
@@ -250,7 +250,7 @@ class TestCounting:
         assert str(reason) == "after 60 s the frontend knows of 3 backends, not 2"
 
     def test_one_that_could_not_stay(self) -> None:
-        """Nobody waits for a backend that has ended."""
+        """A backend that has ended is not waited for."""
         self.begin()
         self.starter.fault = "a backend has ended: exit code 2"
         self.answer(self.queue(0, 1))

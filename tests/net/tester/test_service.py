@@ -117,7 +117,7 @@ class TestLoadTester:
         assert self.tester.total.pending == 0
 
     def test_thousands_begin_and_are_taken_back_in_parts(self) -> None:
-        """In as many reactor turns as it takes, so that nobody else waits; no time passes."""
+        """In as many reactor turns as needed, so that other work goes on; no time passes."""
         self.start(replace(CLOSED, load=ClosedLoad(1, 10_000)))
         way = self.ways["closed"]
         self.tester.set_parallel(1000)

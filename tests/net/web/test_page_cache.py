@@ -111,7 +111,7 @@ class TestSmallPage:
         self.page = CachedPage(lambda: self.fleet.state, AppReactor(), [self.part])
 
     def test_only_when_asked(self) -> None:
-        """Ticks that nobody looks at cost no rendering."""
+        """Ticks without a request cost no rendering."""
         for _ in range(10):
             self.fleet.advance()
         assert self.part.ticks == []
@@ -143,7 +143,7 @@ class TestSmallPage:
         assert self.part.ticks == [0, 0, 1, 0]
 
     def test_an_event_does_not_change_a_page_before_its_tick(self) -> None:
-        """Who asks before and after an event of the same tick reads the same bytes."""
+        """Requests before and after an event of the same tick get the same bytes."""
         page = self.pages.fleet_page(Selection(pool="green"))
         self.fleet.advance()
         before = bytes(ready(page).body)
@@ -215,7 +215,7 @@ class TestLargePage:
         return count
 
     def waiting(self) -> Deferred[Response]:
-        """Somebody who asks."""
+        """A request for the page."""
         response = self.page.response()
         assert isinstance(response, Deferred)
         return response
@@ -256,7 +256,7 @@ class TestLargePage:
         assert bytes(success_result_of(second).body).count(b'pod="pod-of-mine"') > 1600
 
     def test_several_wait_for_one(self) -> None:
-        """Who asks while the page is made gets it too; it is made once."""
+        """Requests that come while the page is rendered get it too; it is rendered once."""
         waiters = [self.waiting()]
         for _ in range(5):
             self.reactor.turn()
@@ -268,7 +268,7 @@ class TestLargePage:
         assert self.page.response() is responses[0]
 
     def test_a_fault_is_told_to_all_who_wait(self) -> None:
-        """And who asks afterwards starts anew."""
+        """A later request starts another rendering."""
         self.part.fails = True
         first, second = self.waiting(), self.waiting()
         self.fair_share(first)
@@ -281,7 +281,7 @@ class TestLargePage:
 
 
 class TestFollowing:
-    """The fleet goes over to other nodes while pages are kept and made."""
+    """The fleet is reloaded with other nodes while pages are cached and rendered."""
 
     def setup_method(self) -> None:
         self.configuration = configured(LARGE)

@@ -319,7 +319,7 @@ class TestPerNode:
     """Each node has an address of its own, on one port."""
 
     def test_addresses(self) -> None:
-        """The first is the first node's; what is nobody's has nothing."""
+        """The first address is the first node's; an address without a node has no page."""
         text = TREE.replace('  - {listen: "127.0.0.1:9401", serve: metrics}\n', "  - per-node: 127.64.0.0/24:9410\n")
         with application(text) as app:
             (host,) = [port.getHost().host for port in app.reactor.ports if port.getHost().port == 9410]

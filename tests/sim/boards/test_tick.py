@@ -207,7 +207,7 @@ class TestKindsOfWork:
 
 
 class TestNeighbours:
-    """Who else is in the fleet changes nobody's numbers."""
+    """The numbers of a device do not depend on the others in the fleet."""
 
     def test_boards_without_dynamics_are_as_they_were(self) -> None:
         """Direct boards beside others show, to the last bit, what they show by themselves; they are not throttled."""

@@ -127,7 +127,7 @@ class TestPlace:
         assert len({each["pci_address"] for each in facts}) == 9
         assert not any("numa_node" in each for each in facts)
 
-    def test_an_address_that_is_given_is_nobody_elses(self) -> None:
+    def test_a_configured_address_is_used_once(self) -> None:
         """Another board leaves the address that it would have had."""
         pool = pool_of(
             device_type=catalog_type("h100"), devices_per_node=8, devices={1: DeviceSpec(1, {"addr": "0000:1b:00.0"})}

@@ -23,7 +23,7 @@ def keys_of(count: int) -> Keys:
 
 
 class TestPureFunction:
-    """The same arguments give the same numbers, whoever asks, when, and beside whom."""
+    """The same arguments give the same numbers, whatever asks, when, and next to what."""
 
     @given(SEEDS, KEYS, TICKS)
     def test_same_arguments_same_numbers(self, seed: int, keys: list[int], tick: int) -> None:

@@ -68,7 +68,7 @@ def test_all_is_the_whole_fleet() -> None:
 
 
 def test_bare_names_in_a_fleet_of_one_node() -> None:
-    """Where there is one node, nobody has to name it."""
+    """Where there is one node it need not be named."""
     assert named("card1", roster=ALONE) == ["dgx-0/1"]
     assert named("card[1-2]", roster=ALONE) == ["dgx-0/1", "dgx-0/2"]
     assert named("*", roster=ALONE) == named("all", roster=ALONE) == [f"dgx-0/{n}" for n in range(4)]
@@ -149,7 +149,7 @@ class TestFaults:
 
 
 class TestTime:
-    """Nobody holds up the others by clever words."""
+    """No selector takes long, however it is written."""
 
     def seconds(self, roster: Roster, words: Sequence[str]) -> float:
         """How long it takes."""

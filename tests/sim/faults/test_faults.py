@@ -132,7 +132,7 @@ class TestTimes:
         assert not fleet.faults.by_id
 
     def test_probability(self) -> None:
-        """Each device is drawn by itself, anew each time; whole nodes together."""
+        """Each device is drawn separately each time; whole nodes together."""
         fleet = make_fleet(boards_of("h100", nodes=50, devices=2))
         inject(fleet, kind="hang", devices="all", probability=0.3, every="5s")
         inject(fleet, kind="node-down", devices="all", probability=0.5, start=1000)
@@ -311,7 +311,7 @@ class TestBoards:
         assert shown(fleet, "usage_ratio", 1) == 0.5
 
     def test_lost_and_back(self) -> None:
-        """It shows nothing, its counters begin anew, its errors stay, it comes back cold."""
+        """It shows nothing; when it comes back its counters start at zero, its errors stay, and it is cold."""
         fleet = busy()
         inject(fleet, kind="ecc-single", devices="dgx-0/0", count=7)
         advance(fleet, 1)

@@ -152,7 +152,7 @@ class AnyFaults(RuleBasedStateMachine):
 
     @invariant()
     def what_is_lost_is_lost(self) -> None:
-        """A board or part that is gone shows nothing else, and nobody works on it."""
+        """A board or part that is gone shows nothing else, and has no workload."""
         level = self.fleet.state.levels["unit"]
         for device in np.flatnonzero(level.arrays["lost"]).tolist():
             assert {name for name in level.arrays if level.has(name, device)} <= {"lost", "xid"}

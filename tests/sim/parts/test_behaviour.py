@@ -135,7 +135,7 @@ class TestWork:
         check_parts(fleet, fleet.state)
 
     def test_memory(self) -> None:
-        """A part has its own; who asks for more than that is ended, and nobody beside."""
+        """A part has its own; a workload that needs more is ended, and no other."""
         fleet = divided_fleet()
         start(fleet, "dgx-0/1/0", "0:0:0", metrics={"memory": "300MiB"})
         stays = start(fleet, "dgx-0/1/1", "0:0:0", metrics={"memory": "150MiB"})

@@ -262,7 +262,7 @@ _STEPS = st.lists(
 def test_the_board_is_its_tiles(steps: list[tuple[Any, ...]]) -> None:
     """Through random work, faults and caps on boards and tiles: sums, means and the highest clock are the board's.
 
-    What a tile has counted of energy and traffic begins anew when it was lost, and not what its board has.
+    What a tile has counted of energy and traffic starts at zero again when it was lost, and not what its board has.
     """
     fleet = make_fleet(max_1550())
     anew = ("energy_joules", "memory_read_bytes") if any(step[0] == "lost" for step in steps) else ()

@@ -280,11 +280,11 @@ def test_a_reload(tmp_path: Path) -> None:
     assert fleet.xid_events_within_300s.tolist() == [0, 0, 1, 1]
     assert [fleet.tallies.xids_of(device) for device in range(4)] == [[], [], [(1, 13)], [(0, 48)]]
     idle = fleet.state.levels["device"].arrays["clock_gpu_idle_samples_within_300s_every_30s"]
-    # Of those that have come nobody has taken a sample yet. The work on the last one ended with its error.
+    # The new ones have no sample yet. The work on the last one ended with its error.
     assert idle.tolist() == [0, 0, 2, 1]
 
 
-def test_nothing_is_counted_that_nobody_shows() -> None:
+def test_only_what_is_shown_is_counted() -> None:
     """Without such a row the state has no such level or quantity."""
     tree = {"fleet": {"pools": [{"name": "p", "nodes": ["n"]}]}, "web": []}
     configuration = load(None, Files(environ={}), text=json.dumps(tree))

@@ -130,7 +130,7 @@ class TestFleet:
         assert kinds["ended", ""] == ended
 
     def test_pods_of_others(self) -> None:
-        """A device that another pod has is not taken; work without a pod is in nobody's way."""
+        """A device that another pod has is not taken; work without a pod blocks no pod."""
         fleet = churning(0.9, kind(seconds=(1e6, 1e6)), nodes=1)
         start(fleet, "dgx-0/0", pod="mine")
         start(fleet, "dgx-0/1")

@@ -1,4 +1,4 @@
-"""The limits of workloads as arrays, whoever joins and leaves."""
+"""The limits of workloads as arrays, whichever workloads start and end."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ class TestLimitsOfDevices:
         assert ended(fleet, 2) == [(3, late, 1, "Limit pcie_tx_bytes_per_second reached, terminated")]
 
     def test_of_heat(self) -> None:
-        """The load that grew most; and nobody else while it gets cooler."""
+        """The load that grew most; no other while it gets cooler."""
         fleet = limited(temperature_celsius=55)
         steady = start(fleet, "card0", "30:0:0")
         advance(fleet, 300)
@@ -149,7 +149,7 @@ class TestLimitsOfDevices:
         assert ended(fleet, 2) == [(2, late, 1, "Limit power_watts reached, terminated")]
 
     def test_an_idle_device_over_its_limit(self) -> None:
-        """Ends nobody: nobody is there."""
+        """Ends no workload: there is none."""
         fleet = limited(BOARD, power_watts=10)
         start(fleet, "card1", "0:0:0")
         assert ended(fleet, 3) == []
@@ -179,7 +179,7 @@ class TestOwnLimits:
         assert ended(fleet, 12) == [(tick, found, 1, f"Limit {name} reached, terminated")]
 
     def test_of_what_only_a_board_has(self) -> None:
-        """The device's power, whoever draws it."""
+        """The device's power, whichever workload draws it."""
         fleet = limited()
         found = start(fleet, "card0", "1:0:0", limits={"power": 250})
         assert ended(fleet, 2) == []
@@ -198,7 +198,7 @@ class TestOwnLimits:
     )
 )
 def test_demand_always_fits_after_a_tick(several: list[tuple[str, str, int]]) -> None:
-    """What the workloads that are left hold is never more than there is; nobody ends while all fits."""
+    """What the workloads that are left hold is never more than there is; no workload ends while all fit."""
     fleet = limited()
     for tick in range(10):
         for devices, memory, at in several:

@@ -140,6 +140,6 @@ class TestManyProfiles:
             assert np.array_equal(getattr(changed, name), getattr(fresh, name)), name
 
     def test_no_profiles(self) -> None:
-        """A fleet without workloads has means of nobody."""
+        """A fleet without workloads has no means."""
         load, fluctuation = Profiles.of([]).means(np.zeros(0), np.zeros(0), 1)
         assert load.shape == fluctuation.shape == (0,)

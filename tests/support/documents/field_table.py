@@ -1,6 +1,6 @@
 """Which fields of DCGM a counters file can show, and why the others cannot: doc/dcgm-fields.md.
 
-Run as a script it writes the document anew, from fakedev/catalog/fields/dcgm.yaml.
+Run as a script it writes the document again, from fakedev/catalog/fields/dcgm.yaml.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How faithful the built-in identities are to the reference texts, with each difference explained.
 
-Run as a script it writes the section of doc/identities.md anew. The texts are no part of the project: they lie in a
+Run as a script it writes the section of doc/identities.md again. The texts are no part of the project: they lie in a
 folder beside it on the developers' machines.
 """
 
@@ -67,7 +67,7 @@ class Case:
         return str(ROOT / self.identity) if "/" in self.identity else self.identity
 
     def explanation(self, difference: Difference) -> str | None:
-        """Why something differs; None where nobody said."""
+        """Why something differs; None where no reason is given."""
         for family, aspect, why in self.explained:
             if re.search(family, difference.family) and re.fullmatch(aspect, difference.aspect):
                 return why

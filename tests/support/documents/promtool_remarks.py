@@ -1,6 +1,6 @@
 """What ``promtool check metrics`` remarks on the page of each identity, and whose it is.
 
-Run as a script it writes the section of doc/identities.md anew. promtool comes with Prometheus.
+Run as a script it writes the section of doc/identities.md again. promtool comes with Prometheus.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ async def unfold(browser: Browser, place: str) -> None:
 
 
 async def no_complaint(browser: Browser) -> None:
-    """Nothing in the console, nothing from another host, and no script of ours was made from data."""
+    """Nothing is in the console, nothing came from another host, and no data was run as a script."""
     assert await browser.value("document.title") == "fakedev: simulated fleet"
     assert browser.complaints == []
     hosts = {address.split("/")[2] for address in browser.asked if address.startswith(("http", "ws"))}
