@@ -1,4 +1,4 @@
-"""Additions to a fleet change no history and no page of others."""
+"""An addition to a fleet changes no other history, and no other page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def arrays(fleet: Fleet) -> dict[str, np.ndarray]:
 
 
 class TestNeighbours:
-    """Additions to a fleet change no history of others."""
+    """An addition to a fleet changes no other history."""
 
     def run(self, *pools: str) -> Fleet:
         """A fleet of pools with nodes, where the same things happen on dgx-0."""

@@ -50,7 +50,7 @@ WHOLE = st.integers(0, 2**53)
 
 
 def fault(*lines: bytes | dict[str, object]) -> str:
-    """What is said of a file that is no record."""
+    """The error of a file that is no record."""
     text = b"\n".join(line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines)
     with pytest.raises(Refused) as caught:
         read_record(text)
@@ -63,7 +63,7 @@ class TestLines:
 
     @given(WHOLE, WHOLE, EVENTS)
     def test_events_and_back(self, tick: int, sequence: int, event: Event) -> None:
-        """As fields, and as the text of a line, whatever their texts hold."""
+        """As fields, and as the text of a line, with any texts."""
         stamped = Stamped(tick, sequence, event)
         assert event_from_fields(event_to_fields(stamped)) == stamped
         assert event_from_fields(json.loads(event_line(stamped))) == stamped

@@ -1,4 +1,4 @@
-"""The statistics of the tester: numbers that add up, and that are right for loads whose distribution is known."""
+"""The statistics of the tester: numbers that add up, and that are right for loads with a known distribution."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ class FakeQueue:
 def drive(
     pacer: ClosedPacer | OpenPacer, queue: FakeQueue, runs: list[float], stall: float | None = None
 ) -> Statistics:
-    """Run as many requests as there are run times; ``stall``: when the queue stands still for ten seconds."""
+    """Run as many requests as there are run times; ``stall``: when the queue stops for ten seconds."""
     statistics = Statistics(0.0)
     under_way: list[tuple[float, int, Ticket, Answer]] = []
     now, number = 0.0, 0

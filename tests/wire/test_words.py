@@ -1,4 +1,4 @@
-"""Lines of words: splitting, arguments, and the errors."""
+"""Lines of words: splitting, arguments, and errors."""
 
 from __future__ import annotations
 

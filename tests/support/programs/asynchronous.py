@@ -62,13 +62,13 @@ class AsyncPeer(Protocol):  # type: ignore[misc]
         self._changes.changed()
 
     async def send(self, *segments: bytes) -> None:
-        """Send, each segment by a call of its own."""
+        """Send each segment by a separate call."""
         for segment in segments:
             self.transport.write(segment)
             await deferLater(reactor, 0)
 
     async def line(self) -> str:
-        """The next line that comes; what is left of one when the connection is closed."""
+        """The next line; the rest of one when the connection is closed."""
         await self._until(lambda: b"\n" in self._received or self._is_closed, "a line")
         line, _, self._received = self._received.partition(b"\n")
         return line.decode()
@@ -123,7 +123,7 @@ class AsyncService:
     async def fetch(
         self, path: str, body: Any = None, method: str = "", place: int = 0, headers: dict[str, str] | None = None
     ) -> Page:
-        """The answer to a request on a connection of its own."""
+        """The answer to a request on a new connection."""
         content = None if body is None else json.dumps(body)
         return await fetch(self.web[place], path, content, method or ("GET" if body is None else "POST"), headers)
 
@@ -154,7 +154,7 @@ async def connected(address: str) -> AsyncPeer:
 
 @implementer(IAgentEndpointFactory)
 class _Address:
-    """An address that all requests go to, whatever their URL says."""
+    """An address that all requests go to, for any URL."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -189,7 +189,7 @@ class _Body(Protocol):  # type: ignore[misc]
 async def fetch(
     address: str, path: str, body: str | None = None, method: str = "GET", headers: dict[str, str] | None = None
 ) -> Page:
-    """The answer to a request on a connection of its own."""
+    """The answer to a request on a new connection."""
     host = "localhost" if address.startswith("/") else address.replace("*", "127.0.0.1")
     producer = None if body is None else FileBodyProducer(BytesIO(body.encode()))
     asked = Headers({name: [value] for name, value in (headers or {}).items()})
@@ -212,7 +212,7 @@ def addresses(folder: Path, base: str = "") -> str:
 
 
 async def ready(program: AsyncProgram, file: Path) -> AsyncService:
-    """A service whose addresses are in its ready file."""
+    """A service with its addresses in its ready file."""
     said = json.loads(await program.wait_for_file(file))
     return AsyncService(program, said["web"], said["workloads"])
 

@@ -205,7 +205,7 @@ class AsyncProgram(ProcessProtocol):  # type: ignore[misc]
         return self.exit_code
 
     async def kill(self) -> None:
-        """End it and everything it started, whatever state they are in."""
+        """End it and everything it started, in any state."""
         # The group outlives its leader when a child of it does; the id is only free when all are gone.
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
