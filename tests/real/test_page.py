@@ -135,7 +135,7 @@ async def test_parts_of_a_device(stand: Stand) -> None:
     found = await browser.until(f"{rows}[1]?.includes('train-0') && {rows}[0].includes('XID 31') && {rows}")
     assert found[0].startswith("mig-0/0/0 3g.20gb, id 2 XID 31 Load 0.0 % Memory 0 B of 19.5 GiB no pod")
     assert found[1].startswith("mig-0/0/1 1g.5gb, id 7 well Load 50.0 % Memory")
-    assert "divided (MIG) 1" in await browser.value("document.querySelector('.legend').innerText")
+    assert "divided (MIG): 1" in await browser.value("document.querySelector('.legend').innerText")
     await browser.value("document.querySelectorAll('.parts details')[1].open = true")
     await browser.until(f"{rows}[1].includes('of the whole device mig-0/0')")
     await browser.value("document.querySelector('.parts').parentElement.open = false")
@@ -181,7 +181,7 @@ async def test_inject_and_clear_a_fault(stand: Stand) -> None:
     await fill(browser, "faults", kind="hang", devices="dgx-0/[0-2]")
     rows = "document.querySelectorAll('#panel-faults table')[0].innerText"
     await browser.until(f"{rows}.includes('hang') && {rows}.includes('3 of 3')")
-    await browser.until("document.querySelectorAll('#panel-faults table')[1].innerText.includes('hung')")
+    await browser.until("[...document.querySelectorAll('#panel-faults table')].at(-1).innerText.includes('hung')")
     await browser.value("document.getElementById('tab-fleet').click()")
     await browser.until(f"{USAGE}.replace(/\\s+/g, ' ').includes('In trouble 3')")
     await browser.value("document.getElementById('tab-faults').click()")
