@@ -15,6 +15,7 @@ from fakedev.app.options import Run
 from fakedev.app.ports import Reloadable
 from fakedev.config.configuration import Configuration
 from fakedev.config.schema.nodes import ConfigurationError
+from fakedev.net.system.descriptors import is_out_of_descriptors
 from fakedev.net.system.listening import CannotListen, Listeners
 from fakedev.net.system.threads import call_in_thread
 from fakedev.net.web.own_metrics import ReloadStatistics
@@ -136,8 +137,10 @@ class Reloader:
         except (ConfigurationError, CannotListen, Refused, ReloadFailed) as reason:
             self._undo()
             raise ReloadFailed(str(reason)) from None
-        except Exception:
+        except Exception as reason:
             self._undo()
+            if is_out_of_descriptors(reason):
+                raise ReloadFailed("no file descriptors are left: try again later", is_ours=True) from None
             self.log.failure("a reload failed by an internal error")
             raise ReloadFailed("an internal error; the log has the details", is_ours=True) from None
         self._pending = configuration, head, compiled
@@ -214,8 +217,7 @@ def _addresses(configuration: Configuration) -> Iterator[ListenAddress]:
     yield from [endpoint.listen for endpoint in configuration.web]
     yield from [listen.listen for listen in configuration.workloads.listen]
     if configuration.queues is not None:
-        yield from configuration.queues.clients
-        yield from configuration.queues.backends
+        yield from [entry.listen for entry in (*configuration.queues.clients, *configuration.queues.backends)]
 
 
 def _files(head: RecordHead) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -29,9 +29,10 @@ from fakedev.net.fleet.workloads import WorkloadHub
 from fakedev.net.http.statistics import ScrapeStatistics
 from fakedev.net.lines.fair_share import FairShare
 from fakedev.net.queues.figures import QueueFigures, queue_totals
+from fakedev.net.system.descriptors import DescriptorShortage, raise_descriptor_limit
 from fakedev.net.system.listening import Listeners
 from fakedev.net.system.logging import twistd_log
-from fakedev.net.system.memory import keep_freed_memory, raise_descriptor_limit
+from fakedev.net.system.memory import keep_freed_memory
 from fakedev.net.system.signals import HangupService, stop_reactor
 from fakedev.net.system.watch import FileFollower
 from fakedev.net.tester.metrics import load_metrics
@@ -41,6 +42,7 @@ from fakedev.net.web.live import LiveView
 from fakedev.net.web.own_metrics import (
     OwnMetrics,
     fault_metrics,
+    port_metrics,
     reload_metrics,
     scrape_metrics,
     tick_metrics,
@@ -105,21 +107,26 @@ def make_application(
     # The ports.
     scrapes = ScrapeStatistics()
     fair_share = FairShare(reactor)
-    workloads = make_workload_ports(configuration, hub, ticker, fair_share, reactor, drop_in=run.drop_in)
+    closed: Counter[str] = Counter()
+    workloads = make_workload_ports(
+        configuration, hub, ticker, fair_share, reactor, drop_in=run.drop_in, closed=closed
+    )
     queues = WorkQueues(configuration, fair_share, reactor) if configuration.queues is not None else None
     figures, queue_history = (queues.figures, queues.history) if queues is not None else (None, None)
     tester = make_tester(configuration.plans, reactor) if configuration.plans else None
-    own = _own_metrics(fleet, ticker, scrapes, workloads, figures, tester, reloader)
+    by_port = {"workloads": closed, **(queues.closed if queues is not None else {})}
+    own = _own_metrics(fleet, ticker, scrapes, workloads, figures, tester, reloader, by_port, listeners.shortage)
 
     def ready() -> str | None:
-        return ticker.trouble() or (queues.trouble() if queues else None)
+        lack = listeners.shortage.trouble(reactor.seconds())
+        return ticker.trouble() or (queues.trouble() if queues else None) or lack
 
     live = LiveView(FrameSource(fleet, ticker, figures, tester), reactor)
     program = Program(
         hub, pages, ticker, scrapes, own, ready, history, live, PageFiles(), reloader.reload, figures, queue_history,
         tester,
     )  # fmt: skip
-    web = make_web(configuration, program, reactor, drop_in=run.drop_in)
+    web = make_web(configuration, program, fair_share, reactor, drop_in=run.drop_in)
     web.finish(configuration)
 
     # What a reload changes.
@@ -200,6 +207,8 @@ def _own_metrics(
     figures: QueueFigures | None,
     tester: LoadTester | None,
     reloader: Reloader,
+    closed: Mapping[str, Mapping[str, int]],
+    shortage: DescriptorShortage,
 ) -> OwnMetrics:
     def by_state() -> dict[str, int]:
         starting = fleet.intake.starting_count
@@ -213,6 +222,7 @@ def _own_metrics(
         "scrapes": partial(scrape_metrics, scrapes),
         "workloads": partial(workload_metrics, by_state, partial(connection_count, workloads)),
         "faults": partial(fault_metrics, by_kind),
+        "ports": partial(port_metrics, closed, lambda: shortage.postponed),
     })  # fmt: skip
     if figures is not None:
         own.add("queues", partial(queue_totals, figures))

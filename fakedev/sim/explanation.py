@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 
 from fakedev.sim.entities.state import Level
+from fakedev.sim.faults.faults import NearFaults
 from fakedev.sim.faults.rules import Fault
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.links.facts import faults_of_link, links_down, links_up_text, other_end
@@ -54,6 +56,11 @@ class _Device:
         self.level: Level = fleet.state.levels["unit"]
         node = fleet.roster.nodes[fleet.roster.node_position(position)]
         self.dynamics: Dynamics | None = node.pool.device_type.dynamics
+
+    @cached_property
+    def near(self) -> NearFaults:
+        """The faults of the unit."""
+        return self.fleet.faults.near(self.position)
 
     def value(self, name: str) -> float:
         """The value of a quantity; 0 if the unit does not have it."""
@@ -170,14 +177,14 @@ def _of_board(explanation: Explanation, board: _Device) -> Explanation:
 
 def _explained(device: _Device, name: str) -> Explanation:
     fleet, position = device.fleet, device.position
-    behind = fleet.faults.behind(name, position)
-    disguises = fleet.faults.of_exporters(name, position)
+    behind = fleet.faults.behind(name, position, device.near)
+    disguises = fleet.faults.of_exporters(name, device.near)
     lost = "lost" in device.level.arrays and device.level.arrays["lost"][position] > 0
     is_there = device.level.has(name, position)
     if lost and not is_there:
         noun = "device" if position < fleet.roster.device_count else "part"
         text = f"the {noun} is lost {device.since('lost')} and shows nothing"
-        behind = fleet.faults.behind("lost", position)
+        behind = fleet.faults.behind("lost", position, device.near)
     elif not is_there:
         text = "this device has no such metric"
     else:

@@ -235,6 +235,10 @@ class Fleet:
         """The facts of each device of a node, with those of workloads (pod, ...) and values (xid)."""
         return self._labels.facts(node, self.state.levels[UNIT])
 
+    def owner_facts(self, device: int) -> dict[str, str]:
+        """The part of a device's :meth:`facts` that workloads change."""
+        return self._labels.attribution.facts(device)
+
     def shared_facts(self, node: RosterNode) -> list[list[dict[str, str]]]:
         """As :meth:`facts`: for each device the facts of each container on it."""
         return self._labels.shared_facts(node, self.state.levels[UNIT])

@@ -48,6 +48,27 @@ def test_waits_for_the_verdict(pair: tuple[socket.socket, socket.socket]) -> Non
     assert said == ["Sent, waiting for the end", "Accepted as w1"]
 
 
+def test_the_token_goes_first(pair: tuple[socket.socket, socket.socket]) -> None:
+    """In one write with the request; its answer says nothing about the workload."""
+    client, peer = pair
+    peer.sendall(b'{"ok":true}\n' + OK + ENDED)
+    said: list[str] = []
+    with StopSignals() as stop:
+        verdict = converse(client, MESSAGE, stop, said.append, "correct-horse")
+    assert peer.recv(1000) == b'{"op":"auth","token":"correct-horse"}\n' + MESSAGE
+    assert verdict == Verdict(1, "Limit <memory> reached, terminated")
+    assert said == ["Sent, waiting for the end", "Accepted as w1"]
+
+
+def test_a_wrong_token(pair: tuple[socket.socket, socket.socket]) -> None:
+    """The server's reason is the verdict's."""
+    client, peer = pair
+    peer.sendall(b'{"ok":false,"error":{"code":"denied","message":"the token is wrong"}}\n')
+    with StopSignals() as stop:
+        verdict = converse(client, MESSAGE, stop, lambda text: None, "correct-horse")
+    assert verdict == Verdict(1, "the server refuses: denied the token is wrong")
+
+
 def test_a_lost_connection_is_an_error(pair: tuple[socket.socket, socket.socket]) -> None:
     """A server that leaves while the workload runs: 1."""
     client, peer = pair
