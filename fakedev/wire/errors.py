@@ -8,7 +8,7 @@ from fakedev.spec.errors import shortened
 
 #: The codes of errors in all line protocols.
 CODES: Final = (
-    "unknown-verb", "bad-argument", "unknown-name", "too-long", "full", "limit", "busy", "internal",
+    "unknown-verb", "bad-argument", "unknown-name", "too-long", "full", "limit", "denied", "busy", "internal",
 )  # fmt: skip
 
 
