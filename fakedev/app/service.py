@@ -40,6 +40,7 @@ from fakedev.net.web.live import FrameSource, LiveView
 from fakedev.net.web.own_metrics import (
     OwnMetrics,
     fault_metrics,
+    limit_metrics,
     reload_metrics,
     scrape_metrics,
     tick_metrics,
@@ -210,6 +211,7 @@ def _own_metrics(
         "scrapes": partial(scrape_metrics, scrapes),
         "workloads": partial(workload_metrics, by_state, partial(connection_count, workloads)),
         "faults": partial(fault_metrics, by_kind),
+        "limits": partial(limit_metrics, fleet.limits),
     })  # fmt: skip
     if figures is not None:
         own.add("queues", partial(queue_totals, figures))

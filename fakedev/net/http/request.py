@@ -25,6 +25,7 @@ from fakedev.net.http.parser import Head
 from fakedev.net.http.response import Body, CommonHeaders, DeferToThread, HttpError, Response, error_response
 from fakedev.net.http.sending import Connection, Outgoing
 from fakedev.net.http.statistics import PageStatistics
+from fakedev.net.system.listening import host_of
 
 
 class RequestResource(Protocol):
@@ -106,6 +107,11 @@ class GuardedRequest:
     def host(self) -> object:
         """The address that the peer connected to."""
         return self._connection.getHost()
+
+    @property
+    def peer_host(self) -> str:
+        """The name of the peer's host."""
+        return host_of(self._connection.getPeer())
 
     def refusal_of_change(self) -> BadRequest | None:
         """The reason why this request may not change anything, or None."""

@@ -20,6 +20,7 @@ from fakedev.net.lines.fair_share import FairShare, TurnObserver
 from fakedev.net.lines.message_timer import MessageTimer
 from fakedev.net.lines.outbox import Outbox, StreamTransport
 from fakedev.net.lines.peer import Peer, Session
+from fakedev.net.system.listening import host_of
 from fakedev.wire.errors import ProtocolError
 from fakedev.wire.framing import MAX_BYTES, Dialect, ObjectReader, Opening
 from fakedev.wire.grammar import Grammar
@@ -132,6 +133,10 @@ class LineConnection(LineReceiver):
         if isinstance(address, UNIXAddress):
             return "a peer on a UNIX socket"
         return f"{address.host}:{address.port}" if isinstance(address, IPv4Address | IPv6Address) else str(address)
+
+    def host(self) -> str:
+        """The name of the peer's host."""
+        return host_of(self._transport.getPeer())
 
     # For the reactor
 

@@ -64,6 +64,7 @@ class Connection(Protocol):
     def resume(self) -> None: ...
     def likely_dialect(self) -> Dialect: ...
     def describe(self) -> str: ...
+    def host(self) -> str: ...
 
 
 class Peer:
@@ -121,6 +122,10 @@ class Peer:
     def describe(self) -> str:
         """The peer's address, for the log."""
         return self._connection.describe()
+
+    def host(self) -> str:
+        """The name of the peer's host."""
+        return self._connection.host()
 
     def log_notes(self, notes: Iterable[str]) -> None:
         """Log what was ignored of a bare object."""

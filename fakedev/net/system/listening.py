@@ -11,6 +11,7 @@ from weakref import WeakSet
 
 from twisted.application.service import MultiService, Service
 from twisted.internet import defer, endpoints
+from twisted.internet.address import IPv4Address, IPv6Address
 from twisted.internet.base import ReactorBase
 from twisted.internet.error import CannotListenError
 from twisted.internet.interfaces import IListeningPort, IProtocolFactory
@@ -31,6 +32,11 @@ _PLAIN_REASONS = {
     errno.EACCES: "this user may not listen there",
     errno.EAFNOSUPPORT: "this machine has no such kind of address",
 }
+
+
+def host_of(address: object) -> str:
+    """The name of a peer's host: its address without the port; all peers on UNIX sockets are one."""
+    return address.host if isinstance(address, IPv4Address | IPv6Address) else "a UNIX socket"
 
 
 class CannotListen(Exception):

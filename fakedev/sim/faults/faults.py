@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from fakedev.sim.budget import Budget, cost_of_fault
 from fakedev.sim.entities.randomness import uniform
 from fakedev.sim.entities.state import Positions
 from fakedev.sim.faults.effects import Act, Target
@@ -16,10 +17,8 @@ from fakedev.sim.parts.layout import Parts
 from fakedev.spec.errors import Refused
 from fakedev.spec.fault import FaultSpec
 from fakedev.spec.fault_kinds import Scope
+from fakedev.spec.limits import Limits, check_limit
 from fakedev.spec.shards import entity_key
-
-#: The number of faults that a fleet accepts, pending ones included.
-MAX_FAULTS: Final = 10_000
 
 
 class _Tick(NamedTuple):
@@ -39,8 +38,9 @@ class Faults:
     :ivar has_moved: whether a lasting fault affects other devices than a tick ago.
     """
 
-    def __init__(self, seed: int, rules: FaultRules) -> None:
+    def __init__(self, seed: int, rules: FaultRules, budget: Budget) -> None:
         self._seed = seed
+        self._budget = budget
         self.rules = rules
         self.by_id: dict[str, Fault] = {}
         self.changes: list[Change] = []
@@ -53,20 +53,33 @@ class Faults:
         """The parts of devices."""
         return self.rules.roster.parts
 
-    def made(self, fault_id: str, spec: FaultSpec, key: str = "", *, of_configuration: bool = False) -> Fault:
-        """As :meth:`FaultRules.made`, if there is room; :meth:`add` starts the fault."""
-        self.check_room(1)
-        return self.rules.made(fault_id, spec, key, of_configuration=of_configuration)
+    def start(
+        self, fault_id: str, spec: FaultSpec, key: str = "", peer: object | None = None, *,
+        of_configuration: bool = False,
+    ) -> Fault:  # fmt: skip
+        """Start a fault of its own, not of a workload.
 
-    def check_room(self, count: int) -> None:
+        :param peer: who injects it, empty for no single peer; None: the limits were checked already.
+        :raises Refused: when there is no room for it, or the fleet cannot have it; nothing is changed then.
+        """
+        if peer is not None:
+            self.check_room(1)
+        fault = self.rules.made(fault_id, spec, key, of_configuration=of_configuration)
+        fault.peer, cost = peer, cost_of_fault(spec, len(fault.devices))
+        if peer is not None:
+            self._budget.check(cost, peer)
+        self._budget.add(cost, peer)
+        fault.cost = cost
+        self.add(fault)
+        return fault
+
+    def check_room(self, count: int, limits: Limits | None = None) -> None:
         """Check the room for new faults.
 
+        :param limits: None: those in use.
         :raises Refused: when there are too many.
         """
-        taken = len(self.by_id) + self._reserved
-        if taken + count > MAX_FAULTS:
-            text = f"{taken} faults exist, and {count} more would be added: the limit is {MAX_FAULTS}"
-            raise Refused("full", f"there are {MAX_FAULTS} faults already" if count == 1 else text)
+        check_limit("faults", count, len(self.by_id) + self._reserved, (limits or self._budget.limits).faults)
 
     def reserve(self, count: int) -> None:
         """Reserve room for the faults of a reload; 0 releases it."""
@@ -115,7 +128,12 @@ class Faults:
             is_elsewhere = fault.fault_id in resolved_again and rules.roster.whole is not None
             is_gone = not len(fault.devices) and not is_elsewhere
             if is_gone or (fault.metric is not None and fault.metric.quantity not in rules.known):
-                del self.by_id[fault.fault_id]
+                self._remove(fault)
+
+    def _remove(self, fault: Fault) -> None:
+        del self.by_id[fault.fault_id]
+        if fault.cost is not None:
+            self._budget.remove(fault.cost, fault.peer)
 
     def advance(self, start_seconds: float, end_seconds: float) -> FaultTick | None:
         """The effects of the faults in a tick; None without faults of devices here."""
@@ -130,7 +148,7 @@ class Faults:
             self._act(fault, fault.effect.strike, effects, tick.struck)
             self._act(fault, fault.effect.hold, effects, tick.held)
             if tick.is_over:
-                del self.by_id[fault.fault_id]
+                self._remove(fault)
         return effects if any(len(fault.devices) for fault, _ in ticks) else None
 
     @staticmethod

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from fakedev.sim.budget import Cost
 from fakedev.sim.entities.randomness import Floats, Keys
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.selectors import resolve_here
@@ -35,6 +36,8 @@ class Fault:
     :ivar on: devices that it affects now, shape (N,).
     :ivar is_cleared: it ends with the next tick.
     :ivar has_new_devices: a reload has added devices since the last tick.
+    :ivar cost: what it takes of the limits; None: a workload brought it, and its cost is part of the workload's.
+    :ivar peer: whose limits these are; None or empty: no single peer's.
     """
 
     fault_id: str
@@ -50,6 +53,8 @@ class Fault:
     is_cleared: bool = False
     period: int = -1
     has_new_devices: bool = False
+    cost: Cost | None = None
+    peer: object | None = None
 
     @property
     def lasts(self) -> bool:

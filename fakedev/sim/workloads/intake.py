@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Final
 
+from fakedev.sim.budget import Budget, cost_of_fault, cost_of_workload
 from fakedev.sim.entities.reindex import FleetReindex
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.rules import workload_faults
@@ -15,24 +15,28 @@ from fakedev.sim.workloads.running import Workloads
 from fakedev.sim.workloads.workload import Verdict, Workload
 from fakedev.spec.errors import Refused
 from fakedev.spec.fleet import WorkloadSpec
-
-#: The largest number of workloads in a fleet, running and waiting.
-MAX_WORKLOADS: Final = 100_000
+from fakedev.spec.limits import Limits, check_limit
 
 
 class Intake:
     """The workloads that start or end before the next tick, and verdicts that are not reported yet.
 
     :param faults: know the devices that still show an ended workload.
+    :param budget: of the workloads and faults.
     """
 
-    def __init__(self, workloads: Workloads, attribution: Attribution, faults: Faults, admission: Admission) -> None:
+    def __init__(
+        self, workloads: Workloads, attribution: Attribution, faults: Faults, admission: Admission, budget: Budget
+    ) -> None:  # fmt: skip
         self._workloads = workloads
         self._faults = faults
         self._starting: dict[str, Workload] = {}
         self._ending: set[str] = set()
         self._verdicts: list[Verdict] = []
+        #: Workloads that ended before they ran, whose verdicts are not reported yet.
+        self._never_ran: list[Workload] = []
         self._reserved = 0
+        self._budget = budget
         self._faults_of: dict[str, list[str]] = {}
         self._attribution, self._admission = attribution, admission
 
@@ -44,26 +48,34 @@ class Intake:
             self._verdicts = [replace(each, devices=at) for each, at in zip(self._verdicts, followed, strict=True)]
 
     def accept(
-        self, workload_id: str, spec: WorkloadSpec, key: str = "", *, of_configuration: bool = False
-    ) -> Workload:
+        self, workload_id: str, spec: WorkloadSpec, key: str = "", *, of_configuration: bool = False,
+        peer: object | None = None,
+    ) -> Workload:  # fmt: skip
         """Accept a workload; :meth:`apply_changes` starts it.
 
         :param key: of its randomness; empty: its id.
         :param of_configuration: this shard may have none of its devices; then it does not start here.
+        :param peer: who starts it, empty for no single peer; None: the limits were checked already.
         :raises Refused: if the fleet cannot run it.
         """
-        self.check_room(1)
+        if peer is not None:
+            self.check_room(1)
         devices = self._admission.check(spec, of_configuration=of_configuration)
         if not len(devices):
             return Workload(workload_id, spec, devices)
         faults = []
         if spec.faults:
-            self._faults.check_room(len(spec.faults))
+            if peer is not None:
+                self._faults.check_room(len(spec.faults))
             rules = self._faults.rules
             faults = workload_faults(workload_id, spec, rules, key or workload_id, of_configuration=of_configuration)
         spec = self._admission.fitted(spec, devices)
-        workload = Workload(workload_id, spec, devices, self._admission.limits(spec), key=key)
+        cost = cost_of_workload(spec, len(devices), [cost_of_fault(each.spec, len(each.devices)) for each in faults])
+        if peer is not None:
+            self._budget.check(cost, peer)
+        workload = Workload(workload_id, spec, devices, self._admission.limits(spec), key=key, cost=cost, peer=peer)
         self._workloads.accept(workload)
+        self._budget.add(cost, peer)
         self._starting[workload_id] = workload
         if faults:
             self._faults_of[workload_id] = [fault.fault_id for fault in faults]
@@ -80,23 +92,22 @@ class Intake:
         for fault_id in self._faults_of.pop(workload_id, ()):
             self._faults.clear_if_there(fault_id)
 
-    def check_room(self, count: int) -> None:
+    def check_room(self, count: int, limits: Limits | None = None) -> None:
         """Check that the fleet has room for some more workloads.
 
+        :param limits: None: those in use.
         :raises Refused: if it has not.
         """
-        taken = self._count
-        if taken + count > MAX_WORKLOADS:
-            text = f"{taken} workloads are running, and {count} more would start: at most {MAX_WORKLOADS} can run"
-            raise Refused("full", f"there are {MAX_WORKLOADS} workloads already" if count == 1 else text)
+        check_limit("workloads", count, self.count, (limits or self._budget.limits).workloads)
 
     @property
     def has_room(self) -> bool:
         """Whether the fleet has room for one more workload."""
-        return self._count < MAX_WORKLOADS
+        return self.count < self._budget.limits.workloads
 
     @property
-    def _count(self) -> int:
+    def count(self) -> int:
+        """The number of workloads, with those whose verdicts are not reported yet."""
         return len(self._workloads.by_id) + len(self._verdicts) + self._reserved
 
     def reserve(self, count: int) -> None:
@@ -112,6 +123,8 @@ class Intake:
         if self.is_ending(workload_id):
             raise Refused("unknown-name", f"workload {workload_id!r} is stopped already", "id")
         self._verdicts.append(workload.verdict(0, reason))
+        if workload_id in self._starting:
+            self._never_ran.append(workload)
         self._remove(workload_id)
 
     def drop(self, workload_id: str) -> None:
@@ -119,7 +132,9 @@ class Intake:
 
         :raises Refused: if there is no such workload.
         """
-        self._known(workload_id)
+        workload = self._known(workload_id)
+        if workload_id in self._starting:
+            self._budget.remove(workload.cost, workload.peer)
         self._remove(workload_id)
 
     def _known(self, workload_id: str) -> Workload:
@@ -158,6 +173,8 @@ class Intake:
         self._attribution.remove([self._workloads.by_id[workload_id] for workload_id in ending], stale)
         for workload_id in ending:
             self._clear_faults_of(workload_id)
+            workload = self._workloads.by_id[workload_id]
+            self._budget.remove(workload.cost, workload.peer)
         self._attribution.add(started)
         self._workloads.change(started, self._ending, tick, now_seconds)
         self._starting, self._ending = {}, set()
@@ -165,6 +182,9 @@ class Intake:
     def take_verdicts(self) -> list[Verdict]:
         """The verdicts that are not reported yet; after this call they count as reported."""
         verdicts, self._verdicts = self._verdicts, []
+        for workload in self._never_ran:
+            self._budget.remove(workload.cost, workload.peer)
+        self._never_ran.clear()
         return verdicts
 
     @property

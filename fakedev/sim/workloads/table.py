@@ -18,7 +18,6 @@ from fakedev.sim.workloads.workload import Limit, Workload
 from fakedev.spec.fleet import MetricUse, WorkloadSpec
 from fakedev.spec.metrics_of_work import AS_TRAFFIC, ENGINES
 from fakedev.spec.shards import entity_key
-from fakedev.spec.value_functions import highest
 
 Texts = NDArray[np.object_]
 
@@ -225,7 +224,7 @@ def table_of(started: Sequence[Workload], now_seconds: float, device_keys: Keys,
         done=nothing,
         measured_mhz=np.array([spec.measured_frequency_mhz for spec in specs], dtype=np.float64),
         measured_capability=np.array([spec.measured_capability for spec in specs], dtype=np.float64),
-        peak=np.array([max(highest(activity.value) for activity in spec.activities) for spec in specs]),
+        peak=np.array([spec.activities.highest for spec in specs]),
         load=nothing,
         is_fresh=np.ones(len(started), dtype=np.bool_),
     )
