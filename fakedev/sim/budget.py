@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Final
+from weakref import WeakValueDictionary
 
 from fakedev.spec.fault import FaultSpec
 from fakedev.spec.fleet import Activities, WorkloadSpec
@@ -122,6 +123,7 @@ class Budget:
         self._all = _Account()
         self._of_peers: dict[object, _Account] = {}
         self._reserved: Sequence[Cost] = ()
+        self._shared: WeakValueDictionary[Activities, Activities] = WeakValueDictionary()
 
     def check(self, cost: Cost, peer: object = "") -> None:
         """Check that there is room for a workload or a fault.
@@ -169,6 +171,10 @@ class Budget:
             account.remove(cost)
             if not any(account.used.values()):
                 del self._of_peers[peer]
+
+    def shared(self, activities: Activities) -> Activities:
+        """The same activities, as another workload has them already: so that all have one object."""
+        return self._shared.setdefault(activities, activities)
 
     def used(self) -> dict[str, int]:
         """What is taken of each limit, by the name of its field; of a peer's limit what the largest peer takes."""

@@ -108,10 +108,10 @@ class Activities:
         self._numbers = array("d")
         self.functions: dict[int, Function] = {}
         for position, each in enumerate(activities):
-            is_function = isinstance(each.value, Function)
-            if isinstance(each.value, Function):
-                self.functions[position] = each.value
-            self._numbers.extend((0.0 if is_function else each.value, each.fluctuation, each.seconds))
+            value = each.value
+            if isinstance(value, Function):
+                self.functions[position], value = value, 0.0
+            self._numbers.extend((value, each.fluctuation, each.seconds))
         self._hash = 0
 
     @classmethod
@@ -286,4 +286,4 @@ class FleetSpec:
     faults: tuple[FaultSpec, ...] = ()
     tallies: tuple[Tally, ...] = ()
     shard: Shard | None = None
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)

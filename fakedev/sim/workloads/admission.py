@@ -19,11 +19,11 @@ from fakedev.sim.workloads.table import speed_on
 from fakedev.sim.workloads.workload import Limit
 from fakedev.spec.device_types import WORK_KINDS
 from fakedev.spec.errors import Refused
-from fakedev.spec.fleet import Activity, MetricName, MetricUse, WorkloadSpec
+from fakedev.spec.fleet import Activities, MetricName, MetricUse, WorkloadSpec
 from fakedev.spec.metrics_of_work import metric_word
 from fakedev.spec.quantities import QUANTITY_ALIASES, quantity_name
 from fakedev.spec.units import format_duration
-from fakedev.spec.value_functions import DRAWN, Function
+from fakedev.spec.value_functions import DRAWN
 
 
 class Admission:
@@ -135,10 +135,10 @@ class Admission:
             raise Refused("bad-argument", f"the {what} of {name} ({kind}) is not known: {otherwise}", field)
 
     def _check_draws(
-        self, what: str, activities: tuple[Activity, ...], workload: WorkloadSpec, devices: Positions
+        self, what: str, activities: Activities, workload: WorkloadSpec, devices: Positions
     ) -> None:
         """Check that random values are drawn rarely enough for a tick to add them up."""
-        draws = [a.value for a in activities if isinstance(a.value, Function) and a.value.name in DRAWN]
+        draws = [value for value in activities.functions.values() if value.name in DRAWN]
         if not draws:
             return
         speed = speed_on(workload, devices, self._capacity) if workload.is_work else 1.0

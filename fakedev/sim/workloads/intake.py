@@ -70,6 +70,8 @@ class Intake:
             rules = self._faults.rules
             faults = workload_faults(workload_id, spec, rules, key or workload_id, of_configuration=of_configuration)
         spec = self._admission.fitted(spec, devices)
+        uses = tuple(replace(use, activities=self._budget.shared(use.activities)) for use in spec.uses)
+        spec = replace(spec, activities=self._budget.shared(spec.activities), uses=uses)
         cost = cost_of_workload(spec, len(devices), [cost_of_fault(each.spec, len(each.devices)) for each in faults])
         if peer is not None:
             self._budget.check(cost, peer)

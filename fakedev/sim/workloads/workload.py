@@ -65,7 +65,7 @@ class Workload:
     limits: tuple[Limit, ...] = ()
     start_seconds: float | None = None
     key: str = ""
-    cost: Cost = Cost()
+    cost: Cost = field(default_factory=Cost)
     peer: object | None = None
 
     def __post_init__(self) -> None:

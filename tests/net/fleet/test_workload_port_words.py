@@ -179,7 +179,8 @@ class TestWords(WorkloadPortCase):
         """There is a most that the fleet takes; when one ends there is room again."""
         self.app.fleet.budget.limits = Limits(workloads=2)
         self.peer.say("run x devices=a/0 profile=10:0:1", "run y devices=a/0 profile=10")
-        assert "limits.workloads is 2: 1 more are needed, and 0 remain" in self.error("run z devices=a/0 profile=10", "full")
+        full = self.error("run z devices=a/0 profile=10", "full")
+        assert full.startswith("limits.workloads is 2: 1 more are needed, and 0 remain: stop some")
         self.app.tick()
         assert self.peer.lines() == ["ended x 0 OK"]
         assert self.peer.say("run z devices=a/0 profile=10")[0].startswith("ok w")

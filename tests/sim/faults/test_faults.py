@@ -88,7 +88,7 @@ class TestFields:
         fleet = make_fleet(limits=Limits(faults=3))
         for _ in range(3):
             inject(fleet, kind="reset", devices="all", start=1000)
-        with pytest.raises(Refused, match=r"limits\.faults is 3: 1 more are needed, and 0 remain: clear some, or raise"):
+        with pytest.raises(Refused, match=r"limits\.faults is 3: 1 more are needed, and 0 remain: clear some"):
             inject(fleet, kind="reset", devices="all")
 
 
