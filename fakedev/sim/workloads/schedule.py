@@ -268,6 +268,12 @@ class Profiles(Rows):
         return self.periods[self.profile]
 
     @cached_property
+    def fluctuates(self) -> Mask:
+        """Whether each workload has any fluctuation, shape (W,)."""
+        own = np.bincount(np.repeat(np.arange(len(self.key)), self.counts)[self.fluctuation > 0], minlength=len(self.key))
+        return (own > 0)[self.profile]
+
+    @cached_property
     def draws(self) -> Positions:
         """The workloads with random values, ascending."""
         if not self.has_shapes:

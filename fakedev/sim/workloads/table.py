@@ -195,6 +195,14 @@ class Table(Rows):
         return np.repeat(np.arange(len(self)), self.pair_counts)
 
     @cached_property
+    def noisy(self) -> Positions:
+        """The pairs of workloads whose load or metrics fluctuate: only their noise is seen."""
+        fluctuates = self.profiles.fluctuates.copy()
+        for uses in self.uses.values():
+            fluctuates[uses.workload[uses.profiles.fluctuates]] = True
+        return np.flatnonzero(np.repeat(fluctuates, self.pair_counts))
+
+    @cached_property
     def kind_rows(self) -> tuple[list[str], Positions]:
         """The kinds of work, sorted by name, and the position of each pair's kind among them, shape (P,)."""
         kinds = sorted(set(self.kinds.tolist())) or ["compute"]
