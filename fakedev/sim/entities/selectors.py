@@ -247,12 +247,11 @@ def words_of(roster: Roster, units: Positions) -> list[str]:
     alike: dict[bytes, list[int]] = {}
     for node, begin, end in zip(here, begins.tolist(), ends, strict=True):
         alike.setdefault(places[begin:end].tobytes(), []).append(node)
-    return [
-        f"{node}/{device}"
-        for key, those in alike.items()
-        for node in _names([roster.nodes[each].name for each in those])
-        for device in _devices(np.frombuffer(key, dtype=np.int64).tolist())
-    ]
+    words = []
+    for key, those in alike.items():
+        devices = _devices(np.frombuffer(key, dtype=np.int64).tolist())
+        words += [f"{node}/{device}" for node in _names([roster.nodes[each].name for each in those]) for device in devices]
+    return words
 
 
 def _places(roster: Roster, units: Positions, firsts: Positions) -> Positions:
