@@ -13,7 +13,16 @@ from weakref import WeakValueDictionary
 
 from fakedev.spec.fault import FaultSpec
 from fakedev.spec.fleet import Activities, WorkloadSpec
-from fakedev.spec.limits import ACTIVITY_BYTES, EACH_BYTES, FROZEN_DEVICES, FUNCTION_BYTES, PEER, Limits, check_limit
+from fakedev.spec.limits import (
+    ACTIVITY_BYTES,
+    EACH_BYTES,
+    FROZEN_DEVICES,
+    FROZEN_SERIES_DEVICES,
+    FUNCTION_BYTES,
+    PEER,
+    Limits,
+    check_limit,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +61,9 @@ def cost_of_fault(spec: FaultSpec, device_count: int) -> Cost:
     :param device_count: how many devices it may affect.
     """
     texts = (spec.node, spec.metric, *spec.devices)
-    weight = FROZEN_DEVICES if spec.kind == "frozen" else 1
-    return Cost(EACH_BYTES + sum(map(_text_bytes, texts)), fault_devices=device_count * weight)
+    if spec.kind == "frozen" and not spec.metric:
+        device_count = FROZEN_SERIES_DEVICES + FROZEN_DEVICES * device_count
+    return Cost(EACH_BYTES + sum(map(_text_bytes, texts)), fault_devices=device_count)
 
 
 def profile_bytes(activities: Activities) -> int:

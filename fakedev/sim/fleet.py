@@ -224,7 +224,7 @@ class Fleet:
         levels = reindexed_levels(following, past, before, moves, self.spec.epoch_seconds + now_seconds)
         self.tallies.move(moves, self.spec.tallies, self.roster, following.quantities)
         self._reload_with_faults(moves)
-        self._exporter_faults.move(moves.units, self.roster.parts, levels[UNIT])
+        self._exporter_faults.move(moves.units, self.roster.parts, levels[UNIT], self.faults)
         self.journal.reindex(self.roster, moves.units, self.state.tick)
         self.state = self.shown = self._state_of(self.state.tick, self.tallies.shown(levels))
         self._configured.start_workloads(added)

@@ -14,7 +14,8 @@ EACH_BYTES: Final = 1024
 #: What an activity takes, in bytes; each value of ``steps`` is one. What a value function takes besides.
 ACTIVITY_BYTES: Final = 128
 FUNCTION_BYTES: Final = 256
-#: A device of a fault of kind ``frozen`` counts as this many: such a fault keeps the values of all its quantities.
+#: A fault that freezes all series counts as so many devices, and each of its devices as so many: it keeps all values.
+FROZEN_SERIES_DEVICES: Final = 5000
 FROZEN_DEVICES: Final = 10
 #: How a key of a limit of one peer begins.
 PEER: Final = "peer_"
@@ -45,8 +46,8 @@ class Limits:
     )  # fmt: skip
     peer_workload_devices: int = setting("The same of one peer.", default=500_000, high=1e9)
     fault_devices: int = setting(
-        "The devices of each fault, added up: a fault that may hit 8 devices counts 8, one of kind `frozen` "
-        f"{8 * FROZEN_DEVICES}.",
+        "The devices of each fault, added up: a fault that may hit 8 devices counts 8; one that freezes all series "
+        f"counts {FROZEN_DEVICES} for each device, and {FROZEN_SERIES_DEVICES} besides.",
         default=1_000_000, high=1e9,
     )  # fmt: skip
     peer_fault_devices: int = setting("The same of one peer.", default=500_000, high=1e9)

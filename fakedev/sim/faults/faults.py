@@ -10,7 +10,7 @@ import numpy as np
 from fakedev.sim.budget import Budget, cost_of_fault
 from fakedev.sim.entities.randomness import uniform
 from fakedev.sim.entities.state import Mask, Positions
-from fakedev.sim.faults.effects import no_effect, Act, Target
+from fakedev.sim.faults.effects import Act, Target, no_effect
 from fakedev.sim.faults.rules import ROUNDING_SECONDS, Change, Fault, FaultRules
 from fakedev.sim.faults.tick import FaultTick
 from fakedev.sim.parts.layout import Parts
@@ -280,8 +280,7 @@ class Faults:
         marks_of_all = np.zeros(self.parts.unit_count, np.uint64)
         for fault_id, found in where.items():
             concerned = found[0] if len(found) == 1 else np.concatenate(found)
-            marked = np.unique(self.parts.with_parts(concerned)) if len(concerned) > 1 or self.parts.count else concerned
-            marks_of_all[marked] ^= np.uint64(entity_key("fault", fault_id))
+            marks_of_all[np.unique(self.parts.with_parts(concerned))] ^= np.uint64(entity_key("fault", fault_id))
         marks = marks_of_all[units]
         _, firsts, groups = np.unique(marks, return_index=True, return_inverse=True)
         ordered = np.split(units[np.argsort(groups, kind="stable")], np.cumsum(np.bincount(groups))[:-1])

@@ -270,8 +270,9 @@ class Profiles(Rows):
     @cached_property
     def fluctuates(self) -> Mask:
         """Whether each workload has any fluctuation, shape (W,)."""
-        own = np.bincount(np.repeat(np.arange(len(self.key)), self.counts)[self.fluctuation > 0], minlength=len(self.key))
-        return (own > 0)[self.profile]
+        owners = np.repeat(np.arange(len(self.key)), self.counts)
+        fluctuating = np.bincount(owners[self.fluctuation > 0], minlength=len(self.key))
+        return (fluctuating > 0)[self.profile]
 
     @cached_property
     def draws(self) -> Positions:

@@ -117,7 +117,8 @@ class TestMeans:
 
 def rows_of(profiles: Profiles, place: int) -> list[list[float]]:
     """All numbers of a workload's profile."""
-    which = {"profile": profiles.profile[[place]], "segment": np.arange(profiles.firsts[place], profiles.lasts[place] + 1)}
+    segments = np.arange(profiles.firsts[place], profiles.lasts[place] + 1)
+    which = {"profile": profiles.profile[[place]], "segment": segments}
     axes = {name: each.metadata["axis"] for name, each in Profiles.__dataclass_fields__.items() if name != "profile"}
     return [getattr(profiles, name)[which[axis]].tolist() for name, axis in axes.items()]
 
