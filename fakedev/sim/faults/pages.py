@@ -115,7 +115,7 @@ class ExporterFaults:
                         changed = arrays[name].copy()
                         changed[devices] = frozen.of(name, devices)
                         arrays[name] = changed
-            elif fault.kind.name != "absent":
+            elif fault.kind.name in ("nan", "sentinel"):
                 values.append(fault)
         self._write(level, values, arrays)
         self._hide(level, [fault for fault in active if fault.kind.name == "absent"], present)
