@@ -5,6 +5,7 @@ The limits hold for events that arrive; a replay applies what was accepted once,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -15,6 +16,7 @@ from fakedev.spec.fault import FaultSpec
 from fakedev.spec.fleet import Activities, WorkloadSpec
 from fakedev.spec.limits import (
     ACTIVITY_BYTES,
+    DRAW_DEVICES,
     EACH_BYTES,
     FROZEN_DEVICES,
     FROZEN_SERIES_DEVICES,
@@ -23,6 +25,7 @@ from fakedev.spec.limits import (
     Limits,
     check_limit,
 )
+from fakedev.spec.value_functions import DRAWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,9 @@ class Cost:
     profiles: tuple[Activities, ...] = ()
 
 
-def cost_of_workload(spec: WorkloadSpec, device_count: int, faults: Sequence[Cost] = ()) -> Cost:
+def cost_of_workload(
+    spec: WorkloadSpec, device_count: int, tick_seconds: float, faults: Sequence[Cost] = ()
+) -> Cost:  # fmt: skip
     """What a workload takes.
 
     :param device_count: how many devices it runs on.
@@ -47,10 +52,12 @@ def cost_of_workload(spec: WorkloadSpec, device_count: int, faults: Sequence[Cos
     """
     texts = (spec.name, spec.kind, spec.node, spec.pod, spec.namespace, spec.container, *spec.devices)
     texts = (*texts, *(metric for metric, _ in spec.limits), *map(str, spec.faults))
+    profiles = (spec.activities, *(use.activities for use in spec.uses))
+    draws = sum(_draws(each, tick_seconds) for each in profiles) if device_count else 0
     own = Cost(
         EACH_BYTES + sum(map(_text_bytes, texts)),
-        device_count * (1 + len(spec.uses)),
-        profiles=(spec.activities, *(use.activities for use in spec.uses)),
+        device_count * (1 + len(spec.uses)) + DRAW_DEVICES * draws,
+        profiles=profiles,
     )
     return reduce(_sum, faults, own)
 
@@ -69,6 +76,12 @@ def cost_of_fault(spec: FaultSpec, device_count: int) -> Cost:
 def profile_bytes(activities: Activities) -> int:
     """What a profile takes."""
     return ACTIVITY_BYTES * activities.segment_count + FUNCTION_BYTES * len(activities.functions)
+
+
+def _draws(activities: Activities, tick_seconds: float) -> int:
+    """The most random values of a profile in a tick."""
+    every = [value.arguments[2] for value in activities.functions.values() if value.name in DRAWN]
+    return math.ceil(tick_seconds / min(every)) if every else 0
 
 
 def _text_bytes(text: str) -> int:

@@ -14,6 +14,8 @@ EACH_BYTES: Final = 1024
 #: What an activity takes, in bytes; each value of ``steps`` is one. What a value function takes besides.
 ACTIVITY_BYTES: Final = 128
 FUNCTION_BYTES: Final = 256
+#: A random value that is drawn in a tick counts as so many devices of a workload.
+DRAW_DEVICES: Final = 2
 #: A fault that freezes all series counts as so many devices, and each of its devices as so many: it keeps all values.
 FROZEN_SERIES_DEVICES: Final = 5000
 FROZEN_DEVICES: Final = 10
@@ -41,10 +43,10 @@ class Limits:
     peer_memory_bytes: int = setting(f"The same of one peer: {_ONE_PEER}.", default=128 * _MIB)
     workload_devices: int = setting(
         "The devices of each workload, added up: a workload on 8 devices counts 8, and 8 more for each metric that it "
-        "uses.",
-        default=1_000_000, high=1e9,
+        f"uses; random values count {DRAW_DEVICES} for each draw in a tick.",
+        default=1_500_000, high=1e9,
     )  # fmt: skip
-    peer_workload_devices: int = setting("The same of one peer.", default=500_000, high=1e9)
+    peer_workload_devices: int = setting("The same of one peer.", default=1_000_000, high=1e9)
     fault_devices: int = setting(
         "The devices of each fault, added up: a fault that may hit 8 devices counts 8; one that freezes all series "
         f"counts {FROZEN_DEVICES} for each device, and {FROZEN_SERIES_DEVICES} besides.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -102,7 +102,7 @@ class ExporterFaults:
             arrays[name] = arrays[name] - offsets
         if self._created is not None:
             arrays[_CREATED] = np.fmax(arrays[_CREATED], self._created)
-        values = []
+        values: list[Fault] = []
         for fault in active:
             if fault.kind.name == "frozen":
                 # It holds a value for each device, which the faults before it do not change.
@@ -128,12 +128,8 @@ class ExporterFaults:
         """
         if not faults:
             return
-        which = self._last_of(level, faults)
-        every = which.pop("", None)
         shown = np.array([self._value(fault) for fault in faults])
-        for name in _all_names(level) if every is not None else which:
-            last = which.get(name)
-            last = every if last is None else last if every is None else np.maximum(last, every)
+        for name, last in self._last_of(level, faults):
             devices = np.flatnonzero(last >= 0)
             if len(devices):
                 changed = arrays[name].copy()
@@ -142,24 +138,23 @@ class ExporterFaults:
 
     def _hide(self, level: Level, faults: Sequence[Fault], present: MutableMapping[str, Mask]) -> None:
         """Hide the series of devices."""
-        which = self._last_of(level, faults)
-        every = which.pop("", None)
-        for name in _all_names(level) if every is not None else which:
-            last = which.get(name)
-            last = every if last is None else last if every is None else np.maximum(last, every)
+        for name, last in self._last_of(level, faults):
             has = present.get(name)
             present[name] = (last < 0) if has is None else has & (last < 0)
 
-    def _last_of(self, level: Level, faults: Sequence[Fault]) -> dict[str, Positions]:
-        """By series, and with an empty name for all series, each device's last fault: its position, -1 for none."""
-        found: dict[str, Positions] = {}
+    def _last_of(self, level: Level, faults: Sequence[Fault]) -> Iterator[tuple[str, Positions]]:
+        """Each series that faults change, with the position of each device's last such fault, -1 for none."""
+        none: Positions = np.full(self._count, -1, dtype=np.int64)
+        every = none.copy()
+        of_series: dict[str, Positions] = {}
         for place, fault in enumerate(faults):
-            names = _names(level, fault) if fault.metric is not None else [""]
-            for name in names:
-                if name not in found:
-                    found[name] = np.full(self._count, -1, dtype=np.int64)
-                found[name][self._parts.with_parts(fault.concerned)] = place
-        return found
+            where = [every]
+            if fault.metric is not None:
+                where = [of_series.setdefault(name, none.copy()) for name in _names(level, fault)]
+            for last in where:
+                last[self._parts.with_parts(fault.concerned)] = place
+        for name in _all_names(level) if (every >= 0).any() else of_series:
+            yield name, np.maximum(every, of_series[name]) if name in of_series else every
 
     @staticmethod
     def _value(fault: Fault) -> float:

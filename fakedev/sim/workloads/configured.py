@@ -142,7 +142,7 @@ def starts_of(
         devices = admission.check(spec, of_configuration=True)
         brought = workload_faults("config", spec, rules, of_configuration=True) if spec.faults else ()
         costs = [cost_of_fault(each.spec, len(each.devices)) for each in brought]
-        return cost_of_workload(admission.fitted(spec, devices), len(devices), costs)
+        return cost_of_workload(admission.fitted(spec, devices), len(devices), rules.tick_seconds, costs)
 
     return Starts(list(map(of_workload, workloads)), list(map(of_fault, faults)))
 

@@ -72,7 +72,8 @@ class Intake:
         spec = self._admission.fitted(spec, devices)
         uses = tuple(replace(use, activities=self._budget.shared(use.activities)) for use in spec.uses)
         spec = replace(spec, activities=self._budget.shared(spec.activities), uses=uses)
-        cost = cost_of_workload(spec, len(devices), [cost_of_fault(each.spec, len(each.devices)) for each in faults])
+        brought = [cost_of_fault(each.spec, len(each.devices)) for each in faults]
+        cost = cost_of_workload(spec, len(devices), self._faults.rules.tick_seconds, brought)
         if peer is not None:
             self._budget.check(cost, peer)
         workload = Workload(workload_id, spec, devices, self._admission.limits(spec), key=key, cost=cost, peer=peer)

@@ -195,12 +195,12 @@ class Table(Rows):
         return np.repeat(np.arange(len(self)), self.pair_counts)
 
     @cached_property
-    def noisy(self) -> Positions:
+    def noisy(self) -> Positions | slice:
         """The pairs of workloads whose load or metrics fluctuate: only their noise is seen."""
         fluctuates = self.profiles.fluctuates.copy()
         for uses in self.uses.values():
             fluctuates[uses.workload[uses.profiles.fluctuates]] = True
-        return np.flatnonzero(np.repeat(fluctuates, self.pair_counts))
+        return slice(None) if fluctuates.all() else np.flatnonzero(np.repeat(fluctuates, self.pair_counts))
 
     @cached_property
     def kind_rows(self) -> tuple[list[str], Positions]:
