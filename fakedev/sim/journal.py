@@ -169,7 +169,9 @@ class FleetJournal:
         """
 
         def note(name: str, changed: Positions, text: str) -> None:
-            groups = faults.units_by_cause(name, changed) if len(changed) else []
+            if not len(changed):
+                return
+            groups = faults.units_by_cause(name, changed)
             if len(groups) > _MAX_GROUPS:
                 # Many faults at random make a group of almost each device.
                 groups[_MAX_GROUPS - 1 :] = [np.sort(np.concatenate(groups[_MAX_GROUPS - 1 :]))]
