@@ -69,7 +69,7 @@ class TestFaults:
         class Counted(np.ndarray):  # type: ignore[type-arg]
             def copy(self, *arguments: Any) -> Any:
                 copies.append(1)
-                return np.array(self)
+                return np.array(self).view(Counted)
 
         found = []
         for count in (1, 50):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from fakedev.spec.limits import Limits
-from tests.support.workload_ports import WorkloadPortCase, bare
+from tests.support.workload_ports import OF_NODE_B, WorkloadPortCase, bare
 
 
 class TestPorts(WorkloadPortCase):
@@ -65,9 +65,10 @@ class TestPorts(WorkloadPortCase):
         assert posted.status == 503
         error = json.loads(posted.body)["error"]
         assert (error["code"], error["where"]) == ("full", "limits.peer-fault-devices")
-        assert self.peer.say("fault nan devices=all")[0].startswith("ok")
-        text = self.error("fault nan devices=all", "full")
-        assert text.startswith("limits.peer-fault-devices is 6: 4 more are needed, and 2 remain: clear faults")
+        other = self.app.connect(OF_NODE_B)
+        answers = other.say(*["fault nan devices=all node=b"] * 4)
+        assert [each.split()[0] for each in answers] == ["ok"] * 3 + ["error"]
+        assert answers[3].startswith("error full limits.peer-fault-devices is 6: 2 more are needed, and 0 remain")
 
     def test_metrics(self) -> None:
         """Each limit is shown with what is used and what it allows."""
