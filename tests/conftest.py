@@ -78,7 +78,7 @@ def default_socket_folder() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def socket_folder_of_real_programs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A default socket folder of its own for each test of real programs."""
+    """A separate default socket folder for each test of real programs."""
     if request.node.get_closest_marker("real"):
         monkeypatch.setenv("XDG_RUNTIME_DIR", str(request.getfixturevalue("short_folder")))
 

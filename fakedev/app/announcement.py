@@ -111,7 +111,7 @@ def reach(service: ListeningService) -> str:
     address = service.address
     if address.kind == "unix":
         mode = address.mode if address.mode is not None else 0o660
-        others = "everybody on this machine" if mode & 0o006 else "its owner and group" if mode & 0o060 else "its owner"
+        others = "everyone on this machine" if mode & 0o006 else "its owner and group" if mode & 0o060 else "its owner"
         return f"[open to {others}]"
     if address.kind == "endpoint":
         return ""

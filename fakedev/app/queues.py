@@ -1,4 +1,4 @@
-"""Composition of the work queues, in the service and alone as ``fakedev-frontend``."""
+"""Composition of the work queues, in the service and as the program ``fakedev-frontend``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fakedev.net.http.statistics import ScrapeStatistics
 from fakedev.net.lines.fair_share import FairShare
 from fakedev.net.queues.backend_port import QueueBackendFactory
 from fakedev.net.queues.client_port import QueueClientFactory
-from fakedev.net.queues.figures import QueueFigures, QueueLog
+from fakedev.net.queues.figures import QueueFigures, QueueHistory, QueueLog
 from fakedev.net.queues.hub import GOING_DOWN, QueueHub
 from fakedev.net.queues.port import QueuePortFactory
 from fakedev.net.system.listening import Listeners, ListeningService
@@ -37,6 +37,7 @@ class WorkQueues(Reloadable):
 
     :param verbose: log every message.
     :ivar figures: the state and the totals of the queues.
+    :ivar history: their last hour, for charts.
     :ivar log_service: logs the figures; None when the configuration does not ask for it.
     """
 
@@ -56,6 +57,7 @@ class WorkQueues(Reloadable):
         self._client_factory = QueueClientFactory(hub, reactor, **options)
         self._backend_factory = QueueBackendFactory(hub, reactor, **options)
         self.figures = QueueFigures(hub, self._client_factory, self._backend_factory)
+        self.history = QueueHistory(self.figures, reactor)
         self._clients = _ports(configuration, lambda whole: _queues_of(whole).clients, self._client_factory, reactor)
         self._backends = _ports(configuration, lambda whole: _queues_of(whole).backends, self._backend_factory, reactor)
         self.log_service = (

@@ -139,7 +139,7 @@ class Reloader:
         except Exception:
             self._undo()
             self.log.failure("a reload failed by an internal error")
-            raise ReloadFailed("an error of ours, which the log has", is_ours=True) from None
+            raise ReloadFailed("an internal error; the log has the details", is_ours=True) from None
         self._pending = configuration, head, compiled
         self._done = Deferred()
         stamped = self._fleet.apply(Reload(compiled, head))

@@ -36,7 +36,8 @@ from fakedev.net.system.signals import HangupService, stop_reactor
 from fakedev.net.system.watch import FileFollower
 from fakedev.net.tester.metrics import load_metrics
 from fakedev.net.tester.service import LoadTester, ReportFiles
-from fakedev.net.web.live import FrameSource, LiveView
+from fakedev.net.web.frames import FrameSource
+from fakedev.net.web.live import LiveView
 from fakedev.net.web.own_metrics import (
     OwnMetrics,
     fault_metrics,
@@ -107,7 +108,7 @@ def make_application(
     fair_share = FairShare(reactor)
     workloads = make_workload_ports(configuration, hub, ticker, fair_share, reactor, drop_in=run.drop_in)
     queues = WorkQueues(configuration, fair_share, reactor) if configuration.queues is not None else None
-    figures = queues.figures if queues is not None else None
+    figures, queue_history = (queues.figures, queues.history) if queues is not None else (None, None)
     tester = make_tester(configuration.plans, reactor) if configuration.plans else None
     own = _own_metrics(fleet, ticker, scrapes, workloads, figures, tester, reloader)
 
@@ -116,8 +117,9 @@ def make_application(
 
     live = LiveView(FrameSource(fleet, ticker, figures, tester), reactor)
     program = Program(
-        hub, pages, ticker, scrapes, own, ready, history, live, PageFiles(), reloader.reload, figures, tester
-    )
+        hub, pages, ticker, scrapes, own, ready, history, live, PageFiles(), reloader.reload, figures, queue_history,
+        tester,
+    )  # fmt: skip
     web = make_web(configuration, program, reactor, drop_in=run.drop_in)
     web.finish(configuration)
 
@@ -144,6 +146,7 @@ def make_application(
             live,
             journal,
             listeners,
+            queue_history,
             queues.log_service if queues else None,
             tester,
             ReportFiles(tester, configuration.reports) if tester else None,

@@ -1,4 +1,4 @@
-"""Composition of the tester: in the service, alone as ``fakedev-client``, and in ``fakedev scale-test``."""
+"""Composition of the tester: in the service, as the program ``fakedev-client``, and in ``fakedev scale-test``."""
 
 from __future__ import annotations
 
@@ -110,8 +110,8 @@ class ScaleOrder(ScaleSettings):
     """The options of ``fakedev scale-test``.
 
     :param plan: the load, of the closed model.
-    :param start: words of the command that starts a backend; empty for none.
-    :param scale: words of the command that sets the number of backends; empty for none.
+    :param start: the command that starts a backend, with its arguments; empty for none.
+    :param scale: the command that sets the number of backends, with its arguments; empty for none.
     :param wait_seconds: how long to wait until the frontend knows all backends.
     :param tell: called with each line of progress.
     """

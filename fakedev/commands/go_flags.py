@@ -1,6 +1,6 @@
 """Command-line options by the rules of Go's flag package, for the drop-in programs.
 
-One dash or two; ``-x value`` or ``-x=value``; a boolean option stands alone or takes ``=value``, never the next
+One dash or two; ``-x value`` or ``-x=value``; a boolean option has no value or takes ``=value``, never the next
 argument; the first argument that is no option, or ``--``, ends the options; of an option given twice the last counts,
 unless it was declared with :meth:`FlagSet.each`.
 """

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from fakedev.app.configuration_options import add_configuration_options
+from fakedev.commands.console import Parser
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
 from fakedev.exposition.discovery import chosen_nodes, targets_of
@@ -58,7 +59,7 @@ def _target(text: str) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("fakedev sd", description=__doc__, allow_abbrev=False)
+    parser = Parser("fakedev sd", description=__doc__)
     add_configuration_options(parser, "without one the demo")
     parser.add_argument("--pool", metavar="NAME", help="only the nodes of this pool")
     parser.add_argument(

@@ -16,7 +16,7 @@ from fakedev.workqueue.spec import BrokerSpec
 
 @dataclass(frozen=True)
 class WebPage:
-    """A page of metrics at a path of its own.
+    """A page of metrics at its own path.
 
     :param identity: how it shows the devices; None: the identities of their pools.
     :param pool: the only pool that it shows; None: all.
@@ -121,7 +121,7 @@ class Configuration:
 
     :param epoch_is_start: the file gives no epoch: ``fleet.epoch_seconds`` is 0, and the application
         sets it to the time of the start.
-    :param speed: simulated seconds per real second; 0: the clock stands.
+    :param speed: simulated seconds per real second; 0: the clock is stopped.
     :param identities: the identity of each pool, by its name.
     :param queues: None when there are none.
     :param plans: the tester's loads on queues.

@@ -55,7 +55,7 @@ WEB = Section(
         Key(
             "serve",
             Choice(("metrics", "all", "exporter")),
-            "metrics: pages that change nothing; all: everything; exporter: /metrics and /health alone, as the "
+            "metrics: pages that change nothing; all: everything; exporter: only /metrics and /health, as the "
             "exporter has them.",
             default="all",
         ),

@@ -164,7 +164,7 @@ class Endpoints:
                         own if place == DEFAULT else place,
                         f"pools {other.spec.name} and {group[0].spec.name} both have the family {family.name}, as "
                         f"{other.identity.identity.title} and {group[0].identity.identity.title}: give them one "
-                        "identity, or give this endpoint a pool: or an identity: of its own",
+                        "identity, or give this endpoint its own pool: or identity:",
                     )
                     return
 

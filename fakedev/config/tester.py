@@ -1,4 +1,4 @@
-"""The section ``tester``, in the configuration or in a file of its own: its keys, and the plans that it describes."""
+"""The section ``tester``, in the configuration or in a separate file: its keys, and the plans that it describes."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ TESTER = Section(
 
 
 def load_plans(path: str, files: Files) -> tuple[Plan, ...]:
-    """The plans of a file: YAML or JSON with what stands under ``tester`` in the configuration.
+    """The plans of a file: YAML or JSON with the same keys as ``tester`` in the configuration.
 
     :raises ConfigurationError: with every problem.
     """
@@ -181,7 +181,7 @@ def tester_reports(values: Values, folder: str, report: Report) -> tuple[str, ..
 
 def _check(values: Values, name: str, others: dict[str, Plan], report: Report) -> None:
     if name in others:
-        report.problem(values.place, f"two plans are called {name!r}: give each a name of its own")
+        report.problem(values.place, f"two plans are called {name!r}: give each its own name")
     if name and (not name.isprintable() or "/" in name or len(name) > 128):
         report.problem(values.place, f"{name[:60]!r} is no name of a plan: at most 128 printable characters, no /")
     if values["frontend"] is not None:

@@ -35,7 +35,7 @@ MAX_KEPT: Final = 10_000
 _MAX_DEVICES: Final = 2_000_000
 #: Devices that a scope names; of more devices it has the number.
 _MAX_NAMED: Final = 8
-#: Sets of devices whose device words are cached, for entries of one tick.
+#: Sets of devices with cached device words, for entries of one tick.
 _MAX_WORDED: Final = 32
 #: Characters of device words of all kept entries together; beyond this the oldest entries lose theirs.
 _MAX_WORDS: Final = 16 * 2**20

@@ -41,7 +41,7 @@ _PLAIN_TYPES: Final[dict[Kind, frozenset[type]]] = {
 class Argument:
     """An argument of a verb.
 
-    :param metavar: stands for its value in a usage line, as ``N``.
+    :param metavar: the placeholder for its value in a usage line, as ``N``.
     :param word: its name in words, if it differs from that in JSON (``limit`` for ``limits``).
     """
 

@@ -76,7 +76,7 @@ def test_wrong_options(arguments: list[str], text: str, capsys: pytest.CaptureFi
 
 
 def test_wrong_set(capsys: pytest.CaptureFixture[str]) -> None:
-    """A value that cannot be is told as such, with 2."""
+    """An impossible value is an error, with exit code 2."""
     assert exit_of("--set", "fleet.sead=7") == 2
     assert "--set" in capsys.readouterr().err
     assert exit_of("--set", "fleet.seed") == 2

@@ -64,12 +64,12 @@ def test_two_addresses_of_a_port_are_one_port() -> None:
         assert clients[0].factory is clients[1].factory
         first, second = app.client(), app.client()
         assert (first.say("put sleep"), second.lines()) == (
-            ["ok 1"], ["error busy 1 connections are open, and no more are taken"],
+            ["ok 1"], ["error busy 1 connections are open, no more are accepted"],
         )  # fmt: skip
 
 
 class Stopping:
-    """A service that was told to stop."""
+    """A service that is stopping."""
 
     def __init__(self, app: MemoryApplication) -> None:
         self._reactor = app.reactor
@@ -104,7 +104,7 @@ def test_running_jobs_finish_before_the_end() -> None:
 
 
 def test_jobs_that_run_too_long_end_with_the_program() -> None:
-    """Their clients are told, their backends too."""
+    """Their clients are notified, and their backends too."""
     with application(QUEUES) as app:
         asks, works = app.client(), app.backend()
         asks.say("put sleep 1")
@@ -126,7 +126,7 @@ def test_end_without_jobs_is_not_delayed() -> None:
 
 
 def test_statistics_in_the_log(said: list[str]) -> None:
-    """A line for each queue and interval, with where the longest run was; each interval stands for itself."""
+    """A line for each queue and interval, with where the longest run was; each interval counts separately."""
     with application(QUEUES + "  log-interval: 10s\n") as app:
         asks, works = app.client(), app.backend()
         asks.say("put sleep 1", "put sleep 2", "put sleep {x}")
@@ -150,7 +150,7 @@ def test_statistics_in_the_log(said: list[str]) -> None:
 
 
 def configured(*arguments: str) -> Any:
-    """The configuration that options stand for."""
+    """The configuration that options produce."""
     options = FrontendOptions()
     values = options.flags.parse(arguments)
     return load("options", Files(environ={}), text=options.configuration_text(values))
@@ -199,7 +199,7 @@ def test_options_of_the_original() -> None:
     ],
 )
 def test_usage_of_the_frontend(arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A mistake is told in a line, and ends it with 2; nothing listens."""
+    """A mistake is reported in a line, and the exit code is 2; nothing listens."""
     try:
         code: object = frontend_main(arguments)
     except SystemExit as ended:

@@ -78,7 +78,7 @@ def _value(app: MemoryApplication, path: str, label: str) -> float:
 
 
 def test_what_is_wrong_changes_nothing() -> None:
-    """Every problem is told with its place, in the answer and by the metrics; the old configuration stays."""
+    """Every problem is reported with its place, in the answer and by the metrics; the old configuration stays."""
     with application() as app:
         assert own(app)["fakedev_config_last_reload_successful"] == "1.0"
         app.text = SMALL.replace("device: h100", "device: h1000").replace("seed: 7", "sed: 7")
@@ -98,7 +98,7 @@ def test_what_is_wrong_changes_nothing() -> None:
 
 
 def test_too_many_workloads() -> None:
-    """With those that run there would be too many: the old configuration stays, and ticks go on."""
+    """With those that run there would be too many: the old configuration stays, and ticks continue."""
     small = SMALL + "limits: {workloads: 2}\n"
     with application(small) as app:
         peer = app.connect()
@@ -292,8 +292,8 @@ def test_what_devices_showed_before() -> None:
         assert app.json("/api/v1/devices/c/1/history")["quantities"]["power_watts"][:known] == [None] * known
 
 
-def test_who_looks_on() -> None:
-    """Viewers of the live page are told who is there now."""
+def test_viewers_of_the_live_page() -> None:
+    """Viewers of the live page get the new list of nodes."""
     with application() as app:
         viewer = app.http()
         viewer.send(b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")

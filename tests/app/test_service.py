@@ -68,7 +68,7 @@ def test_the_demo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_two_pools_and_several_endpoints(tmp_path: Path) -> None:
-    """Every endpoint serves what it is said to serve, of one state."""
+    """Every endpoint serves what its configuration says, from one state."""
     with application(TWO_POOLS % (tmp_path, tmp_path)) as app:
         assert len(app.factories(GuardedSite)) == 3
         assert len(app.factories(WorkloadPortFactory)) == 2
@@ -128,7 +128,7 @@ def test_the_clock_goes_on_while_connections_close(tmp_path: Path) -> None:
 
 
 def test_a_record_that_breaks_off(tmp_path: Path) -> None:
-    """When nothing more can be written that is said once; after its end nothing more is written."""
+    """A failed write is logged once; after that nothing more is written."""
     path = tmp_path / "record"
     os.mkfifo(path)
     reading = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -183,7 +183,7 @@ def test_a_record_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_a_disk_that_is_full(capsys: pytest.CaptureFixture[str]) -> None:
-    """The record ends with a line in the log; the service goes on."""
+    """The record ends with a line in the log; the service continues."""
     if not Path("/dev/full").exists():
         pytest.skip("this system has no /dev/full")
     with pytest.raises(SystemExit) as ended:

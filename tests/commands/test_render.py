@@ -111,7 +111,7 @@ def test_what_cannot_be(small: str, tmp_path: Path, capfd: pytest.CaptureFixture
 
 
 def test_wrong_records(small: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """2, with the line at fault; a record of another fleet is told as such."""
+    """2, with the line at fault; a record of another fleet is reported as such."""
     record = tmp_path / "run.jsonl"
     for text, fault in (
         (b"", "line 1: the record is empty"),
@@ -192,7 +192,7 @@ def recorded(text: str, record: Path) -> dict[int, bytes]:
 
 @pytest.mark.parametrize("text", [SMALL, STANDING, COLLECTD], ids=["dcgm", "standing", "collectd"])
 def test_a_record_replays_to_the_same_bytes(text: str, tmp_path: Path) -> None:
-    """Every page that was fetched is rendered again from the record alone, timestamps and all."""
+    """Every page that was fetched is rendered again only from the record, with its timestamps."""
     record, folder = tmp_path / "run.jsonl", tmp_path / "pages"
     seen = recorded(text, record)
     assert len(seen) >= (3 if text == STANDING else 12)

@@ -144,7 +144,7 @@ def test_words_that_yaml_takes_for_something_else() -> None:
 
 
 def test_variables() -> None:
-    """Set, unset with a default, empty; a dollar of its own; numbers may come from quotes."""
+    """Set, unset with a default, empty; a literal dollar; numbers may come from quotes."""
     text = 'fleet: {seed: "${SEED}", pools: [{name: "${NAME:-a}", labels: {x: "$${SEED} $5 ${EMPTY:-e}"}}]}'
     files = MemoryFiles({"f.yaml": text}, {"SEED": "9", "EMPTY": "", "OTHER": "x"})
     found = load("/conf/f.yaml", files)
@@ -298,7 +298,7 @@ PIECES = st.lists(
 @settings(max_examples=examples(300), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.text(max_size=80) | PIECES.map("".join), st.sampled_from(["f.yaml", "f.json"]))
 def test_no_text_breaks_loading(text: str, name: str) -> None:
-    """Whatever a file holds: a configuration or ConfigurationError, with a line for each problem."""
+    """For any file: a configuration or ConfigurationError, with a line for each problem."""
     try:
         loaded(text, name=name)
     except ConfigurationError as error:
@@ -347,7 +347,7 @@ def test_no_sections_break_loading(
 @settings(max_examples=examples(200), deadline=None)
 @given(TREES, st.sampled_from(["dev.json", "list.json", "id.json", "wl.json", "dev.yaml", "id.yaml"]))
 def test_no_file_named_by_it_breaks_loading(tree: object, name: str) -> None:
-    """The same for what stands in the files that a configuration names."""
+    """The same for the contents of the files that a configuration names."""
     files = {name: json.dumps(tree)}
     text = pool(
         device=name if name.startswith("dev") else "dg1",

@@ -114,7 +114,7 @@ def test_pools_that_cannot_share_a_page() -> None:
     )
     clash = (
         "pools a and b both have the family collectd_gpu_sysman_power_watts, as collectd@6 and own: "
-        "give them one identity, or give this endpoint a pool: or an identity: of its own"
+        "give them one identity, or give this endpoint its own pool: or identity:"
     )
     assert problems(pools + "web: [9400]", {"own.yaml": own}) == [f"f.yaml:2: {clash}"]
     assert problems(pools, {"own.yaml": own}) == [f"f.yaml:1: {clash}"]

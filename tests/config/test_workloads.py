@@ -22,7 +22,7 @@ def workload(keys: str, files: dict[str, str] | None = None) -> WorkloadSpec:
 
 
 def text(keys: str) -> str:
-    """A configuration with one base workload, in lines 1 to n of its own."""
+    """A configuration with one base workload, in its own lines 1 to n."""
     return f"{HEAD}workloads:\n  listen: []\n  base:\n  - {{name: x, {keys}}}\n"
 
 

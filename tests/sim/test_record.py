@@ -50,7 +50,7 @@ WHOLE = st.integers(0, 2**53)
 
 
 def fault(*lines: bytes | dict[str, object]) -> str:
-    """What is said of a file that is no record."""
+    """The error of a file that is no record."""
     text = b"\n".join(line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines)
     with pytest.raises(Refused) as caught:
         read_record(text)
@@ -63,7 +63,7 @@ class TestLines:
 
     @given(WHOLE, WHOLE, EVENTS)
     def test_events_and_back(self, tick: int, sequence: int, event: Event) -> None:
-        """As fields, and as the text of a line, whatever their texts hold."""
+        """As fields, and as the text of a line, with any texts."""
         stamped = Stamped(tick, sequence, event)
         assert event_from_fields(event_to_fields(stamped)) == stamped
         assert event_from_fields(json.loads(event_line(stamped))) == stamped
@@ -222,7 +222,7 @@ class TestReplay:
     @settings(max_examples=examples(50))
     @given(st.lists(st.lists(ACTS, max_size=4), max_size=12), st.integers(0, 5), st.sampled_from(list(Layout)))
     def test_same_pages(self, ticks: list[list[tuple[str, object, str]]], seed: int, layout: Layout) -> None:
-        """Of every tick, also in a fleet that nobody scraped before, and the same verdicts."""
+        """Of every tick, also in a fleet that was not scraped before, and the same verdicts."""
         identity = replace(IDENTITY, layout=layout)
         options = {"seed": seed, "tick_seconds": 0.7, "base": (workload("even", "20:10:3"),)}
         kept: list[bytes] = [head_line(HEAD)]

@@ -11,7 +11,7 @@ from fakedev.spec.profiles import MAX_ACTIVITIES, checked_profile, format_profil
 
 
 def fault(text: str) -> str:
-    """What is said of a profile that cannot be used."""
+    """The error of a profile that cannot be used."""
     with pytest.raises(ValueError) as caught:
         parse_profile(text)
     return str(caught.value)
@@ -41,7 +41,7 @@ class TestParse:
         assert parse_profile("98:1:10,50:5:0") == (Activity(98, 1, 10), Activity(50, 5, FOREVER))
 
     def test_fluctuation_and_seconds_may_be_left_out(self) -> None:
-        """A load alone is steady and lasts until stopped."""
+        """A load without anything else is steady and lasts until stopped."""
         assert parse_profile("40") == (Activity(40, 0, FOREVER),)
         assert parse_profile("40:3") == (Activity(40, 3, FOREVER),)
 

@@ -81,7 +81,7 @@ class RecordedGroups:
         self.sent.append(("all", leader, number))
 
     def signal_rest(self, leader: int, number: int) -> None:
-        """Note a signal to what is left of a group, which ends it unless it is deaf."""
+        """Note a signal to the rest of a group, which ends it unless it is deaf."""
         self.sent.append(("rest", leader, number))
         if number not in self.deaf:
             self.rest.discard(leader)

@@ -186,7 +186,7 @@ def no_threads(work: Callable[[], list[bytes]]) -> Any:
 
 
 class Threads:
-    """A thread pool whose work is done when the test says so."""
+    """A thread pool that works when the test says so."""
 
     def __init__(self) -> None:
         self.waiting: list[tuple[Callable[[], list[bytes]], Deferred[list[bytes]]]] = []

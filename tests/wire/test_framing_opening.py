@@ -1,4 +1,4 @@
-"""In which way a peer speaks is decided by content alone."""
+"""Only the content decides the format of a peer."""
 
 from __future__ import annotations
 
@@ -78,5 +78,5 @@ def test_too_long_is_told_in_the_likely_way(head, way, piece):
 
 
 def test_nothing_said_is_words():
-    """Who said nothing is told in words."""
+    """A peer that sent nothing is answered in words."""
     assert Opening().likely_dialect() is Dialect.WORDS

@@ -179,7 +179,7 @@ def as_json_has_it(text):
 @settings(max_examples=examples(500))
 @given(FIELDS | SCRAPS)
 def test_the_quick_way_reads_as_the_strict_one(inside):
-    """Plain objects are read by another library; nobody can tell."""
+    """Plain objects are read by another library, with the same results."""
     text = "{" + inside + "}"
     try:
         taken = load_object(text.encode())

@@ -76,7 +76,7 @@ class ClientOptions:
             "most-outstanding", OpenLoad.max_outstanding, f"open model: most pending requests{ours}"
         )
         self._plans = flags.text(
-            "plans", "", f"a file with several plans, instead of -name and the like{ours}", "FILE"
+            "plans", "", f"a file with several plans, instead of -name and the other options of one plan{ours}", "FILE"
         )
         self._protocol = flags.choice(
             "protocol", ("bare", "json"), f"protocol: bare, the original's; json, of fakedev's frontend{ours}"

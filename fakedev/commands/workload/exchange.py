@@ -23,7 +23,7 @@ from fakedev.spec.value_functions import Function, Value
 LONGEST_MESSAGE: Final = 65536
 #: The bytes that the original's server reads of a message.
 ORIGINAL_READS: Final = 1024
-#: Characters of a server's answer in a message of ours.
+#: Characters of a server's answer that our messages quote.
 _SHOWN: Final = 200
 
 

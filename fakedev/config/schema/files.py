@@ -150,5 +150,5 @@ def _decoded(data: bytes) -> str:
 
 
 def absolute(path: str, folder: str) -> str:
-    """A path as an absolute one: relative ones start at ``folder``, ``~`` is left alone."""
+    """A path as an absolute one: relative ones start at ``folder``, ``~`` is not expanded."""
     return os.path.normpath(os.path.join(os.path.abspath(folder), path))

@@ -61,6 +61,6 @@ class JournalApi(ApiResource):
 
 
 def _words(request: GuardedRequest, name: bytes) -> list[str]:
-    """The words of an argument, separated by commas or in several arguments."""
+    """The values of an argument, separated by commas or in several arguments."""
     texts = b",".join(request.args.get(name, [])).decode("utf-8", "replace")
     return [word.strip() for word in texts.split(",") if word.strip()]

@@ -12,6 +12,7 @@ from fakedev.net.fleet.describe import describe_device, describe_part, describe_
 from fakedev.net.fleet.faults import describe_explanations, describe_link_explanations
 from fakedev.net.http.api import (
     ApiCollection,
+    ApiHistory,
     ApiPage,
     ApiResource,
     argument,
@@ -91,7 +92,7 @@ class DeviceItem(ApiPage):
         self.put_child("link", DeviceLinks(fleet, node, index))
         self.put_child("parts", ApiPage(partial(_parts, fleet, node, index)))
         past = partial(_device_history, history, node.first + index, f"{node.name}/{index}")
-        self.put_child("history", ApiPage(past))
+        self.put_child("history", ApiHistory(past))
         self._of = fleet, node, index
 
     def find_child(self, name: bytes, request: GuardedRequest) -> ApiResource:
@@ -134,14 +135,9 @@ def _device(fleet: Fleet, node: RosterNode, index: int) -> dict[str, Any]:
     return {**device, **state, "links": links, "explained": explained}
 
 
-def fleet_history(history: History) -> dict[str, Any]:
-    """Mean usage, total power and highest temperature of the fleet in each of the last ticks."""
-    return {**history.times(), "quantities": history.of_fleet()}
-
-
-def _device_history(history: History, device: int, name: str) -> dict[str, Any]:
-    """The quantities of a device in each of the last ticks."""
-    return {"device": name, **history.times(), "quantities": history.of_device(device)}
+def _device_history(history: History, device: int, name: str, seconds: float | None) -> dict[str, Any]:
+    """The quantities of a device in the last ticks."""
+    return {"device": name, **history.of_device(device, seconds)}
 
 
 def _parts(fleet: Fleet, node: RosterNode, index: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Where a backend's worker gets its jobs from, whichever protocol the frontend speaks."""
+"""Where a backend's worker gets its jobs from, for each protocol of the frontend."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from fakedev.workqueue.backend_run import BackendCommand, RequestFault, unfinish
 from fakedev.workqueue.backend_steps import Ask, End, Pace, Retry, Step
 from fakedev.workqueue.outcome import Report
 
-#: Starts the words of a command, with a time limit in seconds; raises RequestFault and CannotRun.
+#: Starts a command, a list of arguments, with a time limit in seconds; raises RequestFault and CannotRun.
 Start = Callable[[Sequence[str], float], Run]
 
 

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from fakedev.sim.charts import health_of
 from fakedev.sim.entities.roster import RosterNode
 from fakedev.sim.entities.state import Level
 from fakedev.sim.fleet import Fleet
+from fakedev.sim.health import worst_of
 from fakedev.sim.workloads.workload import Workload, origin_of
 from fakedev.spec.web_paths import NODE_METRICS
 from fakedev.spec.workload_fields import fields_of_workload
@@ -97,14 +97,14 @@ def describe_parts(fleet: Fleet, node: RosterNode, index: int) -> list[dict[str,
 
 
 def describe_state(fleet: Fleet, unit: int) -> dict[str, Any]:
-    """The health of a device or part, and the workloads on it."""
+    """The health of a part, or of a device and its parts, and the workloads on it."""
     which = np.zeros(fleet.roster.parts.unit_count, np.bool_)
     which[unit] = True
     found = [each for each, _ in fleet.workloads.on_devices(fleet.roster.parts.spread(which))]
     described = [{"id": each.workload_id, "name": each.spec.name} for each in found[:_MAX_WORKLOADS]]
     more = len(found) - len(described)
     return {
-        "health": health_of(fleet.state.levels["unit"], unit),
+        "health": worst_of(fleet.state.levels["unit"], [unit, *fleet.roster.parts.of(unit)]),
         "workloads": described,
         **({"more-workloads": more} if more else {}),
     }

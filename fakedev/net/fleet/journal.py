@@ -85,7 +85,7 @@ def find_entries(
     """The latest entries, oldest first.
 
     :param kinds: only these kinds; empty for all.
-    :param devices: only what concerns one of these devices or a part of it, in the words of a workload.
+    :param devices: only what concerns one of these devices or a part of it; device words as in a workload.
     :param node: the node of device words that name none; without devices, only what concerns this node.
     :raises Refused: when there is no such kind, device or node.
     """

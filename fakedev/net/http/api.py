@@ -15,6 +15,7 @@ from fakedev.net.http.resource import GuardedResource
 from fakedev.net.http.response import HttpError, Response, json_response
 from fakedev.sim.entities.roster import Roster
 from fakedev.sim.entities.selectors import no_node
+from fakedev.spec.web_paths import HISTORY
 
 T = TypeVar("T")
 
@@ -52,6 +53,20 @@ class ApiPage(ApiResource):
 
     def get(self, request: GuardedRequest) -> Response:
         return json_response(self._make())
+
+
+class ApiHistory(ApiResource):
+    """The past of something, for charts; ``seconds`` in the query chooses the time span, which ends now."""
+
+    query = HISTORY.query
+
+    def __init__(self, make: Callable[[float | None], dict[str, Any]]) -> None:
+        self._make = make
+
+    def get(self, request: GuardedRequest) -> Response:
+        """Without ``seconds`` the last ticks, each of them."""
+        seconds = _whole(request, "seconds", 0, 10**6) if argument(request, "seconds") else None
+        return json_response(self._make(seconds))
 
 
 class ApiItem(ApiPage):
@@ -162,7 +177,7 @@ def unknown_key(request: GuardedRequest, known: Sequence[str]) -> HttpError | No
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
             hint = f"did you mean {near[0]}? " if near else ""
-            text = f"{hint}there are {', '.join(known)}" if known else "nothing can be chosen here"
+            text = f"{hint}{counted(known, len(known))}" if known else "nothing can be chosen here"
             return HttpError(400, f"unknown key {name!r} in the query: {text}", "bad-argument", name)
     return None
 

@@ -1,4 +1,4 @@
-"""One HTTP connection, as every port has it: reads requests within the limits, and sends their answers.
+"""One HTTP connection, the same on every port: reads requests within the limits, and sends their answers.
 
 Against twisted.web's channel: a head is parsed as a whole (faster, and a bad head gets its status), bodies are refused
 before they are read, and a peer that does not read its answer is dropped.

@@ -204,7 +204,7 @@ class GuardedRequest:
         self._notify(reason)
 
     def _locate(self) -> RequestResource:
-        """Find the resource of the path; what is left of the path stays in ``postpath``."""
+        """Find the resource of the path; the rest of the path stays in ``postpath``."""
         if self._resource is not None:
             return self._resource
         resource = self.site.resource

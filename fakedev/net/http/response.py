@@ -137,7 +137,7 @@ def _regrouped(chunks: tuple[bytes, ...]) -> tuple[bytes, ...]:
 
 
 class Response:
-    """A status, a body and headers; sending adds Content-Length and the like.
+    """A status, a body and headers; sending adds Content-Length and similar headers.
 
     A Response never changes, so one may be kept and sent to many requests.
     """

@@ -81,6 +81,6 @@ class _Refusal(Protocol):
 
     def connectionMade(self) -> None:
         assert self.transport is not None
-        text = f"{self._max_connections} connections are open, and no more are taken"
+        text = f"{self._max_connections} connections are open, no more are accepted"
         self.transport.write(encode_error(ProtocolError("busy", text, fatal=True), Dialect.WORDS))
         self.transport.loseConnection()

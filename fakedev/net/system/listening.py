@@ -58,7 +58,7 @@ class CannotStart(Exception, SystemExit):
 class ListeningService(Service):
     """Listens on one address from the start to the stop of the application.
 
-    :param make_folder: make the folder of a UNIX socket, for this user alone, when it is missing.
+    :param make_folder: make the folder of a UNIX socket, only for this user, when it is missing.
     :ivar failure: why listening failed, once it has.
     """
 

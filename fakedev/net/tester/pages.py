@@ -97,7 +97,7 @@ def _parallel(page: LoadPage, form: Form, plan: str, request: GuardedRequest, *,
 def _reset(page: LoadPage, form: Form, plan: str, request: GuardedRequest) -> Response:
     page.refuse_change("", '{"reset": true}')
     page.tester.reset()
-    return result(form, "Reseted", "the statistics begin anew")
+    return result(form, "Reseted", "the statistics start again from zero")
 
 
 def _statistics(page: LoadPage, form: Form, plan: str, request: GuardedRequest) -> Response:

@@ -71,7 +71,7 @@ def tick_metrics(ticker: Ticker, tick: Callable[[], int]) -> Iterable[Metric]:
     yield CounterMetricFamily(
         "fakedev_ticks_missed", "Ticks dropped because the clock was too far behind.", ticker.missed
     )
-    yield CounterMetricFamily("fakedev_tick_failures", "Ticks that failed by an error of ours.", ticker.failures)
+    yield CounterMetricFamily("fakedev_tick_failures", "Ticks that failed with an internal error.", ticker.failures)
     yield GaugeMetricFamily("fakedev_tick_lag_seconds", "How late the last tick began.", ticker.lag_seconds)
     durations = HistogramMetricFamily("fakedev_tick_duration_seconds", "How long ticks took.", labels=[])
     add_histogram(durations, [], ticker.durations)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fakedev.net.fleet.ticker import Ticker
 from fakedev.net.fleet.workloads import WorkloadHub
 from fakedev.net.http.statistics import ScrapeStatistics
-from fakedev.net.queues.figures import QueueFigures
+from fakedev.net.queues.figures import QueueFigures, QueueHistory
 from fakedev.net.tester.service import LoadTester
 from fakedev.net.web.live import LiveView
 from fakedev.net.web.own_metrics import OwnMetrics
@@ -24,7 +24,7 @@ class Program:
 
     :param ready: the reason why the program takes no new work, if any; also when the simulation fails.
     :param history: the last ticks of all devices.
-    :param queues: the work queues; None for none.
+    :param queues, queue_history: the work queues, and their last hour; None for none.
     :param tester: the load on queues; None when there are no plans.
     """
 
@@ -39,6 +39,7 @@ class Program:
     files: PageFiles
     reload: AskReload
     queues: QueueFigures | None
+    queue_history: QueueHistory | None
     tester: LoadTester | None
 
     @property

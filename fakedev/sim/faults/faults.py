@@ -238,7 +238,7 @@ class Faults:
             self.changes.append(Change(fault, "eased", recovered))
 
     def stale(self) -> frozenset[int]:
-        """The devices that keep the labels of pods whose work is over."""
+        """The devices that keep the labels of pods whose work has ended."""
         stale = [fault for fault in self.active(Scope.SERIES) if fault.kind.name == "stale-labels"]
         found = [self.parts.with_parts(fault.concerned).tolist() for fault in stale]
         return frozenset(unit for units in found for unit in units)

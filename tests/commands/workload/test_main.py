@@ -84,7 +84,7 @@ def log_until(child: subprocess.Popen[str], part: str) -> str:
 
 
 def test_waits_for_the_verdict(pair: tuple[socket.socket, socket.socket]) -> None:
-    """The request leaves in one piece; the acceptance is told, the verdict returned."""
+    """The request is sent in one piece; the acceptance is printed, the verdict returned."""
     client, peer = pair
     peer.sendall(OK + ENDED)
     said: list[str] = []
@@ -107,7 +107,7 @@ def test_a_lost_connection_is_an_error(pair: tuple[socket.socket, socket.socket]
 
 
 def test_a_refusal_is_heard_though_the_request_was_not_read(pair: tuple[socket.socket, socket.socket]) -> None:
-    """A full server answers and closes before we have written: its reason is told, not the broken pipe."""
+    """A full server answers and closes before we have written: its reason is shown, not the broken pipe."""
     client, peer = pair
     peer.sendall(b"error busy 10000 connections\n")
     peer.close()
@@ -166,7 +166,7 @@ def test_a_long_message_to_a_server_that_hangs(pair: tuple[socket.socket, socket
 
 
 def test_tcp_tries_all_addresses() -> None:
-    """HOST:PORT connects, also where the name has an address that nobody listens at."""
+    """HOST:PORT connects, also where the name has an address without a listener."""
     with socket.create_server(("127.0.0.1", 0)) as listening, StopSignals() as stop:
         port = listening.getsockname()[1]
         with connect(parse_address(f"localhost:{port}"), stop) as client:
@@ -193,7 +193,7 @@ def test_log_lines_are_lines(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("how", ["-help >&-", "-help | true", "-help >/dev/full", "-x 2>&-", "-x 2>&1 | true"])
-def test_nobody_reads(how: str) -> None:
+def test_output_that_is_not_read(how: str) -> None:
     """A closed or full stream changes neither the exit code nor, by a trace, the other stream."""
     command = f"{sys.executable} -m fakedev.commands.workload.main {how}; exit ${{PIPESTATUS[0]}}"
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
@@ -205,7 +205,7 @@ def test_nobody_reads(how: str) -> None:
 
 
 def test_usage_errors_exit_2(misuse: Callable[..., str]) -> None:
-    """What cannot be used is told before any socket is opened."""
+    """Unusable values are reported before any socket is opened."""
     assert "load 101" in misuse(main, "-devnames", "card0", "-activity", "101:0:0")
 
 
@@ -226,7 +226,7 @@ def test_a_server_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixtur
     ],
 )
 def test_exits_with_the_code_it_is_told(server: socket.socket, answer: bytes, code: int, line: str) -> None:
-    """A real program against a server of ours and an original one: code and last log line."""
+    """A real program against our server and an original one: code and last log line."""
     with program("-socket", server.getsockname(), "-devnames", "card0,card1", "-limit", "memory=1GiB") as child:
         peer, _ = server.accept()
         with peer:
@@ -254,7 +254,7 @@ def test_a_signal_ends_it_and_its_load(server: socket.socket, number: signal.Sig
 
 
 def test_a_server_that_hangs_does_not_hold_it(server: socket.socket) -> None:
-    """Nobody accepts, as with a server that is stopped: the signal ends the program all the same."""
+    """No server accepts, as when it is stopped: the signal still ends the program."""
     with program("-socket", server.getsockname(), "-devnames", "card0") as child:
         log_until(child, "Sent, waiting")
         child.send_signal(signal.SIGTERM)

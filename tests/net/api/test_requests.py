@@ -145,7 +145,7 @@ def test_post_when_full() -> None:
 
 
 def test_delete(app: MemoryApplication) -> None:
-    """By id one, by name all; its peer is told; then it is unknown."""
+    """By id one, by name all; its peer is notified; then it is unknown."""
     peer = app.connect()
     peer.say("run same devices=a/0 profile=10")
     start(app, name="same")
@@ -279,7 +279,7 @@ def test_identities(app: MemoryApplication) -> None:
 
 
 def test_clock(app: MemoryApplication) -> None:
-    """Where it stands, and how fast it goes."""
+    """Its time and its speed."""
     app.tick(3)
     assert app.json("/api/v1/clock") == {
         "tick": 3, "tick-seconds": 1.0, "seconds": 3.0, "speed": 1.0, "epoch-seconds": 1800000000.0,
@@ -288,7 +288,7 @@ def test_clock(app: MemoryApplication) -> None:
 
 
 def test_advance() -> None:
-    """Answered when the clock has got there; a part of a tick counts as a whole one; the page is of that time."""
+    """Answered when the clock is there; a part of a tick counts as a whole one; the page is of that time."""
     with application(STANDING) as app:
         app.tick(10)
         assert app.json("/api/v1/clock")["tick"] == 0
@@ -312,7 +312,7 @@ def test_advance_that_cannot_be(app: MemoryApplication) -> None:
 
 
 def test_two_advances_at_once(app: MemoryApplication) -> None:
-    """The second is told 503; the first one's answer comes when the clock has got there; pages are served meanwhile."""
+    """The second gets 503; the first one is answered when the clock is there; pages are served meanwhile."""
     app.slow_down()
     peer = app.http()
     body = b'{"advance": "1m"}'
@@ -328,7 +328,7 @@ def test_two_advances_at_once(app: MemoryApplication) -> None:
 
 
 def test_who_leaves_during_an_advance(app: MemoryApplication) -> None:
-    """The clock gets there all the same."""
+    """The clock still gets there."""
     app.slow_down()
     peer = app.http()
     peer.send(b'POST /api/v1/clock HTTP/1.1\r\nHost: localhost\r\nContent-Length: 17\r\n\r\n{"advance": "1m"}')

@@ -27,7 +27,7 @@ def small_spec(tick_seconds: float = 1.0) -> FleetSpec:
 
 
 class WatchedFleet(Fleet):
-    """A fleet whose ticks take time, or fail, as a test says."""
+    """A fleet with ticks that take time, or fail, as a test wants."""
 
     def __init__(self, clock: AppReactor, events: list[Stamped], tick_seconds: float = 1.0, speed: float = 1.0) -> None:
         self.clock = clock
@@ -38,7 +38,7 @@ class WatchedFleet(Fleet):
     def advance(self) -> list[Verdict]:
         self.clock.rightNow += self.cost_seconds
         if self.fails:
-            raise RuntimeError("a fault of ours")
+            raise RuntimeError("an internal error")
         return super().advance()
 
 
@@ -131,7 +131,7 @@ class TestTicker:
         assert self.ticker.missed == 0
 
     def test_more_than_ten_seconds_behind(self) -> None:
-        """What is further behind is dropped and counted, and the clock goes on from now."""
+        """Older ticks are dropped and counted, and the clock continues from now."""
         self.clock.rightNow += 60.25
         assert self.ticker.trouble() == "the next tick is 59 s overdue"
         self.clock.turn()
@@ -152,7 +152,7 @@ class TestTicker:
         assert (self.tick, self.ticker.missed) == (10, 0)
 
     def test_the_wall_clock_is_set_back(self) -> None:
-        """Ticks go on, and their wall times with the new clock."""
+        """Ticks continue, and their wall times with the new clock."""
         self.clock.advance(3)
         self.clock.rightNow += 1.0
         (call,) = self.clock.getDelayedCalls()
@@ -171,7 +171,7 @@ class TestTicker:
     # -- by hand ------------------------------------------------------------------------------------------
 
     def test_speed_0_stands(self) -> None:
-        """No tick, no call, no trouble, until somebody moves the clock."""
+        """No tick, no call, no error, until the clock is moved."""
         self.begin(speed=0)
         self.clock.advance(1000)
         assert (self.tick, self.clock.getDelayedCalls(), self.ticker.trouble()) == (0, [], None)
@@ -211,7 +211,7 @@ class TestTicker:
         assert self.changes() == ["start", "advance by 3600 ticks", "advanced"]
 
     def test_the_clock_goes_on_after_an_advance(self) -> None:
-        """The next tick is due one tick after its end, whatever was due meanwhile."""
+        """The next tick is due one tick after its end, even if others were due meanwhile."""
         self.clock.advance(0.75)
         self.fleet.cost_seconds = 0.001
         done = self.ticker.advance(1000)
@@ -225,7 +225,7 @@ class TestTicker:
         assert self.ticker.lag_seconds == pytest.approx(0.01)
 
     def test_a_stop_ends_an_advance_where_it_is(self) -> None:
-        """Whoever waits is told the tick that was reached."""
+        """The caller that waits gets the tick that was reached."""
         self.fleet.cost_seconds = 0.005
         done: Deferred[int] = self.ticker.advance(1000)
         self.ticker.stopService()
@@ -237,7 +237,7 @@ class TestTicker:
     # -- failures and verdicts -----------------------------------------------------------------------------
 
     def test_a_tick_that_raises_does_not_end_the_clock(self, logged_errors: LoggedErrors) -> None:
-        """It is logged and counted, health tells it, and the clock goes on when the fault is gone."""
+        """It is logged and counted, health reports it, and the clock continues when the error is gone."""
         self.clock.advance(1)
         self.fleet.fails = True
         self.clock.advance(1)
@@ -279,7 +279,7 @@ class TestTicker:
         """A fault in telling costs no tick."""
 
         def failing(verdicts: list[Verdict]) -> None:
-            raise RuntimeError("a fault of ours")
+            raise RuntimeError("an internal error")
 
         self.ticker = Ticker(self.fleet, 0, self.clock, failing)
         self.ticker.startService()

@@ -1,4 +1,4 @@
-"""Who may change something."""
+"""Permission to change something."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def test_fields() -> None:
 
 @given(st.dictionaries(_NAMES.map(str.lower), _VALUES, max_size=8))
 def test_any_headers_survive(fields: dict[str, str]) -> None:
-    """Whatever headers are sent are read, in both kinds of line ends."""
+    """All headers are read, with both kinds of line ends."""
     for name in ("content-length", "transfer-encoding", "host"):
         fields.pop(name, None)
     for newline in ("\r\n", "\n"):
@@ -106,7 +106,7 @@ def test_bad_heads(data: bytes) -> None:
 
 
 def test_other_versions_and_codings() -> None:
-    """HTTP/2 and unknown transfer codings have statuses of their own."""
+    """HTTP/2 and unknown transfer codings have separate statuses."""
     assert status(b"PRI * HTTP/2.0\r\n\r\n") == 505
     assert status(b"POST / HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n") == 501
 

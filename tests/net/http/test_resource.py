@@ -59,7 +59,7 @@ def test_options_of_everything() -> None:
 
 
 def test_head() -> None:
-    """HEAD gives the headers of GET and no body, and the connection goes on in order."""
+    """HEAD gives the headers of GET and no body, and the connection continues in order."""
     site = make_site(page=page(Response(200, b"content", "text/x")))
     got = Peer(site).ask(text("GET", "/page"))
     peer = Peer(site)
@@ -259,7 +259,7 @@ class TestCounting:
         assert len(logged_errors.take(OSError)) == 2
 
     def test_http_error(self) -> None:
-        """HttpError is an answer, not a failure of ours; the API has it as JSON with code and place."""
+        """HttpError is an answer, not an internal error; the API sends it as JSON with code and place."""
 
         async def later(request: Any) -> Response:
             return fail(request)

@@ -135,7 +135,7 @@ def test_peer_that_stops_reading_while_closing() -> None:
 
 
 def test_reading_ahead_is_bounded() -> None:
-    """While one request is answered, some more are read; then the transport is paused, and goes on later."""
+    """While one request is answered, some more are read; then the transport is paused, and resumed later."""
     waiting: Deferred[Response] = Deferred()
     peer = Peer(site(slow=Page(lambda _: waiting)))
     peer.send(GET.replace(b"page", b"slow"))

@@ -25,7 +25,7 @@ class TestFrontendConnector:
         self.connector = FrontendConnector(self.reactor, host="frontend", port=1, look_up=self.look_up)
 
     def look_up(self, reactor: Any, host: str) -> Deferred[list[str]]:
-        """What the name stands for."""
+        """The addresses of the name."""
         self.lookups.append(host)
         return fail(self.found) if isinstance(self.found, OSError) else succeed(self.found)
 
@@ -51,7 +51,7 @@ class TestFrontendConnector:
         assert self.lookups == ["frontend"] * 2
 
     def test_nothing_listens(self) -> None:
-        """The last address's reason is told."""
+        """The error has the last address's reason."""
         failure = failure_result_of(self.connect(*self.found), FrontendLost)
         assert str(failure.value) == "cannot connect to frontend:1: Connection refused"
 

@@ -13,11 +13,11 @@ class TestFactory:
     """All peers of a port."""
 
     def test_one_too_many(self):
-        """It is told busy in words and closed, and the others are not disturbed."""
+        """It receives busy in words and is disconnected; the others are not disturbed."""
         factory = make_factory(max_connections=2)
         (first, transport), _ = connect(factory), connect(factory)
         _, refused = connect(factory)
-        assert refused.value() == b"error busy 2 connections are open, and no more are taken\n"
+        assert refused.value() == b"error busy 2 connections are open, no more are accepted\n"
         assert refused.disconnecting
         assert (len(factory.peers), factory.refused) == (2, 1)
         first.dataReceived(b"list\n")
@@ -26,7 +26,7 @@ class TestFactory:
         assert not connect(factory)[1].disconnecting
 
     def test_a_thousand_that_say_nothing(self):
-        """They stay, cost no timer, and nobody waits for them."""
+        """They stay, cost no timer, and no other peer waits for them."""
         clock = Clock()
         factory = make_factory(clock)
         silent = [connect(factory) for _ in range(1000)]

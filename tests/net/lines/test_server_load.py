@@ -1,4 +1,4 @@
-"""Peers that send much, or do not read: they are bounded, and disturb nobody."""
+"""Peers that send much, or do not read: they are bounded, and disturb no other peer."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Worker:
 
 
 class TestTurns:
-    """Who may work when."""
+    """Turns: when which peer may work."""
 
     def setup_method(self):
         self.clock = TurnClock()
@@ -44,13 +44,13 @@ class TestTurns:
         self.taken = []
 
     def test_at_once_when_there_is_time(self):
-        """A peer alone does not wait, and leaves no timer behind."""
+        """A single peer does not wait, and leaves no timer behind."""
         self.fair_share.request_turn(Worker("a", 1, self.taken))
         assert self.taken == ["a"]
         assert self.clock.getDelayedCalls() == []
 
     def test_slices_alternate(self):
-        """Who has much to do lets the others in between."""
+        """A peer with much work lets the others have turns in between."""
         for name, slices in (("a", 4), ("b", 2), ("c", 1)):
             self.fair_share.request_turn(Worker(name, slices, self.taken))
         for expected in ("abc", "abcab", "abcaba", "abcabaa"):
@@ -59,7 +59,7 @@ class TestTurns:
         assert self.clock.getDelayedCalls() == []
 
     def test_short_work_before_long(self):
-        """Who asks comes before those who are not done; these have one turn at least."""
+        """New requests come before unfinished ones; these have at least one turn."""
         for name in "abc":
             self.fair_share.request_turn(Worker(name, 9, self.taken, self.clock, seconds=0.004))
         for name in "xyzuvw":
@@ -87,7 +87,7 @@ class TestTurns:
         self.clock.advance(0)
         assert self.taken == ["outer", "inner"]
 
-    def test_a_fault_stops_nobody_else(self, logged_errors):
+    def test_a_fault_stops_no_other_peer(self, logged_errors):
         """It is logged."""
         self.fair_share.request_turn(Worker("a", 1, self.taken, asks=lambda: 1 / 0))
         assert len(logged_errors.take(ZeroDivisionError)) == 1
@@ -172,7 +172,7 @@ class TestDoesNotRead:
         assert self.clock.getDelayedCalls() == []
 
     def test_news_to_who_does_not_read(self):
-        """What nobody asked for may wait up to the bound; then the connection is cut."""
+        """Notifications may wait up to the limit; then the connection is cut."""
         peer, transport = connect_descriptor(self.factory, room=0)
         peer.dataReceived(b"list\n")
         sent = 0
@@ -220,7 +220,7 @@ class TestDoesNotRead:
 
 
 class TestLinger:
-    """Who is closed while it still sends sees why."""
+    """A peer that is disconnected while it still sends gets the reason."""
 
     def setup_method(self):
         self.clock = Clock()
@@ -272,7 +272,7 @@ class TestAnswer:
         assert not transport.writing
 
     def test_in_order_wherever_the_peer_stops(self):
-        """What it does not take at once comes before what is said later."""
+        """What it does not take immediately comes before later messages."""
         for room in range(2 * len(LISTED) + 1):
             peer, transport = connect_descriptor(make_factory(Clock()), room)
             peer.dataReceived(b"list\n")

@@ -27,7 +27,7 @@ class TestTime:
         assert self.clock.getDelayedCalls() == []
 
     def trickle(self, data, seconds):
-        """Send the bytes one by one."""
+        """Send each byte separately."""
         for byte in data:
             self.peer.dataReceived(bytes([byte]))
             self.clock.advance(seconds)
@@ -58,7 +58,7 @@ class TestTime:
         assert not self.transport.disconnecting
 
     def test_half_an_object_then_silence(self):
-        """A bare peer is told 1, a JSON peer an object."""
+        """A bare peer receives 1, a JSON peer an object."""
         self.peer.dataReceived(BARE[:10])
         self.clock.advance(10)
         assert (self.transport.value(), self.transport.disconnecting) == (b"1", True)
@@ -85,14 +85,14 @@ class TestTime:
 
 
 class TestIdleAnswer:
-    """The original's rule: who stops inside its first message is told 1 after 150 ms."""
+    """The original's rule: a peer that stops inside its first message receives 1 after 150 ms."""
 
     def setup_method(self):
         self.clock = Clock()
         self.peer, self.transport = connect(make_factory(self.clock, idle_answer_seconds=0.150))
 
     def test_half_an_object(self):
-        """It is told 1, and closed."""
+        """It receives 1, and is disconnected."""
         self.peer.dataReceived(BARE[:-1])
         self.clock.advance(0.149)
         assert self.transport.value() == b""
@@ -115,7 +115,7 @@ class TestIdleAnswer:
         assert not self.transport.disconnecting
 
     def test_silence_and_words(self):
-        """Who said nothing may stay, and so may who has said a line."""
+        """A peer that sent nothing may stay, and so may one that sent a line."""
         self.clock.advance(3600)
         self.peer.dataReceived(b"list\nli")
         self.clock.advance(9)

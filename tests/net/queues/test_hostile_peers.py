@@ -1,4 +1,4 @@
-"""Peers of the queue ports that say nothing, stop in the middle, or do not read: nobody else feels them."""
+"""Peers of the queue ports that send nothing, stop in the middle, or do not read: no other peer is affected."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class TestSilentPeers:
         assert not any(each.is_closed for each in silent)
 
     def test_half_a_message(self):
-        """The others are served; after its time it is told so, and closed."""
+        """The others are served; after its time it gets an error, and is disconnected."""
         for connection, message in ((self.ports.client(), REQUEST), (self.ports.backend(), ASK)):
             connection.send(message[:-1])
             self.assert_served()
@@ -70,7 +70,7 @@ class TestSilentPeers:
         self.assert_served()
 
     def test_a_backend_that_hangs(self):
-        """With its limit and the grace over its client is told, without it."""
+        """When its limit and the grace period have passed, its client gets a result without it."""
         client, backend = self.ports.client(), self.ports.backend()
         client.send(REQUEST)
         backend.send(ASK)
@@ -106,7 +106,7 @@ class TestDeafPeers:
         assert self.ports.clock.getDelayedCalls() == []
 
     def test_a_client_that_does_not_read_its_results(self):
-        """Results that it would not take are bounded; the backend goes on."""
+        """Results that it does not read are bounded; the backend continues."""
         transport, backend = deaf(self.ports), self.ports.backend()
         transport.protocol.dataReceived(b'{"op":"put","queue":"sleep","answer":"accepted"}\n' * 1000)
         while self.ports.broker.snapshot("sleep", 0).waiting < 1000:
@@ -174,7 +174,7 @@ class TestDrain:
         assert self.ports.clock.getDelayedCalls() == []
 
     def test_what_runs_too_long_is_ended(self):
-        """Both sides are told."""
+        """Both sides receive a message."""
         self.client.told()
         self.ports.clock.advance(20)
         success_result_of(self.drained)
@@ -191,7 +191,7 @@ class TestTime:
     """The reactor's calls for the rules."""
 
     def test_no_timer_outlives_its_reason(self):
-        """Whatever set it: limits, waits, pauses."""
+        """For all that set it: limits, waits, pauses."""
         ports = QueuePorts()
         client, backend = ports.client(), ports.backend()
         client.say("put sleep limit=1m")
@@ -215,7 +215,7 @@ class TestTime:
         assert first.told() == b"ok empty\n"
 
     def test_the_time_of_the_system_goes_back(self):
-        """The rules see it stand still, and nothing fails."""
+        """For the rules the time stops, and nothing fails."""
         ports = QueuePorts()
         client, backend = ports.client(), ports.backend()
         ports.clock.advance(100)

@@ -60,7 +60,7 @@ class TestProcessRunner:
                 assert os.path.samestat(os.fstat(descriptors[number]), null)
 
     def test_the_end_of_a_command(self) -> None:
-        """Its exit code, or the signal that somebody else sent it, and the time that it ran."""
+        """Its exit code, or the signal that another process sent, and the time that it ran."""
         for ending, code, error in (
             ({}, 0, ""),
             ({"code": 3}, 3, "/bin/sh ended with exit code 3"),
@@ -75,7 +75,7 @@ class TestProcessRunner:
         assert self.clock.getDelayedCalls() == []
 
     def test_the_time_limit(self) -> None:
-        """SIGTERM at the limit; whatever the command makes of it, the outcome is a time-out."""
+        """SIGTERM at the limit; however the command reacts, the outcome is a time-out."""
         for code in (0, 7):
             run = self.start(2.0)
             process = self.clock.spawned[-1]
@@ -129,8 +129,8 @@ class TestProcessRunner:
         assert self.groups.sent == [("rest", process.pid, TERM), ("rest", process.pid, KILL)]
         success_result_of(run.ended)
 
-    def test_a_rest_that_hangs_in_the_kernel_holds_nobody(self) -> None:
-        """SIGKILL is the last thing that can be done; then the result is told."""
+    def test_a_rest_that_hangs_in_the_kernel_delays_no_result(self) -> None:
+        """SIGKILL is the last thing that can be done; then the result is reported."""
         run = self.start()
         self.groups.rest.add(self.clock.spawned[0].pid)
         self.groups.deaf = (TERM, KILL)
@@ -181,7 +181,7 @@ class TestSleepRun:
     """The built-in command."""
 
     def test_its_endings(self) -> None:
-        """By itself, at its limit, and stopped."""
+        """It exits, reaches its limit, or is stopped."""
         clock = SpawningClock()
         for seconds, limit, after, outcome, error in (
             (1.5, 0.0, 1.5, Outcome.SUCCESS, ""),

@@ -1,4 +1,4 @@
-"""The tester's HTTP: the original's paths on a port of their own, and the service's tree, where GET changes nothing."""
+"""The tester's HTTP: the original's paths on a separate port, and the service's tree, where GET changes nothing."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ class TestOriginal(PageCase):
             assert "&lt;script&gt;" in page
 
     def test_many_nodes_come_in_parts(self) -> None:
-        """A hundred at a time, so that a large fleet holds up nobody; shares are of all answers."""
+        """A hundred at a time, so that a large fleet delays no other request; shares are of all answers."""
         way = self.ways["sleep"]
         for number in range(200):
             way.answer(1, Answer(Outcome.SUCCESS, 0, node=f"n{number:03}", pod=f"p{number:03}", device="d"))
@@ -232,7 +232,7 @@ class TestService(PageCase):
         assert self.tester.parallel() == 1
 
     def test_plans_and_their_statistics(self) -> None:
-        """All together, and one by one."""
+        """All together, and each separately."""
         self.run_some()
         found = json.loads(self.ask(self.service, "GET /api/v1/tester").body)
         assert [(plan["plan"], plan["model"]) for plan in found["plans"]] == [("sleep", "closed"), ("open", "open")]

@@ -155,7 +155,7 @@ def test_metrics(app: MemoryApplication) -> None:
 
 
 def test_pool_and_identity_of_an_endpoint(app: MemoryApplication) -> None:
-    """`pool` shows that pool alone, `identity` shows everything as that exporter; in /nodes and /sd too."""
+    """`pool` shows only that pool, `identity` shows everything as that exporter; in /nodes and /sd too."""
     blue = app.get("/metrics", place=BLUE).body
     assert b"xpum_" in blue
     assert b"DCGM" not in blue
@@ -316,10 +316,10 @@ def test_the_host_header_of_another_shard() -> None:
 
 
 class TestPerNode:
-    """Each node has an address of its own, on one port."""
+    """Each node has its own address, on one port."""
 
     def test_addresses(self) -> None:
-        """The first is the first node's; what is nobody's has nothing."""
+        """The first is the first node's; an address without a node has nothing."""
         text = TREE.replace('  - {listen: "127.0.0.1:9401", serve: metrics}\n', "  - per-node: 127.64.0.0/24:9410\n")
         with application(text) as app:
             (host,) = [port.getHost().host for port in app.reactor.ports if port.getHost().port == 9410]

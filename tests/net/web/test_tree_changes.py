@@ -1,4 +1,4 @@
-"""Who may change something by the web."""
+"""Permission to change something over HTTP."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ class TestTimes:
         assert not fleet.faults.by_id
 
     def test_probability(self) -> None:
-        """Each device is drawn by itself, anew each time; whole nodes together."""
+        """Each device is drawn separately, each time again; whole nodes together."""
         fleet = make_fleet(boards_of("h100", nodes=50, devices=2))
         inject(fleet, kind="hang", devices="all", probability=0.3, every="5s")
         inject(fleet, kind="node-down", devices="all", probability=0.5, start=1000)
@@ -151,7 +151,7 @@ class TestTimes:
 
     @given(st.integers(0, 2**40))
     def test_others_change_nothing(self, seed: int) -> None:
-        """Who is concerned follows from seed, fault and device, not from who else is there."""
+        """The affected devices follow from seed, fault and device, not from other devices."""
         small = make_fleet(boards_of("h100", nodes=2, devices=2), seed=seed)
         large = make_fleet(boards_of("h100", nodes=4, devices=2), seed=seed)
         for fleet in (small, large):
@@ -160,7 +160,7 @@ class TestTimes:
         assert (small.hung == large.hung[:4]).all()
 
     def test_the_configuration_has_some(self) -> None:
-        """They have ids of their own."""
+        """They have separate ids."""
         spec = fault_from_fields({"kind": "lost", "devices": "dgx-0/1"})
         fleet = make_fleet(boards_of("h100", nodes=1, devices=2), faults=(spec,))
         advance(fleet, 1)
@@ -220,14 +220,14 @@ class TestBoards:
         self.recovered(fleet)
 
     def test_a_cap_above_the_limit(self) -> None:
-        """Boards whose driver would not take it are left alone."""
+        """Boards with a driver that would refuse it do not change."""
         fleet = make_fleet(boards_of("h100", devices=1), boards_of("l40s", devices=1))
         inject(fleet, kind="power-cap", devices="all", watts=500)
         advance(fleet, 1)
         assert fleet.power_limit_watts.tolist() == [500, 350]
 
     def test_fan(self) -> None:
-        """A fan that stands turns no more, and the board gets hot."""
+        """A stopped fan does not turn, and the board gets hot."""
         fleet = make_fleet(boards_of("intel-dg1", nodes=1, devices=2))
         start(fleet, "all", "100:0:0")
         advance(fleet, 100)
@@ -311,7 +311,7 @@ class TestBoards:
         assert shown(fleet, "usage_ratio", 1) == 0.5
 
     def test_lost_and_back(self) -> None:
-        """It shows nothing, its counters begin anew, its errors stay, it comes back cold."""
+        """It shows nothing, its counters restart at 0, its errors stay, it comes back cold."""
         fleet = busy()
         inject(fleet, kind="ecc-single", devices="dgx-0/0", count=7)
         advance(fleet, 1)
@@ -368,7 +368,7 @@ class TestLabels:
 
 
 def test_the_journal_tells_causes_apart() -> None:
-    """Devices that show the same from one tick on, for different faults or for none, are entries of their own."""
+    """Devices that show the same from one tick on, for different faults or for none, are separate entries."""
     fleet = make_fleet(boards_of("h100", devices=4))
     for devices in ("dgx-0/0,dgx-0/2", "dgx-0/1"):
         inject(fleet, kind="lost", devices=devices)

@@ -1,4 +1,4 @@
-"""Workloads that name the device on which they were measured: what becomes of their times and values on another."""
+"""Workloads that name the device on which they were measured: how their times and values change on another."""
 
 from __future__ import annotations
 

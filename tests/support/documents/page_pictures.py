@@ -135,7 +135,7 @@ def programs(folder: Path) -> Path:
 
 
 def of_the_loop(browser: Browser, folder: Path) -> None:
-    """The loop, while all is well, while the fans stand, and afterwards."""
+    """The loop, while all is well, while the fans are stopped, and afterwards."""
     port = free_port()
     web = f'web=["127.0.0.1:{port}"]'
     command = ["sh", str(ROOT / "etc" / "loop.sh"), "--set", web]
@@ -169,7 +169,7 @@ def of_ten_thousand(browser: Browser, folder: Path) -> None:
 
 
 def of_parts(browser: Browser, folder: Path) -> None:
-    """A divided GPU, and one of whose links one is down."""
+    """A divided GPU, and one with a link that is down."""
     port = free_port()
     (folder / "parts.yaml").write_text(PARTS % (port, folder))
     with running([*console("fakedev"), "serve", "--config", str(folder / "parts.yaml")], folder, port) as address:

@@ -67,7 +67,7 @@ class Changes:
 
 
 class AsyncProgram(ProcessProtocol):  # type: ignore[misc]
-    """A real program that runs in a process group of its own.
+    """A real program that runs in its own process group.
 
     :ivar stdout: what it wrote to standard output until now.
     :ivar stderr: what it wrote to standard error until now.
@@ -158,7 +158,7 @@ class AsyncProgram(ProcessProtocol):  # type: ignore[misc]
         return self.exit_code
 
     async def kill(self) -> None:
-        """End it and everything it started, whatever state they are in."""
+        """End it and everything it started, in any state."""
         # The group outlives its leader when a child of it does; the id is only free when all are gone.
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
@@ -217,13 +217,13 @@ class AsyncPeer(Protocol):  # type: ignore[misc]
         self._changes.changed()
 
     async def send(self, *segments: bytes) -> None:
-        """Send, each segment by a call of its own."""
+        """Send each segment by a separate call."""
         for segment in segments:
             self.transport.write(segment)
             await deferLater(reactor, 0)
 
     async def line(self) -> str:
-        """The next line that comes; what is left of one when the connection is closed."""
+        """The next line; the rest of one when the connection is closed."""
         await self._until(lambda: b"\n" in self._received or self._is_closed, "a line")
         line, _, self._received = self._received.partition(b"\n")
         return line.decode()
@@ -269,7 +269,7 @@ class AsyncService:
     async def fetch(
         self, path: str, body: Any = None, method: str = "", place: int = 0, headers: dict[str, str] | None = None
     ) -> Page:
-        """The answer to a request on a connection of its own."""
+        """The answer to a request on a new connection."""
         content = None if body is None else json.dumps(body)
         return await fetch(self.web[place], path, content, method or ("GET" if body is None else "POST"), headers)
 
@@ -300,7 +300,7 @@ async def connected(address: str) -> AsyncPeer:
 
 @implementer(IAgentEndpointFactory)
 class _Address:
-    """An address that all requests go to, whatever their URL says."""
+    """An address that all requests go to, for any URL."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -351,7 +351,7 @@ async def fetch(
 
 
 async def ready(program: AsyncProgram, file: Path) -> AsyncService:
-    """A service whose addresses are in its ready file."""
+    """A service with its addresses in its ready file."""
     said = json.loads(await program.wait_for_file(file))
     return AsyncService(program, said["web"], said["workloads"])
 

@@ -29,7 +29,7 @@ _LAUNCH = (
 class Browser:
     """One tab of a Chromium that starts from an empty profile.
 
-    :ivar complaints: what the page wrote to the console as an error or warning, and exceptions nobody caught.
+    :ivar complaints: what the page wrote to the console as an error or warning, and uncaught exceptions.
     :ivar asked: the address of everything that was loaded.
     """
 

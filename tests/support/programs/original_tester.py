@@ -1,4 +1,4 @@
-"""Stand-ins for programs of the original scalability tester: its frontend, and what its client says.
+"""Stand-ins for programs of the original scalability tester: its frontend, and the messages of its client.
 
 The frontend has the original's ports, messages to the byte, and limits. Run as a program it prints the ports of
 clients and of backends. One read of 1024 bytes for each message, a thread for each connection, nothing after a

@@ -1,4 +1,4 @@
-"""Real programs in tests: started in a group of their own, watched without sleeping, always ended."""
+"""Real programs in tests: started in their own process group, watched without sleeping, always ended."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ class Program:
         return self.wait(seconds)
 
     def kill(self) -> None:
-        """End it and everything it started, whatever state they are in."""
+        """End it and everything it started, in any state."""
         # The group outlives its leader when a child of it does; the id is only free when all have gone.
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)

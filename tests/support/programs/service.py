@@ -1,4 +1,4 @@
-"""Real services in tests: started with addresses of their own, and the clients that talk to them."""
+"""Real services in tests: started with unused addresses, and the clients that talk to them."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Peer:
         self.leave()
 
     def send(self, *segments: bytes) -> None:
-        """Send, each segment by a call of its own."""
+        """Send each segment by a separate call."""
         for segment in segments:
             self.socket.sendall(segment)
 
@@ -154,7 +154,7 @@ def addresses(folder: Path, base: str = "") -> str:
 
 
 def ready(program: Program, file: Path) -> Service:
-    """A service whose addresses are in its ready file."""
+    """A service with its addresses in its ready file."""
     said = json.loads(program.wait_for_file(file))
     return Service(program, said["web"], said["workloads"])
 
