@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -59,7 +58,7 @@ def cost_of_workload(
         device_count * (1 + len(spec.uses)) + DRAW_DEVICES * draws,
         profiles=profiles,
     )
-    return reduce(_sum, faults, own)
+    return _sum([own, *faults]) if faults else own
 
 
 def cost_of_fault(spec: FaultSpec, device_count: int) -> Cost:
@@ -89,12 +88,12 @@ def _text_bytes(text: str) -> int:
     return 64 + len(text) * (1 if text.isascii() else 4)
 
 
-def _sum(one: Cost, other: Cost) -> Cost:
+def _sum(costs: Sequence[Cost]) -> Cost:
     return Cost(
-        one.memory_bytes + other.memory_bytes,
-        one.workload_devices + other.workload_devices,
-        one.fault_devices + other.fault_devices,
-        (*one.profiles, *other.profiles),
+        sum(each.memory_bytes for each in costs),
+        sum(each.workload_devices for each in costs),
+        sum(each.fault_devices for each in costs),
+        tuple(profile for each in costs for profile in each.profiles),
     )
 
 
@@ -167,7 +166,7 @@ class Budget:
 
         :raises Refused: if there is none.
         """
-        more = reduce(_sum, costs, Cost())
+        more = _sum(costs)
         for name, needed in self._all.needed(more).items():
             if needed:
                 check_limit(name, needed, self._all.used[name], getattr(limits, name))

@@ -50,7 +50,7 @@ def resolve(words: Sequence[str], roster: Roster, node: str = "") -> Positions:
     if node and roster.node(node) is None:
         raise no_node(node, roster, "node")
     words = list(dict.fromkeys(words))
-    if sum(map(_is_pattern, words)) > MAX_PATTERNS:
+    if sum(map(is_pattern, words)) > MAX_PATTERNS:
         raise Refused("bad-argument", f"more than {MAX_PATTERNS} device words with wildcards", "devices")
     chosen: set[int] = set()
     for word in words:
@@ -61,7 +61,7 @@ def resolve(words: Sequence[str], roster: Roster, node: str = "") -> Positions:
         if node and slash and _is_device_of(part, node, roster):
             chosen.update(_parts(f"{node}/{word}", roster))
             continue
-        if slash or node or _is_pattern(word):
+        if slash or node or is_pattern(word):
             is_bare = not slash and not node
             chosen.update(_on_nodes(part if slash else node or "*", device, roster, is_whole_fleet=is_bare))
         else:
@@ -100,7 +100,8 @@ def _elsewhere(what: str, nodes: Collection[str], roster: Roster, where: str) ->
     return Refused("unknown-name", f"{what} is in {of}, and this is shard {roster.shard}", where)
 
 
-def _is_pattern(word: str) -> bool:
+def is_pattern(word: str) -> bool:
+    """Whether a device word may name many devices."""
     return word in _GROUPS or _TOKEN.search(word) is not None
 
 

@@ -10,11 +10,13 @@ from typing import Final, NamedTuple, TypeVar
 
 from fakedev.sim.budget import Budget, Cost, cost_of_fault, cost_of_workload
 from fakedev.sim.compiled import CompiledFleet
+from fakedev.sim.entities.selectors import is_pattern
 from fakedev.sim.faults.faults import Faults
 from fakedev.sim.faults.rules import FaultRules, workload_faults
 from fakedev.sim.workloads.admission import Admission
 from fakedev.sim.workloads.intake import Intake
 from fakedev.sim.workloads.workload import CONFIGURATION_PREFIX
+from fakedev.spec.errors import Refused
 from fakedev.spec.fault import FaultSpec
 from fakedev.spec.fleet import WorkloadSpec
 from fakedev.spec.limits import Limits, check_limit
@@ -157,8 +159,25 @@ def check_room_of_configuration(
     """
     check_limit("workloads", len(workloads), 0, limits.workloads)
     check_limit("faults", len(faults), 0, limits.faults)
-    starts = starts_of(workloads, faults, admission, rules)
-    Budget(limits).check_all([*starts.workloads, *starts.faults], limits)
+    budget, roster = Budget(limits), rules.roster
+    widest = max(pool.devices_per_node for pool in roster.pools) + roster.parts.count
+
+    def at_most(words: Sequence[str]) -> int:
+        count = roster.parts.unit_count
+        return count if any(map(is_pattern, words)) else min(count, widest * len(words))
+
+    def of_workload(spec: WorkloadSpec) -> Cost:
+        brought = FaultSpec("frozen", spec.devices, spec.node)  # no kind of faults takes more
+        costs = [cost_of_fault(brought, at_most(spec.devices))] * len(spec.faults)
+        return cost_of_workload(spec, at_most(spec.devices), rules.tick_seconds, costs)
+
+    try:
+        most = [of_workload(spec) for spec in workloads]
+        budget.check_all([*most, *(cost_of_fault(spec, at_most(spec.devices)) for spec in faults)], limits)
+    except Refused:
+        # Only now, because to find the devices of many workloads takes long.
+        starts = starts_of(workloads, faults, admission, rules)
+        budget.check_all([*starts.workloads, *starts.faults], limits)
 
 
 def _kept(
