@@ -45,7 +45,8 @@ def _list(
         add_address(parser, WORKLOAD_SOCKET)
     options = parser.parse_args(arguments)
     if verb and options.active:
-        return relay(command, ["--socket", options.socket] if options.socket else [], verb)
+        given = {"--socket": options.socket, "--token-file": options.token_file}
+        return relay(command, [word for name, value in given.items() if value for word in (name, value)], verb)
     found = list(rows())
     text = json.dumps(found, indent=1) + "\n" if options.json else table(found)
     write_text(sys.stdout, text)

@@ -12,7 +12,7 @@ from fakedev.app.configuration_options import add_configuration_options
 from fakedev.commands.console import Parser
 from fakedev.config.load import load
 from fakedev.config.schema.files import Files
-from fakedev.exposition.discovery import chosen_nodes, targets_of
+from fakedev.exposition.discovery import targets_of
 from fakedev.sim.entities.roster import Roster
 
 
@@ -28,8 +28,8 @@ def discover(arguments: Sequence[str]) -> int:
     if options.pool is not None and options.pool not in {pool.name for pool in fleet.pools}:
         print(f"fakedev sd: no pool {options.pool!r}", file=sys.stderr)
         return 2
-    nodes = chosen_nodes(Roster(fleet.pools), options.pool or "", fleet.shard)
-    text = json.dumps(targets_of(nodes, options.target), indent=1) + "\n"
+    targets = targets_of(Roster(fleet.pools), options.pool or "", fleet.shard, options.target)
+    text = json.dumps(list(targets), indent=1) + "\n"
     if options.output is None:
         sys.stdout.write(text)
         return 0

@@ -57,8 +57,10 @@ def _key(key: Key, values: Values, indent: str) -> Iterator[str]:
             yield from lines
     elif value is None or (not values.given(key.name) and key.default is None):
         yield f"{indent}# {key.name}: {key.default_words or 'none'}  # {origin}"
-    elif key.secret:
-        yield f'{indent}{key.name}: "{_HIDDEN}"  # {origin}'
+    elif key.secret and value:
+        hidden = f'"{_HIDDEN}"'
+        hidden = f"[{', '.join([hidden] * len(value))}]" if isinstance(value, tuple) else hidden
+        yield f"{indent}{key.name}: {hidden}  # {origin}"
     elif values.given(key.name):
         yield f"{indent}{key.name}: {_written(values.nodes[key.name])}  # {origin}"
     else:

@@ -17,6 +17,8 @@ from fakedev.spec.value_functions import Function, Value, highest
 
 #: Seconds of an activity that lasts until it is stopped. Finite, so that 0 * FOREVER is 0.
 FOREVER = 1e300
+#: The highest speed of the clock, in simulated seconds per wall second.
+MAX_SPEED = 10_000
 
 
 @dataclass(frozen=True)

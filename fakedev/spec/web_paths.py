@@ -102,7 +102,9 @@ QUEUE_HISTORY: Final = WebPath(f"{API}/queues/NAME/history", "the last hour of a
 LOAD: Final = WebPath(f"{API}/tester", "the load with its plans; changes it", _PAGE, ("GET", "POST"))
 LOAD_PLAN: Final = WebPath(f"{API}/tester/PLAN", "one plan with its statistics", _PAGE)
 LOAD_TIMELINE: Final = WebPath(f"{API}/tester/PLAN/timeline", "the load since the last reset, for charts")
-CLOCK: Final = WebPath(f"{API}/clock", "the simulated clock; moves it on", methods=("GET", "POST"))
+CLOCK: Final = WebPath(
+    f"{API}/clock", "the simulated clock; advances it, changes its speed", methods=("GET", "POST", "PATCH")
+)
 
 #: All of them, but for the files of the web page, which are below /page.
 WEB_PATHS: Final = (

@@ -99,9 +99,19 @@ WORKLOAD_VERBS: Final = (
     ),
     Verb(
         "advance",
-        "Advance the simulated clock.",
-        positionals=[Argument("duration", Kind.DURATION, "DURATION", "as 15m or 90s", required=True)],
-        answers=["ok TEXT, when the clock has reached that time"],
+        "Advance the simulated clock, or stop an advance.",
+        positionals=[
+            Argument("duration", Kind.DURATION, "DURATION|stop", "a time such as 15m or 90s", required=True),
+        ],
+        answers=["ok TEXT, when it has got there, or was stopped"],
+    ),
+    Verb(
+        "speed",
+        "Change the speed of the simulated clock.",
+        positionals=[
+            Argument("speed", Kind.NUMBER, "NUMBER", "simulated seconds per second; 0 stops the clock", required=True)
+        ],
+        answers=["ok TEXT"],
     ),
     *FAULT_VERBS,
     *SHARED_VERBS,

@@ -61,11 +61,9 @@ def test_two_addresses_of_a_port_are_one_port() -> None:
     text = QUEUES + "  listen-clients: [9997, '127.0.0.1:9996']\n  max-connections: 1\n"
     with application(text) as app:
         clients = [port for port in app.reactor.ports if port.getHost().port in (9996, 9997)]
-        assert clients[0].factory is clients[1].factory
-        first, second = app.client(), app.client()
-        assert (first.say("put sleep"), second.lines()) == (
-            ["ok 1"], ["error busy 1 connections are open, no more are accepted"],
-        )  # fmt: skip
+        assert clients[0].factory.port is clients[1].factory.port
+        assert app.client().say("put sleep") == ["ok 1"]
+        assert app.client().lines() == ["error busy 1 connections are open and at work, no more are accepted"]
 
 
 class Stopping:
@@ -167,7 +165,7 @@ def test_defaults_of_the_original() -> None:
     configuration = configured("sleep", "media$HOME")
     queues = configuration.queues
     assert [endpoint.listen.display for endpoint in configuration.web] == ["localhost:9998"]
-    assert [address.display for address in queues.clients + queues.backends] == ["localhost:9997", "localhost:9999"]
+    assert [entry.listen.display for entry in queues.clients + queues.backends] == ["localhost:9997", "localhost:9999"]
     assert [(queue.name, queue.max_waiting) for queue in queues.broker.queues] == [("sleep", 0), ("media$HOME", 0)]
     assert (queues.broker.maxima, queues.log_interval_seconds) == ("window", 0)
 
@@ -175,7 +173,7 @@ def test_defaults_of_the_original() -> None:
 def test_options_of_the_original() -> None:
     """With one dash or two; an address without a host is every address."""
     queues = queues_of("-caddr", ":97", "--waddr=0.0.0.0:99", "-interval", "30", "-qmax=7", "sleep")
-    assert [address.display for address in queues.clients + queues.backends] == ["*:97", "0.0.0.0:99"]
+    assert [entry.listen.display for entry in queues.clients + queues.backends] == ["*:97", "0.0.0.0:99"]
     assert queues.broker.queues[0].max_waiting == 7
     assert (queues.broker.maxima, queues.broker.interval_seconds, queues.log_interval_seconds) == ("interval", 30, 30)
     assert queues_of("-since-scrape", "sleep").broker.maxima == "since-scrape"

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fakedev.net.fleet.workload_port import WorkloadPortFactory
-from tests.support.application import SMALL, STANDING, MemoryApplication, application
+from tests.support.application import SMALL, STANDING, AppReactor, MemoryApplication, NoThreads, application
 from tests.support.http_wire import Answer, Peer, answers
+from tests.support.logged_errors import LoggedErrors
 
 MORE = SMALL.replace("nodes: [a, b]", "nodes: [c, a]")
 QUEUES = SMALL + "queues:\n  drain: 1s\n  names: {one: {max-waiting: 2}, two: {}}\n"
@@ -183,6 +186,76 @@ def test_hangups_while_the_clock_stands() -> None:
         app.connect().say("advance 1s")
         assert [node["node"] for node in app.json("/api/v1/nodes")["nodes"]] == ["a", "b", "e"]
         assert own(app)['fakedev_config_reloads_total{result="failed"}'] == "0.0"
+
+
+class HeldThreads:
+    """A pool whose work runs when the test says so.
+
+    :ivar work: what was asked for and did not run yet.
+    """
+
+    def __init__(self) -> None:
+        self.work: list[tuple[Callable[[bool, Any], None], Callable[[], Any]]] = []
+        self.asked = 0
+
+    def callInThreadWithCallback(self, told: Callable[[bool, Any], None], work: Callable[[], Any]) -> None:
+        """Keep the work."""
+        self.work.append((told, work))
+        self.asked += 1
+
+    def run(self) -> None:
+        """Do the first work that waits."""
+        told, work = self.work.pop(0)
+        NoThreads().callInThreadWithCallback(told, work)
+
+
+def held_reload(app: MemoryApplication) -> Peer:
+    """A client that asks for a reload."""
+    peer = app.http()
+    peer.send(b"POST /-/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
+    return peer
+
+
+def test_many_reloads_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One runs; all others, by signal or by HTTP, are one that follows it, and get its answer."""
+    threads = HeldThreads()
+    monkeypatch.setattr(AppReactor, "getThreadPool", lambda _: threads)
+    with application() as app:
+        app.text = MORE
+        first = held_reload(app)
+        app.text = SMALL.replace("nodes: [a, b]", "nodes: [a, b, d]")
+        others = [held_reload(app) for _ in range(40)]
+        for _ in range(3):
+            signal.raise_signal(signal.SIGHUP)
+        assert threads.asked == 1
+        threads.run()
+        app.tick()
+        assert [answer.status for answer in came(first)] == [200]
+        assert [came(each) for each in others] == [[]] * 40
+        threads.run()
+        app.tick()
+        (answer,) = {came(each)[0].body for each in others}
+        assert json.loads(answer)["fleet"] == "6 devices on 3 nodes"
+        assert (threads.asked, threads.work) == (2, [])
+        assert own(app)['fakedev_config_reloads_total{result="good"}'] == "2.0"
+
+
+def test_reloads_of_clients_that_left(monkeypatch: pytest.MonkeyPatch, logged_errors: LoggedErrors) -> None:
+    """One that waits is dropped with its last client; one that runs takes effect."""
+    threads = HeldThreads()
+    monkeypatch.setattr(AppReactor, "getThreadPool", lambda _: threads)
+    with application() as app:
+        app.text = MORE
+        for client in [held_reload(app) for _ in range(40)]:
+            client.leave()
+        threads.run()
+        app.tick()
+        assert (threads.asked, threads.work) == (1, [])
+        assert app.get("/nodes/c/metrics").status == 200
+        last = held_reload(app)
+        threads.run()
+        app.tick()
+        assert [answer.status for answer in came(last)] == [200]
 
 
 def test_addresses() -> None:

@@ -78,7 +78,7 @@ fleet:
   pools:
     - {name: a, nodes: [x, "y"], device: t4, labels: {rack: "on $$5", quote: "a\\"b\\\\c é \\u0085"}, devices: [{index: 0, serial: "007"}]}
 web:
-  - {listen: "127.0.0.1:9400", token: "${TOKEN}", hosts: [a.example]}
+  - {listen: "127.0.0.1:9400", token: "${TOKEN}", names: [a.example]}
   - /run/x.sock
 workloads:
   listen: [/run/w.sock]

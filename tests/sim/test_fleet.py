@@ -229,7 +229,7 @@ class TestLoad:
         fleet = make_fleet()
         ids = [start(fleet, profile="40:5:0.5,80:5:0"), start(fleet, profile="90:0:0")]
         fleet.advance()
-        assert fleet.workloads.load_percents() == {ids[0]: 60, ids[1]: 90}
+        assert fleet.workloads.load_percents(fleet.workloads.rows_of(ids)) == {ids[0]: 60, ids[1]: 90}
 
 
 class TestBase:

@@ -275,7 +275,8 @@ class MemoryApplication:
 
     def factories(self, kind: type) -> list[Any]:
         """The factories of its ports, in order."""
-        return [port.factory for port in self.reactor.ports if isinstance(port.factory, kind)]
+        served = [(port.factory, getattr(port.factory, "port", port.factory)) for port in self.reactor.ports]
+        return [factory for factory, port in served if isinstance(port, kind)]
 
     def http(self, place: int = 0) -> Peer:
         """A new connection to its HTTP address of that place."""

@@ -74,8 +74,9 @@ class QueuePorts:
         self.clock = Clock()
         spec = BrokerSpec((QueueSpec("sleep", **queue), QueueSpec("other")), max_bytes=max_bytes)
         self.broker = Broker(spec, self.clock.seconds())
-        self.hub = QueueHub(self.broker, self.clock)
-        options: Any = {"fair_share": FairShare(self.clock), "message_seconds": message_seconds}
+        fair_share = FairShare(self.clock)
+        self.hub = QueueHub(self.broker, self.clock, fair_share)
+        options: Any = {"fair_share": fair_share, "message_seconds": message_seconds}
         self.clients = QueueClientFactory(self.hub, self.clock, **options)
         self.backends = QueueBackendFactory(self.hub, self.clock, **options)
 

@@ -29,10 +29,13 @@ OPENINGS = [
 
 
 def open_in(pieces):
-    """What an opening says of pieces: the way, the first message, and all bytes after it."""
+    """What an opening says of pieces: the way, the first message, and all bytes after it; or its error."""
     opening = Opening()
     for position, piece in enumerate(pieces):
-        opened = opening.feed(piece)
+        try:
+            opened = opening.feed(piece)
+        except ProtocolError as error:
+            return error.text
         if opened is not None:
             return Opened(opened.way, opened.message, opened.rest + b"".join(pieces[position + 1 :]))
     return None

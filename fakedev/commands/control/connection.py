@@ -12,6 +12,8 @@ from typing import Final
 
 from fakedev.commands.workload.socket import StopSignals, connect, receive, send_all
 from fakedev.config.peer_address import Address, parse_address, runtime_folder
+from fakedev.config.schema.files import read_token
+from fakedev.wire.words import quote_word
 
 #: The sockets of the built-in demo, in the default folder of sockets: of the workload port, and of HTTP.
 WORKLOAD_SOCKET: Final = "workload.sock"
@@ -33,7 +35,7 @@ class CannotAsk(Exception):
 
 
 def add_address(parser: argparse.ArgumentParser, name: str) -> None:
-    """Add the option that names the service.
+    """Add the options that name the service and its token.
 
     :param name: WORKLOAD_SOCKET or HTTP_SOCKET.
     """
@@ -44,6 +46,18 @@ def add_address(parser: argparse.ArgumentParser, name: str) -> None:
     else:
         text = f"the workload port: a UNIX socket or HOST:PORT; {default}"
         parser.add_argument("--socket", metavar="ADDRESS", help=text)
+    parser.add_argument("--token-file", metavar="FILE", help="the token of the address, if it asks for one")
+
+
+def given_token(options: argparse.Namespace) -> str:
+    """The token that the option names; empty without it.
+
+    :raises CannotAsk: when it cannot be read.
+    """
+    try:
+        return read_token(options.token_file) if options.token_file else ""
+    except ValueError as error:
+        raise CannotAsk(f"--token-file: {error}", 2) from None
 
 
 def service_address(given: str | None, name: str, environ: Mapping[str, str]) -> Address:
@@ -67,18 +81,22 @@ def service_address(given: str | None, name: str, environ: Mapping[str, str]) ->
         raise CannotAsk(str(error), 2) from None
 
 
-def ask_in_words(address: Address, line: str, stop: StopSignals) -> Iterator[str]:
+def ask_in_words(address: Address, line: str, stop: StopSignals, token: str = "") -> Iterator[str]:
     """Send one line to a workload port; the lines of the answer.
 
+    :param token: of the address, if it asks for one.
     :raises CannotAsk: when the service refuses, does not answer, or leaves.
     :raises Stopped: at a signal; the service ends what the line began.
     """
     try:
         connection = connect(address, stop)
         with connection:
-            send_all(connection, line.encode() + b"\n", stop)
+            auth = f"auth {quote_word(token)}\n" if token else ""
+            send_all(connection, f"{auth}{line}\n".encode(), stop)
             lines = _lines(connection, stop)
             first = next(lines, "")
+            if token and first.startswith("ok"):
+                first = next(lines, "")
             status, _, text = first.partition(" ")
             if status == "error":
                 code, _, reason = text.partition(" ")

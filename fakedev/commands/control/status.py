@@ -10,7 +10,14 @@ from http.client import HTTPException, HTTPResponse
 from typing import Any, Final
 
 from fakedev.commands.console import Parser, write_text
-from fakedev.commands.control.connection import HTTP_SOCKET, CannotAsk, HttpService, add_address, service_address
+from fakedev.commands.control.connection import (
+    HTTP_SOCKET,
+    CannotAsk,
+    HttpService,
+    add_address,
+    given_token,
+    service_address,
+)
 from fakedev.commands.control.screen import Terminal, screen
 from fakedev.spec.web_paths import STREAM
 
@@ -21,16 +28,8 @@ _SILENCE_SECONDS: Final = 3.0
 def _service(command: str, what: str, arguments: Sequence[str]) -> HttpService:
     parser = Parser(f"fakedev {command}", description=what)
     add_address(parser, HTTP_SOCKET)
-    parser.add_argument("--token-file", metavar="FILE", help="the token of the address, if it asks for one")
     options = parser.parse_args(arguments)
-    token = ""
-    if options.token_file:
-        try:
-            with open(options.token_file, encoding="utf-8") as file:
-                token = file.read().strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise CannotAsk(f"{options.token_file}: {getattr(error, 'strerror', None) or error}", 2) from None
-    return HttpService(service_address(options.url, HTTP_SOCKET, os.environ), token, _SILENCE_SECONDS)
+    return HttpService(service_address(options.url, HTTP_SOCKET, os.environ), given_token(options), _SILENCE_SECONDS)
 
 
 def status(arguments: Sequence[str]) -> int:

@@ -9,7 +9,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from fakedev.commands.console import Parser, write_text
-from fakedev.commands.control.connection import WORKLOAD_SOCKET, CannotAsk, add_address, ask_in_words, service_address
+from fakedev.commands.control.connection import (
+    WORKLOAD_SOCKET,
+    CannotAsk,
+    add_address,
+    ask_in_words,
+    given_token,
+    service_address,
+)
 from fakedev.commands.workload.socket import Stopped, StopSignals
 from fakedev.wire.fleet_verbs import WORKLOAD_GRAMMAR
 from fakedev.wire.words import quote_word
@@ -25,6 +32,7 @@ VERBS: Final = {
     "explain": "explain",
     "journal": "journal",
     "advance": "advance",
+    "speed": "speed",
 }
 
 
@@ -58,8 +66,9 @@ def relay(command: str, arguments: Sequence[str], verb: str = "") -> int:
     with StopSignals() as stop:
         try:
             address = service_address(options.socket, WORKLOAD_SOCKET, os.environ)
-            for line in ask_in_words(address, " ".join(quote_word(word) for word in words), stop):
-                write_text(sys.stdout, f"{line}\n")
+            line = " ".join(quote_word(word) for word in words)
+            for answer in ask_in_words(address, line, stop, given_token(options)):
+                write_text(sys.stdout, f"{answer}\n")
         except CannotAsk as error:
             print(f"fakedev {command}: {error}", file=sys.stderr)
             return error.code

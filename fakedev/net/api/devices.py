@@ -8,13 +8,14 @@ from functools import partial
 from typing import Any
 
 from fakedev.net.api.nodes import describe_links
-from fakedev.net.fleet.describe import describe_device, describe_part, describe_parts, describe_state
+from fakedev.net.fleet.describe import describe_part, describe_parts, describe_state, device_describer
 from fakedev.net.fleet.faults import describe_explanations, describe_link_explanations
 from fakedev.net.http.api import (
     ApiCollection,
     ApiHistory,
     ApiPage,
     ApiResource,
+    Items,
     argument,
     items_response,
     missing,
@@ -22,6 +23,7 @@ from fakedev.net.http.api import (
     numbered,
 )
 from fakedev.net.http.request import GuardedRequest
+from fakedev.net.http.resource import Answer
 from fakedev.net.http.response import Response, as_http_error, json_response
 from fakedev.sim.charts import History
 from fakedev.sim.entities.roster import RosterNode
@@ -43,28 +45,19 @@ class Devices(ApiCollection):
         node = self._fleet.roster.node(name)
         return missing_node(self._fleet.roster, name) if node is None else NodeDevices(self._fleet, self._history, node)
 
-    def get(self, request: GuardedRequest) -> Response:
-        """The devices in the order of the pages."""
-        roster = self._fleet.roster
+    def get(self, request: GuardedRequest) -> Answer:
+        """The devices in the order of the pages, all at the same tick."""
         wanted = argument(request, "node")
-        node = roster.node(wanted)
-        if wanted and node is None:
-            raise as_http_error(no_node(wanted, roster, "node"), is_item=True)
-        places = node.devices if node else roster.shown_devices.tolist()
-        return items_response(request, "devices", places, self._described, tick=self._fleet.state.tick)
 
-    def _described(self, positions: list[int]) -> list[dict[str, Any]]:
-        roster = self._fleet.roster
-        described: list[dict[str, Any]] = []
-        facts: list[dict[str, str]] = []
-        of_node = None
-        for position in positions:
-            holder = roster.nodes[roster.node_position(position)]
-            if holder is not of_node:
-                facts, of_node = self._fleet.facts(holder), holder
-            index = position - holder.first
-            described.append(describe_device(self._fleet, holder, index, facts[index]))
-        return described
+        def now() -> Items[int]:
+            roster = self._fleet.roster
+            node = roster.node(wanted)
+            if wanted and node is None:
+                raise as_http_error(no_node(wanted, roster, "node"), is_item=True)
+            places = node.devices if node else roster.shown_devices.tolist()
+            return Items(places, partial(device_describer, self._fleet), {"tick": self._fleet.state.tick})
+
+        return items_response(request, "devices", now)
 
 
 class NodeDevices(ApiResource):
@@ -130,7 +123,7 @@ class DeviceLinks(ApiCollection):
 def _device(fleet: Fleet, node: RosterNode, index: int) -> dict[str, Any]:
     """A device with all its quantities, and the reasons for the most important."""
     explained = describe_explanations(fleet, node.first + index)["explanations"]
-    device = describe_device(fleet, node, index, fleet.facts(node)[index])
+    device = device_describer(fleet, [node.first + index])(node.first + index)
     state, links = describe_state(fleet, node.first + index), describe_links(fleet, node, index)
     return {**device, **state, "links": links, "explained": explained}
 

@@ -5,9 +5,18 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from fakedev.net.http.api import ApiCollection, ApiHistory, ApiPage, ApiResource, counted, items_response, missing
+from fakedev.net.http.api import (
+    ApiCollection,
+    ApiHistory,
+    ApiPage,
+    ApiResource,
+    Items,
+    counted,
+    items_response,
+    missing,
+)
 from fakedev.net.http.request import GuardedRequest
-from fakedev.net.http.response import Response
+from fakedev.net.http.resource import Answer
 from fakedev.net.queues.figures import QueueFigures, QueueHistory
 from fakedev.net.queues.port import describe_queue
 from fakedev.spec.histogram import Histogram
@@ -37,13 +46,16 @@ class Queues(ApiCollection):
             queue.put_child("history", ApiHistory(partial(self._history.of, name)))
         return queue
 
-    def get(self, request: GuardedRequest) -> Response:
-        """The queues in the order of the configuration."""
-        figures = self._figures
-        names = figures.broker.queue_names if figures else ()
-        return items_response(
-            request, "queues", names, lambda some: [_described(figures, name) for name in some if figures]
-        )
+    def get(self, request: GuardedRequest) -> Answer:
+        """The queues in the order of the configuration; each with its values when it is described."""
+
+        def now() -> Items[str]:
+            figures = self._figures
+            if figures is None:
+                return Items((), lambda _: str)
+            return Items(figures.broker.queue_names, lambda _: partial(_described, figures))
+
+        return items_response(request, "queues", now)
 
 
 def _described(figures: QueueFigures, name: str) -> dict[str, Any]:

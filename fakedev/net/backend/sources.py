@@ -11,6 +11,7 @@ from twisted.internet.error import ConnectingCancelledError
 from twisted.internet.interfaces import IReactorTime
 
 from fakedev.net.lines.client import FrontendConnector, FrontendLost, FrontendRefused
+from fakedev.net.system.timing import PatientCall
 from fakedev.workqueue.outcome import Report
 
 #: How long a program that stops waits for an answer.
@@ -128,4 +129,4 @@ class JobSource(ABC):
         return pending
 
     def _cancel_soon(self, pending: Deferred[Any]) -> None:
-        self._clock.callLater(SHUTDOWN_SECONDS, pending.cancel)
+        PatientCall(self._clock, SHUTDOWN_SECONDS, pending.cancel)

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import difflib
 import os
+from collections import deque
 from collections.abc import Sequence
-from typing import IO
+from typing import IO, Final
 
 import numpy as np
 import orjson
 from twisted.application.service import Service
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 from fakedev.sim.entities.selectors import resolve
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.journal import JOURNAL_KINDS, MAX_KEPT, JournalEntry
 from fakedev.spec.errors import Refused
+
+#: Entries and bytes that are written in one turn of the reactor: some milliseconds.
+MAX_ENTRIES_AT_ONCE: Final = 1000
+_MAX_BYTES_AT_ONCE: Final = 2**20
+#: Entries that may wait for later turns: twice as many as workloads can end in a tick. More are written at once.
+_MAX_WAITING: Final = 200_000
 
 
 class JournalFile(Service):
@@ -25,39 +33,71 @@ class JournalFile(Service):
 
     :param max_bytes: the size of a file above which the next one is started.
     :param keep: the highest number of files.
+    :param clock: when thousands of entries come together, they are written in several turns of the reactor.
     :raises OSError: when the file cannot be written.
     :ivar failed: whether nothing more is written, because a write failed or the run has ended.
     """
 
     log = Logger()
 
-    def __init__(self, path: str, max_bytes: int, keep: int) -> None:
+    def __init__(self, path: str, max_bytes: int, keep: int, clock: IReactorTime) -> None:
         self.setName("journal")
         self._path = path
         self._max_bytes = max_bytes
         self._keep = keep
+        self._clock = clock
+        self._waiting: deque[JournalEntry] = deque()
+        self._call: IDelayedCall | None = None
         self.failed = False
         self._file = self._open()
         self._size = self._file.tell()
 
-    def write(self, entry: JournalEntry) -> None:
-        """Write one line; it is in the file when this returns."""
+    def write(self, entries: Sequence[JournalEntry]) -> None:
+        """Write a line for each entry: in the file when this returns, or soon if there are more than a thousand."""
         if self.failed:
             return
-        line = _line(entry.fields())
-        if len(line) > self._max_bytes:
-            line = _line({**entry.fields(), "devices": None})
+        self._waiting.extend(entries)
+        if self._call is None:
+            self._write_slice()
+        while len(self._waiting) > _MAX_WAITING:
+            self._write_some()
+
+    def _write_slice(self) -> None:
+        self._write_some()
+        self._call = self._clock.callLater(0, self._write_slice) if self._waiting else None
+
+    def _write_some(self) -> None:
+        """Write the first of the waiting entries, with one write for each file."""
+        begin, lines = self._size, list[bytes]()
         try:
-            if self._size and self._size + len(line) > self._max_bytes:
-                self._rotate()
-            self._file.write(line)
-            self._size += len(line)
+            for _ in range(min(len(self._waiting), MAX_ENTRIES_AT_ONCE)):
+                line = self._line_of(self._waiting.popleft())
+                if self._size and self._size + len(line) > self._max_bytes:
+                    self._file.write(b"".join(lines))
+                    lines.clear()
+                    self._rotate()
+                    begin = self._size
+                lines.append(line)
+                self._size += len(line)
+                if self._size - begin > _MAX_BYTES_AT_ONCE:
+                    break
+            self._file.write(b"".join(lines))
         except OSError as error:
             self.failed = True
+            self._waiting.clear()
             self.log.error("the journal {path} ends here: {error}", path=self._path, error=str(error))
+
+    def _line_of(self, entry: JournalEntry) -> bytes:
+        line = _line(entry.fields())
+        return line if len(line) <= self._max_bytes else _line({**entry.fields(), "devices": None})
 
     def stopService(self) -> None:
         super().stopService()
+        while self._waiting:
+            self._write_some()
+        if self._call is not None:
+            self._call.cancel()
+            self._call = None
         self.failed = True
         self._file.close()
 

@@ -20,6 +20,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from fakedev.net.system.process_groups import ProcessGroups
+from fakedev.net.system.timing import PatientCall
 from fakedev.workqueue.backend_run import SLEEP, command_report, limit_report, stopped_report
 from fakedev.workqueue.outcome import Report
 
@@ -69,7 +70,7 @@ class CommandRun(ProcessProtocol):
     ended: Deferred[Report] = field(default_factory=Deferred, init=False)
     _leader: int = 0
     _began_seconds: float = 0.0
-    _calls: list[IDelayedCall] = field(default_factory=list)
+    _calls: list[IDelayedCall | PatientCall] = field(default_factory=list)
     _is_stopping: bool = False
     _is_killed: bool = False
     _hit_limit: bool = False
@@ -96,7 +97,8 @@ class CommandRun(ProcessProtocol):
         self._leader = cast(IProcessTransport, self.transport).pid
         self._began_seconds = self._clock.seconds()
         if self._limit_seconds:
-            self._later(self._limit_seconds, self._reach_limit)
+            # A command that has ended during a pause of this process is noticed before its limit is judged.
+            self._calls.append(PatientCall(self._clock, self._limit_seconds, self._reach_limit))
 
     def processEnded(self, reason: Failure) -> None:
         """The command has ended; other processes of its group may still run."""

@@ -10,8 +10,7 @@ from typing import Any
 from weakref import WeakSet
 
 from twisted.application.service import MultiService, Service
-from twisted.internet import defer, endpoints
-from twisted.internet.address import IPv4Address, IPv6Address
+from twisted.internet import defer, endpoints, tcp
 from twisted.internet.base import ReactorBase
 from twisted.internet.error import CannotListenError
 from twisted.internet.interfaces import IListeningPort, IProtocolFactory
@@ -19,6 +18,7 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from fakedev.net.system.descriptors import SPARE, SPARE_OF_LINE_PORTS, CarefulPort, DescriptorShortage
 from fakedev.net.system.unix_sockets import DEFAULT_MODE, OwnedUnixPort, SocketPathError, group_number, prepare_path
 from fakedev.spec.listen_address import ListenAddress
 
@@ -32,11 +32,6 @@ _PLAIN_REASONS = {
     errno.EACCES: "this user may not listen there",
     errno.EAFNOSUPPORT: "this machine has no such kind of address",
 }
-
-
-def host_of(address: object) -> str:
-    """The name of a peer's host: its address without the port; all peers on UNIX sockets are one."""
-    return address.host if isinstance(address, IPv4Address | IPv6Address) else "a UNIX socket"
 
 
 class CannotListen(Exception):
@@ -181,6 +176,13 @@ class ListeningService(Service):
         self._make_transport = getattr(port, "transport", None)
         if self._make_transport is not None:
             port.transport = self._accept  # Twisted's documented hook
+        if isinstance(port, tcp.Port):
+            shortage = self.parent.shortage if isinstance(self.parent, Listeners) else DescriptorShortage()
+            make_room = getattr(self.factory, "make_room", None)  # a line port closes its longest silent peer
+            if make_room is None:
+                CarefulPort(port, self._reactor, shortage, bool, SPARE)
+            else:
+                CarefulPort(port, self._reactor, shortage, make_room, SPARE_OF_LINE_PORTS)
 
     def _accept(self, *args: Any) -> Any:
         assert self._make_transport is not None
@@ -217,6 +219,8 @@ class Listeners(MultiService):
     """All addresses of the application: when one cannot be used, the program ends with code 1 and one clear line.
 
     Start it before the reactor runs, as twistd does: the reactor would catch the exception.
+
+    :ivar shortage: whether the ports lack file descriptors.
     """
 
     log = Logger()
@@ -224,6 +228,7 @@ class Listeners(MultiService):
     def __init__(self, services: Iterable[ListeningService] = ()) -> None:
         super().__init__()
         self.setName("listeners")
+        self.shortage = DescriptorShortage()
         for service in services:
             service.setServiceParent(self)
 

@@ -124,6 +124,22 @@ def limit_metrics(budget: Callable[[], Mapping[str, tuple[float, float]]]) -> It
     yield labelled(GaugeMetricFamily, "fakedev_limit_allowed", text, "limit", allowed)
 
 
+def port_metrics(closed: Mapping[str, Mapping[str, int]], postponed: Callable[[], int]) -> Iterable[Metric]:
+    """Connections that the line ports have closed by themselves, and new ones that must wait on any port.
+
+    :param closed: their numbers by reason, by port.
+    :param postponed: returns how often a port did not accept for lack of descriptors.
+    """
+    text = "Connections that a line port closed; silent: for a new one; full: new ones without room; else the error."
+    family = CounterMetricFamily("fakedev_line_connections_closed", text, labels=["port", "reason"])
+    for port, by_reason in closed.items():
+        for reason in sorted({"denied", "full", "silent", *by_reason}):
+            family.add_metric([port, reason], by_reason.get(reason, 0))
+    yield family
+    text = "How often a port did not accept connections because no file descriptors were left."
+    yield CounterMetricFamily("fakedev_accepts_postponed", text, postponed())
+
+
 def reload_metrics(reload: ReloadStatistics) -> Iterable[Metric]:
     """The configuration in use."""
     text = "Whether the configuration was good when it was read last."

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
-from fakedev.commands.control.connection import HTTP_SOCKET, WORKLOAD_SOCKET, CannotAsk, service_address
+from fakedev.commands.control.connection import (
+    HTTP_SOCKET,
+    WORKLOAD_SOCKET,
+    CannotAsk,
+    ask_in_words,
+    service_address,
+)
 from fakedev.commands.control.verbs import VERBS, summary_of
 from fakedev.commands.main import main
+from fakedev.commands.workload.socket import StopSignals
+from fakedev.config.peer_address import parse_address
 
 
 def test_the_named_address_comes_first(tmp_path: Path) -> None:
@@ -34,6 +44,31 @@ def test_without_a_service(tmp_path: Path) -> None:
     with pytest.raises(CannotAsk, match="is no port") as refused:
         service_address("localhost:http", HTTP_SOCKET, environ)
     assert refused.value.code == 2
+
+
+def test_the_token_goes_first(tmp_path: Path) -> None:
+    """Its answer is not shown; that of the verb is, and an error in place of both."""
+    path = tmp_path / "s"
+    with socket.socket(socket.AF_UNIX) as server, StopSignals() as stop:
+        server.bind(str(path))
+        server.listen()
+        for answer in (b"ok\nok 1 lines\nw1 train\n", b"error denied the token is wrong\n"):
+            asked = ask_in_words(parse_address(str(path)), "list", stop, "a=correct-horse")
+            client = Thread(target=_answer_one, args=(server, answer))
+            client.start()
+            if answer.startswith(b"ok"):
+                assert list(asked) == ["w1 train"]
+            else:
+                with pytest.raises(CannotAsk, match="the token is wrong"):
+                    list(asked)
+            client.join()
+
+
+def _answer_one(server: socket.socket, answer: bytes) -> None:
+    connection, _ = server.accept()
+    with connection:
+        assert connection.recv(1000) == b"auth a=correct-horse\nlist\n"
+        connection.sendall(answer)
 
 
 def test_every_verb_has_a_command_with_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import LogEvent, LogLevel
 
 from fakedev.config.load import load
@@ -233,6 +235,60 @@ class TestTicker:
         assert success_result_of(done) == self.tick == 2
         self.clock.advance(10)
         assert self.tick == 2
+
+    def test_an_advance_that_is_stopped_or_abandoned(self) -> None:
+        """It shows its target; stopped it ends where it is, with its answer; cancelled it ends without one."""
+        self.fleet.cost_seconds = 0.005
+        done: Deferred[int] = self.ticker.advance(1000)
+        assert self.ticker.advancing == (0, 1000)
+        assert self.ticker.stop_advance()
+        self.clock.turn()
+        assert success_result_of(done) == self.tick == 2
+        assert self.ticker.advancing is None
+        assert not self.ticker.stop_advance()
+        abandoned: Deferred[int] = self.ticker.advance(1000)
+        abandoned.cancel()
+        failure_result_of(abandoned, CancelledError)
+        self.clock.turn()
+        assert (self.tick, self.ticker.advancing) == (4, None)
+        assert success_result_of(self.ticker.advance(1)) == 5
+
+    # -- speed ---------------------------------------------------------------------------------------------
+
+    def test_another_speed(self) -> None:
+        """The next tick is due by the new speed, counted from now; the record has the change."""
+        self.clock.advance(1)
+        self.ticker.set_speed(4)
+        for _ in range(8):
+            self.clock.advance(0.25)
+        assert (self.tick, self.ticker.missed) == (9, 0)
+        self.ticker.set_speed(0)
+        self.clock.advance(100)
+        assert (self.tick, self.ticker.trouble()) == (9, None)
+        self.ticker.set_speed(1)
+        self.clock.advance(1)
+        assert (self.tick, self.ticker.lag_seconds) == (10, 0)
+        assert self.changes() == ["start", "speed 4", "speed 0", "speed 1"]
+        for speed in (-1, 10_001, math.nan, math.inf):
+            with pytest.raises(Refused, match="speed: must be 0 to 10000"):
+                self.ticker.set_speed(speed)
+        assert self.ticker.speed == 1
+
+    def test_another_speed_during_an_advance(self) -> None:
+        """The advance continues; the speed counts from its end."""
+        self.fleet.cost_seconds = 0.001
+        done = self.ticker.advance(1000)
+        self.ticker.set_speed(2)
+        while not done.called:
+            self.clock.turn()
+        assert success_result_of(done) == 1000
+        self.fleet.cost_seconds = 0.0
+        self.clock.advance(0.5)
+        assert self.tick == 1001
+        self.ticker.set_speed(0)
+        assert success_result_of(self.ticker.advance(5)) == 1006
+        self.clock.advance(50)
+        assert self.tick == 1006
 
     # -- failures and verdicts -----------------------------------------------------------------------------
 

@@ -14,6 +14,16 @@ from tests.support.line_peers import TurnClock, connect, connect_descriptor, mak
 LISTED = b"ok 2 lines\none\ntwo\n"
 
 
+def spends(clock, seconds):
+    """Serves requests, each in so many seconds."""
+
+    def request_received(request):
+        clock.rightNow += seconds
+        return Reply()
+
+    return request_received
+
+
 class Worker:
     """Takes turns, and notes them."""
 
@@ -68,6 +78,17 @@ class TestTurns:
             assert "".join(self.taken) == expected
             self.clock.turn()
 
+    def test_much_work_from_the_start(self):
+        """Who says so has its turns after all others, as those that are not done."""
+        for name in "abcd":
+            worker = Worker(name, 9, self.taken, self.clock, seconds=0.004)
+            self.fair_share.request_turn(worker, is_long=True)
+        for name in "xyzuvw":
+            self.fair_share.request_turn(Worker(name, 1, self.taken, self.clock, seconds=0.004))
+        for expected in ("axy", "axyzuva", "axyzuvawbc", "axyzuvawbcdab"):
+            assert "".join(self.taken) == expected
+            self.clock.turn()
+
     def test_a_turn_of_the_reactor_is_bounded(self):
         """However many ask, after 10 ms the rest wait for the next turn."""
         for name in "abcdefgh":
@@ -116,6 +137,29 @@ class TestFlood:
         assert flooded.value().count(b"error unknown-verb") == 80_000
         assert flooded.producerState == "producing"
         assert clock.getDelayedCalls() == []
+
+    def test_a_slice_ends_by_time(self):
+        """Messages that take long end it after 5 ms, wherever its bytes end."""
+        clock = TurnClock()
+        peer, transport = connect(make_factory(clock))
+        peer.request_received = spends(clock, 0.002)
+        peer.dataReceived(b"list\n" * 100)
+        for served in (3, 6, 9):
+            assert transport.value().count(b"ok") == served
+            clock.turn()
+
+    def test_a_newcomer_among_many(self):
+        """300 peers with much to do arrive together: a short message is served in the next turn of the reactor."""
+        clock = TurnClock()
+        factory = make_factory(clock)
+        for _ in range(300):
+            peer, _ = connect(factory)
+            peer.request_received = spends(clock, 0.001)
+            peer.dataReceived(b"list\n" * 2000)
+        newcomer, transport = connect(factory)
+        newcomer.dataReceived(b"list\n")
+        clock.turn()
+        assert transport.value() == LISTED
 
     def test_blank_lines_count(self):
         """Lines without anything are work too."""

@@ -49,6 +49,32 @@ class TestTime:
         self.clock.advance(1)
         assert self.transport.disconnecting
 
+    def test_a_pause_of_the_process(self):
+        """What arrived meanwhile is read before the time is judged; what did not has a moment more."""
+        self.peer.dataReceived(b"li")
+        other, other_transport = connect(self.factory)
+        other.dataReceived(b"li")
+        self.clock.advance(40)
+        self.peer.dataReceived(b"st\n")
+        self.clock.advance(1)
+        assert self.transport.value().startswith(b"ok")
+        assert other_transport.value() == b"error too-long a message must be complete within 10 s\n"
+
+    def test_input_that_waits_for_its_turn(self):
+        """Others have used up the time of this turn: what has arrived is served before the time is judged."""
+        self.peer.dataReceived(b"li")
+        self.clock.rightNow = 9.99
+        self.factory.fair_share._spent = 1.0
+        busy = self.factory.fair_share._call = self.clock.callLater(0.02, self.factory.fair_share._next_turn)
+        self.peer.dataReceived(b"st\n")
+        self.clock.rightNow = 10.0
+        self.clock.advance(0)
+        assert busy.active()
+        assert self.transport.value() == b""
+        self.clock.advance(0.5)
+        assert self.transport.value().startswith(b"ok")
+        assert not self.transport.disconnecting
+
     def test_white_space_after_an_object_is_no_message(self):
         """A JSON peer whose workload runs may have sent a space, or no newline."""
         self.peer.dataReceived(b'{"op":"list"} ')

@@ -6,6 +6,7 @@ import json
 
 from twisted.internet.task import Clock
 
+from fakedev.net.lines.fair_share import FairShare
 from fakedev.net.queues.backend_port import QueueBackendFactory
 from fakedev.net.queues.client_port import QueueClientFactory
 from fakedev.net.queues.hub import QueueHub
@@ -21,7 +22,7 @@ class TestBackendAnswer:
     def setup_method(self) -> None:
         """Both ports of one broker."""
         clock = Clock()
-        hub = QueueHub(Broker(BrokerSpec((QueueSpec("sleep"),)), clock.seconds()), clock)
+        hub = QueueHub(Broker(BrokerSpec((QueueSpec("sleep"),)), clock.seconds()), clock, FairShare(clock))
         self.client, self.client_transport = connect(QueueClientFactory(hub, clock))
         self.backend, self.backend_transport = connect(QueueBackendFactory(hub, clock))
 

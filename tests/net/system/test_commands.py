@@ -90,6 +90,17 @@ class TestProcessRunner:
             assert (report.exit_code, report.timeout_seconds) == (124, 2.0)
             assert self.clock.getDelayedCalls() == []
 
+    def test_a_pause_of_this_process(self) -> None:
+        """A command that ended meanwhile has kept its limit; one that runs on has not."""
+        runs = [self.start(2.0) for _ in range(2)]
+        ended, process = self.clock.spawned[-2:]
+        self.clock.advance(30)
+        assert self.groups.sent == []
+        ended.end(0)
+        assert outcome_of(success_result_of(runs[0].ended)) == Outcome.SUCCESS
+        self.clock.advance(1)
+        assert self.groups.sent == [("all", process.pid, TERM)]
+
     def test_a_command_that_ignores_sigterm(self) -> None:
         """SIGKILL comes after the grace period."""
         run = self.start(2.0)

@@ -121,6 +121,16 @@ class TestOriginal(PageCase):
             assert self.get(f"/parallel?type=plain&value={value}") == f"{expected}\n"
             assert len(self.ways["sleep"].under_way) == int(expected)
 
+    def test_other_web_pages_change_nothing(self) -> None:
+        """A picture in another web page is a GET without an Origin; the original's scripts send neither header."""
+        self.run_some()
+        for header in ("Sec-Fetch-Site: cross-site", "Origin: http://other.example"):
+            for path in ("/parallel?value=4", "/parallelism?value=4", "/reset"):
+                text = f"GET {path} HTTP/1.1\r\nHost: tester.example\r\n{header}\r\n\r\n"
+                assert Peer(self.own).ask(text.encode()).status == 403
+        assert self.tester.total.successes == 3 and self.get("/parallel?type=plain") == "1\n"
+        assert Peer(self.own).ask(b"GET /reset HTTP/1.1\r\nHost: tester.example\r\n\r\n").status == 200
+
     def test_parallel_keeps_the_statistics_and_parallelism_resets_them(self) -> None:
         """As their documents say."""
         self.run_some()

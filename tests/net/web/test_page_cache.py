@@ -228,6 +228,14 @@ class TestLargePage:
         assert len(body) > 5_000_000
         assert body == made_alone(self.fleet, self.configuration)
 
+    def test_many_who_wait(self) -> None:
+        """They all get the same page, some in each turn."""
+        waiters = [self.waiting() for _ in range(100)]
+        self.fair_share(waiters[0])
+        assert 0 < sum(waiter.called for waiter in waiters) < 20
+        self.fair_share(waiters[-1])
+        assert len({id(success_result_of(waiter)) for waiter in waiters}) == 1 and len(self.part.ticks) == 1
+
     def test_one_state_though_ticks_pass(self) -> None:
         """A tick between any two pieces: still all lines are of one tick, the one that is stated."""
         waiter = self.waiting()
@@ -261,7 +269,7 @@ class TestLargePage:
         for _ in range(5):
             self.reactor.turn()
             waiters.append(self.waiting())
-        self.fair_share(waiters[0])
+        self.fair_share(waiters[-1])
         responses = [success_result_of(waiter) for waiter in waiters]
         assert len(set(map(id, responses))) == 1
         assert self.part.ticks == [0]

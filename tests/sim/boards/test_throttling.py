@@ -35,7 +35,7 @@ class TestWork:
         advance(fleet, 20)
         assert fleet.core_frequency_mhz[0] == 0
         assert fleet.usage_ratio[0] == 1
-        assert fleet.workloads.work_left() == pytest.approx({"w1": 4 - 19 * 0.001})
+        assert fleet.workloads.work_left({"w1": 0}) == pytest.approx({"w1": 4 - 19 * 0.001})
 
 
 class TestPowerLimit:

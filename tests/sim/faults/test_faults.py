@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from fakedev.sim.door import fault_id_of
 from fakedev.sim.events import ClearFault
+from fakedev.sim.explanation import explain
 from fakedev.sim.fleet import Fleet
 from fakedev.spec.errors import FieldError, Refused
 from fakedev.spec.fault_fields import PARAMETERS, fault_from_fields, fields_of_fault
@@ -383,3 +384,23 @@ def test_the_journal_tells_causes_apart() -> None:
     began = [(each.scope, each.cause) for each in fleet.journal.last(99, ("throttled_power",))]
     assert all(cause in ("", "f3") for _, cause in began)
     assert {cause for scope, cause in began if "dgx-0/3" in scope} == {""}, "heat does not lower the power limit"
+
+
+def test_many_faults_are_looked_up_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An explanation looks at all faults in one calculation: with the same outcome as one by one."""
+    fleet = busy(2)
+    for number in range(200):
+        kind = ("fan", "xid", "stale-labels", "lost")[number % 4]
+        code = {"code": 79} if kind == "xid" else {}
+        inject(fleet, kind=kind, devices=f"dgx-{number // 4 % 2}/{number % 3}", probability=0.5, every="2s", **code)
+    advance(fleet, 3)
+    faults = fleet.faults
+    for unit in range(fleet.roster.device_count):
+        near = faults.near(unit)
+        assert near.now == [each for each in faults.by_id.values() if unit in each.concerned]
+        assert near.changed == [change.fault for change in faults.changes if unit in change.devices]
+    calls: list[int] = []
+    owner = fleet.roster.parts.owner
+    monkeypatch.setattr(type(fleet.roster.parts), "owner", lambda parts, unit: calls.append(unit) or owner(unit))
+    explain(fleet, 1)
+    assert len(calls) < 20
