@@ -70,8 +70,8 @@ class Connection(Protocol):
     def resume(self) -> None: ...
     def admitted(self) -> None: ...
     def likely_dialect(self) -> Dialect: ...
-    def host(self) -> str: ...
     def describe(self) -> str: ...
+    def host(self) -> str: ...
 
 
 class LinePort(Protocol):
@@ -149,6 +149,10 @@ class Peer:
     def describe(self) -> str:
         """The peer's address, for the log."""
         return self._connection.describe()
+
+    def host(self) -> str:
+        """The name of the peer's host; all peers on UNIX sockets are one."""
+        return self._connection.host() or "UNIX sockets"
 
     def log_notes(self, notes: Iterable[str]) -> None:
         """Log what was ignored of a bare object."""

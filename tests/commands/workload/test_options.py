@@ -109,7 +109,7 @@ def test_missing_numbers_are_0_and_missing_fields_the_options() -> None:
     """An activity of the file does not inherit the option's fluctuation; repeat keeps the option's."""
     text = '{"Name": "load-10", "Profile": [{"Load": 10}], "Repeat": null}'
     asked = order("-repeat", "4", "-json", "w.json", texts={"w.json": text})
-    assert asked.workload.activities == (Activity(10, 0, FOREVER),)
+    assert tuple(asked.workload.activities) == (Activity(10, 0, FOREVER),)
     assert asked.workload.repeat == 4
 
 
@@ -131,13 +131,13 @@ def test_unknown_keys_are_remarked() -> None:
     text = '{"Nmae": "x", "Profile": [{"Load": 5, "Power": 3}]}'
     asked = order("-json", "w.json", texts={"w.json": text})
     assert asked.remarks == ("w.json: 'Nmae' means nothing here", "w.json: 'Power (activity 1)' means nothing here")
-    assert asked.workload.activities == (Activity(5, 0, FOREVER),)
+    assert tuple(asked.workload.activities) == (Activity(5, 0, FOREVER),)
 
 
 def test_a_list_alone() -> None:
     """The list of a schedule of utilization may be the whole file, and then runs once."""
     workload = order("-json", "w.json", texts={"w.json": '[{"time": "1m", "Utilization": 80}]'}).workload
-    assert (workload.activities, workload.repeat) == ((Activity(80, 0, 60),), 1)
+    assert (tuple(workload.activities), workload.repeat) == ((Activity(80, 0, 60),), 1)
 
 
 @pytest.mark.parametrize(
