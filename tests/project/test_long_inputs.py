@@ -17,7 +17,6 @@ import pytest
 from fakedev.config.rates import parse_expectation
 from fakedev.exposition.captured import read_page
 from fakedev.sim.entities import selectors
-from fakedev.spec.errors import Refused
 from fakedev.spec.shards import parse_shard
 from fakedev.spec.units import parse_duration, parse_seconds, parse_size
 from fakedev.wire.errors import ProtocolError
@@ -219,17 +218,9 @@ def test_steps_are_counted_as_python_matches() -> None:
             assert counter.find_all(shown) == len(expression.pattern.findall(given)), (expression, text)
 
 
-@pytest.mark.xfail(reason="four wildcards on a long name take millions of steps")
 def test_globs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pattern of device words that is accepted fits or does not fit a long name in few steps."""
-    made: list[re.Pattern[str]] = []
-    compile_pattern = re.compile
-    monkeypatch.setattr(re, "compile", lambda *given: made.append(compile_pattern(*given)) or made[-1])
-    for count in range(1, 40):
-        for wildcard in ("*a", "*", "?*", "[0-9]*", "*[0-9]"):
-            with contextlib.suppress(Refused):
-                selectors._matcher(wildcard * count + "!")
-    for pattern in made:
-        for name in ("a" * 253, "1" * 253, "a1" * 126):
-            counter = StepCounter(pattern, _MAX_STEPS)
-            assert not counter.fullmatch(name)
+    """Patterns of device words make no expression: tests/sim/entities has the steps of their own matcher."""
+    made: list[object] = []
+    monkeypatch.setattr(re, "compile", lambda *given: made.append(given))
+    assert selectors._matcher("a*[0-9]*b?")("a12b1")
+    assert made == []
