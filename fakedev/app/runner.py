@@ -12,6 +12,7 @@ from twisted.logger import ILogObserver
 
 from fakedev.config.configuration import Logging
 from fakedev.net.fleet.recorder import Recorder
+from fakedev.net.system.files import CannotWrite
 from fakedev.net.system.listening import Listeners
 from fakedev.net.system.logging import LoggedService, begin_logging
 from fakedev.net.system.memory import CollectorSettings
@@ -53,7 +54,16 @@ class Application(LoggedService):
                 service.setServiceParent(self)
 
     def startService(self) -> None:
-        """Start all."""
+        """Start all.
+
+        :raises CannotStart: when the record cannot be written.
+        """
+        if self._recorder is not None:
+            # All addresses are ours now: another fakedev with the same record would have been found there.
+            try:
+                self._recorder.open()
+            except CannotWrite as reason:
+                self.listeners.give_up(f"the record cannot be written: {reason}")
         super().startService()
         self._reactor.callWhenRunning(self._collector.begin)
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from twisted.internet.defer import Deferred, succeed
 from twisted.logger import ILogObserver
@@ -21,7 +20,7 @@ from fakedev.app.reload import Reloader
 from fakedev.app.runner import Application, run_application
 from fakedev.app.tester import make_tester
 from fakedev.app.web import connection_count, make_web, make_workload_ports
-from fakedev.config.configuration import Configuration, WebEndpoint, WorkloadListen
+from fakedev.config.configuration import Configuration, Journal, WebEndpoint, WorkloadListen
 from fakedev.net.fleet.journal import JournalFile
 from fakedev.net.fleet.recorder import Recorder
 from fakedev.net.fleet.ticker import Ticker
@@ -29,6 +28,7 @@ from fakedev.net.fleet.workloads import WorkloadHub
 from fakedev.net.http.statistics import ScrapeStatistics
 from fakedev.net.lines.fair_share import FairShare
 from fakedev.net.queues.figures import QueueFigures, queue_totals
+from fakedev.net.system.files import CannotWrite
 from fakedev.net.system.listening import Listeners
 from fakedev.net.system.logging import twistd_log
 from fakedev.net.system.memory import keep_freed_memory, raise_descriptor_limit
@@ -40,6 +40,7 @@ from fakedev.net.web.live import FrameSource, LiveView
 from fakedev.net.web.own_metrics import (
     OwnMetrics,
     fault_metrics,
+    file_metrics,
     reload_metrics,
     scrape_metrics,
     tick_metrics,
@@ -51,8 +52,6 @@ from fakedev.net.web.static import PageFiles
 from fakedev.sim.charts import History
 from fakedev.sim.fleet import Fleet, discard_record
 from fakedev.sim.journal import no_op
-
-File = TypeVar("File")
 
 
 def makeService(options: Options, reactor: Any = None) -> Application:
@@ -78,15 +77,19 @@ def make_application(
 ) -> Application:
     """The application of a configuration.
 
-    :raises SystemExit: 1, with a line of explanation, when the record or the journal cannot be written.
+    :raises SystemExit: 1, with a line of explanation, when the journal cannot be written.
     """
     raise_descriptor_limit()
     keep_freed_memory()
 
     # The simulation, its clock, and what shows it.
-    recorder = _opened("record", lambda: Recorder(run.record, run.head)) if run.record else None
-    kept = configuration.journal
-    journal = _opened("journal", lambda: JournalFile(kept.file, kept.max_bytes, kept.keep)) if kept else None
+    recorder = Recorder(run.record, run.head) if run.record else None
+    journal = _journal(configuration.journal) if configuration.journal else None
+    files = {"record": recorder, "journal": journal}
+
+    def file_problems() -> dict[str, str]:
+        return {name: file.problem for name, file in files.items() if file is not None}
+
     fleet = _fleet(configuration, run, recorder, journal)
     hub = WorkloadHub(fleet)
     pages = Pages(fleet, configuration.identities, reactor)
@@ -109,14 +112,16 @@ def make_application(
     figures = queues.figures if queues is not None else None
     tester = make_tester(configuration.plans, reactor) if configuration.plans else None
     own = _own_metrics(fleet, ticker, scrapes, workloads, figures, tester, reloader)
+    own.add("files", partial(file_metrics, file_problems))
 
     def ready() -> str | None:
         return ticker.trouble() or (queues.trouble() if queues else None)
 
     live = LiveView(FrameSource(fleet, ticker, figures, tester), reactor)
     program = Program(
-        hub, pages, ticker, scrapes, own, ready, history, live, PageFiles(), reloader.reload, figures, tester
-    )
+        hub, pages, ticker, scrapes, own, ready, file_problems, history, live, PageFiles(), reloader.reload, figures,
+        tester,
+    )  # fmt: skip
     web = make_web(configuration, program, reactor, drop_in=run.drop_in)
     web.finish(configuration)
 
@@ -219,9 +224,9 @@ def _own_metrics(
     return own
 
 
-def _opened(name: str, opened: Callable[[], File]) -> File:
+def _journal(journal: Journal) -> JournalFile:
     try:
-        return opened()
-    except OSError as error:
-        sys.stderr.write(f"fakedev: the {name} cannot be written: {error}\n")
+        return JournalFile(journal.file, journal.max_bytes, journal.keep)
+    except CannotWrite as reason:
+        sys.stderr.write(f"fakedev: the journal cannot be written: {reason}\n")
         raise SystemExit(1) from None

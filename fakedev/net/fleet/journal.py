@@ -5,13 +5,12 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Sequence
-from typing import IO
 
 import numpy as np
 import orjson
 from twisted.application.service import Service
-from twisted.logger import Logger
 
+from fakedev.net.system.files import CannotWrite, LineFile
 from fakedev.sim.entities.selectors import resolve
 from fakedev.sim.fleet import Fleet
 from fakedev.sim.journal import JOURNAL_KINDS, MAX_KEPT, JournalEntry
@@ -25,58 +24,57 @@ class JournalFile(Service):
 
     :param max_bytes: the size of a file above which the next one is started.
     :param keep: the highest number of files.
-    :raises OSError: when the file cannot be written.
-    :ivar failed: whether nothing more is written, because a write failed or the run has ended.
+    :raises CannotWrite: when the file cannot be written.
     """
-
-    log = Logger()
 
     def __init__(self, path: str, max_bytes: int, keep: int) -> None:
         self.setName("journal")
         self._path = path
         self._max_bytes = max_bytes
         self._keep = keep
-        self.failed = False
         self._file = self._open()
-        self._size = self._file.tell()
+
+    @property
+    def problem(self) -> str:
+        """Why no more lines are written; empty while they are."""
+        return self._file.problem
 
     def write(self, entry: JournalEntry) -> None:
         """Write one line; it is in the file when this returns."""
-        if self.failed:
+        if self.problem:
             return
         line = _line(entry.fields())
         if len(line) > self._max_bytes:
             line = _line({**entry.fields(), "devices": None})
-        try:
-            if self._size and self._size + len(line) > self._max_bytes:
+        if self._file.size and self._file.size + len(line) > self._max_bytes:
+            try:
                 self._rotate()
-            self._file.write(line)
-            self._size += len(line)
-        except OSError as error:
-            self.failed = True
-            self.log.error("the journal {path} ends here: {error}", path=self._path, error=str(error))
+            except OSError as reason:
+                self._file.fail(CannotWrite(self._path, reason))
+            except CannotWrite as reason:
+                self._file.fail(reason)
+        self._file.write(line)
 
     def stopService(self) -> None:
         super().stopService()
-        self.failed = True
         self._file.close()
 
-    def _open(self) -> IO[bytes]:
-        # Readable by its owner only: it contains names of pods and workloads. An existing file is continued.
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        return os.fdopen(descriptor, "ab", buffering=0)
+    def _open(self) -> LineFile:
+        return LineFile("journal", self._path)
 
     def _rotate(self) -> None:
-        self._file.close()
+        if self._keep == 1:
+            self._file.clear()
+            return
         for number in range(self._keep - 1, 0, -1):
             older = f"{self._path}.{number}"
             newer = f"{self._path}.{number - 1}" if number > 1 else self._path
             if os.path.exists(newer):
                 os.replace(newer, older)
-        if self._keep == 1:
-            os.truncate(self._path, 0)
-        self._file = self._open()
-        self._size = self._file.tell()
+        # Until the new file is locked, the lock of the old one keeps other processes away.
+        new = self._open()
+        self._file.close()
+        self._file = new
 
 
 def find_entries(
