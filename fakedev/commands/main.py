@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Final
 
 from fakedev import __version__
-from fakedev.config.schema.nodes import ConfigurationError
+from fakedev.app.early_signals import EarlySignals
 
 
 def serve(arguments: Sequence[str]) -> int:
@@ -38,6 +39,9 @@ SUBCOMMANDS: Final = {
     ),
 }  # fmt: skip
 
+#: With these options ``serve`` has a result, and a signal must not look like success.
+_ONLY_CHECKS: Final = {"--check", "--print-config"}
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a subcommand.
@@ -45,6 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     :returns: the exit code: 0 success, 1 run-time failure, 2 usage or configuration, 3 a requirement that is not met.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments is None and given[:1] == ["serve"] and not _ONLY_CHECKS & set(given):
+        EarlySignals((signal.SIGTERM, signal.SIGINT)).install()
     if given[:1] == ["--version"]:
         print(f"fakedev {__version__}")
         return 0
@@ -56,6 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given[0] not in SUBCOMMANDS:
         print(f"fakedev: no subcommand {given[0]!r}; there are: {', '.join(SUBCOMMANDS)}", file=sys.stderr)
         return 2
+    from fakedev.config.schema.nodes import ConfigurationError  # noqa: PLC0415 - after the handlers of signals
+
     module, _, function = SUBCOMMANDS[given[0]][0].partition(":")
     run: Callable[[Sequence[str]], int] = getattr(import_module(module), function)
     try:
