@@ -47,7 +47,7 @@ def test_the_unit_is_understood(unit: Path, tmp_path: Path) -> None:
 @pytest.mark.requires_program("systemd-analyze")
 @EACH_UNIT
 def test_the_exposure_of_the_unit(unit: Path, tmp_path: Path) -> None:
-    """What a program that was taken over could reach: at most 3 of 10, as systemd rates it; the document has the number."""
+    """What a program that was taken over could reach: at most 3 of 10 by systemd; the document has the number."""
     copy = tmp_path / unit.name.replace("@.", "@queue.")
     shutil.copy(unit, copy)
     command = ["systemd-analyze", "security", "--offline=true", "--threshold=30", str(copy)]
